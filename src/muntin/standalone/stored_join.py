@@ -16,6 +16,7 @@ from muntin.engine.joins.partitioned import PartitionedJoinShard
 from muntin.engine.joins.reading import AxisRange
 from muntin.engine.joins.shard import JoinShard
 from muntin.engine.joins.strategy import SideFrames
+from muntin.engine.joins.window_output import window_output
 from muntin.engine.output import LetIn
 from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.standalone.frame_builder import JUDGED, UNREAD, FrameBuilder
@@ -153,7 +154,7 @@ class StoredJoin(StoredWindows):
 
     def _sent(self, side: SideName, let_in: Sequence[LetIn]) -> pl.DataFrame:
         """What a side's windows send on."""
-        sent = join_reading.window_output(self.joiner, side, self._visible[side], let_in)
+        sent = window_output(self.joiner, side, self._visible[side], let_in)
         return self._timed(side, sent)
 
     def _typed(self, side: SideName, keys: pl.DataFrame) -> pl.DataFrame:

@@ -89,6 +89,14 @@ def test_messages_that_wait_are_sent_on_by_their_policy_or_when_their_window_is_
         assert placed(op, "id") == [(10, 20, 2, "early")]
 
 
+def test_a_late_message_is_late_also_where_others_wait() -> None:
+    side = TIMED.tumbling("10 s").early(every="1 minute").late(each=True, grace="1 hour")
+    op = operator(join(side, TIMED, on="id", within="1 hour"))
+    for number, at in ((1, 3), (2, 25), (3, 12)):
+        op.add_message("left", key=number, value={}, time=at * SECOND)
+    assert sorted(placed(op, "id")) == [(0, 10, 1, "full"), (10, 20, 3, "late")]
+
+
 def test_windows_that_both_sides_share() -> None:
     op = operator(join(TIMED.tumbling("10 s"), TIMED.tumbling("10 s"), on="id"))
     op.add_message("left", key=1, value={}, time=3 * SECOND)

@@ -6,29 +6,24 @@ Source: the Samza SQL window operator design (``getWindows``, ``getMessages``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.firing import FOREVER
-from muntin.engine.joins.joiner import LATE, Joiner
 from muntin.engine.joins.partitioned import PartitionedJoinShard
 from muntin.engine.joins.sessions import LAST
 from muntin.engine.joins.shard import JoinShard
-from muntin.engine.output import LetIn
 from muntin.engine.windows.overlap import in_windows
-from muntin.engine.windows.panes import in_columns, pane_of, window_end, window_start
+from muntin.engine.windows.panes import pane_of, window_end, window_start
 from muntin.model.by_number import Moving
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec, Joint, SideName, Together
 from muntin.model.kinds import Kind, Paned
-from muntin.model.policies import Every
 
 _FIRST_OFFSET, _LAST_OFFSET = "start_offset", "last_offset"
 _MESSAGES = "messages"
-_BOUNDS = (columns.WINDOW_START, columns.WINDOW_END)
 
 
 class AxisRange(NamedTuple):
@@ -127,57 +122,17 @@ def sessions(
 
 def windows_of(spec: JoinSpec, side: SideName) -> Paned:
     """The windows of a side: its own, or those that partners share."""
-    kind = _kind(spec, side)
+    kind = kind_of(spec, side)
     if kind is None or isinstance(kind, Moving):
         text = "has no windows" if kind is None else "has a window for each message"
         raise OptionError("side", side, text, "ask get_messages, or give it .tumbling(…)")
     return kind
 
 
-def _kind(spec: JoinSpec, side: SideName) -> Kind | None:
+def kind_of(spec: JoinSpec, side: SideName) -> Kind | None:
+    """The windows of a side, of any kind, if there are some."""
     kind = spec.side(side).windows
     return spec.bound.windows[0] if kind is None and isinstance(spec.bound, Together) else kind
-
-
-def window_output(
-    joiner: Joiner, side: SideName, names: Sequence[str], let_in: Sequence[LetIn]
-) -> pl.DataFrame:
-    """What the windows of a side send on by themselves: each message once.
-
-    Returns:
-        ``window_start`` and ``window_end`` of the first window that includes the message, where
-        windows lie on a grid; the side's columns of these names, and ``emission``.
-
-    Raises:
-        OptionError: When a name is one of those that are added.
-    """
-    kind, waits = _kind(joiner.spec, side), isinstance(joiner.spec.side(side).firing.early, Every)
-    kind = None if isinstance(kind, Moving) else kind
-    added = [columns.EMISSION, *(_BOUNDS if kind is not None else ())]
-    for name in names:
-        if name in added:
-            raise columns.taken(side, name, "what its windows send on")
-    nothing = LetIn(joiner.no_messages(side).with_columns(pl.lit(False).alias(LATE)), None, False)
-    return pl.concat(_sent(names, kind, waits, part) for part in (nothing, *let_in))
-
-
-def _sent(names: Sequence[str], kind: Paned | None, waits: bool, part: LetIn) -> pl.DataFrame:
-    found, bounds, ended = part.messages, [], pl.lit(part.final)
-    if kind is not None:
-        place = found.select(
-            in_columns(kind.first_window)(pane_of(pl.col(columns.TIME), kind))
-        ).to_series()
-        found = found.with_columns(
-            window_start(place, kind).alias(columns.WINDOW_START),
-            window_end(place, kind).alias(columns.WINDOW_END),
-        )
-        bounds = [pl.col(_BOUNDS) + part.start]
-        # A message that waited may be let in since its window is full.
-        if waits and part.mark is not None:
-            ended = ended | (pl.col(columns.WINDOW_END) <= part.mark)
-    late = pl.when(LATE).then(pl.lit("late")).otherwise(pl.lit("early"))
-    emission = pl.when(ended).then(pl.lit("full")).otherwise(late)
-    return found.select(*bounds, *names, emission.alias(columns.EMISSION))
 
 
 def _ends(between: AxisRange, start: int = 0) -> tuple[int, int]:
