@@ -97,6 +97,11 @@ class SessionBuffer:
         """The messages of all sessions that may still grow."""
         return self._living(self.messages.everything())
 
+    def all_near(self, low: int, high: int, only: pl.DataFrame | None = None) -> pl.DataFrame:
+        """The same between two places, both included; of some keys or of all."""
+        found = self.everything() if only is None else self.of(only)
+        return found.filter(pl.col(columns.TIME).is_between(low, high))
+
     def append(self, messages: pl.DataFrame) -> None:
         """Store messages, or new versions of stored ones."""
         self.messages.append(messages)
@@ -155,18 +160,6 @@ class SessionJoin(JoinStrategy):
             if (mark := marks[side]) is not None
         ]
         return min(edges) - self.reach + 1 if len(edges) == len(SIDES) else None
-
-    def drop_before(self, places: SidePlaces) -> None:
-        for side in SIDES:
-            self.buffers[side].drop_before(places[side])
-
-    def stored(
-        self, side: SideName, low: int, high: int, only: pl.DataFrame | None = None
-    ) -> pl.DataFrame:
-        """See ``JoinStrategy``; with the last place of their session in ``LAST``."""
-        buffer = self.buffers[side]
-        found = buffer.everything() if only is None else buffer.of(only)
-        return found.filter(pl.col(columns.TIME).is_between(low, high))
 
     def meet(self, taken: Mapping[SideName, pl.DataFrame], moment: JoinClock) -> list[pl.DataFrame]:
         there = {side: self._gathered(side, taken) for side in SIDES}
