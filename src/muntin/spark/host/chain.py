@@ -32,6 +32,8 @@ from muntin.engine.joins.joiner import SIDE
 from muntin.model.axis import SECOND
 from muntin.model.errors import OptionError
 from muntin.model.joins import JoinSpec
+from muntin.model.sessions import Sessions
+from muntin.model.sliding import Sliding
 from muntin.spark.host.internals.plans import names, remember, remembered
 from muntin.spark.host.messages import BLOB, INNER, KIND, PASSED, PROGRESS
 from muntin.spark.host.plan import OperatorInput, Plan
@@ -152,8 +154,11 @@ class Upstream:
         spec = self.plan.spec
         if isinstance(spec, JoinSpec) or spec.axis != "time":
             return None
-        # A window is full when the watermark reaches its end: what comes later ends behind it.
-        known: Mapping[str, int] = {columns.WINDOW_END: 1}
+        # A window is full when the watermark reaches its end: what comes later ends behind it. But
+        # where the end belongs to the window, the watermark must have passed it.
+        kind = spec.windows
+        within = isinstance(kind, Sliding) or (isinstance(kind, Sessions) and kind.closed == "both")
+        known: Mapping[str, int] = {columns.WINDOW_END: 0 if within else 1}
         for step in self.steps:
             known = step.bounds(known)
         return known.get(time)
