@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from muntin.model.axis import phrase, spell
-from muntin.model.joins import OTHER, SIDES, AsOf, JoinSpec, SideName
+from muntin.model.joins import OTHER, SIDES, AsOf, JoinSpec, Newest, SideName
 
 
 def explain_join(
@@ -18,8 +18,11 @@ def explain_join(
         for one, other in zip(left.keys, right.keys, strict=True)
     ]
     chosen = "forced" if spec.layout else "chosen by the reach of partners"
+    row = "message"
     if isinstance(spec.bound, AsOf):
         chosen = "as versions are looked up"
+    if isinstance(spec.bound, Newest):
+        chosen, row = "as the newest are looked up", "key, window and side"
     lines = [f"join      {spec.how}, on {', '.join(pairs)}", f"partners  {spec.bound}"]
     for name in SIDES:
         side = spec.side(name)
@@ -47,7 +50,7 @@ def explain_join(
         lines.append(f"nulls     NULL in a key of {taken} is emitted unmatched")
     order = "keys, then time" if spec.state_layout == "keys" else "time, then keys"
     shards = "a shard a core" if buckets is None else f"{buckets} shards"
-    lines.append(f"state     {shards}; a row per message, by {order} ({chosen})")
+    lines.append(f"state     {shards}; a row per {row}, by {order} ({chosen})")
     return "\n".join(lines)
 
 
@@ -56,6 +59,10 @@ def _patience(spec: JoinSpec, name: SideName) -> str:
     other = OTHER[name]
     if isinstance(spec.bound, AsOf):
         return _patience_of_versions(spec, name)
+    if isinstance(spec.bound, Newest):
+        text = "while either side may change the window"
+        silent = spec.side(other).idle is None and not spec.shared_time
+        return f"{text}; without end while the {other} side is silent" if silent else text
     text = f"until the {other} side's watermark leaves no room for a partner"
     kept = spec.side(name).kept
     if kept is not None:

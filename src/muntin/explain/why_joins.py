@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from muntin.model.axis import located, spell
-from muntin.model.joins import OTHER, SIDES, AsOf, JoinSpec, Joint, SideName
+from muntin.model.joins import OTHER, SIDES, AsOf, JoinSpec, Joint, Newest, SideName
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,9 @@ def _gone_before(
     if mine.kept_from is None or at >= mine.kept_from or isinstance(spec.bound, Joint):
         return
     first = word(mine.kept_from)
-    if not isinstance(spec.bound, AsOf):
+    if isinstance(spec.bound, Newest):
+        yield f"           all before {first} have gone: neither side may change a window there"
+    elif not isinstance(spec.bound, AsOf):
         yield (
             f"           all before {first} have gone, and which there were isn't "
             f"known: no {OTHER[side]} message can come that would be their partner, or keep() has "
@@ -183,12 +185,14 @@ def _missing(spec: JoinSpec, other: SideSeen, side: SideName) -> str:
     within = "session" if isinstance(spec.bound, Joint) else "reach"
     if isinstance(spec.bound, AsOf):
         within = "past" if side == "left" else "time"
+    if isinstance(spec.bound, Newest):
+        within = "window"
     count = f"{len(other.places):,} {OTHER[side]} messages"
     return f"none of the {count} of this key is in its {within}"
 
 
 def _reach(spec: JoinSpec, side: SideName, at: int, word: Word) -> Iterator[str]:
-    if not isinstance(spec.bound, Joint | AsOf):
+    if not isinstance(spec.bound, Joint | AsOf | Newest):
         low, high = spec.bound.partners(side, at, at)
         yield f"           partners lie from {word(low)} to {word(high)}, both included"
 
@@ -196,8 +200,8 @@ def _reach(spec: JoinSpec, side: SideName, at: int, word: Word) -> Iterator[str]
 def _gone(spec: JoinSpec, seen: Seen, side: SideName, at: int, word: Word) -> Iterator[str]:
     """What is known of partners of a message that aren't kept any more."""
     place = seen[OTHER[side]].kept_from
-    # A session goes as a whole, on both sides.
-    if isinstance(spec.bound, Joint | AsOf) or place is None:
+    # A session goes as a whole, on both sides, and so does a pair that may change.
+    if isinstance(spec.bound, Joint | AsOf | Newest) or place is None:
         return
     if spec.bound.partners(side, at, at)[0] >= place:
         return
@@ -213,6 +217,8 @@ def _gone(spec: JoinSpec, seen: Seen, side: SideName, at: int, word: Word) -> It
 def _patience(spec: JoinSpec, side: SideName, matched: bool) -> str:
     if isinstance(spec.bound, Joint):
         until = "until its session ends on both sides"
+    elif isinstance(spec.bound, Newest):
+        return f"it is kept while either side may change its window. {_unmatched(spec, side)}"
     elif isinstance(spec.bound, AsOf):
         until = "until the right side's watermark has passed it"
         if side == "right":
@@ -225,6 +231,8 @@ def _patience(spec: JoinSpec, side: SideName, matched: bool) -> str:
 
 
 def _unmatched(spec: JoinSpec, side: SideName) -> str:
+    if isinstance(spec.bound, Newest) and side in spec.unmatched:
+        return f"Unmatched rows of the {side} side are emitted at once"
     if side in spec.unmatched:
         return f"Then the {side} side's unmatched messages are emitted"
     return f"Unmatched messages of the {side} side aren't emitted: the join is {spec.how}"

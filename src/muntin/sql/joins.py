@@ -15,8 +15,8 @@ from typing import NoReturn
 from sqlglot import exp
 
 from muntin.model.errors import OptionError, SqlError
-from muntin.model.joins import Bound, How, JoinNulls, JoinSpec, Side, Within, firing_of
-from muntin.model.pipeline import SIDE_COLUMNS, Column, Joining
+from muntin.model.joins import Bound, How, JoinNulls, JoinSpec, Newest, Side, Within, firing_of
+from muntin.model.pipeline import SIDE_COLUMNS, Column, Joining, Windowing
 from muntin.model.policies import Firing
 from muntin.sql.catalog import Resolved, end_of, marks_of
 from muntin.sql.cursor import Cursor, Span, span_of
@@ -64,7 +64,7 @@ def join_of(cursor: Cursor, select: Select, resolve: Resolve) -> tuple[Joining, 
         raise SqlError(text, join.source.span, f"both sides are called {left.name}", hint)
     names = (left.name.lower(), right.name.lower())
     near, conditions = nearness(cursor, conditions_of(select, join), names)
-    bound, times, conditions = _bounded(cursor, join, near, conditions, (left, right))
+    bound, times, conditions = _bounded(cursor, join, near, conditions, (left, right), emit)
     at = join.span if near is None else near.span
     left, right = (_timed(cursor, *one, at) for one in zip((left, right), times, strict=True))
     # The design's implicit condition: both sides have a time of the same name.
@@ -78,13 +78,16 @@ def join_of(cursor: Cursor, select: Select, resolve: Resolve) -> tuple[Joining, 
         for half, keys in zip((left, right), zip(*pairs, strict=True), strict=True)
     ]
     how: How = join.how  # type: ignore[assignment]
-    nulls: JoinNulls = "reject" if how in ("inner", "semi") else "unmatched"
+    known = how in ("inner", "semi") or isinstance(bound, Newest)
+    nulls: JoinNulls = "reject" if known else "unmatched"
     try:
         spec = JoinSpec(sides[0], sides[1], bound, how, nulls=nulls)
     except OptionError as error:
         at = spans.get(error.option, join.span)
         raise SqlError(text, at, f"{error.option} {error.problem}", _hint(error)) from error
     columns, bare = _shown(cursor, select, chosen, names)
+    if isinstance(bound, Newest):
+        _check_known(cursor, select, chosen, columns)
     scope = Scope(cursor, frozenset())
     places = {name: place for place, name in enumerate(names)}
     texts = [sided(scope, part, places) for part in chosen]
@@ -185,6 +188,7 @@ def _bounded(
     near: Nearness | None,
     conditions: list[exp.Expr],
     halves: tuple[_Half, _Half],
+    emit: Emit | None,
 ) -> tuple[Bound, tuple[str | None, str | None], list[exp.Expr]]:
     """What bounds a pair, the event times that were named for it, and the other conditions."""
     left, right = halves
@@ -202,9 +206,39 @@ def _bounded(
             raise SqlError(cursor.sql, join.span, "a version is bounded by nothing else", hint)
         return version.bound, version.columns, version.rest
     if _at_once(join, conditions, left, right):
-        return Within(0, 0), (None, None), conditions
+        again = emit is not None and emit.changes and (_revises(left) or _revises(right))
+        return Newest() if again else Within(0, 0), (None, None), conditions
     times = (None, None) if near is None else (near.columns[0], near.columns[1])
     return _bound(cursor, join, near, left, right), times, conditions
+
+
+def _revises(half: _Half) -> bool:
+    """Whether a side is windows that are emitted again."""
+    windows = half.resolved.relation
+    if not isinstance(windows, Windowing):
+        return False
+    return windows.spec.firing.early is not None or windows.spec.firing.grace > 0
+
+
+def _check_known(
+    cursor: Cursor, select: Select, chosen: Sequence[exp.Expr], shown: tuple[Column, ...] | None
+) -> None:
+    """Refuse a join at each change of whose rows nobody would know which one replaces another."""
+    join = select.joins[0]
+    if not join.using:
+        hint = "write USING (k, window_start, window_end): each row shows its key, once"
+        cursor.fail(join.span, "a pair that is emitted again is known by its key", hint)
+    if chosen:
+        at = Scope(cursor, frozenset()).span(chosen[0])
+        problem = "WHERE would leave a pair as it was that it doesn't choose any more"
+        cursor.fail(at, problem, "choose among the rows of the table that they are written to")
+    if shown is None:
+        return
+    there = {c.name.lower() for c in shown if c.text.rpartition(".")[2].lower() == c.name.lower()}
+    for name in join.using:
+        if name.lower() not in there:
+            hint = "show it, as it is"
+            cursor.fail(select.span, f"a pair is known by {name}, which isn't shown", hint)
 
 
 def _timed(cursor: Cursor, half: _Half, time: str | None, span: Span) -> _Half:

@@ -4,7 +4,7 @@ A message that isn't behind its own side's watermark finds the same partners whi
 in: none of its partners has expired. So such messages are taken together, also those that wait for
 the wall clock, which stands still meanwhile; one that is behind, and may be late, is a step of its
 own. Where late ones wait, or messages are kept by their own side's clock or up to a number, it
-matters what came just before: then each is a step.
+matters what came just before: then each is a step. So it is where each change gives a pair again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from muntin.engine import columns
-from muntin.model.joins import SIDES, JoinSpec, Side, SideName
+from muntin.engine.joins.joiner import REACHED
+from muntin.model.joins import SIDES, JoinSpec, Newest, Side, SideName
 from muntin.model.policies import Each
 from muntin.standalone.cuts import as_judged, countable, offsets_before, watermarks
 from muntin.standalone.message_buffer import ALWAYS
@@ -69,12 +70,14 @@ def one_by_one(
             alone[rows[side]] = _behind_offsets(frame, given, taken[side].ends)
         else:
             counted[side] = countable(frame, spec.required(side), given.offset, taken[side])
+            if isinstance(spec.bound, Newest):
+                counted[side] &= frame.select(REACHED).to_series().to_numpy()
     before = _marks_before(messages, rows, spec, marks, counted)
     for side, counts in counted.items():
         times = messages[side][columns.TIME].fill_null(0).to_numpy()
         alone[rows[side]] = counts & (times < before[side])
     judged = {side: as_judged(mark) for side, mark in before.items()}
-    if not all(_plain(spec.side(side)) for side in SIDES):
+    if isinstance(spec.bound, Newest) or not all(_plain(spec.side(side)) for side in SIDES):
         alone[:] = True
     cut = np.flatnonzero(alone)
     edges = np.unique(np.concatenate([[0], cut, cut + 1, [len(sides)]]))
