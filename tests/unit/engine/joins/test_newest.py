@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from tests.contract.checkpoints import rescaled
+from tests.contract.checkpoints import MemoryCheckpoint, image_of, rescaled
 
 from muntin.engine import columns
 from muntin.engine.joins.joiner import Joiner
@@ -18,7 +18,9 @@ from muntin.engine.state_reader import kept_messages
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec, Newest, Side, bound_of
 from muntin.model.policies import Each, Every, Firing
+from muntin.model.recall import recalled
 from muntin.model.windows import tumbling
+from muntin.spark.inspect.why import reasons
 from muntin.state.blobs import MemoryBlobs
 from muntin.state.manifest import loads
 from muntin.state.runs import FrameCache
@@ -83,9 +85,31 @@ def test_from_outside_the_newest_rows_are_there():
     manifest = loads(store.load() or "")
     numbers, _ = kept_messages(manifest, "left")
     blobs = {number: store.get(number) for number in numbers}
+    assert recalled(manifest.spec) == run.spec
     _, frames = kept_messages(manifest, "left", blobs)
     found = pl.concat(frames).sort("key").select("key", "value", "revision").rows()
     assert found == [("a", 2, 1), ("b", 3, 0)]
+
+
+def test_why_a_window_has_a_pair_or_none():
+    run = Run(grace=20, how="left")
+    run.step([("a", 10, 1, "full", 0), ("c", 10, 2, "full", 0)], [("a", 10, 7, "full", 0)])
+    run.step([("z", 90, 0, "full", 0)], [("z", 50, 0, "full", 0)])
+
+    def said(key: str, place: int) -> str:
+        at = f"1970-01-01 00:00:00.{place:06}"
+        lines = reasons(MemoryCheckpoint([image_of(run.stores)]), [key, str(place)], at)
+        return " ".join(" ".join(lines).split())
+
+    gone = said("a", 10)
+    assert "partners the other side's newest row, at each change of either" in gone
+    assert "all before 1970-01-01 00:00:00.00003 have gone: neither side may change" in gone
+    alone = said("z", 90)
+    assert "has no partner among what is kept: no right message of this key is kept" in alone
+    assert "it is kept while either side may change its window" in alone
+    assert "Unmatched rows of the left side are emitted at once" in alone
+    run.step([], [("z", 90, 8, "early", 0)])
+    assert "has 1 partners that are kept: at 1970-01-01 00:00:00.00009 right" in said("z", 90)
 
 
 def test_it_goes_on_in_other_shards():
