@@ -5,7 +5,7 @@ Written from the window model alone, so that the columnar join can be held again
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ from muntin.model.joins import (
     Bound,
     JoinSpec,
     Joint,
+    Newest,
     SideName,
     Together,
     Within,
@@ -109,6 +110,8 @@ class JoinOracle:
         self._let_in(wall, final)
         if isinstance(self._spec.bound, AsOf):
             self._emit_versions(self._spec.bound, step, final)
+        elif isinstance(self._spec.bound, Newest):
+            self._emit_changes(step)
         else:
             self._emit_pairs(step, final)
             self._emit_unmatched(step, final)
@@ -151,7 +154,9 @@ class JoinOracle:
         mark = self._marks.get((side, partition))
         # A place in a partition was passed whatever is wrong with the message else.
         passed = self._spec.axis == "rows" and None not in offset
-        if reason is None or passed:
+        # A window that is emitted early lies ahead of the watermark.
+        ahead = isinstance(self._spec.bound, Newest) and message["emission"] in ("early", "retract")
+        if (reason is None or passed) and not ahead:
             self._some.add(side)
             reached = place + 1 if self._spec.axis == "rows" else place - given.lateness
             after[side, partition] = max(after.get((side, partition), reached), reached)
@@ -293,6 +298,58 @@ class JoinOracle:
                 step.rows.append(self._row(one, versions[number], emission))
             elif "left" in self._spec.unmatched:
                 step.rows.append(self._row(one, None, "full"))
+
+    def _emit_changes(self, step: JoinStep) -> None:
+        """Give the pairs of all keys of which a newer row has come than the one that counted."""
+        before = {id(one): one for one in self._newest(one for one in self._held if one.matched)}
+        for key in dict.fromkeys(one.key for one in self._held if not one.matched):
+            mine = [one for one in self._held if one.key == key]
+            newest = self._newest(mine)
+            if all(id(one) in before for one in newest):
+                continue
+            there = {one.side: one for one in newest if one.message["emission"] != "retract"}
+            was = {
+                one.side
+                for one in self._newest(one for one in mine if one.matched)
+                if one.message["emission"] != "retract"
+            }
+            revision = sum(one.message["revision"] + 1 for one in newest) - 1
+            if self._shows({*there}):
+                words = [one.message["emission"] for one in there.values()]
+                emission = min(words, key=["early", "late", "full"].index)
+                row = self._row(there.get("left"), there.get("right"), emission)
+            elif self._shows(was):
+                row = dict.fromkeys(self._row(None, None, "retract"))
+                row |= zip(self._spec.left.keys, key, strict=True)
+                row["emission"] = "retract"
+            else:
+                continue
+            row = {name: row[name] for name in row if name not in ("revision", "emission_right")}
+            row.pop("revision_right", None)
+            step.rows.append(row | {"revision": revision})
+        for one in self._held:
+            one.matched = True
+        marks = [self._marks.get((side, None)) for side in SIDES]
+        if None not in marks:
+            graces = [self._spec.side(side).firing.grace for side in SIDES]
+            edge = min(mark - grace for mark, grace in zip(marks, graces, strict=True))  # type: ignore[operator]
+            self._held = [one for one in self._held if one.place >= edge]
+
+    def _newest(self, some: Iterable[HeldMessage]) -> list[HeldMessage]:
+        """Of each side and key the row with the greatest revision, and of such the last."""
+        found: dict[tuple[SideName, Any], HeldMessage] = {}
+        for one in some:
+            last = found.setdefault((one.side, one.key), one)
+            if one.message["revision"] >= last.message["revision"]:
+                found[one.side, one.key] = one
+        return list(found.values())
+
+    def _shows(self, sides: set[SideName]) -> bool:
+        """Whether the join shows a pair of which these sides are there."""
+        how = self._spec.how
+        if how == "inner":
+            return len(sides) == len(SIDES)
+        return bool(sides) if how == "full" else how in sides
 
     def _once(
         self, met: list[tuple[HeldMessage, HeldMessage]]

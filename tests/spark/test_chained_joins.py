@@ -376,3 +376,22 @@ def test_windows_that_emit_again_are_joined_by_their_full(
         mt.join(pairs, calm, on=on)  # type: ignore[arg-type]
     with pytest.raises(mt.OptionError, match="leaves nothing to bound a pair"):
         mt.join(calm, restless.full, on="key")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["session", "sliding"])
+def test_windows_to_which_their_end_belongs(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    """They are full when the watermark has passed their end, and aren't late before."""
+    feeds = [Feed(tmp_path / name) for name in ("left", "right")]
+    for feed in feeds:
+        feed.add(("a", at(0), 1))
+        feed.add(("b", at(10), 2))
+        feed.add(("z", at(60), 0))
+    sides = []
+    for feed in feeds:
+        made = getattr(mt.windowed(feed.stream(spark), key="key", time="at"), kind)("10 seconds")
+        sides.append(made.agg(total=mt.sum("value")))
+    pairs = mt.join(*sides, on=["key", "window_start", "window_end"])
+    ran = Ran(pairs, tmp_path / "checkpoint")
+    assert shown(ran.results, "key", "total", "total_right") == [("a", 1, 1), ("b", 2, 2)]
+    assert ran.rejected == []

@@ -10,9 +10,10 @@ is not so. The spec holds:
   where the right message may lie, seen from the left one; without it the windows of the sides
   bound a pair;
 - ``as_of``: ``true``, or how old a version may be: ``5 s``; ``shared_time``: ``true``;
+- ``each_change``: ``true``; messages have the columns ``emission`` and ``revision`` then;
 - ``left`` and ``right``, or ``both``: what is said of a side: ``columns`` (default ``key:string
   time value:long``), ``windows``, ``lateness``, ``ahead``, ``idle``, ``grace``, ``keep``, ``rows``
-  (how many are kept), ``early``, ``late``, ``offset``, ``time: none``.
+  (how many are kept), ``early``, ``late``, ``offset``, ``time`` (its column, or ``none``).
 
 A step has the ``wall`` clock, messages of the ``left`` and the ``right`` side (``both``: the same
 messages on both), ``final`` where the input ends, and what must come of it, in any order:
@@ -20,7 +21,7 @@ messages on both), ``final`` where the input ends, and what must come of it, in 
 
 - A row of ``expect`` is the cells of the left side, those of the right side but its keys, and the
   emission: ``a 3 5 4 7 early``. ``-`` is a null. Semi and anti
-  joins emit the left side only.
+  joins emit the left side only; with ``each_change`` the revision is before the emission.
 - A rejected message is its side, its cells, the reason and the side's watermark:
   ``left a 3 5 late 20``.
 """
@@ -47,7 +48,7 @@ from tests.transcripts.notation import (
 )
 
 from muntin.model.axis import Length, micros
-from muntin.model.joins import SIDES, JoinSpec, Side, SideName, bound_of, firing_of
+from muntin.model.joins import SIDES, JoinSpec, Newest, Side, SideName, bound_of, firing_of
 from muntin.model.policies import Firing
 
 _EITHER = "key:string time value:long"
@@ -58,6 +59,7 @@ _OF_A_SPEC = {
     "nulls",
     "within",
     "as_of",
+    "each_change",
     "shared_time",
     "left",
     "right",
@@ -136,7 +138,8 @@ def _spec(item: dict[str, Any], sides: dict[str, dict[str, str]]) -> JoinSpec:
     within = _within(item["within"]) if "within" in item else None
     said = item.get("as_of", "false")
     as_of = said == "true" if said in ("true", "false") else read_length(said)
-    bound = bound_of(within, windows[0], windows[1], as_of=as_of)  # type: ignore[arg-type]
+    each_change = item.get("each_change") == "true"
+    bound = bound_of(within, windows[0], windows[1], as_of=as_of, each_change=each_change)  # type: ignore[arg-type]
     nulls = item.get("nulls", "reject")
     how, shared = item.get("how", "inner"), item.get("shared_time") == "true"
     layout = item.get("layout")
@@ -165,7 +168,7 @@ def _side(said: dict[str, str], keys: tuple[str, ...], windows: Any) -> Side:
     offset = said.get("offset", "").split()
     return Side(
         keys,
-        None if said.get("time") == "none" else "time",
+        None if said.get("time") == "none" else said.get("time", "time"),
         windows,
         firing=firing_of(firing),
         lateness=micros("lateness", said.get("lateness", "0 s")),
@@ -177,11 +180,14 @@ def _side(said: dict[str, str], keys: tuple[str, ...], windows: Any) -> Side:
 
 def _outputs(spec: JoinSpec, columns: dict[str, dict[str, str]]) -> Iterator[tuple[str, str]]:
     """The columns of results, with the kind of their cells."""
-    yield from columns["left"].items()
+    own = ("emission", "revision") if isinstance(spec.bound, Newest) else ()
+    yield from ((name, kind) for name, kind in columns["left"].items() if name not in own)
     if spec.how not in ("semi", "anti"):
         for name, kind in columns["right"].items():
-            if name not in spec.right.keys:
+            if name not in (*spec.right.keys, *own):
                 yield (f"{name}_right" if name in columns["left"] else name), kind
+    if own:
+        yield "revision", "long"
 
 
 def _step(step: dict[str, Any], columns: dict[str, dict[str, str]]) -> JoinBatch:

@@ -22,7 +22,17 @@ from muntin.model.axis import DAY, SECOND, Axis, phrase
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days
 from muntin.model.grouping_sets import words
-from muntin.model.joins import SIDES, AsOf, Bound, JoinSpec, Joint, SideName, Together, Within
+from muntin.model.joins import (
+    SIDES,
+    AsOf,
+    Bound,
+    JoinSpec,
+    Joint,
+    Newest,
+    SideName,
+    Together,
+    Within,
+)
 from muntin.model.kinds import Kind
 from muntin.model.months import Months
 from muntin.model.policies import Every, Firing, OnePolicy, Policy, When, parts
@@ -245,6 +255,8 @@ def _join_spec(spec: JoinSpec, types: Columns) -> Iterator[str]:
     if isinstance(spec.bound, AsOf):
         most = spec.bound.most
         yield f"as_of: {'true' if most is None else _length(most, 'time')}"
+    if isinstance(spec.bound, Newest):
+        yield "each_change: true"
     if spec.shared_time:
         yield "shared_time: true"
     for name in SIDES:

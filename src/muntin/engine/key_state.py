@@ -12,6 +12,7 @@ from muntin.engine.retention import first_whole
 from muntin.engine.sessions.shard import FIRED_LATE, UNEMITTED
 from muntin.engine.windows.by_count import HEAD
 from muntin.engine.windows.paned import FIRED, LATE
+from muntin.model.axis import instant
 from muntin.model.errors import OptionError
 from muntin.model.grouping_sets import GROUPING_ID
 from muntin.model.kinds import Numbered
@@ -28,6 +29,10 @@ _TYPES: dict[str, tuple[pl.DataType, Callable[[str], Any]]] = {
     "String": (pl.String(), str),
     "Boolean": (pl.Boolean(), lambda text: text.lower() in ("true", "1")),
     **{f"Int{n}": (getattr(pl, f"Int{n}")(), int) for n in (8, 16, 32, 64)},
+    **{
+        str(kind): (kind, lambda text: instant("--key", text))
+        for kind in (pl.Datetime("us"), pl.Datetime("us", "UTC"))
+    },
 }
 # How a key that is NULL is given as text.
 NULL = r"\N"
@@ -49,7 +54,7 @@ def key_from_text(
     for place, (name, text) in enumerate(zip(names, given, strict=True)):
         known = _TYPES.get(types.get(name, "Int64" if name == GROUPING_ID else ""))
         if known is None:
-            hint = "this command finds strings, whole numbers and booleans"
+            hint = "this command finds strings, whole numbers, booleans and times"
             raise OptionError("--key", text, f"has type {types.get(name)}", hint)
         try:
             value = None if text == NULL else known[1](text)

@@ -15,6 +15,7 @@ from muntin.engine import columns
 from muntin.engine.dtypes import dtype_of
 from muntin.engine.joins.as_of import living
 from muntin.engine.joins.joiner import ID
+from muntin.engine.joins.newest import newest
 from muntin.engine.joins.sessions import LAST, MET, renamed
 from muntin.engine.key_state import wanted
 from muntin.engine.results import described
@@ -22,7 +23,7 @@ from muntin.engine.windows.operator import combiner, shard
 from muntin.model.by_number import Moving
 from muntin.model.errors import OptionError
 from muntin.model.grouping_sets import GROUPING_ID
-from muntin.model.joins import AsOf, JoinSpec
+from muntin.model.joins import AsOf, JoinSpec, Newest
 from muntin.model.recall import recalled
 from muntin.model.spec import WindowSpec
 from muntin.state.blobs import ReadBlobs
@@ -129,7 +130,9 @@ def kept_messages(
     """
     wanted: list[int] = []
     found: list[pl.DataFrame] = []
-    versions = _versions(manifest, side)
+    spec = recalled(manifest.spec)
+    assert isinstance(spec, JoinSpec)
+    bound, keys = spec.bound, spec.left.keys if side == "left" else spec.right.keys
     for one in manifest.each():
         place = one.extra.get("from", {}).get(side)
         noted = numbers(one.tables.get(f"{side} matched", ())) if partners else []
@@ -148,23 +151,16 @@ def kept_messages(
             # The latest version of a message says where its session ends now.
             rows = pl.concat(frames, how="diagonal").unique(ID, keep="last")
             axis = LAST if LAST in rows.columns else columns.TIME
-            if versions is not None:
-                keys, most = versions
-                rows = living(rows, keys, place, most)
+            if isinstance(bound, Newest):
+                rows = newest(rows, keys)
+            if isinstance(bound, AsOf) and side == "right":
+                rows = living(rows, keys, place, bound.most)
             elif place is not None and name == "messages":
                 rows = rows.filter(pl.col(axis) >= place)
             waits = pl.lit(name == "waiting").alias(WAITS)
             rows = rows.with_columns(waits, rows[ID].is_in(matched.implode()).alias(MATCHED))
             found.append(rows.drop(HASH, strict=False))
     return wanted, found
-
-
-def _versions(manifest: Manifest, side: str) -> tuple[Sequence[str], int | None] | None:
-    """The keys of a side whose messages are versions, and how old one may be."""
-    spec = recalled(manifest.spec)
-    if side != "right" or not isinstance(spec, JoinSpec) or not isinstance(spec.bound, AsOf):
-        return None
-    return spec.right.keys, spec.bound.most
 
 
 def differences(then: pl.DataFrame, now: pl.DataFrame, identity: Sequence[str]) -> pl.DataFrame:

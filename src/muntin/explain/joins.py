@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from muntin.model.axis import phrase, spell
-from muntin.model.joins import OTHER, SIDES, AsOf, JoinSpec, SideName
+from muntin.model.joins import OTHER, SIDES, AsOf, JoinSpec, Newest, SideName
 
 
 def conditions(spec: JoinSpec) -> str:
@@ -24,8 +24,11 @@ def explain_join(
 ) -> str:
     """Say what a join does."""
     chosen = "forced" if spec.layout else "chosen by the reach of partners"
+    row = "message"
     if isinstance(spec.bound, AsOf):
         chosen = "as versions are looked up"
+    if isinstance(spec.bound, Newest):
+        chosen, row = "as the newest are looked up", "key, window and side"
     lines = head_of(spec)
     for name in SIDES:
         side = spec.side(name)
@@ -51,7 +54,7 @@ def explain_join(
         lines.append(f"nulls     NULL in a key of {taken} is emitted unmatched")
     order = "keys, then time" if spec.state_layout == "keys" else "time, then keys"
     shards = "a shard a core" if buckets is None else f"{buckets} shards"
-    lines.append(f"state     {shards}; a row per message, by {order} ({chosen})")
+    lines.append(f"state     {shards}; a row per {row}, by {order} ({chosen})")
     return "\n".join(lines)
 
 
@@ -66,6 +69,9 @@ def _patience(spec: JoinSpec, name: SideName) -> str:
             text = "until the right side's watermark has passed it, and its version is certain"
             waits = "while the right side is silent it waits"
         return f"{text}; {waits}" if silent else text
+    if isinstance(spec.bound, Newest):
+        text = "while either side may change the window"
+        return f"{text}; without end while the {other} side is silent" if silent else text
     text = f"until the {other} side's watermark leaves no room for a partner"
     kept = spec.side(name).kept
     if kept is not None:

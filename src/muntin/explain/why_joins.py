@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from muntin.explain.joins import conditions
 from muntin.model.axis import located, spell
-from muntin.model.joins import OTHER, SIDES, AsOf, JoinSpec, Joint, SideName
+from muntin.model.joins import OTHER, SIDES, AsOf, JoinSpec, Joint, Newest, SideName
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class _Message:
             yield from self._gone()
             return
         yield f"{here} has no partner among what is kept: {self._missing()}"
-        if not isinstance(self.spec.bound, Joint | AsOf):
+        if not isinstance(self.spec.bound, Joint | AsOf | Newest):
             low, high = map(self._theirs, self.spec.bound.partners(self.side, self.at, self.at))
             yield f"partners lie from {low} to {high}, both included"
         yield from self._gone()
@@ -132,7 +132,9 @@ class _Message:
         if kept is None or self.at >= kept or isinstance(bound, Joint):
             return
         first = self._place(kept)
-        if not isinstance(bound, AsOf):
+        if isinstance(bound, Newest):
+            yield f"all before {first} have gone: neither side may change a window there"
+        elif not isinstance(bound, AsOf):
             yield (
                 f"all before {first} have gone, and which there were isn't known: no "
                 f"{OTHER[self.side]} message can come that would be their partner, or keep() has "
@@ -198,14 +200,16 @@ class _Message:
         within = "session" if isinstance(self.spec.bound, Joint) else "reach"
         if isinstance(self.spec.bound, AsOf):
             within = "past" if self.side == "left" else "time"
+        if isinstance(self.spec.bound, Newest):
+            within = "window"
         count = f"{len(self.other.places):,} {OTHER[self.side]} messages"
         return f"none of the {count} of this key is in its {within}"
 
     def _gone(self) -> Iterator[str]:
         """What is known of its partners that aren't kept any more."""
         place, bound = self.other.kept_from, self.spec.bound
-        # A session goes as a whole, on both sides.
-        if isinstance(bound, Joint | AsOf) or place is None:
+        # A session goes as a whole, on both sides, and so does a pair that may change.
+        if isinstance(bound, Joint | AsOf | Newest) or place is None:
             return
         if bound.partners(self.side, self.at, self.at)[0] >= place:
             return
@@ -220,6 +224,8 @@ class _Message:
     def _patience(self) -> str:
         if isinstance(self.spec.bound, Joint):
             until = "until its session ends on both sides"
+        elif isinstance(self.spec.bound, Newest):
+            return f"it is kept while either side may change its window. {self._unmatched()}"
         elif isinstance(self.spec.bound, AsOf):
             until = "until the right side's watermark has passed it"
             if self.side == "right":
@@ -234,6 +240,8 @@ class _Message:
 
     def _unmatched(self) -> str:
         side = self.side
+        if isinstance(self.spec.bound, Newest) and side in self.spec.unmatched:
+            return f"Unmatched rows of the {side} side are emitted at once"
         if side in self.spec.unmatched:
             return f"Then the {side} side's unmatched messages are emitted"
         return f"Unmatched messages of the {side} side aren't emitted: the join is {self.spec.how}"

@@ -1,7 +1,7 @@
-"""What bounds a pair of a join: a distance, a window that holds both, a session, or a version.
+"""What bounds a pair: a distance, a window that holds both, a session, a version, or a key.
 
 Source: the Samza SQL window operator design (join windows, message keys); versions as Flink's
-temporal joins have them.
+temporal joins have them; changes as Kafka Streams' joins of tables.
 """
 
 from __future__ import annotations
@@ -173,7 +173,40 @@ class AsOf(JsonDataclass):
         return f"the newest before or at its time, {phrase(self.most)} old at most"
 
 
-Bound = Within | Together | Joint | AsOf
+@dataclass(frozen=True, slots=True)
+class Newest(JsonDataclass):
+    """The newest row of either side with the same key, whose time is a part; at each change.
+
+    Example:
+        >>> str(Newest())
+        "the other side's newest row, at each change of either"
+    """
+
+    KIND: ClassVar[str] = "newest"
+
+    @property
+    def axis(self) -> Axis:
+        """Always time."""
+        return "time"
+
+    @property
+    def reach(self) -> int:
+        """Partners have the same time."""
+        return 0
+
+    def first_taken(self, watermark: int, grace: int) -> int:
+        """The first place that a row may still have; earlier ones are late."""
+        return watermark - grace
+
+    def partners(self, side: SideName, low: int, high: int) -> tuple[int, int]:
+        """Where the partners of the rows between two places lie, ends included."""
+        return low, high
+
+    def __str__(self) -> str:
+        return "the other side's newest row, at each change of either"
+
+
+Bound = Within | Together | Joint | AsOf | Newest
 
 
 def bound_of(
@@ -183,6 +216,7 @@ def bound_of(
     *,
     at_once: bool = False,
     as_of: bool | Duration = False,
+    each_change: bool = False,
 ) -> Bound:
     """What bounds a pair: the distance where one is given, else the windows of the sides.
 
@@ -193,6 +227,7 @@ def bound_of(
         right: The right side's windows.
         at_once: Whether the times of both are among the columns that must be equal.
         as_of: Whether the partner is the right side's newest message, or how old it may be.
+        each_change: Whether a change of either side gives the pair of both sides' newest rows.
 
     Example:
         >>> bound_of(("1 minute", 0), None, None)
@@ -201,8 +236,15 @@ def bound_of(
         from 5 seconds after to 10 seconds after
     """
     kinds = [kind for kind in (left, right) if kind is not None]
+    if each_change:
+        _check_alone("each_change", True, within, kinds, "partners have the same key and time")
+        if as_of is not False:
+            hint = "leave one of them out: a version isn't given again when it changes"
+            raise OptionError("each_change", True, "stands beside as_of", hint)
+        return Newest()
     if as_of is not False:
-        return _as_of(as_of, within, kinds)
+        _check_alone("as_of", as_of, within, kinds, 'as_of="1 hour" says how old a version may be')
+        return AsOf(None if isinstance(as_of, bool) else micros("as_of", as_of))
     if within is not None:
         return _within(within)
     if not kinds and at_once:
@@ -230,17 +272,18 @@ def bound_of(
     return Together(tuple(different))  # type: ignore[arg-type]
 
 
-def _as_of(
-    as_of: bool | Duration,
+def _check_alone(
+    option: str,
+    value: bool | Duration,
     within: Length | Sequence[Length | int] | None,
     kinds: Sequence[Kind],
-) -> AsOf:
+    why: str,
+) -> None:
+    """Refuse what bounds a pair a second time."""
     if within is not None or kinds:
         other = "within" if within is not None else "windows"
         text = f"stands beside {other}, which bounds a pair, too"
-        hint = 'leave one of them out; as_of="1 hour" says how old a version may be'
-        raise OptionError("as_of", as_of, text, hint)
-    return AsOf(None if isinstance(as_of, bool) else micros("as_of", as_of))
+        raise OptionError(option, value, text, f"leave one of them out; {why}")
 
 
 def _within(within: Length | Sequence[Length | int]) -> Within:

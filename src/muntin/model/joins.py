@@ -3,7 +3,8 @@
 A pair is emitted once, however many windows hold it. What bounds it is either the distance between
 the two (``Within``) or a window that holds both (``Together``). Each side has a watermark of its
 own: a message is kept as long as the other side may still bring a partner. Or each left message has
-one partner, the right one that was the newest at its time (``AsOf``).
+one partner, the right one that was the newest at its time (``AsOf``). Or each change of a side
+gives a pair again (``Newest``).
 
 Source: the Samza SQL window operator design (join windows, message keys); outer joins as Kafka
 Streams has them, but never a null and a partner for the same message; versions as Flink has them.
@@ -20,6 +21,7 @@ from muntin.model.bounds import (
     AsOf,
     Bound,
     Joint,
+    Newest,
     SideName,
     Together,
     Within,
@@ -34,8 +36,8 @@ from muntin.model.policies import DEFAULT_LATE, Each, Every, Firing, FirstThen, 
 
 __all__ = [
     "HOWS", "LARGE", "OTHER", "SIDES", "AsOf", "Bound", "How", "JoinNulls", "JoinSpec", "Joint",
-    "On", "Side", "SideName", "StateLayout", "Together", "Within", "bound_of", "firing_of",
-    "pairs_of",
+    "Newest", "On", "Side", "SideName", "StateLayout", "Together", "Within", "bound_of",
+    "firing_of", "pairs_of",
 ]  # fmt: skip
 
 How = Literal["inner", "left", "right", "full", "semi", "anti"]
@@ -117,8 +119,8 @@ class JoinSpec(QuerySpec):
         if self.shared_time and self.axis == "rows":
             hint = "leave it out: offsets say who may still come"
             raise OptionError("shared_time", True, "isn't for joins in rows", hint)
-        if isinstance(self.bound, AsOf):
-            self._check_versions()
+        if isinstance(self.bound, AsOf | Newest):
+            self._check_newest(self.bound)
         for side in SIDES:
             self._check(side, self.side(side))
         if self.layout == "keys" and self.marked:
@@ -141,7 +143,7 @@ class JoinSpec(QuerySpec):
         if not side.firing.repeat:
             text = "isn't for joins: a pair is emitted once"
             raise OptionError("repeat", f"False on the {name}", text, "leave out full()")
-        if isinstance(self.bound, Joint | AsOf):
+        if isinstance(self.bound, Joint | AsOf | Newest):
             asks = [p for p in (side.firing.early, side.firing.late) if not isinstance(p, Each)]
             keeps = side.firing.retention != side.firing.grace or side.firing.rows is not None
             if asks or keeps:
@@ -149,6 +151,8 @@ class JoinSpec(QuerySpec):
                 text = "isn't for session joins: each message is let in, and kept with its session"
                 if isinstance(self.bound, AsOf):
                     text = "isn't for as_of joins: messages wait for their version, which is kept"
+                if isinstance(self.bound, Newest):
+                    text = "isn't for each_change joins: rows are kept until neither side changes"
                 raise OptionError(option, f"on the {name}", text, "leave it out")
         # ``Side.kept`` would take it for nothing said, and keep messages for any time.
         side.check_input(self.axis, f" on the {name}")
@@ -178,18 +182,33 @@ class JoinSpec(QuerySpec):
         if isinstance(self.bound, Joint):
             text = "isn't for session joins: without a key there is no session"
             raise OptionError("nulls", self.nulls, text, "leave it out")
+        if isinstance(self.bound, Newest):
+            text = "isn't for each_change joins: a pair that is given again is known by its key"
+            raise OptionError("nulls", self.nulls, text, "leave it out")
 
-    def _check_versions(self) -> None:
-        if self.how not in ("inner", "left"):
-            hint = 'give how="inner" or how="left"; swap the sides where the left one has versions'
-            raise OptionError("how", self.how, "isn't for as_of joins", hint)
+    def _check_newest(self, bound: AsOf | Newest) -> None:
+        option, hows = "as_of", HOWS[:2]
+        hint = 'give how="inner" or how="left"; swap the sides where the left one has versions'
+        if isinstance(bound, Newest):
+            option, hows = "each_change", HOWS[:4]
+            hint = f"give one of {', '.join(hows)}"
+        if self.how not in hows:
+            raise OptionError("how", self.how, f"isn't for {option} joins", hint)
         if self.layout is not None:
-            text = "isn't for as_of joins, whose versions lie by keys"
+            text = f"isn't for {option} joins, whose rows lie by keys"
             raise OptionError("layout", self.layout, text, "leave it out")
         for name in SIDES:
             if (windows := self.side(name).windows) is not None:
-                text = f"on the {name} bound a pair as as_of does"
+                text = f"on the {name} bound a pair as {option} does"
                 raise OptionError("windows", windows, text, "leave one of them out")
+            if option == "each_change" and (offset := self.side(name).offset) is not None:
+                text = f"on the {name} isn't for each_change joins, where the revision says it"
+                raise OptionError("offset", offset, text, "leave it out")
+        times = self.left.time, self.right.time
+        pairs = list(zip(self.left.keys, self.right.keys, strict=True))
+        if option == "each_change" and times not in pairs:
+            hint = 'compare them, too: on=["k", "window_start", "window_end"]'
+            raise OptionError("each_change", True, f"needs the times {times} among on", hint)
 
     @property
     def axis(self) -> Axis:
@@ -251,7 +270,7 @@ class JoinSpec(QuerySpec):
         """
         if self.layout is not None:
             return self.layout
-        if isinstance(self.bound, Joint | AsOf):
+        if isinstance(self.bound, Joint | AsOf | Newest):
             return "keys"
         if self.left.firing.rows is not None or self.right.firing.rows is not None:
             return "time"

@@ -339,11 +339,13 @@ def joined(
     nulls: JoinNulls,
     as_of: bool | Duration = False,
     shared_time: bool = False,
+    each_change: bool = False,
 ) -> JoinSpec:
     """The join of two inputs, whose lengths are measured on the axis of what bounds it."""
     pairs = pairs_of(on)
     at_once = (left._marks.time, right._marks.time) in pairs
-    bound = bound_of(within, left._windows, right._windows, at_once=at_once, as_of=as_of)
+    kinds = left._windows, right._windows
+    bound = bound_of(within, *kinds, at_once=at_once, as_of=as_of, each_change=each_change)
     one, other = (
         given._side(tuple(pair[number] for pair in pairs), bound.axis)
         for number, given in enumerate((left, right))

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from muntin.engine import columns
 from muntin.model.axis import Duration, Length
 from muntin.model.errors import OptionError
+from muntin.model.inputs import Marks
 from muntin.model.joins import SIDES, How, JoinNulls, On, SideName, StateLayout
 from muntin.model.sentence import joined
 from muntin.spark.explain import explain
@@ -19,7 +20,7 @@ from muntin.spark.join_plan import build_join
 from muntin.spark.query_definition import QueryDefinition
 from muntin.spark.session import require
 from muntin.spark.sources.inputs import Input
-from muntin.spark.windowed import Windowed, WindowedAggregate, windowed
+from muntin.spark.windowed import Windowed, WindowedAggregate
 
 
 class Joined(QueryDefinition):
@@ -37,6 +38,7 @@ class Joined(QueryDefinition):
         where the left has the name too; and ``emission``: ``late`` for the pairs that a late
         message finds when it arrives, ``early`` for all others, ``full`` for what is emitted when
         no partner can come any more. Rows come in no order. A batch DataFrame gives ``full`` rows.
+        With ``each_change`` they are those of windows, ``emission`` and ``revision``.
         """
         return super().results
 
@@ -58,6 +60,7 @@ def join(
     buckets: int | None = None,
     nulls: JoinNulls = "reject",
     shared_time: bool = False,
+    each_change: bool = False,
 ) -> Joined:
     """Join two streaming or batch DataFrames by equal columns and by time.
 
@@ -92,6 +95,10 @@ def join(
         shared_time: Whether both sides go by one watermark, the later one of theirs, so that a side
             which is silent keeps nothing of the other waiting. What it then sends behind that
             watermark is late.
+        each_change: Whether the pair of two windows is given again whenever one of them is emitted:
+            the newest of both, with ``emission`` and ``revision`` as windows have them. Of outer
+            joins what is unmatched is given at once, and again when a partner comes. ``on`` are
+            the windows' keys, ``window_start`` and ``window_end``.
 
     Raises:
         OptionError: Naming what can't work: a column, a type, a side without bound.
@@ -104,11 +111,11 @@ def join(
         ...     within=("2 minutes", 0),
         ... )  # doctest: +SKIP
     """
-    left, right = _taken("left", left), _taken("right", right)
+    left, right = _taken("left", left, each_change), _taken("right", right, each_change)
     if left._frame.isStreaming != right._frame.isStreaming:
         hint = "give two streaming or two batch DataFrames"
         raise OptionError("right", "one side", "streams and the other doesn't", hint)
-    spec = joined(left, right, on, within, how, layout, nulls, as_of, shared_time)
+    spec = joined(left, right, on, within, how, layout, nulls, as_of, shared_time, each_change)
     for side, given in zip(SIDES, (left, right), strict=True):
         _check_columns(side, given._frame.columns, spec.side(side).keys)
     require(left._frame.sparkSession)
@@ -116,17 +123,22 @@ def join(
     return Joined(build_join(inputs, spec, suffix, buckets))
 
 
-def _taken(side: SideName, given: Windowed | WindowedAggregate | DataFrame) -> Windowed:
+def _taken(
+    side: SideName, given: Windowed | WindowedAggregate | DataFrame, each_change: bool
+) -> Windowed:
     """A side as it was given; what other operators emit has its time and columns by itself."""
     if isinstance(given, WindowedAggregate | DataFrame):
         rows = given if isinstance(given, DataFrame) else given.results
-        fed = fed_by(rows)
+        fed = fed_by(rows, each_change=each_change)
         if fed is not None and not fed.plan.joins:
             # What they emit was judged by them.
-            given = windowed(rows, time=columns.WINDOW_END, max_ahead=None)
+            marks = Marks(columns.WINDOW_END, max_ahead=None)
+            given = Windowed(_frame=rows, _fed=fed, _marks=marks)
     if not isinstance(given, Windowed):
         hint = "write join(windowed(frame, time=…), …)"
         raise OptionError(side, type(given).__name__, "isn't windowed", hint)
+    if each_change:
+        return given
     return replace(given, _frame=pairable(given._frame, given._fed))
 
 

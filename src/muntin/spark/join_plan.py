@@ -6,14 +6,14 @@ from dataclasses import replace
 from functools import partial
 
 import polars as pl
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from muntin.engine import columns
 from muntin.engine.joins.joiner import SIDE, Joiner
 from muntin.engine.joins.operator import JoinOperator
 from muntin.engine.operator import REJECTED, RESULTS
-from muntin.model.joins import SIDES, JoinSpec, SideName
-from muntin.spark.host.chain import chained
+from muntin.model.joins import SIDES, JoinSpec, Newest, SideName
+from muntin.spark.host.chain import chained, changing
 from muntin.spark.host.plan import Plan
 from muntin.spark.host.schema import nullable
 from muntin.spark.host.shards import buckets_of, slots
@@ -38,6 +38,8 @@ def build_join(
         return build_join(given, asked, suffix, buckets or count, both_keys=both_keys)
 
     count = buckets_of(inputs["left"].frame.sparkSession, buckets)
+    if isinstance(spec.bound, Newest):
+        spec = _as_late(inputs, spec)
     schemas: dict[SideName, dict[str, pl.DataType]] = {}
     sources = []
     for side in SIDES:
@@ -61,7 +63,22 @@ def build_join(
     clocked = [spec.side(side) for side in SIDES if inputs[side].clock is None]
     policies = [policy for one in clocked for policy in (one.firing.early, one.firing.late)]
     period = period_of(policies, *(one.idle for one in clocked))
-    return Plan(spec, stage, chain.sources, period, None, buckets, again)
+    keys = None
+    if joiner.revises:
+        bounds = (columns.WINDOW_START, columns.WINDOW_END)
+        keys = tuple(key for key in spec.left.keys if key not in bounds)
+    return Plan(spec, stage, chain.sources, period, keys, buckets, again)
+
+
+def _as_late(inputs: dict[SideName, Input], spec: JoinSpec) -> JoinSpec:
+    """The join, with sides that take what is late as long as the windows that they are do."""
+    for name in SIDES:
+        side, fed = spec.side(name), inputs[name].fed
+        if fed is not None:
+            grace = max(changing(fed, side.keys), side.firing.grace)
+            firing = replace(side.firing, grace=grace, retention=grace)
+            spec = spec.with_side(name, replace(side, firing=firing))
+    return spec
 
 
 def _results(joiner: Joiner, inputs: dict[SideName, Input]) -> StructType:
@@ -71,7 +88,10 @@ def _results(joiner: Joiner, inputs: dict[SideName, Input]) -> StructType:
         for side in SIDES
         for name, out in joiner.names[side].items()
     ]
-    return StructType([*fields, StructField(columns.EMISSION, StringType(), False)])
+    fields.append(StructField(columns.EMISSION, StringType(), False))
+    if joiner.revises:
+        fields.append(StructField(columns.REVISION, LongType(), False))
+    return StructType(fields)
 
 
 def _rejected(joiner: Joiner, inputs: dict[SideName, Input]) -> StructType:

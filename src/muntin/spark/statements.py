@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial, reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column as SparkColumn
@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from muntin.engine.operator import RESULTS
 from muntin.model.aggregates import Aggregate
 from muntin.model.errors import OptionError, SqlError
-from muntin.model.joins import SIDES, JoinSpec, Side
+from muntin.model.joins import SIDES, Newest, Side
 from muntin.model.kinds import Kind
 from muntin.model.pipeline import (
     ROWS,
@@ -42,6 +42,7 @@ from muntin.spark.session import require
 from muntin.spark.sinks.ranked import RankedShape, one_by_one
 from muntin.spark.sinks.ranked import rows_of as rows_in_window
 from muntin.spark.sinks.selected import (
+    SUFFIX,
     EachShape,
     PairShape,
     SelectedAggregate,
@@ -59,8 +60,6 @@ if TYPE_CHECKING:
 
 Find = Callable[[str], DataFrame]
 SqlInput = DataFrame | WindowedAggregate
-# Behind the names of right columns that the left side has too.
-_SUFFIX = "_right"
 
 
 def sql(
@@ -211,20 +210,21 @@ def _joined(joining: Joining, find: Find) -> Joined:
     frames = {"left": rows(joining.left, find), "right": rows(joining.right, find)}
     require(frames["left"].sparkSession)
     spec, inputs = joining.spec, {}
+    newest = isinstance(spec.bound, Newest)
     for place, side in enumerate(SIDES):
-        fed = fed_by(frames[side])
-        frame = frames[side] = pairable(frames[side], fed)
+        fed = fed_by(frames[side], each_change=newest)
+        frame = frames[side] = frames[side] if newest else pairable(frames[side], fed)
         known = _side(frame, spec.side(side), joining.names[place])
         if fed is not None and not known.lateness:
             known = replace(known, lateness=lag_of(fed))
         spec = spec.with_side(side, known)
         clock = joining.clocks[place] and named(frame, str(joining.clocks[place]))
         inputs[side] = Input(frame, known.time, None, clock, known.max_ahead, known.offset, fed)
-    both = spec.how not in ("semi", "anti")
-    plan = build_join(inputs, spec, _SUFFIX, joining.buckets, both_keys=both)
+    both = spec.how not in ("semi", "anti") and not newest
+    plan = build_join(inputs, spec, SUFFIX, joining.buckets, both_keys=both)
     if joining.columns is None and joining.where is None and not (both and joining.merged):
         return Joined(plan)
-    shape = _pair_shape(joining, spec, frames["left"], frames["right"])
+    shape = PairShape.of(joining, spec, frames["left"].columns, frames["right"].columns)
     made = SelectedJoin(plan.feeding() if shape.computes else plan, shape)
     _ = made.results.schema
     return made
@@ -239,21 +239,6 @@ def _side(frame: DataFrame, side: Side, name: str) -> Side:
     time = side.time and named(frame, side.time)
     offset = side.offset and (named(frame, side.offset[0]), named(frame, side.offset[1]))
     return replace(side, keys=keys, time=time, offset=offset)
-
-
-def _pair_shape(joining: Joining, spec: JoinSpec, left: DataFrame, right: DataFrame) -> PairShape:
-    shown = {c: f"{c}{_SUFFIX}" if c in left.columns else c for c in right.columns}
-    both = {c.lower() for c in left.columns} & {c.lower() for c in right.columns}
-    pairs = list(zip(spec.left.keys, spec.right.keys, strict=True))
-    # Equal columns of one name are one where they can't differ: where both messages are there.
-    one = joining.merged or spec.how in ("inner", "semi", "anti")
-    keys = {two.lower() for two, one in pairs if two.lower() == one.lower()} if one else set()
-    for name in joining.bare:
-        if name.lower() in both - keys:
-            hint = f"write {joining.names[0]}.{name} or {joining.names[1]}.{name}"
-            raise OptionError("SELECT", name, "is a column of both sides", hint)
-    merged = tuple((one, shown[two]) for one, two in pairs) if joining.merged else ()
-    return PairShape(joining.columns, joining.where, ({c: c for c in left.columns}, shown), merged)
 
 
 def refused(query: Query, find: Find) -> str | None:
@@ -354,6 +339,8 @@ def rows(relation: Relation, find: Find) -> DataFrame:
 @dataclass(frozen=True)
 class _Chosen:
     """Rows that are chosen and computed one by one."""
+
+    by_window: ClassVar[bool] = False
 
     relation: Derived
 

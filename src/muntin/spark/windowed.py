@@ -42,10 +42,10 @@ class Windowed(Sentence):
     """A DataFrame with a key, an event time, and (soon) windows; made by ``windowed``."""
 
     _frame: DataFrame
-    _keys: tuple[Column | str, ...]
-    _where: Column | str | None
-    _arrived: Column | None
-    _buckets: int | None
+    _keys: tuple[Column | str, ...] = ()
+    _where: Column | str | None = None
+    _arrived: Column | None = None
+    _buckets: int | None = None
     _fed: Upstream | None = None
     _computed: Column | None = None
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from muntin.model.errors import OptionError, SqlError
-from muntin.model.joins import How, JoinNulls, JoinSpec, Side, firing_of
+from muntin.model.joins import How, JoinNulls, JoinSpec, Newest, Side, firing_of
 from muntin.model.pipeline import SIDE_COLUMNS, Column, Joining
 from muntin.sql import ksql
 from muntin.sql.around import one_side
@@ -42,12 +42,11 @@ def join_of(cursor: Cursor, select: Select, resolve: Resolve) -> tuple[Joining, 
     emit = ksql.with_lengths(cursor, select.emit, "WITHIN", grace=grace)
     left = _half(cursor, select.source, resolve, join.left_over)
     right = _half(cursor, join.source, resolve, join.over)
-    names = left.name.lower(), right.name.lower()
-    sides = dict(zip(names, (0, 1), strict=True))
+    sides = {left.name.lower(): 0, right.name.lower(): 1}
     if len(sides) < 2:
         hint = "give one of them another name, as in JOIN t AS other"
         cursor.fail(join.source.span, f"both sides are called {left.name}", hint)
-    paired = pairing(cursor, join, conditions_of(select, join), left, right)
+    paired = pairing(cursor, join, conditions_of(select, join), left, right, changes=emit.changes)
     equal, chosen = _equal(cursor, select, join, paired.rest, sides)
     spans = _spans(select, join)
     policies = firing_of(firing(cursor.sql, emit, paired.bound.axis, join=True))
@@ -57,13 +56,16 @@ def join_of(cursor: Cursor, select: Select, resolve: Resolve) -> tuple[Joining, 
         for half, keys, time in parts
     )
     how: How = join.how  # type: ignore[assignment]
-    nulls: JoinNulls = "reject" if how in ("inner", "semi") else "unmatched"
+    again = isinstance(paired.bound, Newest)
+    nulls: JoinNulls = "reject" if again or how in ("inner", "semi") else "unmatched"
     try:
         spec = JoinSpec(one, other, paired.bound, how, nulls=nulls)
     except OptionError as error:
         at = spans.get(error.option, join.span)
         raise SqlError(cursor.sql, at, f"{error.option} {error.problem}", _hint(error)) from error
     columns, bare = _shown(cursor, select, chosen, sides)
+    if again:
+        _check_known(cursor, select, chosen, columns)
     texts = [sided(Scope(cursor), part, sides) for part in chosen]
     where = " AND ".join(texts if len(texts) < 2 else [f"({text})" for text in texts]) or None
     made = Joining(
@@ -141,6 +143,27 @@ def conditions_of(select: Select, join: Join) -> list[exp.Expr]:
         return []
     condition = condition.unnest()
     return list(condition.flatten()) if isinstance(condition, exp.And) else [condition]
+
+
+def _check_known(
+    cursor: Cursor, select: Select, chosen: Sequence[exp.Expr], shown: tuple[Column, ...] | None
+) -> None:
+    """Refuse a join at each change of whose rows nobody would know which one replaces another."""
+    join = select.joins[0]
+    if not join.using:
+        hint = "write USING (k, window_start, window_end): each row shows its key, once"
+        cursor.fail(join.span, "a pair that is emitted again is known by its key", hint)
+    if chosen:
+        at = Scope(cursor).span(chosen[0])
+        problem = "WHERE would leave a pair as it was that it doesn't choose any more"
+        cursor.fail(at, problem, "choose among the rows of the table that they are written to")
+    if shown is None:
+        return
+    there = {c.name.lower() for c in shown if c.text.rpartition(".")[2].lower() == c.name.lower()}
+    for name in join.using:
+        if name.lower() not in there:
+            hint = "show it, as it is"
+            cursor.fail(select.span, f"a pair is known by {name}, which isn't shown", hint)
 
 
 def sided(scope: Scope, node: exp.Expr, sides: Places) -> str:

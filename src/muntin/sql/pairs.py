@@ -13,7 +13,8 @@ from typing import NoReturn
 
 from sqlglot import exp
 
-from muntin.model.bounds import AsOf, Bound, Within
+from muntin.model.bounds import AsOf, Bound, Newest, Within
+from muntin.model.pipeline import Windowing
 from muntin.sql.catalog import Resolved
 from muntin.sql.cursor import Cursor, Span
 from muntin.sql.expressions import Scope
@@ -67,16 +68,25 @@ class Pairing:
 
 
 def pairing(
-    cursor: Cursor, join: Join, conditions: Sequence[exp.Expr], left: Half, right: Half
+    cursor: Cursor,
+    join: Join,
+    conditions: Sequence[exp.Expr],
+    left: Half,
+    right: Half,
+    *,
+    changes: bool,
 ) -> Pairing:
-    """What a join says of a pair; it has to bound it."""
+    """What a join says of a pair; it has to bound it.
+
+    With ``changes`` windows that are emitted again give their pair again.
+    """
     sides = {left.name.lower(): 0, right.name.lower(): 1}
     near, rest = nearness(cursor, conditions, sides)
     named: Times = (None, None) if near is None else (near.columns[0], near.columns[1])
     if join.as_of or join.source.as_of is not None:
         bound, named, rest = _version(cursor, join, near, rest, (left, right), sides)
     elif _at_once(join, rest, left, right, sides):
-        bound = Within(0, 0)
+        bound = Newest() if changes and (_revises(left) or _revises(right)) else Within(0, 0)
     else:
         bound = _bound(cursor, join, near, left, right)
     span = join.span if near is None else near.span
@@ -109,6 +119,14 @@ def _at_once(
     pairs += filter(None, (pair_of(part, sides) for part in conditions))
     times = left.time.lower(), right.time.lower()
     return times in [(one.lower(), other.lower()) for one, other in pairs]
+
+
+def _revises(half: Half) -> bool:
+    """Whether a side is windows that are emitted again."""
+    windows = half.resolved.relation
+    if not isinstance(windows, Windowing):
+        return False
+    return windows.spec.firing.early is not None or windows.spec.firing.grace > 0
 
 
 def _bound(cursor: Cursor, join: Join, near: Nearness | None, left: Half, right: Half) -> Bound:

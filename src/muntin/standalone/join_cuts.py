@@ -4,7 +4,7 @@ A message that isn't behind its own side's watermark finds the same partners whi
 in: none of its partners has expired. So such messages are taken together, also those that wait for
 the wall clock, which stands still meanwhile; one that is behind, and may be late, is a step of its
 own. Where late ones wait, or messages are kept by their own side's clock or up to a number, it
-matters what came just before: then each is a step.
+matters what came just before: then each is a step. So it is where each change gives a pair again.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from muntin.engine.joins.joiner import REACHED
 from muntin.engine.joins.strategy import SideFrames
-from muntin.model.joins import SIDES, JoinSpec, Side, SideName
+from muntin.model.joins import SIDES, JoinSpec, Newest, Side, SideName
 from muntin.model.policies import Each
 from muntin.standalone.cuts import Marks, Positions, countable, offsets_before, so_far
 from muntin.standalone.input_stream import ALWAYS
@@ -54,7 +55,7 @@ def steps_of_sides(
         messages = {side: mark.judging(messages[side]) for side, mark in marks.items()}
         for side, mark in marks.items():
             alone[rows[side]] = mark.behind
-    if not all(_plain(spec.side(side)) for side in SIDES):
+    if isinstance(spec.bound, Newest) or not all(_plain(spec.side(side)) for side in SIDES):
         alone[:] = True
     cut = np.flatnonzero(alone)
     edges = np.unique(np.concatenate([[0], cut, cut + 1, [len(sides)]]))
@@ -82,6 +83,8 @@ def _marks(
     for side, frame in messages.items():
         given = spec.side(side)
         counts = countable(frame, spec.required(side), given.offset, taken[side])
+        if isinstance(spec.bound, Newest):
+            counts &= frame.select(REACHED).to_series().to_numpy()
         found[side] = Marks.of(frame, given.lateness, starts[side], counts)
     if not spec.shared_time or len(found) < len(SIDES):
         return found

@@ -97,6 +97,7 @@ def join(
     layout: StateLayout | None = None,
     nulls: JoinNulls = "reject",
     shared_time: bool = False,
+    each_change: bool = False,
 ) -> JoinSpec:
     """Say a join of two streams of messages, for ``JoinWindow`` or ``SessionJoinWindow``.
 
@@ -122,6 +123,10 @@ def join(
         shared_time: Whether both sides go by one watermark, the later one of theirs, so that a side
             which is silent keeps nothing of the other waiting. What it then sends behind that
             watermark is late.
+        each_change: Whether the pair of two windows is given again whenever one of them is emitted:
+            the newest of both, with ``emission`` and ``revision``. The messages are what operators
+            of windows emit, ``on`` are their keys and bounds, and a side's time is its
+            ``window_end``; ``.late(grace=…, each=True)`` is how late its windows may change.
 
     Raises:
         OptionError: Naming what can't work.
@@ -135,4 +140,4 @@ def join(
         if not isinstance(given, Windowed):
             hint = "write join(windowed(time=…), …)"
             raise OptionError(name, type(given).__name__, "isn't windowed", hint)
-    return joined(left, right, on, within, how, layout, nulls, as_of, shared_time)
+    return joined(left, right, on, within, how, layout, nulls, as_of, shared_time, each_change)

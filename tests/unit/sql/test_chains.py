@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.sql.twins import joined, lowered
+from tests.unit.sql.twins import joined, lowered, refused
 
-from muntin.model.joins import Within
+from muntin.model.joins import Newest, Within
 from muntin.model.pipeline import Derived, Joining, Windowing, tables_of
 from muntin.sql.catalog import bound_of
 from muntin.sql.selectlist import END
@@ -67,3 +67,40 @@ def test_where_the_ends_of_windows_are():
     one = joined(f"SELECT a.k FROM ({INNER}) a JOIN ({INNER}) b USING (k, window_end)")
     assert bound_of(one, END) is None
     assert bound_of(Derived(one), END) is None
+
+
+CHANGES = (
+    f"SELECT {{}} FROM ({INNER} EMIT CHANGES) a FULL JOIN ({INNER}) b "
+    "{} (k, window_start, window_end){} EMIT CHANGES"
+)
+
+
+def test_each_change_of_windows_that_are_emitted_again():
+    for shown in ("*", "k, a.window_start, b.window_end, a.n, b.n AS other"):
+        spec = joined(CHANGES.format(shown, "USING", "")).spec
+        assert (spec.bound, spec.nulls, spec.left.keys) == (Newest(), "reject", ON)
+    # Windows that are emitted once give a pair once.
+    once = CHANGES.format("*", "USING", "").replace(" EMIT CHANGES) a", ") a")
+    assert joined(once).spec.bound == Within(0, 0)
+
+
+ON = ("k", "window_start", "window_end")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (CHANGES.format("*", "USING", " WHERE a.n > 1"), "WHERE would leave a pair as it was"),
+        (CHANGES.format("k, a.n", "USING", ""), "a pair is known by window_start"),
+        (CHANGES.format("a.n + 1 AS k, window_start, window_end", "USING", ""), "known by k"),
+        (
+            CHANGES.format("*", "ON", "").replace(
+                "(k, window_start, window_end) E",
+                "a.k = b.k AND a.window_start = b.window_start AND a.window_end = b.window_end E",
+            ),
+            "a pair that is emitted again is known by its key",
+        ),
+    ],
+)
+def test_changes_whose_rows_nobody_would_know(text, problem):
+    assert problem in refused(text)[0]

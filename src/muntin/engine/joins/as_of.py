@@ -19,6 +19,7 @@ from muntin.engine import columns
 from muntin.engine.firing import FOREVER
 from muntin.engine.joins.joiner import ID, LATE, Joiner
 from muntin.engine.joins.pairs import AT, ROW, compared
+from muntin.engine.joins.stored_messages import StoredMessages
 from muntin.engine.joins.strategy import (
     JoinClock,
     JoinStrategy,
@@ -28,67 +29,21 @@ from muntin.engine.joins.strategy import (
 )
 from muntin.engine.order import arranged, begins
 from muntin.engine.state import State
-from muntin.model.joins import SIDES, AsOf, JoinSpec, SideName
-from muntin.state.lookup import matched
+from muntin.model.joins import AsOf, JoinSpec
 
 RowNumbers = NDArray[np.int64]
 _ASKS = "__asks"
 
 
-class WaitingMessages:
-    """Left messages for which a newer version may still come."""
-
-    def __init__(self, joiner: Joiner, state: State) -> None:
-        self.keys = list(joiner.spec.left.keys)
-        self.empty = _empty(joiner, "left")
-        self.from_place: int | None = None
-        # They go soon, wherever they lie: nothing would be won by segments.
-        self.messages = state.table("left messages", columns.TIME, None, self._living)
-
-    @property
-    def rows(self) -> int:
-        """How many messages are stored."""
-        return self.messages.rows
-
-    def between(self, low: int, high: int, only: pl.DataFrame | None = None) -> pl.DataFrame:
-        """Those between two places, both included; of some keys or of all."""
-        found = self._living([self.empty, *self.messages.read(low, high)])
-        found = found.filter(pl.col(columns.TIME).is_between(low, high))
-        return found if only is None else matched(found, only, self.keys, "semi")
-
-    def drop_before(self, place: int | None) -> None:
-        """Forget what has found its version."""
-        if place is not None:
-            self.from_place = place
-            self.messages.drop_before(place)
-
-    def _living(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-        rows, place = pl.concat(frames), self.from_place
-        return rows if place is None else rows.filter(pl.col(columns.TIME) >= place)
-
-
-class Versions:
+class Versions(StoredMessages):
     """Right messages: each is its key's version until the next one's time."""
 
     def __init__(self, joiner: Joiner, state: State, most: int | None) -> None:
-        self.keys = list(joiner.spec.right.keys)
         self.most = most
-        self.empty = _empty(joiner, "right")
-        self.from_place: int | None = None
-        self.messages = state.table("right messages", columns.TIME, None, self._living, self.keys)
+        super().__init__(joiner, "right", state)
 
-    @property
-    def rows(self) -> int:
-        """How many messages are stored, some of which have newer ones before all that may ask."""
-        return self.messages.rows
-
-    def of(self, only: pl.DataFrame) -> pl.DataFrame:
-        """All that is kept of some keys."""
-        found = self.messages.read(only=only) if len(only) and self.rows else []
-        return pl.concat([self.empty, *found])
-
-    def between(self, low: int, high: int, only: pl.DataFrame | None = None) -> pl.DataFrame:
-        """Those between two places, both included, that may still be a partner."""
+    def all_near(self, low: int, high: int, only: pl.DataFrame | None = None) -> pl.DataFrame:
+        """See ``StoredMessages``; which version is the newest depends on all of them."""
         found = self.messages.read() if only is None else [self.of(only)]
         living = self._living([self.empty, *found])
         return living.filter(pl.col(columns.TIME).is_between(low, high))
@@ -113,17 +68,10 @@ class AsOfJoin(JoinStrategy):
     def __init__(self, joiner: Joiner, state: State) -> None:
         super().__init__(joiner)
         assert isinstance(self.spec.bound, AsOf)
-        self.waiting = WaitingMessages(joiner, state)
+        # Left messages for which a newer version may still come.
+        self.waiting = StoredMessages(joiner, "left", state, by_keys=False)
         self.versions = Versions(joiner, state, self.spec.bound.most)
         self.buffers = {"left": self.waiting, "right": self.versions}
-
-    def late(self, messages: SideFrames, marks: SideWatermarks) -> dict[SideName, pl.Series]:
-        found = {}
-        for side in SIDES:
-            mark, grace = marks[side], self.spec.side(side).firing.grace
-            edge = -FOREVER if mark is None else self.spec.bound.first_taken(mark, grace)  # type: ignore[union-attr]
-            found[side] = messages[side][columns.TIME] < edge
-        return found
 
     def kept_from(self, marks: SideWatermarks) -> SidePlaces:
         """See ``JoinStrategy``; of the right side also the newest version before it is kept."""
@@ -133,16 +81,6 @@ class AsOfJoin(JoinStrategy):
             asks = min(left - self.spec.left.firing.grace, right)
         return {"left": right, "right": asks}
 
-    def drop_before(self, places: SidePlaces) -> None:
-        self.waiting.drop_before(places["left"])
-        self.versions.drop_before(places["right"])
-
-    def stored(
-        self, side: SideName, low: int, high: int, only: pl.DataFrame | None = None
-    ) -> pl.DataFrame:
-        buffer = self.waiting if side == "left" else self.versions
-        return buffer.between(low, high, only)
-
     def meet(self, new: SideFrames, moment: JoinClock) -> list[pl.DataFrame]:
         passed = FOREVER if moment.final else moment.marks["right"]
         left, place, on_time = new["left"], pl.col(columns.TIME), pl.lit(False).alias(LATE)
@@ -151,7 +89,7 @@ class AsOfJoin(JoinStrategy):
         emitted = []
         if passed is not None:
             due = pl.concat(
-                [self.waiting.between(-FOREVER, passed - 1), left.filter(place < passed)]
+                [self.waiting.all_near(-FOREVER, passed - 1), left.filter(place < passed)]
             )
             emitted = self._emitted(due, versions, moment.final)
             left = left.filter(place >= passed)
@@ -225,9 +163,3 @@ def newest(
         found &= at - at[version] <= spec.bound.most
     row = rows[ROW].to_numpy()
     return row[found], row[version[found]]
-
-
-def _empty(joiner: Joiner, side: SideName) -> pl.DataFrame:
-    """No messages of a side, as they are stored."""
-    numbers = pl.lit(0, dtype=pl.Int64).alias(ID), pl.lit(False).alias(LATE)
-    return joiner.no_messages(side).with_columns(numbers)

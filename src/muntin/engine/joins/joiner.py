@@ -12,7 +12,7 @@ from muntin.engine import admission, columns
 from muntin.engine.admission import admit
 from muntin.engine.arrival import Arrival, numbered
 from muntin.model.errors import OptionError
-from muntin.model.joins import OTHER, SIDES, JoinSpec, SideName
+from muntin.model.joins import OTHER, SIDES, JoinSpec, Newest, SideName
 from muntin.state.offsets import Offsets
 
 SIDE = "side"
@@ -21,6 +21,8 @@ _OF_REJECTED = (SIDE, columns.REASON, columns.WATERMARK)
 Emission = Literal["early", "full"]
 # Beside the columns of messages in a shard: a number of its own, and whether it came late.
 ID, LATE = "__muntin_id", "__muntin_late"
+# Of firings, where they are messages: whether the windows' watermark has reached the window's end.
+REACHED = pl.col(columns.EMISSION).is_in(["full", "late"]).fill_null(False)
 
 
 @dataclass
@@ -64,7 +66,11 @@ class Joiner:
             side: pl.Schema({name: schemas[side][name] for name in self.inputs[side]})
             for side in SIDES
         }
+        # Where a row of a side replaces one before it, and pairs are emitted again.
+        self.revises = isinstance(spec.bound, Newest)
         self._check_keys()
+        if self.revises:
+            self._check_revisions()
         self.names = self._names(suffix)
         self.aside = self._aside(suffix)
 
@@ -85,15 +91,29 @@ class Joiner:
                 text = f"is {kinds[0]}, too narrow for {other} ({kinds[1]}) on the right"
                 raise OptionError("on", one, text, f"cast it to {kinds[1]}")
 
+    def _check_revisions(self) -> None:
+        for side in SIDES:
+            kinds = self.schemas[side]
+            number, word = (kinds.get(c) for c in (columns.REVISION, columns.EMISSION))
+            if number is None or not number.is_integer() or word != pl.String():
+                hint = "give windows, whose emission and revision say which row is the newest"
+                text = f"needs to know which row of the {side} side replaces another"
+                raise OptionError("each_change", True, text, hint)
+
     def _names(self, suffix: str) -> dict[SideName, dict[str, str]]:
         """The output column of each input column; the right side's keys may have none."""
-        left = {name: name for name in self.inputs["left"]}
+        own: dict[SideName, list[str]] = self.inputs
+        if self.revises:
+            # The pair has them of its own.
+            beside = (columns.EMISSION, columns.REVISION)
+            own = {side: [n for n in own[side] if n not in beside] for side in SIDES}
+        left = {name: name for name in own["left"]}
         if columns.EMISSION in left:
             raise columns.taken("left", columns.EMISSION, "results")
         if self.spec.how in ("semi", "anti"):
             return {"left": left, "right": {}}
         right: dict[str, str] = {}
-        for name in self.inputs["right"]:
+        for name in own["right"]:
             if name in self.spec.right.keys and not self.both_keys:
                 continue
             given = name + suffix if name in left else name
@@ -162,7 +182,7 @@ class Joiner:
             counted.select(*self.inputs[side], columns.TIME),
             rejected=pl.concat([nothing, *aside]),
             counts=counts,
-            latest=admission.latest(counted, []),
+            latest=admission.latest(counted.filter(REACHED) if self.revises else counted, []),
             clock=admission.clock(messages),
         )
 
@@ -213,7 +233,9 @@ class Joiner:
 
     def nothing_emitted(self) -> pl.DataFrame:
         """Results of nothing."""
-        return pl.DataFrame(schema={**self.outputs, columns.EMISSION: pl.String()})
+        beside: dict[str, pl.DataType] = {columns.EMISSION: pl.String()}
+        beside |= {columns.REVISION: pl.Int64()} if self.revises else {}
+        return pl.DataFrame(schema={**self.outputs, **beside})
 
     def _renamed(self, side: SideName) -> list[pl.Expr]:
         return [pl.col(name).alias(out) for name, out in self.names[side].items()]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from muntin.engine import columns
 from muntin.engine.order import Code
 from muntin.engine.windows.panes import in_columns, pane_of, window_end
-from muntin.model.joins import AsOf, JoinSpec, Joint, Together, Within
+from muntin.model.joins import JoinSpec, Together, Within
 
 RowNumbers = NDArray[np.int64]
 AT, ROW, BUCKET = "__at", "__row", "__bucket"
@@ -28,7 +28,7 @@ def pairs(left: pl.DataFrame, right: pl.DataFrame, spec: JoinSpec) -> tuple[RowN
     if not len(left) or not len(right):
         return nothing, nothing
     bound = spec.bound
-    assert not isinstance(bound, Joint | AsOf)
+    assert isinstance(bound, Within | Together)
     back, ahead = _reach(bound)
     names = [f"k{i}" for i in range(len(spec.left.keys))]
     one = _slim(left, spec.left.keys, bound)

@@ -14,7 +14,6 @@ from typing import Any
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.firing import FOREVER
 from muntin.engine.joins.joiner import ID, LATE, Joiner, once
 from muntin.engine.joins.pairs import pairs
 from muntin.engine.joins.side_buffer import SideBuffer
@@ -26,7 +25,7 @@ from muntin.engine.joins.strategy import (
     SideWatermarks,
 )
 from muntin.engine.state import State
-from muntin.model.joins import OTHER, SIDES, AsOf, Joint, SideName, Together, Within
+from muntin.model.joins import OTHER, SIDES, SideName, Together, Within
 from muntin.model.policies import Every
 
 
@@ -35,8 +34,8 @@ class PlaceJoin(JoinStrategy):
 
     def __init__(self, joiner: Joiner, state: State) -> None:
         super().__init__(joiner)
-        assert not isinstance(self.spec.bound, Joint | AsOf)
-        self.bound: Within | Together = self.spec.bound
+        assert isinstance(self.spec.bound, Within | Together)
+        self.bound = self.spec.bound
         self.buffers: dict[SideName, SideBuffer] = {
             side: SideBuffer(joiner, side, state) for side in SIDES
         }
@@ -50,24 +49,11 @@ class PlaceJoin(JoinStrategy):
     def pending(self) -> int:
         return sum(buffer.waiting.rows for buffer in self.buffers.values())
 
-    def late(self, messages: SideFrames, marks: SideWatermarks) -> dict[SideName, pl.Series]:
-        found = {}
-        for side in SIDES:
-            edge = self._edge(side, marks[side])
-            found[side] = messages[side][columns.TIME] < (-FOREVER if edge is None else edge)
-        return found
-
-    def _edge(self, side: SideName, mark: int | None) -> int | None:
-        """The first place at which a side still takes messages."""
-        if mark is None:
-            return None
-        return self.bound.first_taken(mark, self.spec.side(side).firing.grace)
-
     def kept_from(self, marks: SideWatermarks) -> SidePlaces:
         return {side: self._kept_from(side, marks) for side in SIDES}
 
     def _kept_from(self, side: SideName, marks: SideWatermarks) -> int | None:
-        edge, places = self._edge(OTHER[side], marks[OTHER[side]]), []
+        edge, places = self.edge(OTHER[side], marks), []
         if edge is not None:
             places.append(self.bound.first_kept(side, edge))
         limit = self.buffers[side].from_place
@@ -82,11 +68,6 @@ class PlaceJoin(JoinStrategy):
         for side in SIDES:
             place, limit = places[side], self.buffers[side].from_place
             self.buffers[side].drop_before(place if limit is None else max(limit, place or limit))
-
-    def stored(
-        self, side: SideName, low: int, high: int, only: pl.DataFrame | None = None
-    ) -> pl.DataFrame:
-        return self.buffers[side].all_near(low, high, only)
 
     def let_in(self, taken: SideFrames, moment: JoinClock) -> SideFrames:
         return {side: self._let_in(side, taken[side], moment) for side in SIDES}

@@ -65,6 +65,10 @@ class SessionBuffer:
         """The messages, of some keys or of all, whose sessions may still grow."""
         return self._living(self.messages.read(only=only))
 
+    def all_near(self, low: int, high: int, only: pl.DataFrame | None = None) -> pl.DataFrame:
+        """The same between two places, both included."""
+        return self.of(only).filter(pl.col(columns.TIME).is_between(low, high))
+
     def ended(self, low: int | None, high: int) -> pl.DataFrame:
         """The messages of sessions that ended within a stretch."""
         if high == FOREVER - 1:
@@ -133,17 +137,6 @@ class SessionJoin(JoinStrategy):
             if (mark := marks[side]) is not None
         ]
         return min(edges) - self.reach + 1 if len(edges) == len(SIDES) else None
-
-    def drop_before(self, places: SidePlaces) -> None:
-        for side in SIDES:
-            self.buffers[side].drop_before(places[side])
-
-    def stored(
-        self, side: SideName, low: int, high: int, only: pl.DataFrame | None = None
-    ) -> pl.DataFrame:
-        """See ``JoinStrategy``; with the last place of their session in ``LAST``."""
-        found = self.buffers[side].of(only)
-        return found.filter(pl.col(columns.TIME).is_between(low, high))
 
     def meet(self, new: SideFrames, moment: JoinClock) -> list[pl.DataFrame]:
         there = {side: self._gathered(side, new) for side in SIDES}

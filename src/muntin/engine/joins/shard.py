@@ -20,16 +20,21 @@ from muntin.engine.arrival import fresh
 from muntin.engine.firing import FOREVER
 from muntin.engine.joins.as_of import AsOfJoin
 from muntin.engine.joins.joiner import ID, LATE, Arrived, Joiner
+from muntin.engine.joins.newest import NewestJoin
 from muntin.engine.joins.places import PlaceJoin
 from muntin.engine.joins.sessions import SessionJoin
 from muntin.engine.joins.strategy import JoinClock, JoinStrategy
 from muntin.engine.output import LetIn, Output
 from muntin.engine.state import State
-from muntin.model.joins import SIDES, AsOf, Joint, SideName
+from muntin.model.joins import SIDES, AsOf, Joint, Newest, SideName
 from muntin.state.blobs import Blobs
 from muntin.state.runs import FrameCache
 
-_STRATEGIES: dict[type, Callable[..., JoinStrategy]] = {AsOf: AsOfJoin, Joint: SessionJoin}
+_STRATEGIES: dict[type, Callable[..., JoinStrategy]] = {
+    AsOf: AsOfJoin,
+    Joint: SessionJoin,
+    Newest: NewestJoin,
+}
 SideArrivals = Mapping[SideName, Sequence[Arrived]]
 
 

@@ -9,8 +9,10 @@ from typing import Any, Protocol
 
 import polars as pl
 
+from muntin.engine import columns
+from muntin.engine.firing import FOREVER
 from muntin.engine.joins.joiner import Joiner
-from muntin.model.joins import SideName
+from muntin.model.joins import SIDES, Joint, SideName
 
 SideWatermarks = Mapping[SideName, int | None]
 SideFrames = Mapping[SideName, pl.DataFrame]
@@ -49,6 +51,12 @@ class StoredSide(Protocol):
     def rows(self) -> int:
         """How many there are."""
 
+    def drop_before(self, place: int | None) -> None:
+        """Forget those before a place, if there is one."""
+
+    def all_near(self, low: int, high: int, only: pl.DataFrame | None = None) -> pl.DataFrame:
+        """Those between two places, both included; of some keys or of all."""
+
 
 class JoinStrategy(ABC):
     """One way for messages to find partners."""
@@ -74,23 +82,34 @@ class JoinStrategy(ABC):
         """How many messages lie where, by side, where there is a limit; plain JSON."""
         return {}
 
-    @abstractmethod
     def late(self, messages: SideFrames, marks: SideWatermarks) -> Mapping[SideName, pl.Series]:
         """Which messages come when all that they could be part of is over."""
+        found = {}
+        for side in SIDES:
+            edge = self.edge(side, marks)
+            found[side] = messages[side][columns.TIME] < (-FOREVER if edge is None else edge)
+        return found
+
+    def edge(self, side: SideName, marks: SideWatermarks) -> int | None:
+        """The first place at which a side still takes messages; ``None`` where all are taken."""
+        mark, bound = marks[side], self.spec.bound
+        assert not isinstance(bound, Joint)
+        return None if mark is None else bound.first_taken(mark, self.spec.side(side).firing.grace)
 
     @abstractmethod
     def kept_from(self, marks: SideWatermarks) -> SidePlaces:
         """The first place of each side that is kept; ``None`` where all are."""
 
-    @abstractmethod
     def drop_before(self, places: SidePlaces) -> None:
         """Forget what isn't kept."""
+        for side in SIDES:
+            self.buffers[side].drop_before(places[side])
 
-    @abstractmethod
     def stored(
         self, side: SideName, low: int, high: int, only: pl.DataFrame | None = None
     ) -> pl.DataFrame:
         """The messages of a side between two places, both included; of some keys or of all."""
+        return self.buffers[side].all_near(low, high, only)
 
     def let_in(self, taken: SideFrames, moment: JoinClock) -> SideFrames:
         """The messages that meet the other side in this step; others wait for their policy."""

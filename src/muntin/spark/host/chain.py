@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -31,7 +31,9 @@ from muntin.engine import columns
 from muntin.engine.joins.joiner import SIDE
 from muntin.model.axis import SECOND
 from muntin.model.errors import OptionError
-from muntin.model.joins import JoinSpec
+from muntin.model.joins import JoinSpec, Newest
+from muntin.model.sessions import Sessions
+from muntin.model.sliding import Sliding
 from muntin.spark.host.internals.plans import names, remember, remembered
 from muntin.spark.host.messages import BLOB, INNER, KIND, PASSED, PROGRESS
 from muntin.spark.host.plan import Plan
@@ -54,7 +56,13 @@ _RESULT = "_result"
 
 
 class RowByRow(Protocol):
-    """What is made of results before another operator takes them, each row by itself."""
+    """What is made of results before another operator takes them, each row by itself.
+
+    Attributes:
+        by_window: Whether a window's firing stays one row, known by the window's keys and bounds.
+    """
+
+    by_window: ClassVar[bool]
 
     def of_frame(self, frame: DataFrame, beside: Sequence[str] = ()) -> DataFrame:
         """The rows as they are taken.
@@ -82,6 +90,8 @@ def kept(frame: DataFrame, condition: str, beside: Sequence[str]) -> DataFrame:
 
 class _WithTime:
     """The last moment of each window as a column: its end is the first of the next one."""
+
+    by_window: ClassVar[bool] = True
 
     def of_frame(self, frame: DataFrame, beside: Sequence[str] = ()) -> DataFrame:
         """See ``RowByRow``."""
@@ -132,8 +142,10 @@ class Upstream:
     def revises(self) -> bool:
         """Whether it may emit a window more than once, and all of it counts."""
         spec = self.plan.spec
-        if self.full or isinstance(spec, JoinSpec) or not self.plan.streams:
+        if self.full or not self.plan.streams:
             return False
+        if isinstance(spec, JoinSpec):
+            return isinstance(spec.bound, Newest)
         return spec.firing.early is not None or spec.firing.grace > 0
 
     @property
@@ -153,8 +165,11 @@ class Upstream:
         spec = self.plan.spec
         if isinstance(spec, JoinSpec) or spec.axis != "time":
             return None
-        # A window is full when the watermark reaches its end: what comes later ends behind it.
-        known: Mapping[str, int] = {columns.WINDOW_END: 1}
+        # A window is full when the watermark reaches its end: what comes later ends behind it. But
+        # where the end belongs to the window, the watermark must have passed it.
+        kind = spec.windows
+        within = isinstance(kind, Sliding) or (isinstance(kind, Sessions) and kind.closed == "both")
+        known: Mapping[str, int] = {columns.WINDOW_END: 0 if within else 1}
         for step in self.steps:
             known = step.bounds(known)
         return known.get(time)
@@ -314,8 +329,12 @@ def marked(frame: DataFrame, upstream: Upstream) -> DataFrame:
     return frame
 
 
-def fed_by(frame: DataFrame) -> Upstream | None:
+def fed_by(frame: DataFrame, *, each_change: bool = False) -> Upstream | None:
     """The operator whose results a DataFrame is, as they came; ``None`` where it is another.
+
+    Args:
+        frame: The DataFrame.
+        each_change: Whether all rows of a window may come, since the newest one counts.
 
     Raises:
         OptionError: When its rows are several for one window, of which each would count.
@@ -324,11 +343,15 @@ def fed_by(frame: DataFrame) -> Upstream | None:
         return None
     upstream: Upstream | None = remembered(frame, _FED)
     derived = upstream is None and frame.isStreaming and _REVISIONS in names(frame)
-    if derived or (upstream is not None and upstream.revises):
+    if derived or (upstream is not None and upstream.revises and not each_change):
         hint = (
             "give .full in place of .results, which has each window once, or take early() and "
             "late() from the inner windows"
         )
+        if upstream is not None and upstream.plan.joins:
+            hint = "join without each_change=True, and windows by their .full"
+        elif each_change:
+            hint = "give the windows themselves, and choose among the pairs"
         raise OptionError(
             "frame", "windows", "emit a window again when it changes, and each would count", hint
         )
@@ -346,6 +369,30 @@ def with_time(
     if not timed or WINDOW_TIME in kinds:
         return frame, upstream
     return _WithTime().of_frame(frame), upstream.then(_WithTime())
+
+
+def changing(upstream: Upstream, keys: Collection[str]) -> int:
+    """How late the windows of a side may change, which a join gives again at each change.
+
+    Args:
+        upstream: The windows.
+        keys: What the join compares of them.
+
+    Raises:
+        OptionError: When a row isn't the whole of a window, known by these columns.
+    """
+    spec, whole = upstream.plan.spec, upstream.full
+    if isinstance(spec, JoinSpec) or not all(step.by_window for step in upstream.steps):
+        hint = "give windows as agg() makes them"
+        raise OptionError("each_change", True, "needs one row of each window and key", hint)
+    if not spec.firing.accumulate and not whole:
+        hint = "leave out deltas()"
+        raise OptionError("deltas", True, "gives parts of a window, and a pair has the whole", hint)
+    identity = (*spec.keys, columns.WINDOW_START, columns.WINDOW_END)
+    if {*keys} != {*identity}:
+        hint = f"give {', '.join(identity)}"
+        raise OptionError("on", (*keys,), "isn't the key and the bounds of a window", hint)
+    return 0 if whole else spec.firing.grace
 
 
 def pairable(frame: DataFrame, upstream: Upstream | None) -> DataFrame:

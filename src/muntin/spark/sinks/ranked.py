@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -48,6 +48,8 @@ class RankedShape:
         ranking: How they are ordered and shown.
         per: The keys, without the bounds of the windows.
     """
+
+    by_window: ClassVar[bool] = False
 
     ranking: Ranking
     per: tuple[str, ...]

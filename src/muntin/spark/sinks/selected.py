@@ -6,14 +6,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from muntin.engine import columns
 from muntin.engine.operator import RESULTS
-from muntin.model.pipeline import NUMBER, ROW, SIDE_COLUMNS, Column, Windowing, quoted
+from muntin.model.errors import OptionError
+from muntin.model.joins import JoinSpec, Newest
+from muntin.model.pipeline import NUMBER, ROW, SIDE_COLUMNS, Column, Joining, Windowing, quoted
 from muntin.spark.host.chain import Upstream, bounds_of, kept
 from muntin.spark.host.plan import Plan
 from muntin.spark.join import Joined
@@ -26,6 +28,9 @@ from muntin.spark.sinks.sink import Sink, SinkLike, check, sink
 from muntin.spark.windowed import WindowedAggregate
 
 _HOLDS = "__muntin_holds"
+_OWN = (columns.EMISSION, columns.REVISION)
+# Behind the names of a join's right side that the left side has, too.
+SUFFIX = "_right"
 # A column, or a field of a side, and nothing that is computed.
 _NAME = r"(?:`(?:[^`]|``)+`|\w+)"
 _COLUMN = re.compile(rf"{_NAME}(?:\.{_NAME})*")
@@ -43,6 +48,8 @@ class WindowShape:
         retracts: Whether windows may vanish.
         tables: Tables whose rows stand beside firings.
     """
+
+    by_window: ClassVar[bool] = True
 
     columns: tuple[Column, ...]
     having: str | None
@@ -112,6 +119,8 @@ class EachShape:
         tables: Tables whose rows stand beside those.
     """
 
+    by_window: ClassVar[bool] = False
+
     columns: tuple[Column, ...]
     having: str
     identity: tuple[str, ...]
@@ -144,12 +153,50 @@ class PairShape:
         where: Which pairs.
         sides: For each side its columns with their names among the pairs'.
         merged: Pairs of columns that are shown as one, in the place of the first.
+        identity: The columns that identify a pair, where it may be emitted again.
     """
+
+    by_window: ClassVar[bool] = False
 
     columns: tuple[Column, ...] | None
     where: str | None
     sides: tuple[dict[str, str], dict[str, str]]
     merged: tuple[tuple[str, str], ...] = ()
+    identity: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, joining: Joining, spec: JoinSpec, left: Sequence[str], right: Sequence[str]
+    ) -> PairShape:
+        """The shape of a join.
+
+        Args:
+            joining: The join as it was written.
+            spec: The join, with the columns' own names.
+            left: The columns of the left side.
+            right: Those of the right side.
+        """
+        identity: tuple[str, ...] = ()
+        pairs = list(zip(spec.left.keys, spec.right.keys, strict=True))
+        shown = {c: f"{c}{SUFFIX}" if c in left else c for c in right}
+        if isinstance(spec.bound, Newest):
+            # Its key is there once, and how it was emitted is its own.
+            left, right = ([c for c in side if c not in _OWN] for side in (left, right))
+            shown = {c: shown[c] for c in right} | {two: one for one, two in pairs}
+            identity = spec.left.keys
+        both = {c.lower() for c in left} & {c.lower() for c in right}
+        # Equal columns of one name are one where they can't differ: where both messages are there.
+        one = joining.merged or spec.how in ("inner", "semi", "anti")
+        keys = {two.lower() for two, one in pairs if two.lower() == one.lower()} if one else set()
+        for name in joining.bare:
+            if name.lower() in both - keys:
+                hint = f"write {joining.names[0]}.{name} or {joining.names[1]}.{name}"
+                raise OptionError("SELECT", name, "is a column of both sides", hint)
+        merged: tuple[tuple[str, str], ...] = ()
+        if joining.merged and not identity:
+            merged = tuple((one, shown[two]) for one, two in pairs)
+        sides = {c: c for c in left}, shown
+        return cls(joining.columns, joining.where, sides, merged, identity)
 
     @property
     def computes(self) -> bool:
@@ -183,8 +230,16 @@ class PairShape:
             whole = kept(whole, self.where, beside)
         if self.columns is None:
             return whole.drop(*SIDE_COLUMNS)
-        shown = [f"{c.text} AS {quoted(c.name)}" for c in self.columns if c.name != "emission"]
-        return whole.selectExpr(*shown, columns.EMISSION, *beside)
+        own = _OWN if self.identity else _OWN[:1]
+        shown = [self._shown(c) for c in self.columns if c.name not in own]
+        return whole.selectExpr(*shown, *own, *beside)
+
+    def _shown(self, column: Column) -> str:
+        if not self.identity or column.name in self.identity:
+            return f"{column.text} AS {quoted(column.name)}"
+        # What vanished has no value, whatever is computed of it.
+        alive = f"{columns.EMISSION} <> 'retract'"
+        return f"CASE WHEN {alive} THEN {column.text} END AS {quoted(column.name)}"
 
     def bounds(self, known: Mapping[str, int]) -> dict[str, int]:
         # Pairs have no windows.

@@ -1,0 +1,63 @@
+"""The messages of one side of a join in a table of their own, looked up by keys or by places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from muntin.engine import columns
+from muntin.engine.joins.joiner import ID, LATE, Joiner
+from muntin.engine.state import State
+from muntin.model.joins import SideName
+from muntin.state.lookup import matched
+
+
+class StoredMessages:
+    """Messages from a place on.
+
+    Args:
+        joiner: The join.
+        side: Whose messages.
+        state: What the shard keeps.
+        by_keys: Whether those of some keys are looked up.
+    """
+
+    def __init__(
+        self, joiner: Joiner, side: SideName, state: State, *, by_keys: bool = True
+    ) -> None:
+        self.keys = list(joiner.spec.side(side).keys)
+        numbers = columns.number(ID), pl.lit(False).alias(LATE)
+        self.empty = joiner.no_messages(side).with_columns(numbers)
+        self.from_place: int | None = None
+        # They are folded wherever they lie: what goes soon, or is replaced, wins by no segments.
+        self.messages = state.table(
+            f"{side} messages", columns.TIME, None, self._living, self.keys if by_keys else ()
+        )
+
+    @property
+    def rows(self) -> int:
+        """How many messages are stored, some of which may have gone already."""
+        return self.messages.rows
+
+    def of(self, only: pl.DataFrame) -> pl.DataFrame:
+        """All that is kept of some keys."""
+        found = self.messages.read(only=only) if len(only) and self.rows else []
+        return self._living([self.empty, *found])
+
+    def all_near(self, low: int, high: int, only: pl.DataFrame | None = None) -> pl.DataFrame:
+        """Those between two places, both included; of some keys or of all."""
+        found = self._living([self.empty, *self.messages.read(low, high)])
+        found = found.filter(pl.col(columns.TIME).is_between(low, high))
+        return found if only is None else matched(found, only, self.keys, "semi")
+
+    def drop_before(self, place: int | None) -> None:
+        """Forget those before a place, if there is one."""
+        if place is not None:
+            self.from_place = place
+            self.messages.drop_before(place)
+
+    def _living(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        """What is kept of some rows."""
+        rows, place = pl.concat(frames), self.from_place
+        return rows if place is None else rows.filter(pl.col(columns.TIME) >= place)

@@ -1,0 +1,151 @@
+"""What must hold of joins at each change: oracle, cuts, and DuckDB's join of two ``GROUP BY``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import duckdb
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.join_doors import EngineJoinDoor, JoinDoor, StandaloneJoinDoor
+from tests.property.agreement import join_differences
+from tests.property.changes import TYPES, Come, comings, cuts, queries, spec_of, table_of
+from tests.property.joined_chains import Message, dictionaries, in_micros, moment
+from tests.property.joins import Query
+from tests.property.test_joined_chains import messages
+
+from muntin.model import aggregates
+from muntin.model.axis import SECOND
+from muntin.model.joins import HOWS, SIDES, How
+from muntin.standalone import JoinWindow, WindowedAggregator, join, windowed
+from muntin.state import runs
+
+DOORS: list[JoinDoor] = [
+    EngineJoinDoor(),
+    EngineJoinDoor(buckets=3),
+    EngineJoinDoor(buckets=2, restart=True),
+    EngineJoinDoor(repeat=True),
+    StandaloneJoinDoor(),
+    StandaloneJoinDoor(single=True),
+]
+BOUNDS = ["key", "window_start", "window_end"]
+
+
+@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.name)
+@given(query=queries())
+def test_every_door_says_what_the_oracle_says(door: JoinDoor, query: Query) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runs, "MOST_RUNS", 2)
+        assert join_differences(door, query.spec, query.types, query.steps) == []
+
+
+@given(query=queries())
+def test_every_firing_is_accounted_for(query: Query) -> None:
+    for step in EngineJoinDoor(buckets=2).run(query.spec, query.types, query.steps):
+        counts = step.counts
+        assert counts["seen"] == sum(n for name, n in counts.items() if name != "seen")
+        assert counts["late"] + counts["null_key"] == len(step.rejected)
+
+
+@pytest.mark.parametrize("how", HOWS[:4])
+@given(data=st.data(), come=comings())
+def test_neither_cuts_nor_the_order_of_sides_change_the_table(
+    how: How, data: st.DataObject, come: list[Come]
+) -> None:
+    tables = []
+    for given_so in (come, data.draw(st.permutations(come))):
+        steps = data.draw(cuts(given_so))
+        emitted = EngineJoinDoor(buckets=2).run(spec_of(how, lateness=100), TYPES, steps)
+        tables.append(table_of(row for step in emitted for row in step.rows))
+    assert tables[0] == tables[1]
+    found = {
+        (*key, row["value"], row["value_right"], row["revision"]) for key, row in tables[0].items()
+    }
+    assert found == newest_by_duckdb(how, come)
+
+
+def newest_by_duckdb(how: How, come: Sequence[Come]) -> set[tuple[Any, ...]]:
+    """The newest rows of both sides, joined."""
+    kinds = {"key": pl.String, "time": pl.Int64, "value": pl.Int64}
+    schema = {**kinds, "emission": pl.String, "revision": pl.Int64}
+    connection = duckdb.connect()
+    for side in SIDES:
+        rows = [row for one, row in come if one == side]
+        connection.register(f"all_{side}", pl.DataFrame(rows, schema=schema))
+        connection.execute(
+            f"""
+            CREATE TABLE of_{side} AS FROM all_{side}
+            QUALIFY row_number() OVER (PARTITION BY key, time ORDER BY revision DESC) = 1
+            """
+        )
+    there = "FROM of_{0} WHERE emission <> 'retract'"
+    kind = "INNER" if how == "inner" else f"{how.upper()} OUTER"
+    return {*connection.execute(
+        f"""
+        SELECT key, time, l.value, r.value,
+            coalesce(a.revision + 1, 0) + coalesce(b.revision + 1, 0) - 1
+        FROM ({there.format("left")}) l {kind} JOIN ({there.format("right")}) r USING (key, time)
+        LEFT JOIN of_left a USING (key, time) LEFT JOIN of_right b USING (key, time)
+        """
+    ).fetchall()}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", HOWS[:4])
+@given(data=st.data(), left=messages(), right=messages())
+def test_operators_hold_what_a_join_of_two_group_bys_gives(
+    how: How, data: st.DataObject, left: list[Message], right: list[Message]
+) -> None:
+    one = windowed(key="key", time="at").tumbling("10 seconds").early(each=True)
+    one = one.late(grace="10 seconds", each=True).agg(total=aggregates.sum("value"))
+    side = windowed(time="window_end", max_ahead=None).late(grace="10 seconds", each=True)
+    pairs = JoinWindow(
+        join(side, side, on=BOUNDS, how=how, each_change=True),
+        schema=dict.fromkeys(SIDES, FIRING),
+    )
+    sides = [WindowedAggregator(one, schema={"key": str, "value": int}) for _ in SIDES]
+    emitted: list[dict[str, Any]] = []
+    coming = [("left", row) for row in left], [("right", row) for row in right]
+    while any(coming):
+        number = data.draw(st.sampled_from([place for place in (0, 1) if coming[place]]))
+        few = data.draw(st.integers(1, 4))
+        rows = [row for _, row in coming[number][:few]]
+        del coming[number][:few]
+        sides[number].add_messages(dictionaries(rows))
+        firings = [in_micros(row) for row in sides[number].get_result().to_dicts()]
+        sides[number].flush()
+        if firings:
+            pairs.add_messages(**{SIDES[number]: firings})
+        emitted += [in_micros(row) for row in pairs.get_result().to_dicts()]
+        assert pairs.rejected.is_empty()
+        pairs.flush()
+    table = table_of(emitted, BOUNDS)
+    found = {(*key[:2], row["total"], row["total_right"]) for key, row in table.items()}
+    assert found == totals_by_duckdb(how, left, right)
+
+
+FIRING = {
+    "key": str, "window_start": int, "window_end": int, "total": int,
+    "emission": str, "revision": int,
+}  # fmt: skip
+
+
+def totals_by_duckdb(
+    how: How, left: Sequence[Message], right: Sequence[Message]
+) -> set[tuple[Any, ...]]:
+    connection = duckdb.connect()
+    schema = {"key": pl.String, "second": pl.Int64, "value": pl.Int64}
+    for name, rows in (("l", left), ("r", right)):
+        connection.register(f"all_{name}", pl.DataFrame(rows, schema=schema, orient="row"))
+        connection.execute(
+            f"""
+            CREATE TABLE {name} AS SELECT key, second // 10 * 10 AS start, sum(value) AS total
+            FROM all_{name} WHERE key IS NOT NULL GROUP BY ALL
+            """
+        )
+    kind = "INNER" if how == "inner" else f"{how.upper()} OUTER"
+    query = f"SELECT key, start, l.total, r.total FROM l {kind} JOIN r USING (key, start)"
+    found = connection.execute(query).fetchall()
+    return {(key, moment(0) + start * SECOND, *totals) for key, start, *totals in found}

@@ -1,0 +1,207 @@
+"""Joins of windows that are emitted again: a pair of newest rows, at each change of a side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from tests.spark.feed import Feed, at, rows
+from tests.spark.test_chained_joins import BOTH, Ran, by_duckdb, close, fill, messages
+
+import muntin as mt
+from muntin.spark.inspect.why import why
+
+ON = ["key", "window_start", "window_end"]
+TABLE = """
+    SELECT key, epoch_us(window_start) AS start, total, total_right FROM {}
+    WHERE key <> 'z' ORDER BY ALL
+"""
+SQL = """
+    SELECT key, window_start, window_end, l.total, r.total * 2 AS twice
+    FROM (SELECT key, window_start, window_end, sum(value) AS total FROM TABLE(TUMBLE(
+              TABLE orders, DESCRIPTOR(at), 10 SECONDS)) WATERMARK at DELAY OF 5 SECONDS
+          GROUP BY key, window_start, window_end {emit}) l
+    {how} JOIN (SELECT key, window_start, window_end, sum(value) AS total FROM TABLE(TUMBLE(
+              TABLE shipments, DESCRIPTOR(at), 10 SECONDS)) WATERMARK at DELAY OF 5 SECONDS
+          GROUP BY key, window_start, window_end {emit}) r
+    USING (key, window_start, window_end) EMIT CHANGES
+"""
+
+
+def restless(frame: DataFrame) -> Any:
+    """Windows that are emitted with each batch that changes them, also late."""
+    made = mt.windowed(frame, key="key", time="at", lateness="5 seconds").tumbling("10 seconds")
+    return made.early(each=True).late(grace="30 seconds", each=True).agg(total=mt.sum("value"))
+
+
+def pairs(left: DataFrame, right: DataFrame, how: Any = "full") -> Any:
+    return mt.join(restless(left), restless(right), on=ON, how=how, each_change=True)
+
+
+def kept_in(path: Path, made: Any, checkpoint: Path) -> Any:
+    """Run over all that is there, into a table that is upserted; gives the progress."""
+    sink = mt.to_duckdb(path, "pairs", history="changes")
+    query = made.start(checkpoint=str(checkpoint), results=sink, available_now=True)
+    assert query.await_end(timeout=240)
+    return query.progress
+
+
+def test_the_table_is_that_of_a_join_of_two_group_bys(spark: SparkSession, tmp_path: Path) -> None:
+    feeds = [Feed(tmp_path / name) for name in ("left", "right")]
+    whole = [messages(5, []), messages(6, [])]
+    for feed, mine in zip(feeds, whole, strict=True):
+        fill(feed, mine[:40], 2)
+    path, checkpoint = tmp_path / "pairs.duckdb", tmp_path / "checkpoint"
+    kept_in(path, pairs(*(feed.stream(spark) for feed in feeds)), checkpoint)
+    for feed, mine in zip(feeds, whole, strict=True):
+        fill(feed, mine[40:], 1)
+    # Another query object, as after a restart of the process.
+    progress = kept_in(path, pairs(*(feed.stream(spark) for feed in feeds)), checkpoint)
+    wanted = by_duckdb(feeds, BOTH)
+    assert sorted(rows(path, TABLE.format("pairs")), key=repr) == wanted
+    assert None in {total for *_, total in wanted}
+    assert progress.adds_up()
+    assert progress.received == sum(feed.ids for feed in feeds)
+    changes = rows(path, "SELECT emission, count(*) FROM changes GROUP BY ALL")
+    assert {word for word, _ in changes} == {"early", "full", "late"}
+    replaced = rows(
+        path,
+        "SELECT count(*) FROM changes JOIN pairs USING (key, window_start) "
+        "WHERE changes.total_right IS NULL AND pairs.total_right IS NOT NULL",
+    )
+    assert replaced[0][0] > 0
+
+    story = pairs(*(feed.stream(spark) for feed in feeds)).explain()
+    assert "partners  the other side's newest row, at each change of either" in story
+    assert "kept while either side may change the window" in story
+    state = mt.open_state(str(checkpoint), operator=0)
+    key = wanted[-1][0]
+    held = state.fetch("left").filter(key=key)
+    assert held["total"].null_count() == 0
+    assert held.select(ON).is_unique().all()
+    asked = [key, *(str(one) for one in held.select(ON[1:]).row(-1))]
+    said = " ".join(why(spark, str(checkpoint), asked, asked[-1], operator=0))
+    assert "1 messages of this key are kept" in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["inner", "left", "right"])
+def test_each_kind_of_join(spark: SparkSession, tmp_path: Path, how: str) -> None:
+    feeds = [Feed(tmp_path / name) for name in ("left", "right")]
+    for number, feed in enumerate(feeds):
+        fill(feed, messages(number, []), 3)
+    path = tmp_path / "pairs.duckdb"
+    kept_in(path, pairs(*(feed.stream(spark) for feed in feeds), how), tmp_path / "checkpoint")
+    wanted = by_duckdb(feeds, BOTH.replace("FULL", how.upper()))
+    assert sorted(rows(path, TABLE.format("pairs")), key=repr) == wanted
+
+
+@pytest.mark.slow
+def test_state_goes_when_both_sides_have_closed_a_window(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    feeds = [Feed(tmp_path / name) for name in ("left", "right")]
+    for number, feed in enumerate(feeds):
+        fill(feed, messages(number, []), 2)
+    close(feeds)
+    kept_in(
+        tmp_path / "pairs.duckdb",
+        pairs(*(feed.stream(spark) for feed in feeds)),
+        tmp_path / "checkpoint",
+    )
+    state = mt.open_state(str(tmp_path / "checkpoint"), operator=0)
+    for side in ("left", "right"):
+        assert set(state.fetch(side)["key"]) == {"z"}
+
+
+@pytest.mark.slow
+def test_sessions_that_grow_take_their_pairs_back(spark: SparkSession, tmp_path: Path) -> None:
+    feeds = [Feed(tmp_path / name) for name in ("left", "right")]
+
+    def made(*frames: DataFrame) -> Any:
+        sides = [
+            mt.windowed(frame, key="key", time="at", lateness="30 seconds")
+            .session("4 seconds")
+            .early(each=True)
+            .agg(total=mt.sum("value"))
+            for frame in frames
+        ]
+        return mt.join(*sides, on=ON, how="full", each_change=True)
+
+    for number, feed in enumerate(feeds):
+        fill(feed, messages(number, []), 3)
+    path = tmp_path / "pairs.duckdb"
+    kept_in(path, made(*(feed.stream(spark) for feed in feeds)), tmp_path / "checkpoint")
+    whole = made(*(feed.frame(spark) for feed in feeds)).results.collect()
+    wanted = {(row["key"], row["window_start"], row["total"], row["total_right"]) for row in whole}
+    query = "SELECT key, window_start, total, total_right FROM pairs"
+    assert {*rows(path, query)} == {
+        (key, start.replace(tzinfo=at(0).tzinfo), *totals) for key, start, *totals in wanted
+    }
+    taken_back = "SELECT count(*) FROM changes WHERE emission = 'retract' AND total IS NULL"
+    assert rows(path, taken_back)[0][0] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["", "FULL"])
+def test_in_sql(spark: SparkSession, tmp_path: Path, how: str) -> None:
+    feeds = [Feed(tmp_path / name) for name in ("left", "right")]
+    for number, feed in enumerate(feeds):
+        fill(feed, messages(number, []), 3)
+    path = tmp_path / "pairs.duckdb"
+    text = SQL.format(how=how, emit="EMIT CHANGES GRACE 30 SECONDS")
+    frames = dict(zip(("orders", "shipments"), (f.stream(spark) for f in feeds), strict=True))
+    asked = mt.sql(spark, text, **frames)
+    assert asked.results.columns == [*ON, "total", "twice", "emission", "revision"]
+    kept_in(path, asked, tmp_path / "checkpoint")
+    found = rows(path, TABLE.format("pairs").replace("total_right", "twice"))
+    query = BOTH.replace("FULL", how or "INNER").replace("r.total", "2 * r.total")
+    wanted = by_duckdb(feeds, query)
+    assert sorted(found, key=repr) == sorted(wanted, key=repr)
+
+
+def test_what_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "source")
+    feed.add(("a", at(1), 1))
+    stream = feed.stream(spark)
+    one, words = restless(stream), mt.windowed(stream, key="key", time="at").tumbling("10 seconds")
+
+    def refused(left: Any, problem: str, on: Any = ON, **options: Any) -> None:
+        with pytest.raises(mt.OptionError, match=problem):
+            mt.join(left, one, on=on, each_change=True, **options)
+
+    refused(one, "isn't the key and the bounds of a window; give key, window_start", ON[1:])
+    refused(one, r"needs the times .* among on", ["key"])
+    refused(one, "isn't for each_change joins", how="anti")
+    refused(one.results.where("total > 1"), "give the windows themselves, and choose among")
+    refused(words.early(each=True).deltas().agg(total=mt.sum("value")), "leave out deltas")
+    refused(words.top(1, by="value"), "needs one row of each window and key")
+    bare = mt.windowed(stream, time="at")
+    with pytest.raises(mt.OptionError, match="which row of the left side replaces another"):
+        mt.join(bare, bare, on=["key", "at"], each_change=True)
+    changing = pairs(stream, stream)
+    assert changing.results.columns == [*ON, "total", "total_right", "emission", "revision"]
+    for taken in (changing, changing.results):
+        with pytest.raises(mt.OptionError, match="each would count; join without each_change=True"):
+            mt.windowed(taken, key="key", time="window_end")
+    with pytest.raises(mt.SqlError, match="each would count"):
+        mt.sql(
+            spark,
+            SQL.format(how="", emit="EMIT CHANGES").replace(") EMIT CHANGES", ")"),
+            orders=stream,
+            shipments=stream,
+        )
+
+
+def test_windows_that_emit_once_may_be_given_so_too(spark: SparkSession, tmp_path: Path) -> None:
+    feeds = [Feed(tmp_path / name) for name in ("left", "right")]
+    for feed in feeds:
+        feed.add(("a", at(1), 2), ("b", at(2), 3))
+        feed.add(("a", at(12), 4), ("z", at(40), 0))
+    sides = [restless(feed.stream(spark)).full for feed in feeds]
+    ran = Ran(mt.join(*sides, on=ON, each_change=True), tmp_path / "checkpoint")
+    found = sorted((row["key"], row["total"], row["total_right"]) for row in ran.results)
+    assert found == [("a", 2, 2), ("a", 4, 4), ("b", 3, 3)]
+    assert {row["emission"] for row in ran.results} == {"full"}

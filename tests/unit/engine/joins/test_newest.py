@@ -1,0 +1,203 @@
+"""What joins at each change keep, what they let go, and what they refuse."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import polars as pl
+import pytest
+from tests.contract.checkpoints import MemoryCheckpoint, image_of, rescaled
+
+from muntin.engine import columns
+from muntin.engine.joins.joiner import Joiner
+from muntin.engine.joins.reading import AxisRange, messages
+from muntin.engine.joins.shard import JoinShard
+from muntin.engine.state_reader import kept_messages
+from muntin.model.errors import OptionError
+from muntin.model.joins import SIDES, JoinSpec, Newest, Side, bound_of
+from muntin.model.policies import Each, Every, Firing
+from muntin.model.recall import recalled
+from muntin.model.windows import tumbling
+from muntin.spark.inspect.why import reasons
+from muntin.state.blobs import MemoryBlobs
+from muntin.state.manifest import loads
+from muntin.state.runs import FrameCache
+from muntin.state.shards import split
+
+Rows = list[tuple[Any, ...]]
+KINDS = {"key": pl.String, "end": pl.Int64, "value": pl.Int64}
+FIRING = {**KINDS, columns.EMISSION: pl.String, columns.REVISION: pl.Int64}
+SCHEMA = pl.Schema({**FIRING, columns.TIME: pl.Int64()})
+
+
+class Run:
+    """A join of windows' firings, opened anew for each step."""
+
+    def __init__(self, grace: int = 0, buckets: int = 1, **options: Any) -> None:
+        firing = Firing(Each(), Each(), grace=grace, retention=grace)
+        types = {name: str(kind()) for name, kind in FIRING.items()}
+        side = Side(("key", "end"), "end", firing=firing, types=types)
+        self.spec = JoinSpec(side, side, Newest(), buckets=buckets, **options)
+        self.joiner = Joiner(self.spec, dict.fromkeys(SIDES, SCHEMA))
+        self.stores = [MemoryBlobs() for _ in range(buckets)]
+
+    def opened(self, bucket: int = 0) -> JoinShard:
+        return JoinShard(self.joiner, self.stores[bucket], FrameCache())
+
+    def step(self, left: Rows = [], right: Rows = []) -> Rows:  # noqa: B006
+        arrived = {}
+        for side, rows in zip(SIDES, (left, right), strict=True):
+            frame = pl.DataFrame(rows, FIRING, orient="row")
+            frame = frame.with_columns(pl.col("end").alias(columns.TIME))
+            arrived[side] = self.joiner.arrive(side, frame)
+        found: Rows = []
+        for bucket in range(len(self.stores)):
+            mine = {}
+            for side, one in arrived.items():
+                cut = split(one.messages, list(self.spec.side(side).keys), len(self.stores))
+                mine[side] = [replace(one, messages=cut.get(bucket, one.messages.clear()))]
+            found += self.opened(bucket).step(mine, 0).results.rows()
+        return found
+
+
+def test_a_row_for_each_window_that_may_change_is_kept():
+    run = Run(grace=20, how="full")
+    for end in range(0, 2000, 10):
+        for revision in range(5):
+            word = "early" if revision < 4 else "full"
+            rows = [("a", end, revision, word, revision)]
+            found = run.step(rows, rows)
+            assert found == [("a", end, revision, revision, word, 2 * revision + 1)]
+    # Those that neither side may change have gone, and so have the rows that were replaced.
+    for side in SIDES:
+        kept = messages(run.opened(), side, AxisRange(None, None))
+        assert kept.select("end", "revision").rows() == [(1970, 4), (1980, 4), (1990, 4)]
+    assert run.opened().strategy.rows < 60
+
+
+def test_from_outside_the_newest_rows_are_there():
+    run = Run(grace=20, how="full")
+    run.step([("a", 10, 1, "early", 0)])
+    run.step([("a", 10, 2, "early", 1), ("b", 10, 3, "early", 0)])
+    store = run.stores[0]
+    manifest = loads(store.load() or "")
+    numbers, _ = kept_messages(manifest, "left")
+    blobs = {number: store.get(number) for number in numbers}
+    assert recalled(manifest.spec) == run.spec
+    _, frames = kept_messages(manifest, "left", blobs)
+    found = pl.concat(frames).sort("key").select("key", "value", "revision").rows()
+    assert found == [("a", 2, 1), ("b", 3, 0)]
+
+
+def test_why_a_window_has_a_pair_or_none():
+    run = Run(grace=20, how="left")
+    run.step([("a", 10, 1, "full", 0), ("c", 10, 2, "full", 0)], [("a", 10, 7, "full", 0)])
+    run.step([("z", 90, 0, "full", 0)], [("z", 50, 0, "full", 0)])
+
+    def said(key: str, place: int) -> str:
+        at = f"1970-01-01 00:00:00.{place:06}"
+        lines = reasons(MemoryCheckpoint([image_of(run.stores)]), [key, str(place)], at)
+        return " ".join(" ".join(lines).split())
+
+    gone = said("a", 10)
+    assert "partners the other side's newest row, at each change of either" in gone
+    assert "all before 1970-01-01 00:00:00.00003 have gone: neither side may change" in gone
+    alone = said("z", 90)
+    assert "has no partner among what is kept: no right message of this key is kept" in alone
+    assert "it is kept while either side may change its window" in alone
+    assert "Unmatched rows of the left side are emitted at once" in alone
+    run.step([], [("z", 90, 8, "early", 0)])
+    assert "has 1 partners that are kept: at 1970-01-01 00:00:00.00009 right" in said("z", 90)
+
+
+def test_it_goes_on_in_other_shards():
+    chance = Random(3)
+    windows = [(key, end) for key in "abcde" for end in range(10, 60, 10)]
+    batches = []
+    for number in range(12):
+        some = [chance.sample(windows, 6) for _ in SIDES]
+        words = "retract" if number % 4 == 3 else "early"
+        batches.append([[(*one, number, words, number) for one in rows] for rows in some])
+    runs = Run(how="full"), Run(how="full", buckets=2)
+    wanted, found = ([run.step(*batch) for batch in batches[:4]] for run in runs)
+    whole, run = runs
+    for cut, buckets in ((4, 3), (8, 1)):
+        before, run = run, Run(how="full", buckets=buckets)
+        run.stores = rescaled(before.stores, buckets)
+        wanted += [whole.step(*batch) for batch in batches[cut : cut + 4]]
+        found += [run.step(*batch) for batch in batches[cut : cut + 4]]
+    assert [sorted(rows, key=repr) for rows in found] == [sorted(rows, key=repr) for rows in wanted]
+    assert {row[-2] for rows in found for row in rows} == {"early", "retract"}
+
+
+def test_what_is_taken_back_comes_before_what_replaces_it():
+    run = Run(how="full")
+    run.step([("a", 10, 1, "early", 0)])
+    found = run.step([("a", 15, 2, "early", 0), ("a", 10, None, "retract", 1)])
+    assert [row[-2:] for row in found] == [("retract", 1), ("early", 0)]
+
+
+def test_a_key_of_another_width_is_the_same_key():
+    side = Side(("id", "end"), "end", firing=Firing(Each(), Each()))
+    spec = JoinSpec(side, side, Newest(), "full")
+    own = {columns.EMISSION: pl.String(), columns.REVISION: pl.Int32(), columns.TIME: pl.Int64()}
+    schemas = {
+        name: pl.Schema({"id": kind, "end": pl.Int64(), **own})
+        for name, kind in zip(SIDES, (pl.Int64(), pl.Int32()), strict=True)
+    }
+    joiner = Joiner(spec, schemas)  # type: ignore[arg-type]
+    shard = JoinShard(joiner, MemoryBlobs(), FrameCache())
+    given = {
+        name: [joiner.arrive(name, pl.DataFrame([row], schemas[name], orient="row"))]
+        for name, row in (("left", (7, 10, "full", 0, 10)), ("right", (7, 10, "full", 0, 10)))
+    }
+    assert shard.step(given, 0).results.rows() == [(7, 10, "full", 1)]
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"how": "semi"}, "isn't for each_change joins; give one of inner, left, right, full"),
+        ({"how": "anti"}, "isn't for each_change joins"),
+        ({"layout": "time"}, "isn't for each_change joins, whose rows lie by keys"),
+        ({"how": "left", "nulls": "unmatched"}, "is known by its key"),
+    ],
+)
+def test_what_is_refused(change, problem):
+    with pytest.raises(OptionError, match=problem):
+        Run(**change)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"time": "other"}, r"needs the times \('other', 'end'\) among on"),
+        ({"windows": tumbling("1 minute")}, "bound a pair as each_change does"),
+        ({"firing": Firing(Each(), Each(), retention=9)}, "isn't for each_change joins: rows are"),
+        ({"firing": Firing(Every(5), Each())}, "isn't for each_change joins: rows are kept"),
+        ({"offset": ("key", "value")}, "on the left isn't for each_change joins"),
+    ],
+)
+def test_what_is_refused_of_a_side(change, problem):
+    spec = Run().spec
+    with pytest.raises(OptionError, match=problem):
+        replace(spec, left=replace(spec.left, **change))
+
+
+def test_rows_say_which_one_is_the_newest():
+    spec = Run().spec
+    bare = pl.Schema({name: kind for name, kind in SCHEMA.items() if name != columns.REVISION})
+    with pytest.raises(OptionError, match="which row of the right side replaces another"):
+        Joiner(spec, {"left": SCHEMA, "right": bare})
+
+
+def test_nothing_else_bounds_a_pair():
+    minute = tumbling("1 minute")
+    with pytest.raises(OptionError, match="stands beside windows, which bounds a pair, too"):
+        bound_of(None, minute, None, each_change=True)
+    with pytest.raises(OptionError, match="stands beside within, which bounds a pair, too"):
+        bound_of("1 minute", None, None, each_change=True)
+    with pytest.raises(OptionError, match="stands beside as_of"):
+        bound_of(None, None, None, as_of=True, each_change=True)
