@@ -187,13 +187,7 @@ class Totals:
 
 
 def nested(found: Mapping[str, Progress], stage: str, batch: int) -> Progress:
-    """The figures of an operator, with those of the operators before it.
-
-    Args:
-        found: The figures of each operator, by the way to it from the last one.
-        stage: The way to this one.
-        batch: The number of the batch.
-    """
+    """The figures of an operator, with those of the operators before it."""
     whole = found.get(stage, Progress(batch))
 
     def before(part: str) -> Progress | None:

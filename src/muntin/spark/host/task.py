@@ -111,14 +111,9 @@ def identity() -> str:
 
 @dataclass(frozen=True)
 class ShuffleTask:
-    """The function given to ``mapInArrow``.
+    """The function given to ``mapInArrow``; most of what it has is an ``OperatorInput``'s.
 
     Attributes:
-        stage: What both sides of the shuffle know.
-        input: Which of the operator's inputs is read.
-        read: How messages come out of what Spark sends.
-        time: The column that holds the event time as Spark sends it; ``None`` where there is none.
-        used: The columns that something is computed with.
         streams: Whether the input goes on.
         ahead: Where the messages are results of another operator: by how much the least time still
             to come exceeds its watermark, microseconds; ``None`` where nobody can say.

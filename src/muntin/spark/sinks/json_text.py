@@ -25,12 +25,8 @@ def objects(rows: pl.DataFrame, names: Sequence[str], zone: str) -> pl.Series:
     r"""Some columns of each row as a JSON object.
 
     Nulls are written. Moments have six digits and an offset (``Z`` for UTC's), local times none;
-    bytes are base64, numbers that are none text (``"NaN"``, ``"Infinity"``), maps objects.
-
-    Args:
-        rows: The rows.
-        names: The columns.
-        zone: The zone that moments are written in, as Spark calls it; UTC where only Java knows it.
+    bytes are base64, numbers that are none text (``"NaN"``, ``"Infinity"``), maps objects. A zone
+    that only Java knows is UTC.
 
     Example:
         >>> objects(pl.DataFrame({"k": ['a"'], "x": [None], "l": [[1.5]]}), ["k", "l"], "UTC")[0]

@@ -29,11 +29,6 @@ def converted(
 ) -> tuple[pl.DataFrame, pl.Series]:
     """Records that were written by one schema as those of another.
 
-    Args:
-        frame: The records, in the writer's columns.
-        writer: The schema by which they were written.
-        reader: The schema that is wanted.
-
     Returns:
         The records in the reader's columns, and which of them have no such form: a null, or a
         symbol of an enum, that the reader's schema doesn't have.

@@ -178,15 +178,7 @@ def decoded(
     read: Callable[[ByteCursor], pl.DataFrame],
     skip: int = 0,
 ) -> tuple[pl.DataFrame, pl.Series]:
-    """Messages as columns, as ``Payloads.decode`` gives them.
-
-    Args:
-        messages: The messages.
-        bad: Which of them aren't read.
-        columns: The columns wanted, and their types.
-        read: Reads messages to their ends.
-        skip: How many bytes stand before each.
-    """
+    """Messages as ``Payloads`` gives them: bad ones aren't read, nor some bytes before each."""
     frames, wrong = [pl.DataFrame(schema=columns)], [pl.Series([], dtype=pl.Boolean)]
     sizes = np.fromiter(map(len, messages), np.int64, len(messages))
     for first, end in _chunks(sizes):

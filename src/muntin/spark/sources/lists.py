@@ -10,12 +10,7 @@ import pyarrow as pa
 
 
 def list_of(items: pl.Series, sizes: Any, missing: Any = None) -> pl.Series:
-    """Lists of so many items each, one behind the other.
-
-    Args:
-        items: What they hold.
-        sizes: How many each of them holds.
-        missing: Which of them are null, and hold nothing.
+    """Lists of so many items each, one behind the other; those that are missing are null.
 
     Example:
         >>> list_of(pl.Series([1, 2, 3]), np.array([2, 0, 1])).to_list()

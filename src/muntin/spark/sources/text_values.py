@@ -33,11 +33,6 @@ def typed(
 ) -> tuple[pl.DataFrame, pl.Series]:
     """Texts, or what is a value already, as columns; a text that is no such value is null.
 
-    Args:
-        found: The texts; columns that aren't wanted are left out.
-        schema: The columns wanted, and their types.
-        zone: Which zone a time without one is of.
-
     Returns:
         The columns, and in which rows a value isn't of its type.
     """
