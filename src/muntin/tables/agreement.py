@@ -35,7 +35,7 @@ def agree(parts: Sequence[Partition]) -> None:
 def _check(name: str, parts: Sequence[Partition]) -> None:
     """Refuse keys that this batch has written while another partition has them."""
     shards = [part.shards[name] for part in parts]
-    if sum(any(entries.any() for entries in shard.entries().values()) for shard in shards) < 2:
+    if sum(any(entries.any() for entries in shard.entries.values()) for shard in shards) < 2:
         return
     for key in {emitted.key for shard in shards for emitted in shard.changes()}:
 

@@ -19,7 +19,7 @@ from muntin.tables.clocks import FieldClock, same
 from muntin.tables.crontab import Crontab
 from muntin.tables.current import current
 from muntin.tables.moments import Seconds, length
-from muntin.tables.partition import Partition, Rules
+from muntin.tables.partition import Rules
 from muntin.tables.record import Keying, keying
 from muntin.tables.sources import Memory
 from muntin.tables.spec import TableSpec, WindowClose
@@ -351,30 +351,18 @@ class App:
             raise
         return running
 
-    def partitions(self, table: str) -> list[Partition]:
-        """All partitions of the app as it runs here.
-
-        Raises:
-            OutsideStreamError: When it doesn't.
-        """
-        return self._open(table).parts
-
-    def partition_of(self, table: str, key: Any) -> Partition:
-        """The partition that a key of a table lies in.
-
-        Raises:
-            OutsideStreamError: When the app doesn't run here.
-            PartitionError: When the key lies in several partitions.
-        """
-        return self._open(table).partition_of(table, key)
-
     def wall(self) -> int:
         """The wall clock, microseconds."""
         if self.running is not None:
             return self.running.wall()
         return time.time_ns() // 1000
 
-    def _open(self, table: str) -> Running:
+    def opened(self, table: str) -> Running:
+        """The app as it runs here, in which a table is read.
+
+        Raises:
+            OutsideStreamError: When it doesn't.
+        """
         if self.running is None:
             raise OutsideStreamError(
                 f"table {table!r} is read, and its app isn't open here; "

@@ -4,22 +4,68 @@ A **place** is a window's number, a pane's, a stretch of session ends, or 0. Pla
 segments of ``span`` neighbours. What a batch changes is kept apart (``fresh``) from what was
 committed before (``base``), so that a batch that fails leaves nothing behind, and a commit writes
 what changed and nothing else.
+
+The **journal** is the changelog: runs of changed entries, by segment, in numbered blobs. A commit
+appends one run to each segment that it changed; runs of like size are folded, the newest value of
+an entry winning, so that the journal stays as long as the table is large and an entry is rewritten
+a few times in its life. What has expired goes by whole segments. Recovery is the replay of a
+segment's runs, when it is first asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from muntin.state.blobs import Blobs
+import polars as pl
+
+from muntin.state.blobs import Blobs, MemoryBlobs
 from muntin.state.manifest import Run
-from muntin.tables.cells import GONE, MISSING
-from muntin.tables.journal import Journal
+from muntin.state.runs import FrameCache, Runs
+from muntin.tables.cells import GONE, MISSING, PLACE, ByPlace, from_frame, newest, to_frame
+from muntin.tables.moments import END
 from muntin.tables.typed import ValueCodec
 
 Values = dict[Any, Any]
 Pair = tuple[Values, Values]
 """What is fresh and what was committed at one place."""
+
+
+class Journal(Runs):
+    """The runs of one table in one partition, as a commit left them."""
+
+    traced = True
+
+    def __init__(self, blobs: Blobs, stored: Sequence[Run], span: int, codec: ValueCodec) -> None:
+        # What is read is kept as values, and not as frames.
+        super().__init__(PLACE, span, blobs, FrameCache(0), pl.concat, stored)
+        self.codec = codec
+
+    @property
+    def segments(self) -> list[int]:
+        """The segments that have runs, in order."""
+        return sorted(segment for segment, runs in self._segments.items() if runs)
+
+    def runs(self, segment: int) -> Sequence[Run]:
+        """The runs of a segment, oldest first."""
+        return self._segments.get(segment, ())
+
+    def values(self, run: Run) -> Iterable[tuple[int, Any, Any]]:
+        """The entries of a run: place, key, and value or ``GONE``."""
+        return from_frame(self._plain(run), self.codec)
+
+    def write(self, changed: ByPlace) -> None:
+        """Write changed entries of one segment as a new run, and fold where there are too many."""
+        self.append(to_frame(changed, self.codec))
+
+    def drop(self, segment: int) -> None:
+        """Forget a segment, unread."""
+        for run in self._segments.pop(segment, ()):
+            self.frames.remove(run.number)
+
+    def _folded(self, runs: Sequence[Run], oldest: bool) -> pl.DataFrame:
+        # Before the oldest run nothing is that a deletion would have to hide.
+        return newest([self._plain(run) for run in runs], gone=not oldest)
 
 
 class Entries:
@@ -28,16 +74,15 @@ class Entries:
     Attributes:
         base: What was committed, by place, as far as it has been read.
         fresh: What has changed since; ``GONE`` for what was deleted.
+        journal: What was committed, in blobs; empty where nothing is kept.
     """
 
-    def __init__(
-        self, span: int, written: ValueCodec, on_load: Callable[[int], None] | None = None
-    ) -> None:
+    def __init__(self, span: int, codec: ValueCodec) -> None:
         self.span = span
         self.base: dict[int, Values] = {}
         self.fresh: dict[int, Values] = {}
-        self.journal = Journal(written)
-        self.on_load = on_load
+        self.journal = Journal(MemoryBlobs(), (), span, codec)
+        self._kept = False
         # The numbers of the runs that are in `base`, by segment, and the segments looked at since.
         self._applied: dict[int, list[int]] = {}
         self._current: set[int] = set()
@@ -58,17 +103,15 @@ class Entries:
         if dropped is not None:
             # Another worker may have dropped it, while this one's memory still has it.
             self.base = {place: values for place, values in self.base.items() if place > dropped}
-        for place in self.fresh:
-            self._reread(place // self.span)
         self.fresh = {}
-        if stored is None:
-            self.journal.blobs = blobs
-            return
-        self.journal.open(blobs, stored, self.span)
-        self._current = set()
-        there = set(self.journal.segments)
-        for segment in [s for s in self._applied if s not in there]:
-            self._unload(segment)
+        self._kept = blobs is not None
+        runs = self.journal.entries() if stored is None else stored
+        store = MemoryBlobs() if blobs is None else blobs
+        self.journal = Journal(store, runs, self.span, self.journal.codec)
+        if stored is not None:
+            self._current = set()
+            for segment in self._applied.keys() - {*self.journal.segments}:
+                self._unload(segment)
 
     def pair(self, place: int) -> Pair:
         """What is fresh and what was committed at a place; to be written into the first."""
@@ -100,19 +143,13 @@ class Entries:
         whole = {**(base or {}), **fresh}
         return {key: value for key, value in whole.items() if value is not GONE}
 
-    def places(self, low: int | None = None, high: int | None = None) -> list[int]:
-        """The places from ``low`` to ``high`` (both included) that hold something, in order."""
+    def places(self, upto: int = END) -> list[int]:
+        """The places that hold something, up to one, in order."""
         for segment in self.journal.segments:
-            if (low is None or (segment + 1) * self.span > low) and (
-                high is None or segment * self.span <= high
-            ):
+            if segment * self.span <= upto:
                 self._load(segment)
         found = {place for side in (self.base, self.fresh) for place, v in side.items() if v}
-        return sorted(
-            place
-            for place in found
-            if (low is None or place >= low) and (high is None or place <= high)
-        )
+        return sorted(place for place in found if place <= upto)
 
     def changed(self) -> Iterator[tuple[int, Values]]:
         """What has changed since the last commit."""
@@ -128,10 +165,14 @@ class Entries:
         for place, values in self.changed():
             by_segment.setdefault(place // self.span, {})[place] = values
         for segment, changed in by_segment.items():
-            self.journal.write(changed)
+            if self._kept:
+                self.journal.write(changed)
             self._applied[segment] = [run.number for run in self.journal.runs(segment)]
             for place, values in changed.items():
-                _settle(self.base.setdefault(place, {}), values)
+                base = self.base.setdefault(place, {})
+                base.update(values)
+                for key in [key for key, value in values.items() if value is GONE]:
+                    del base[key]
         self.fresh = {}
         self.base = {place: values for place, values in self.base.items() if values}
 
@@ -154,67 +195,51 @@ class Entries:
 
     def shrink(self) -> None:
         """Forget all that is committed, and could be read again."""
-        if self.journal.blobs is not None:
+        if self._kept:
             for segment in list(self._applied):
                 self._unload(segment)
 
     def _load(self, segment: int) -> None:
         if segment in self._current:
             return
-        self._current.add(segment)
         listed = self.journal.runs(segment)
         behind = _behind(self._applied.get(segment, []), listed)
         if behind is None:
             self._unload(segment)
-            self._current.add(segment)
-            behind = list(listed)
+            behind = listed
+        self._current.add(segment)
         if listed:
             self._applied[segment] = [run.number for run in listed]
-        dropped = self._dropped
         for run in behind:
             for place, key, value in self.journal.values(run):
-                if dropped is not None and place <= dropped:
+                if self._dropped is not None and place <= self._dropped:
                     # Its segment isn't wholly gone.
                     continue
                 if value is GONE:
                     self.base.get(place, {}).pop(key, None)
                 else:
                     self.base.setdefault(place, {})[key] = value
-        if behind:
-            self._reread(segment)
-
-    def _reread(self, segment: int) -> None:
-        """Tell the observer that a segment has changed."""
-        if self.on_load is not None:
-            self.on_load(segment)
 
     def _unload(self, segment: int) -> None:
         self._applied.pop(segment, None)
         self._current.discard(segment)
         for place in [p for p in self.base if p // self.span == segment]:
             del self.base[place]
-        self._reread(segment)
 
 
-def _settle(base: Values, fresh: Values) -> None:
-    base.update(fresh)
-    for key in [key for key, value in fresh.items() if value is GONE]:
-        del base[key]
-
-
-def _behind(applied: list[int], listed: Any) -> list[Any] | None:
+def _behind(applied: Sequence[int], listed: Sequence[Run]) -> Sequence[Run] | None:
     """The runs that memory doesn't have yet; ``None`` where it has to begin anew.
 
     That is so where it has what was never committed, and where deletions may have been left out of
     the oldest run.
     """
     if not applied:
-        return list(listed)
+        return listed
     known = set(applied)
     covered = {number for run in listed for number in (run.number, *run.of)}
     if not known <= covered or (listed[0].number not in known and not known >= {*listed[0].of}):
         return None
     for at, run in enumerate(listed):
         if run.number not in known and not (run.of and known.issuperset(run.of)):
-            return list(listed[at:])
+            return listed[at:]
     return []

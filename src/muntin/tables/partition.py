@@ -131,6 +131,7 @@ class Partition:
         self.rejected: list[Rejected] = []
         self.sent: list[SentMessage] = []
         self._version: str | None = None
+        self._blobs: Blobs | None = None
         # Of all topics ever read, whose agents may be away for a while.
         self._zones = dict(rules.zones)
 
@@ -147,6 +148,7 @@ class Partition:
         """
         self.rejected, self.sent = [], []
         self.wall = max(wall, self.wall)
+        self._blobs = blobs
         stored = None if blobs is None else self._stored(blobs)
         for name, shard in self.shards.items():
             shard.begin(blobs, None if stored is None else stored.get(name, {}))
@@ -189,10 +191,6 @@ class Partition:
     def is_future(self, time: int) -> bool:
         """Whether a time is further ahead of the wall clock than may be."""
         return self.rules.max_ahead is not None and time > self.wall + self.rules.max_ahead
-
-    def lateness(self, topic: str) -> int:
-        """How far a topic's watermark trails."""
-        return self.rules.lateness.get(topic, 0)
 
     @property
     def watermark(self) -> int | None:
@@ -281,13 +279,10 @@ class Partition:
             CURRENT.reset(token)
 
     def _commit(self) -> None:
-        blobs = None
         for shard in self.shards.values():
             shard.commit()
-            for entries in shard.entries().values():
-                blobs = entries.journal.blobs
         self.batch += 1
-        if blobs is None:
+        if self._blobs is None:
             return
         self._version = f"{secrets.randbits(62):x}"
         shards = self.shards.items()
@@ -299,7 +294,7 @@ class Partition:
             tables={
                 f"{name} {journal}": entries.journal.entries()
                 for name, shard in shards
-                for journal, entries in shard.entries().items()
+                for journal, entries in shard.entries.items()
             },
             extra={
                 "version": self._version,
@@ -310,7 +305,7 @@ class Partition:
                 "tables": {name: shard.manifest() for name, shard in shards},
             },
         )
-        blobs.save(manifest.dumps())
+        self._blobs.save(manifest.dumps())
 
 
 def tables_of(manifest: Manifest) -> dict[str, dict[str, Any]]:

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from muntin.tables.cells import MISSING
-from muntin.tables.current import EventCursor
-from muntin.tables.entries import Entries
 from muntin.tables.shard import Emitted, TableShard
 from muntin.tables.spec import TableSpec
 
@@ -16,51 +14,43 @@ if TYPE_CHECKING:
 
 
 class PlainTableShard(TableShard):
-    """A table without windows."""
+    """A table without windows: all of its entries lie at the place 0."""
 
     def __init__(self, spec: TableSpec, part: Partition) -> None:
         super().__init__(spec, part)
-        self.values = self.new_entries(1)
-
-    def entries(self) -> dict[str, Entries]:
-        return {"values": self.values}
+        self.whole = self.new_entries("values", spec.span)
 
     def read(self, key: Any) -> Any:
         """The value of a key, or the default."""
-        return self.borrow(0, key, self.values.get(0, key))
+        return self.borrow(0, key, self.found(0, key))
 
     def found(self, place: int, key: Any) -> Any:
-        return self.values.get(place, key)
+        return self.whole.get(place, key)
 
     def holds(self, key: Any) -> bool:
         return self.found(0, key) is not MISSING
 
     def put(self, place: int, key: Any, value: Any) -> None:
-        self.values.pair(place)[0][key] = self.stored_copy(place, key, value)
+        self.whole.pair(place)[0][key] = self.stored_copy(place, key, value)
 
-    def write(self, key: Any, value: Any, cursor: EventCursor) -> None:
-        """Set a value; ``GONE`` deletes it."""
-        self.check(key, cursor)
-        self.put(0, key, value)
-
-    def items(self) -> dict[Any, Any]:
+    def values(self, place: int = 0) -> dict[Any, Any]:
         """All keys and values that are stored."""
-        return self.values.at(0)
+        return self.whole.at(place)
 
     def all_keys(self) -> list[Any]:
         """All keys, also those of values that agents have only changed in place."""
-        stored = self.items()
+        stored = self.values()
         return [*stored, *self.new_keys(0, stored)]
 
     def count(self) -> int:
         """How many keys there are."""
-        stored = self.items()
+        stored = self.values()
         return len(stored) + len(self.new_keys(0, stored))
 
     def snapshot(self) -> Iterator[Emitted]:
-        return (Emitted(key, None, value, False) for key, value in self.items().items())
+        return (Emitted(key, None, value, False) for key, value in self.values().items())
 
     def changes(self) -> Iterator[Emitted]:
-        for _, values in self.values.changed():
+        for _, values in self.whole.changed():
             for key, value in values.items():
                 yield Emitted(key, None, value, False)

@@ -1,16 +1,16 @@
-"""One table in one partition: its clock, and the values that its agent holds."""
+"""One table in one partition: its clock, and what is stored of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from copy import deepcopy
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from muntin.model.errors import StateCorruptedError
 from muntin.state.blobs import Blobs
 from muntin.stores.keys import encode_part
 from muntin.tables import copartition
-from muntin.tables.cells import MISSING
+from muntin.tables.cells import GONE, MISSING
 from muntin.tables.clocks import (
     OUTSIDE,
     WALL_CLOCK,
@@ -22,16 +22,15 @@ from muntin.tables.clocks import (
 )
 from muntin.tables.current import EventCursor, current
 from muntin.tables.entries import Entries
-from muntin.tables.late import Late
+from muntin.tables.lending import Lender, needs_check
 from muntin.tables.moments import BEGINNING, moment
 from muntin.tables.spec import TableSpec
-from muntin.tables.typed import codec_of
+from muntin.tables.typed import ValueCodec, codec_of
 
 if TYPE_CHECKING:
     from muntin.tables.partition import Partition
 
-# What can't change behind the table's back.
-_FROZEN = {type(None), bool, int, float, str, bytes}
+Operation = Callable[[Any, Any], Any]
 
 
 class Emitted(NamedTuple):
@@ -50,14 +49,13 @@ class Emitted(NamedTuple):
     closed: bool
 
 
-class TableShard:
+class TableShard(Lender):
     """What all kinds of tables share.
 
     Attributes:
+        entries: Everything that is stored, by a name of its own.
         watermark: Up to where the table's clock has come; it never goes back.
-        closed: The greatest place that has expired.
         latest: The newest place that was written.
-        feeds: The clocks that write it.
         known: The agent whose clock has been taken note of.
         partitionings: How the table's keys belong to partitions.
         span: How many places (of sessions: how long a stretch of ends) are stored together. It
@@ -68,29 +66,23 @@ class TableShard:
     paired = False
 
     def __init__(self, spec: TableSpec, part: Partition) -> None:
-        self.spec = spec
-        self.part = part
+        super().__init__(spec, part)
+        self.entries: dict[str, Entries] = {}
         self.watermark = BEGINNING
-        self.closed: int | None = None
         self.latest: int | None = None
-        self.feeds: dict[str, None] = {}
         self.known: EventCursor | None = None
         self.partitionings: dict[copartition.Partitioning, None] = {}
-        self.span = 1
-        # Values that agents hold and may change in place, the clock such a change counts for, and
-        # the event, where the key isn't its own.
-        self._borrowed: dict[tuple[int, Any], Any] = {}
-        self._asked: dict[tuple[int, Any], tuple[str, EventCursor | None]] = {}
-        self._late: dict[tuple[int, Any], Late] = {}
+        self.span = spec.span
         self._refused: dict[tuple[Any, ...], ArrivalMarks] = {}
 
-    def entries(self) -> dict[str, Entries]:
-        """Everything that is stored, by a name of its own."""
-        raise NotImplementedError
+    def new_entries(self, name: str, span: int) -> Entries:
+        """Entries that keep this table's values, under a name."""
+        found = self.entries[name] = Entries(span, self.codec())
+        return found
 
-    def new_entries(self, span: int, on_load: Callable[[int], None] | None = None) -> Entries:
-        """Entries that keep this table's values."""
-        return Entries(span, codec_of(self.spec.value_type), on_load)
+    def codec(self) -> ValueCodec:
+        """How what is under a key is written."""
+        return codec_of(self.spec.value_type)
 
     def begin(self, blobs: Blobs | None, stored: Mapping[str, Any] | None) -> None:
         """Start a batch.
@@ -100,8 +92,10 @@ class TableShard:
             stored: The table's part of the manifest; ``None`` where memory is the last commit.
         """
         self.known = None
-        self._borrowed, self._asked, self._late, self._refused = {}, {}, {}, {}
+        self._refused = {}
+        self.take_no_more()
         if stored is not None:
+            self.forget()
             try:
                 self._restore(stored)
             except (KeyError, TypeError) as error:
@@ -110,23 +104,25 @@ class TableShard:
                 ) from error
         runs = None if stored is None else stored.get("runs", {})
         dropped = self.dropped()
-        for name, entries in self.entries().items():
-            entries.begin(blobs, None if runs is None else runs.get(name, ()), dropped.get(name))
+        for name, entries in self.entries.items():
+            entries.begin(blobs, None if runs is None else runs.get(name, ()), dropped[name])
 
     def dropped(self) -> dict[str, int | None]:
         """The greatest place that has expired, for each name in ``entries``."""
-        return {}
+        return dict.fromkeys(self.entries, self.closed)
+
+    def forget(self) -> None:
+        """Forget what was put together of entries: another worker may have changed them."""
 
     def _restore(self, stored: Mapping[str, Any]) -> None:
         if stored:
             self.spec.check_same(stored["spec"])
+            self.lay_out(stored["span"])
         self.watermark = stored.get("watermark", BEGINNING)
         self.closed = stored.get("closed")
         self.latest = stored.get("latest")
         self.feeds = dict.fromkeys(stored.get("feeds", ()))
-        self.partitionings = dict.fromkeys(map(_partitioning, stored.get("lies", ())))
-        if stored:
-            self.lay_out(stored["span"])
+        self.partitionings = dict.fromkeys((parts, way) for parts, way in stored.get("lies", ()))
 
     def lay_out(self, span: int) -> None:
         """Store so many places together."""
@@ -192,15 +188,14 @@ class TableShard:
         marks = {cursor.topic: cursor.judged, WALL_CLOCK: self.part.wall}
         for clock in self.part.rules.clocks:
             marks[clock.feed(cursor.topic)] = cursor.arrival.of(clock)
-        feed = cursor.topic
-        if relative is not None:
-            feed = relative.feed(feed) if isinstance(relative, FieldClock) else WALL_CLOCK
+        feed = relative.feed(cursor.topic) if isinstance(relative, FieldClock) else relative
+        feed = feed or cursor.topic
         known = self.feeds or (feed,)
         return Visibility(min((marks[f] for f in known if f in marks), default=BEGINNING), feed)
 
     def check(self, key: Any, cursor: EventCursor) -> None:
         """Refuse a key that belongs to another partition, and note how it belongs to this one."""
-        if key != cursor.key or type(key) is tuple:
+        if needs_check(key, cursor):
             self.partitionings[copartition.partitioning_of(self.spec.name, key, cursor)] = None
 
     def reject(
@@ -212,135 +207,32 @@ class TableShard:
             self._refused[event] = cursor.arrival
             self.part.reject(cursor, reason, self.spec.name, detail, judged)
 
-    def default(self, key: Any) -> Any:
-        """What a key without a value has."""
-        if self.spec.default is None:
-            raise KeyError(key)
-        return self.spec.default()
+    def window(self, place: int) -> tuple[int, int] | None:
+        """Start and end of a place, microseconds; ``None`` without windows."""
+        return None
 
-    def borrow(self, place: int, key: Any, found: Any, feed: str | None = None) -> Any:
-        """A value for the agent, which may change it in place: that is stored, too."""
-        if type(found) in _FROZEN:
-            return found
-        cursor = current()
-        # What is changed outside of agents, or in another partition's table, isn't taken back.
-        mine = cursor is not None and cursor.part is self.part
-        borrowed = self._borrowed.get((place, key), MISSING)
-        if borrowed is not MISSING:
-            return borrowed if mine else deepcopy(borrowed)
-        value = self.default(key) if found is MISSING else self.copied(found)
-        if type(value) not in _FROZEN and cursor is not None and mine:
-            self._borrowed[place, key] = value
-            foreign = key != cursor.key or type(key) is tuple
-            self._asked[place, key] = feed or cursor.topic, cursor.copy() if foreign else None
-        return value
+    def places(self, key: Any, cursor: EventCursor, relative: Relative) -> Sequence[int]:
+        """The places that a write at the event's time may change."""
+        self.check(key, cursor)
+        return (0,)
 
-    def borrow_late(self, place: int, key: Any) -> Any:
-        """The default, for a window that has expired: an event that changes it is late."""
-        value = self.default(key)
-        cursor = current()
-        if cursor is None or cursor.part is not self.part or type(value) in _FROZEN:
-            return value
-        before = self._late.get((place, key))
-        if before is not None:
-            if before.cursor.place == cursor.place:
-                return before.value
-            self._judge(before)
-        self._late[place, key] = Late(value, cursor)
-        return value
-
-    def _judge(self, late: Late) -> None:
-        if late.changed:
-            self.reject(late.cursor, "late")
-
-    def borrow_all(
-        self, place: int, stored: Mapping[Any, Any], feed: str | None = None
-    ) -> dict[Any, Any]:
-        """All values of a place for the agent; see ``borrow``."""
-        new_keys = self.new_keys(place, stored)
-        borrowed = {key: self.borrow(place, key, value, feed) for key, value in stored.items()}
-        return borrowed | {key: self.borrow(place, key, MISSING, feed) for key in new_keys}
-
-    def current_value(self, place: int, key: Any) -> Any:
-        """The value now, also where agents have only changed it in place.
-
-        A batch that ended now would store it, so a read between two events must see it.
-
-        Returns:
-            ``MISSING`` where there is none.
-        """
-        found = self.found(place, key)
-        if not self._borrowed:
-            return found
-        borrowed = self._borrowed.get((place, key), MISSING)
-        if borrowed is MISSING or not self._keeps(place, borrowed, found):
-            return found
-        return borrowed
-
-    def new_keys(self, place: int, stored: Mapping[Any, Any]) -> list[Any]:
-        """Keys of a place that have nothing but a default which agents have changed in place."""
-        borrowed = [key for at, key in self._borrowed if at == place and key not in stored]
-        return [key for key in borrowed if self.current_value(place, key) is not MISSING]
-
-    def copied(self, found: Any) -> Any:
-        """A stored value apart from what is stored."""
-        return deepcopy(found)
-
-    def stored_copy(self, place: int, key: Any, value: Any) -> Any:
-        """A value as it goes into the table, apart from what the agent holds."""
-        if self._borrowed:
-            self._borrowed.pop((place, key), None)
-        return value if type(value) in _FROZEN else deepcopy(value)
-
-    def return_value(self, place: int, key: Any) -> None:
-        """Store what agents changed inside of one value, which they hold no longer.
+    def write(self, key: Any, value: Any, cursor: EventCursor, relative: Relative = None) -> None:
+        """Set the value, of all windows that hold the event's time; ``GONE`` deletes it.
 
         Raises:
-            PartitionError: When the key belongs to another partition.
+            KeyError: When there is nothing to delete.
         """
-        borrowed = self._borrowed.pop((place, key), MISSING)
-        if borrowed is MISSING:
-            return
-        found = self.found(place, key)
-        if self._keeps(place, borrowed, found):
-            feed, cursor = self._asked[place, key]
-            if cursor is not None and found is MISSING:
-                # A value that is stored may be changed by any event that iterates over it.
-                self.check(key, cursor)
-            self.feeds[feed] = None
-            self.put(place, key, borrowed)
+        places = self.places(key, cursor, relative)
+        if value is GONE and places:
+            places = [one for one in places if self.current_value(one, key) is not MISSING]
+            if not places:
+                raise KeyError(key)
+        for place in places:
+            self.put(place, key, value)
 
-    def return_all(self) -> None:
-        """Store what agents changed inside of the values that they hold."""
-        for place, key in list(self._borrowed):
-            self.return_value(place, key)
-        for late in self._late.values():
-            self._judge(late)
-        self._late = {}
-
-    def _keeps(self, place: int, borrowed: Any, found: Any) -> bool:
-        """Whether a borrowed value differs from what is stored, and its place takes it."""
-        if self.has_expired(place):
-            return False
-        if found is MISSING and self.spec.default is not None:
-            found = self.spec.default()
-        return bool(borrowed != found)
-
-    def has_expired(self, place: int) -> bool:
-        """Whether a place has expired."""
-        return self.closed is not None and place <= self.closed
-
-    def found(self, place: int, key: Any) -> Any:
-        """The stored value of a place and key; ``MISSING`` where there is none."""
-        raise NotImplementedError
-
+    @abstractmethod
     def holds(self, key: Any) -> bool:
         """Whether a key has any value."""
-        raise NotImplementedError
-
-    def put(self, place: int, key: Any, value: Any) -> None:
-        """Set the value of a place and key."""
-        raise NotImplementedError
 
     def advance(self) -> None:
         """Move the table's clock: as far as the slowest of the clocks that write it."""
@@ -357,31 +249,40 @@ class TableShard:
         """
         return []
 
+    @abstractmethod
     def changes(self) -> Iterator[Emitted]:
         """Every entry that has changed since the last commit."""
-        raise NotImplementedError
 
+    def as_now(self, place: int, keys: Iterable[Any]) -> Iterator[Emitted]:
+        """The entries of some keys as they are now; none where the place has expired."""
+        if not self.has_expired(place):
+            for key in in_order(keys):
+                value = self.found(place, key)
+                yield Emitted(key, self.window(place), GONE if value is MISSING else value, False)
+
+    @abstractmethod
     def snapshot(self) -> Iterator[Emitted]:
         """Every entry that hasn't expired."""
-        raise NotImplementedError
 
     def expired(self, window: tuple[int, int]) -> bool:
-        """Whether a window (or a session) with these bounds has expired."""
+        """Whether a session with these bounds has expired, though it may be among the changes."""
         return False
 
     def commit(self) -> None:
         """Write what has changed to the journal."""
-        for entries in self.entries().values():
+        for entries in self.entries.values():
             entries.commit()
 
+    def shrink(self) -> None:
+        """Forget all that is committed, and could be read again."""
+        self.forget()
+        for entries in self.entries.values():
+            entries.shrink()
 
-def _partitioning(stored: Sequence[Any]) -> copartition.Partitioning:
-    parts, way = stored
-    return parts, way
 
-
-def in_order(keys: Any) -> list[Any]:
+def in_order(keys: Iterable[Any]) -> list[Any]:
     """Keys in their own order, or in that of stored keys where they can't be compared."""
+    keys = list(keys)
     try:
         return sorted(keys)
     except TypeError:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from muntin.model.axis import phrase
 from muntin.model.bounds import placed
-from muntin.model.errors import OptionError, SpecChangedError
+from muntin.model.errors import OptionError, SpecChangedError, StateCorruptedError
 from muntin.model.facts import Fact, differences
 from muntin.model.kinds import KINDS
 from muntin.model.sessions import Sessions
@@ -81,18 +81,16 @@ class TableSpec:
 
     @property
     def span(self) -> int:
-        """How many windows are stored, and dropped, together."""
-        if not isinstance(self.windows, Windows) or self.expires is None:
+        """How many windows (of sessions: how long a stretch of ends) are stored together."""
+        if self.windows is None:
+            return 1
+        if isinstance(self.windows, Sessions):
+            gap = self.windows.gap
+            return gap if self.expires is None else max(1, (gap + self.expires) // SEGMENTS)
+        if self.expires is None:
             return UNBOUNDED_SPAN
         live = (self.windows.size + self.expires) // self.windows.slide
         return max(1, -(-live // SEGMENTS))
-
-    @property
-    def unit(self) -> int:
-        """How long the stretch of session ends is that is stored together, microseconds."""
-        assert isinstance(self.windows, Sessions)
-        gap = self.windows.gap
-        return gap if self.expires is None else max(1, (gap + self.expires) // SEGMENTS)
 
     def to_dict(self) -> dict[str, Any]:
         """The table as plain JSON; a default or a type that isn't plain isn't in it."""
@@ -105,6 +103,38 @@ class TableSpec:
         windows = None if self.windows is None else self.windows.to_dict()
         own = {"windows": windows, "sets": self.sets, "summed": self.summed}
         return {**own, "default": default, "expires": self.expires, **named}
+
+    @classmethod
+    def read(
+        cls,
+        name: str,
+        stored: Mapping[str, Any],
+        default: Callable[[], Any] | None = None,
+        value_type: Any = None,
+    ) -> Self:
+        """A table out of its part of a manifest.
+
+        Args:
+            name: Its name.
+            stored: What ``tables_of`` gives.
+            default: Makes the value of a key that has none, where the state doesn't say.
+            value_type: What values are, where it isn't plain.
+        """
+        try:
+            spec = stored["spec"]
+            text, windows = spec["default"], spec["windows"]
+            return cls(
+                name,
+                default or (None if text is None else lambda: packed.loads(text)),
+                value_type or PLAIN.get(spec.get("value_type", "")),
+                PLAIN.get(spec.get("key_type", "")),
+                spec["sets"],
+                None if windows is None else KINDS.read(windows),  # type: ignore[arg-type]
+                spec["expires"],
+                key_index=True,
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise StateCorruptedError(f"what the state says of {name!r} can't be read") from error
 
     def check_same(self, stored: Mapping[str, Any]) -> None:
         """Refuse state that another table of this name wrote."""

@@ -6,9 +6,9 @@ at, or, outside of agents, in the app that is open.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableSet, Set
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from muntin.model import sessions, windows
 from muntin.model.axis import SECOND, phrase
@@ -19,24 +19,30 @@ from muntin.tables.copartition import belongs
 from muntin.tables.current import EventCursor, current, current_cursor
 from muntin.tables.moments import Seconds, expiry, length
 from muntin.tables.plain_shard import PlainTableShard
-from muntin.tables.set_shard import SetTableShard
+from muntin.tables.set_shard import SetShard, SetTableShard
 from muntin.tables.shard import TableShard
 from muntin.tables.spec import TableSpec
 
 if TYPE_CHECKING:
     from muntin.tables.app import App
+    from muntin.tables.partition import Partition
     from muntin.tables.windowed import WindowedTable
 
 _S = TypeVar("_S", bound=TableShard)
 
 
-class Handle:
+class Handle(Generic[_S]):
     """What every table that a user holds can do: find its entries.
 
     Args:
         app: The app that it belongs to.
         name: Its name.
+
+    Attributes:
+        kind: What the table is in a partition.
     """
+
+    kind: Any
 
     def __init__(self, app: App, name: str) -> None:
         self.app = app
@@ -51,7 +57,7 @@ class Handle:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.spec}>"
 
-    def shards(self, kind: type[_S]) -> list[_S]:
+    def shards(self) -> list[_S]:
         """The table in the partition at work; outside of agents, and if it is global, in all.
 
         Raises:
@@ -59,40 +65,46 @@ class Handle:
         """
         cursor = current()
         if cursor is not None and not self._everywhere:
-            return [self.at_work(cursor, kind)]
-        return [self._of(part.shards, kind) for part in self.app.partitions(self.name)]
+            return [self._in(cursor.part)]
+        return [self._in(part) for part in self.app.opened(self.name).parts]
 
-    def shard(self, key: Any, kind: type[_S]) -> _S:
+    def shard(self, key: Any) -> _S:
         """The table where a key is read: in the partition at work, or wherever it is."""
         cursor = current()
-        if cursor is None:
-            return self._of(self.app.partition_of(self.name, key).shards, kind)
-        mine = self.at_work(cursor, kind)
-        if not self._everywhere or (cursor.key is not None and belongs(key, cursor.key)):
-            return mine
-        there = self._of(self.app.partition_of(self.name, key).shards, kind)
-        return there if there.holds(key) else mine
+        if cursor is not None:
+            mine = self._in(cursor.part)
+            if not self._everywhere or (cursor.key is not None and belongs(key, cursor.key)):
+                return mine
+        there = self._in(self.app.opened(self.name).partition_of(self.name, key))
+        return there if cursor is None or there.holds(key) else mine
 
-    def at_work(self, cursor: EventCursor, kind: type[_S]) -> _S:
-        """The table in the partition at work, the only one that is written."""
-        assert cursor.part is not None
-        return self._of(cursor.part.shards, kind)
+    def at_work(self) -> tuple[EventCursor, _S]:
+        """Where the agent is, and the table in its partition, the only one that is written.
 
-    def _of(self, shards: Mapping[str, TableShard], kind: type[_S]) -> _S:
-        shard = shards[self.name]
-        if not isinstance(shard, kind):
+        Raises:
+            OutsideStreamError: Outside of an agent.
+        """
+        cursor = current_cursor(f"table {self.name!r} is written")
+        return cursor, self._in(cursor.part)
+
+    def _in(self, part: Partition | None) -> _S:
+        assert part is not None
+        shard = part.shards[self.name]
+        if not isinstance(shard, self.kind):
             problem = "has windows" if self.spec.windows is not None else "has no windows"
             hint = "use what .tumbling(), .hopping() or .session() returned"
             raise OptionError("table", self.name, problem, hint)
         return shard
 
 
-class Table(Handle):
+class Table(Handle[PlainTableShard]):
     """A dictionary that is spread over partitions; made by ``app.Table``.
 
     Reading a key that has no value gives the default, and stores nothing. What is changed inside of
     a value that was read (``table[key].append(x)``) is kept as well; Faust would lose it.
     """
+
+    kind = PlainTableShard
 
     def __getitem__(self, key: Any) -> Any:
         """The value of a key.
@@ -100,7 +112,7 @@ class Table(Handle):
         Raises:
             KeyError: When there is none, and the table has no default.
         """
-        return self.shard(key, PlainTableShard).read(key)
+        return self.shard(key).read(key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Set a value.
@@ -109,25 +121,20 @@ class Table(Handle):
             PartitionError: When the key belongs to another partition than the event.
             OutsideStreamError: Outside of an agent.
         """
-        self._write(key, value)
+        cursor, shard = self.at_work()
+        shard.write(key, value, cursor)
 
     def __delitem__(self, key: Any) -> None:
-        if key not in self:
-            raise KeyError(key)
-        self._write(key, GONE)
-
-    def _write(self, key: Any, value: Any) -> None:
-        cursor = current_cursor(f"table {self.name!r} is written")
-        self.at_work(cursor, PlainTableShard).write(key, value, cursor)
+        self[key] = GONE
 
     def __contains__(self, key: Any) -> bool:
-        return self.shard(key, PlainTableShard).current_value(0, key) is not MISSING
+        return self.shard(key).current_value(0, key) is not MISSING
 
     def __iter__(self) -> Iterator[Any]:
-        return iter([key for shard in self.shards(PlainTableShard) for key in shard.all_keys()])
+        return iter([key for shard in self.shards() for key in shard.all_keys()])
 
     def __len__(self) -> int:
-        return sum(shard.count() for shard in self.shards(PlainTableShard))
+        return sum(shard.count() for shard in self.shards())
 
     def keys(self) -> list[Any]:
         """The keys in the partition at work; outside of agents, all keys."""
@@ -135,8 +142,8 @@ class Table(Handle):
 
     def items(self) -> list[tuple[Any, Any]]:
         """Keys and values, likewise."""
-        shards = self.shards(PlainTableShard)
-        return [item for one in shards for item in one.borrow_all(0, one.items()).items()]
+        found = (shard.borrow_all(0, shard.values()) for shard in self.shards())
+        return [item for values in found for item in values.items()]
 
     def values(self) -> list[Any]:
         """Values, likewise."""
@@ -144,7 +151,7 @@ class Table(Handle):
 
     def get(self, key: Any, default: Any = None) -> Any:
         """The value of a key, or another; the table's own default doesn't count."""
-        found = self.shard(key, PlainTableShard).current_value(0, key)
+        found = self.shard(key).current_value(0, key)
         return default if found is MISSING else self[key]
 
     def pop(self, key: Any, *default: Any) -> Any:
@@ -153,14 +160,14 @@ class Table(Handle):
         Raises:
             KeyError: When there is none, and no default was given.
         """
-        shard = self.shard(key, PlainTableShard)
+        shard = self.shard(key)
         found = shard.current_value(0, key)
         if found is MISSING:
             if default:
                 return default[0]
             raise KeyError(key)
         value = shard.borrow(0, key, found)
-        self._write(key, GONE)
+        del self[key]
         return value
 
     def setdefault(self, key: Any, default: Any) -> Any:
@@ -266,51 +273,44 @@ class Table(Handle):
         return WindowedTable(self.app, self.name)
 
 
-class SetValue:
+class SetValue(MutableSet[Any]):
     """One set of a ``SetTable``: looks like a set, and is changed in place."""
+
+    # What operators between sets give is a set of its own.
+    _from_iterable = set
 
     def __init__(self, table: SetTable, key: Any) -> None:
         self._table = table
         self._key = key
 
     def _members(self) -> set[Any]:
-        found = self._table.shard(self._key, SetTableShard).current_value(0, self._key)
+        found = self._table.shard(self._key).current_value(0, self._key)
         return set() if found is MISSING else found
 
-    def _change(self, add: Any, discard: Any) -> None:
-        cursor = current_cursor(f"table {self._table.name!r} is written")
-        shard = self._table.shard(self._key, SetTableShard)
+    def _change(self, add: Iterable[Any], discard: Iterable[Any]) -> None:
+        cursor, shard = self._table.at_work()
+        assert isinstance(shard, SetShard)
         shard.change(self._key, add, discard, cursor)
 
-    def add(self, member: Any) -> None:
+    def add(self, value: Any) -> None:
         """Add a member."""
-        self._change((member,), ())
+        self._change((value,), ())
 
-    def discard(self, member: Any) -> None:
+    def discard(self, value: Any) -> None:
         """Take a member away, if it is there."""
-        self._change((), (member,))
+        self._change((), (value,))
 
-    def remove(self, member: Any) -> None:
-        """Take a member away."""
-        if member not in self:
-            raise KeyError(member)
-        self.discard(member)
-
-    def update(self, *others: Any) -> None:
+    def update(self, *others: Iterable[Any]) -> None:
         """Add the members of others."""
         self._change([member for other in others for member in other], ())
 
-    def clear(self) -> None:
-        """Take all members away."""
-        self._change((), list(self._members()))
-
-    def __ior__(self, other: Any) -> SetValue:
+    def __ior__(self, other: Set[Any]) -> Self:  # type: ignore[misc]
         self.update(other)
         return self
 
-    def __isub__(self, other: Any) -> SetValue:
-        self._change((), list(other))
-        return self
+    def clear(self) -> None:
+        """Take all members away."""
+        self._change((), self._members())
 
     def __contains__(self, member: Any) -> bool:
         return member in self._members()
@@ -324,8 +324,6 @@ class SetValue:
     def __eq__(self, other: object) -> bool:
         return self._members() == (other._members() if isinstance(other, SetValue) else other)
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __repr__(self) -> str:
         return f"<{self._table.name}[{self._key!r}]: {self._members()!r}>"
 
@@ -333,13 +331,16 @@ class SetValue:
 class SetTable(Table):
     """A table of sets; made by ``app.SetTable``. A member is stored by itself."""
 
+    kind = SetTableShard
+
     def __getitem__(self, key: Any) -> SetValue:
         """The set of a key, perhaps empty."""
         return SetValue(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        # After `table[key] |= x` Python stores what came back: it has been written already.
         if not isinstance(value, SetValue):
-            self._write(key, set(value))
+            super().__setitem__(key, value if value is GONE else set(value))
 
     def session(self, *args: Any, **options: Any) -> WindowedTable:
         """Sets have no sessions.

@@ -6,17 +6,21 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from muntin.tables.moments import Seconds, length
-from muntin.tables.session_shard import SessionTableShard
-from muntin.tables.shard import TableShard
 
 if TYPE_CHECKING:
-    from muntin.tables.windowed import WindowedTable
+    from muntin.tables.windowed import GridOrSessions, WindowedTable
 
 
 class View:
     """What is there in one window: only keys that have a value in it.
 
     In an agent, of the partition at work; outside, of all partitions.
+
+    Args:
+        table: The table.
+        event: Of which event, or at what time.
+        pick: What is shown of a key and its value.
+        borrows: Whether values are shown, which the agent may change.
     """
 
     def __init__(
@@ -38,8 +42,8 @@ class View:
 
     def now(self) -> Iterator[Any]:
         """In the window that ``table[key].now()`` reads."""
-        for shard in self._table.shards(TableShard):
-            time = self._table.now_time(shard)  # type: ignore[arg-type]
+        for shard in self._table.shards():
+            time = self._table.now_time(shard)
             if time is not None:
                 yield from self._of(shard, time, oldest=True)
 
@@ -55,27 +59,10 @@ class View:
         return self._event if event is None else event
 
     def _at(self, time: int) -> Iterator[Any]:
-        for shard in self._table.shards(TableShard):
+        for shard in self._table.shards():
             yield from self._of(shard, time)
 
-    def _of(self, shard: Any, time: int, *, oldest: bool = False) -> Iterator[Any]:
+    def _of(self, shard: GridOrSessions, time: int, *, oldest: bool = False) -> Iterator[Any]:
         visibility = shard.visibility(self._table.relative)
-        if isinstance(shard, SessionTableShard):
-            sessions = shard.joined_at(time, visibility)
-            found = dict.fromkeys(sessions)
-            if self._borrows:
-                found = {
-                    key: shard.borrow(one.start, key, one.value, visibility.feed)
-                    for key, one in sessions.items()
-                }
-            return iter([self._pick(key, value) for key, value in found.items()])
-        pane = shard.windows.pane_of(time)
-        window = (shard.windows.first_window if oldest else shard.windows.last_window)(pane)
-        if shard.is_expired(window, visibility):
-            return iter(())
-        found = shard.values(window)
-        if self._borrows:
-            found = shard.borrow_all(window, found, visibility.feed)
-        else:
-            found = dict.fromkeys([*found, *shard.new_keys(window, found)])
-        return iter([self._pick(key, value) for key, value in found.items()])
+        found = shard.read_all(time, visibility, oldest=oldest, borrows=self._borrows)
+        return (self._pick(key, value) for key, value in found.items())

@@ -7,32 +7,31 @@ value put together when it is asked for. Everything else is kept by window, as F
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from muntin.model.windows import Windows
 from muntin.tables.cells import GONE, MISSING
 from muntin.tables.clocks import Relative, Visibility
 from muntin.tables.current import EventCursor
-from muntin.tables.entries import Entries, Pair
+from muntin.tables.entries import Pair
 from muntin.tables.moments import BEGINNING, END
-from muntin.tables.shard import Emitted, TableShard, in_order
+from muntin.tables.shard import Emitted, Operation, TableShard, in_order
 from muntin.tables.spec import TableSpec
 
 if TYPE_CHECKING:
     from muntin.tables.partition import Partition
 
-Operation = Callable[[Any, Any], Any]
-
 # A window without a value though its panes have some: it was deleted.
 DELETED = "\u0000absent"
 
 
+@dataclass(slots=True)
 class Slot:
     """The windows that hold the times of one pane.
 
     Attributes:
-        pane: The pane.
         first: The earliest of the windows.
         last: The latest.
         limit: From this watermark on some of them take no more.
@@ -40,15 +39,11 @@ class Slot:
         windows: What each window holds; made when it is needed.
     """
 
-    __slots__ = ("first", "last", "limit", "pane", "sums", "windows")
-
-    def __init__(self, pane: int, first: int, last: int, limit: int, sums: Pair | None) -> None:
-        self.pane = pane
-        self.first = first
-        self.last = last
-        self.limit = limit
-        self.sums = sums
-        self.windows: list[Pair] | None = None
+    first: int
+    last: int
+    limit: int
+    sums: Pair | None
+    windows: list[Pair] | None = None
 
 
 class WindowTableShard(TableShard):
@@ -58,17 +53,14 @@ class WindowTableShard(TableShard):
         super().__init__(spec, part)
         assert isinstance(spec.windows, Windows)
         self.windows = spec.windows
-        self.whole = self.new_entries(spec.span)
-        self.panes = self.new_entries(1) if spec.summed else None
+        self.whole = self.new_entries("windows", spec.span)
+        self.panes = self.new_entries("panes", 1) if spec.summed else None
         self.lay_out(spec.span)
         self._even = not self.windows.remainder
         self._origin, self._slide = self.windows.origin, self.windows.slide
         self._newest = BEGINNING
         self._slots: dict[int, Slot] = {}
         self._mixed = True
-
-    def entries(self) -> dict[str, Entries]:
-        return {"windows": self.whole, **({"panes": self.panes} if self.panes else {})}
 
     def lay_out(self, span: int) -> None:
         super().lay_out(span)
@@ -77,7 +69,7 @@ class WindowTableShard(TableShard):
             self.panes.span = self.windows.first_pane(span)
 
     def dropped(self) -> dict[str, int | None]:
-        return {"windows": self.closed, "panes": self._closed_pane()}
+        return super().dropped() | {"panes": self._closed_pane()}
 
     def _closed_pane(self) -> int | None:
         """The greatest pane all of whose windows have expired."""
@@ -100,7 +92,7 @@ class WindowTableShard(TableShard):
     def _enter(self, pane: int) -> Slot:
         first, last = self.windows.first_window(pane), self.windows.last_window(pane)
         sums = self.panes.pair(pane) if self.panes is not None else None
-        slot = self._slots[pane] = Slot(pane, first, last, self._limit(first), sums)
+        slot = self._slots[pane] = Slot(first, last, self._limit(first), sums)
         return slot
 
     def _limit(self, window: int) -> int:
@@ -134,7 +126,7 @@ class WindowTableShard(TableShard):
         if slot is None:
             slot = self.slot(time)
         if judged >= slot.limit:
-            self._apply_late(slot, operation, key, operand, cursor, judged)
+            self._apply_singly(self._open(slot, cursor, judged), operation, key, operand)
             return
         if slot.last > self._newest:
             self.latest = self._newest = slot.last
@@ -145,6 +137,7 @@ class WindowTableShard(TableShard):
         ):
             self._apply_each(slot, operation, key, operand)
             return
+        # The same as _add, without the call.
         assert slot.sums is not None
         fresh, base = slot.sums
         old = fresh.get(key)
@@ -153,8 +146,10 @@ class WindowTableShard(TableShard):
         fresh[key] = operation(old, operand)
 
     def _apply_each(self, slot: Slot, operation: Operation, key: Any, operand: Any) -> None:
-        if self.panes is not None:
-            self._apply_mixed(slot, operation, key, operand)
+        if self.panes is not None or self.paired:
+            adds = type(operand) is int and operation in (operator.add, operator.sub)
+            windows = range(slot.first, slot.last + 1)
+            self._apply_singly(windows, operation, key, operand, slot.sums if adds else None)
             return
         window = slot.first
         for fresh, base in self._pairs(slot):
@@ -162,45 +157,30 @@ class WindowTableShard(TableShard):
             if old is MISSING:
                 old = base.get(key, MISSING)
             if self._borrowed:
-                old = self._borrowed.pop((window, key), old)
+                old = self.take_back(window, key, old)
             if old is MISSING or old is GONE:
                 old = self.default(key)
             fresh[key] = operation(old, operand)
             window += 1
 
-    def _apply_mixed(self, slot: Slot, operation: Operation, key: Any, operand: Any) -> None:
-        """As ``apply``, where some windows have a value of their own and others are summed."""
-        adds = type(operand) is int and operation in _SUMS
-        summed = False
-        for window, (fresh, _) in zip(
-            range(slot.first, slot.last + 1), self._pairs(slot), strict=True
-        ):
-            old = self.whole.get(window, key)
-            if old is MISSING and adds:
-                summed = True
-                continue
-            value = self._borrowed.pop((window, key), self.value(window, key))
-            fresh[key] = operation(self.default(key) if value is MISSING else value, operand)
-            self._mixed = True
-        if summed:
-            assert slot.sums is not None
-            fresh, base = slot.sums
-            fresh[key] = operation(fresh.get(key, base.get(key, 0)), operand)
-
-    def _apply_late(
+    def _apply_singly(
         self,
-        slot: Slot,
+        windows: range,
         operation: Operation,
         key: Any,
         operand: Any,
-        cursor: EventCursor,
-        judged: int,
+        sums: Pair | None = None,
     ) -> None:
-        """As ``apply``, in those windows that still take something."""
-        for window in self._open(slot, cursor, judged):
-            value = self._borrowed.pop((window, key), self.value(window, key))
-            old = self.default(key) if value is MISSING else value
-            self.put(window, key, operation(old, operand))
+        """As ``apply``, window by window; ``sums`` are of those without a value of their own."""
+        shared = None
+        for window in windows:
+            if sums is not None and self.whole.get(window, key) is MISSING:
+                shared = sums
+                continue
+            old = self.take_back(window, key, self.found(window, key))
+            self.put(window, key, operation(self.default(key) if old is MISSING else old, operand))
+        if shared is not None:
+            _add(shared, operation, key, operand)
 
     def _open(self, slot: Slot, cursor: EventCursor, judged: int) -> range:
         """The windows that take an event; it is rejected where there are none."""
@@ -213,20 +193,7 @@ class WindowTableShard(TableShard):
             self.latest = self._newest = slot.last
         return range(first, slot.last + 1)
 
-    def write(self, key: Any, value: Any, cursor: EventCursor, relative: Relative) -> None:
-        """Set the value of all windows that hold the event's time; ``GONE`` deletes it."""
-        windows: Sequence[int] = self.places(key, cursor, relative)
-        if value is GONE and windows:
-            windows = [
-                window for window in windows if self.current_value(window, key) is not MISSING
-            ]
-            if not windows:
-                raise KeyError(key)
-        for window in windows:
-            self.put(window, key, value)
-
     def places(self, key: Any, cursor: EventCursor, relative: Relative) -> range:
-        """The windows that a write at the event's time may change."""
         placed = self.placed(cursor, relative)
         self.check(key, cursor)
         if placed is None:
@@ -240,50 +207,97 @@ class WindowTableShard(TableShard):
         fresh[key] = self.stored_copy(place, key, value)
         self._mixed = True
 
-    def found(self, place: int, key: Any) -> Any:
-        return self.value(place, key)
-
     def holds(self, key: Any) -> bool:
-        return any(self.value(window, key) is not MISSING for window in self.live())
+        return any(self.found(window, key) is not MISSING for window in self.live())
 
-    def value(self, window: int, key: Any) -> Any:
-        """The value of one window; ``MISSING`` where it has none, or has expired."""
+    def found(self, place: int, key: Any) -> Any:
         # Some panes of an expired window may be there still, for windows that follow.
-        if self.has_expired(window):
+        if self.has_expired(place):
             return MISSING
-        found = self.whole.get(window, key) if self._mixed else MISSING
+        found = self.whole.get(place, key) if self._mixed else MISSING
         if self.panes is None:
             return found
         if found is not MISSING:
             return MISSING if found == DELETED else found
         total, there = self.default(key), False
-        first = self.windows.first_pane(window)
-        for pane in range(first, self.windows.last_pane(window) + 1):
+        for pane in self._panes_of(place):
             add = self.panes.get(pane, key)
             if add is not MISSING:
                 total, there = total + add, True
         return total if there else MISSING
 
-    def is_expired(self, window: int, visibility: Visibility) -> bool:
+    def _panes_of(self, window: int) -> range:
+        return range(self.windows.first_pane(window), self.windows.last_pane(window) + 1)
+
+    def _at(self, time: int, *, oldest: bool = False) -> int:
+        """The newest (or oldest) window that holds a time."""
+        pane = self.windows.pane_of(time)
+        return (self.windows.first_window if oldest else self.windows.last_window)(pane)
+
+    def _is_expired(self, window: int, visibility: Visibility) -> bool:
         """Whether a window has expired for the agent at work."""
         return visibility.horizon >= self._limit(window)
 
-    def read(self, window: int, key: Any, visibility: Visibility) -> Any:
-        """The value of one window, or the default."""
-        if self.is_expired(window, visibility):
-            return self.borrow_late(window, key)
-        return self.borrow(window, key, self.value(window, key), visibility.feed)
+    @property
+    def newest(self) -> int | None:
+        """The last time of the newest window that was written; ``None`` where none was."""
+        return None if self.latest is None else self.windows.end(self.latest) - 1
 
-    def values(self, window: int) -> dict[Any, Any]:
-        """All keys and values of one window; none where it has expired."""
-        if self.has_expired(window):
+    def read(self, key: Any, time: int, visibility: Visibility, *, oldest: bool = False) -> Any:
+        """The value of the newest (or oldest) window at a time, or the default; it is borrowed."""
+        window = self._at(time, oldest=oldest)
+        if self._is_expired(window, visibility):
+            return self.borrow_late(window, key)
+        return self.borrow(window, key, self.found(window, key), visibility.feed)
+
+    def stored(self, key: Any, time: int, visibility: Visibility) -> Any:
+        """The value of the newest window that holds a time; ``MISSING`` where it has none."""
+        window = self._at(time)
+        return MISSING if self._is_expired(window, visibility) else self.current_value(window, key)
+
+    def read_all(
+        self, time: int, visibility: Visibility, *, oldest: bool = False, borrows: bool = True
+    ) -> dict[Any, Any]:
+        """All keys of such a window and their values: borrowed, or none at all."""
+        window = self._at(time, oldest=oldest)
+        if self._is_expired(window, visibility):
             return {}
-        found = dict(self.whole.at(window))
+        found = self.values(window)
+        if borrows:
+            return self.borrow_all(window, found, visibility.feed)
+        return dict.fromkeys([*found, *self.new_keys(window, found)])
+
+    def windows_of(self, key: Any, visibility: Visibility) -> dict[tuple[int, int], Any]:
+        """The values of a key, borrowed, by start and end of their windows; oldest first."""
+        found = {window: self.current_value(window, key) for window in self._seen(visibility)}
+        return {
+            self.window(window): self.borrow(window, key, value, visibility.feed)
+            for window, value in found.items()
+            if value is not MISSING
+        }
+
+    def keys(self, visibility: Visibility) -> list[Any]:
+        """All keys that have a value in some window."""
+        found: dict[Any, None] = {}
+        for window in self._seen(visibility):
+            stored = self.values(window)
+            found.update(dict.fromkeys([*stored, *self.new_keys(window, stored)]))
+        return list(found)
+
+    def _seen(self, visibility: Visibility) -> list[int]:
+        """The windows that the agent at work sees, and that hold something or are borrowed."""
+        borrowed = {place for place, _ in self._borrowed}
+        return sorted(k for k in {*self.live(), *borrowed} if not self._is_expired(k, visibility))
+
+    def values(self, place: int) -> dict[Any, Any]:
+        """All keys and values of one window; none where it has expired."""
+        if self.has_expired(place):
+            return {}
+        found = dict(self.whole.at(place))
         if self.panes is None:
             return found
         totals: dict[Any, int] = {}
-        first = self.windows.first_pane(window)
-        for pane in range(first, self.windows.last_pane(window) + 1):
+        for pane in self._panes_of(place):
             for key, add in self.panes.at(pane).items():
                 totals[key] = totals.get(key, 0) + add
         for key, total in totals.items():
@@ -291,30 +305,15 @@ class WindowTableShard(TableShard):
                 found[key] = self.default(key) + total
         return {key: value for key, value in found.items() if value != DELETED}
 
-    def live(self, upto: int | None = None) -> list[int]:
-        """The windows that hold something and haven't expired, in order; all, or up to one."""
-        found = {window for window in self.whole.places(None, upto) if not self.has_expired(window)}
+    def live(self, upto: int = END) -> list[int]:
+        """The windows that hold something and haven't expired, up to one, in order."""
+        found = {window for window in self.whole.places(upto) if not self.has_expired(window)}
         if self.panes is not None:
             low = BEGINNING if self.closed is None else self.closed + 1
-            high, last = (END, None) if upto is None else (upto, self.windows.last_pane(upto))
-            for pane in self.panes.places(None, last):
-                first, after = self.windows.first_window(pane), self.windows.last_window(pane) + 1
-                found.update(range(max(first, low), min(after, high + 1)))
+            for pane in self.panes.places(self.windows.last_pane(upto)):
+                first, last = self.windows.first_window(pane), self.windows.last_window(pane)
+                found.update(range(max(first, low), min(last, upto) + 1))
         return sorted(found)
-
-    def held(self, visibility: Visibility) -> list[int]:
-        """The same for the agent at work, with windows whose values were only changed in place."""
-        borrowed = {place for place, _ in self._borrowed}
-        return sorted(k for k in {*self.live(), *borrowed} if not self.is_expired(k, visibility))
-
-    def of(self, key: Any, visibility: Visibility) -> dict[int, Any]:
-        """The values of a key, borrowed, by window; oldest first."""
-        found = {window: self.current_value(window, key) for window in self.held(visibility)}
-        return {
-            window: self.borrow(window, key, value, visibility.feed)
-            for window, value in found.items()
-            if value is not MISSING
-        }
 
     def snapshot(self) -> Iterator[Emitted]:
         return self._emitted(self.live(), closed=False)
@@ -326,12 +325,8 @@ class WindowTableShard(TableShard):
             for key in in_order(values):
                 yield Emitted(key, self.window(window), values[key], closed)
 
-    def expired(self, window: tuple[int, int]) -> bool:
-        return self.closed is not None and window[0] <= self.windows.start(self.closed)
-
-    def window(self, number: int) -> tuple[int, int]:
-        """Start and end of a window, microseconds."""
-        return self.windows.start(number), self.windows.end(number)
+    def window(self, place: int) -> tuple[int, int]:
+        return self.windows.start(place), self.windows.end(place)
 
     def close(self, *, emit: bool, final: bool) -> list[Emitted]:
         if final:
@@ -360,11 +355,10 @@ class WindowTableShard(TableShard):
                 for window in range(first, last + 1):
                     touched.setdefault(window, set()).update(values)
         for window in sorted(touched):
-            if self.has_expired(window):
-                continue
-            for key in in_order(touched[window]):
-                value = self.value(window, key)
-                yield Emitted(key, self.window(window), GONE if value is MISSING else value, False)
+            yield from self.as_now(window, touched[window])
 
 
-_SUMS = (operator.add, operator.sub)
+def _add(sums: Pair, operation: Operation, key: Any, operand: int) -> None:
+    """Add to the sum of a pane, or subtract from it."""
+    fresh, base = sums
+    fresh[key] = operation(fresh.get(key, base.get(key, 0)), operand)

@@ -13,23 +13,25 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from muntin.model.errors import OptionError
 from muntin.model.windows import Windows
 from muntin.tables.cells import GONE, MISSING
-from muntin.tables.clocks import WALL_CLOCK, FieldClock, Relative
+from muntin.tables.clocks import WALL_CLOCK, FieldClock, Relative, Visibility
 from muntin.tables.current import CURRENT, Event, current, current_cursor, time_of
 from muntin.tables.moments import Seconds, length, moment
 from muntin.tables.record import keying
 from muntin.tables.session_shard import SessionTableShard
-from muntin.tables.set_shard import SetWindowTableShard
-from muntin.tables.shard import TableShard
+from muntin.tables.set_shard import SetShard
+from muntin.tables.shard import Operation
 from muntin.tables.spec import WindowRange, window_range
 from muntin.tables.table import Handle
 from muntin.tables.views import View
-from muntin.tables.window_shard import Operation, WindowTableShard
+from muntin.tables.window_shard import WindowTableShard
 
 if TYPE_CHECKING:
     from muntin.tables.app import App
 
+GridOrSessions = WindowTableShard | SessionTableShard
 
-class WindowedTable(Handle):
+
+class WindowedTable(Handle[GridOrSessions]):
     """A table with a value per window; made by ``tumbling``, ``hopping`` or ``session``.
 
     Args:
@@ -37,6 +39,8 @@ class WindowedTable(Handle):
         name: The table's name.
         relative: What its times are: the events' own (``None``), the wall clock, or a field.
     """
+
+    kind = GridOrSessions
 
     def __init__(self, app: App, name: str, relative: Relative = None) -> None:
         super().__init__(app, name)
@@ -72,7 +76,8 @@ class WindowedTable(Handle):
         """Set the value of every window that holds the event's time."""
         # After `table[key] += x` Python stores what came back: it has been written already.
         if type(value) is not WindowSet:
-            self._write(key, value)
+            cursor, shard = self.at_work()
+            shard.write(key, value, cursor, self.relative)
 
     def __delitem__(self, key: Any) -> None:
         """Delete the key from every window that holds the event's time.
@@ -80,12 +85,7 @@ class WindowedTable(Handle):
         Raises:
             KeyError: When none of them has it.
         """
-        self._write(key, GONE)
-
-    def _write(self, key: Any, value: Any) -> None:
-        cursor = current_cursor(f"table {self.name!r} is written")
-        shard: Any = self.at_work(cursor, TableShard)
-        shard.write(key, value, cursor, self.relative)
+        self[key] = GONE
 
     def __contains__(self, key: Any) -> bool:
         return self[key].found(self.time()) is not MISSING
@@ -100,16 +100,9 @@ class WindowedTable(Handle):
         if not self.spec.key_index:
             hint = "define it with key_index=True, or ask for one window: table.keys().now()"
             raise OptionError("key_index", False, f"doesn't let {self.name!r} be walked", hint)
-        found: dict[Any, None] = {}
-        for shard in self.shards(TableShard):
-            visibility = shard.visibility(self.relative)
-            if isinstance(shard, WindowTableShard):
-                for window in shard.held(visibility):
-                    stored = shard.values(window)
-                    found.update(dict.fromkeys([*stored, *shard.new_keys(window, stored)]))
-            elif isinstance(shard, SessionTableShard):
-                found.update(dict.fromkeys(shard.keys(visibility)))
-        return list(found)
+        shards = self.shards()
+        found = (key for shard in shards for key in shard.keys(shard.visibility(self.relative)))
+        return list(dict.fromkeys(found))
 
     def keys(self, event: Any = None) -> View:
         """The keys of a window: ``keys()`` itself, ``.now()``, ``.current()``, ``.delta(d)``.
@@ -174,16 +167,12 @@ class WindowedTable(Handle):
             return cursor.part.wall
         return self.app.wall()
 
-    def now_time(self, shard: WindowTableShard | SessionTableShard) -> int | None:
+    def now_time(self, shard: GridOrSessions) -> int | None:
         """Where ``now()`` looks; ``None`` where nothing was written yet.
 
         In an agent it is the newest time written in the partition; outside, the wall clock.
         """
-        if current() is None:
-            return self.app.wall()
-        if shard.latest is None or isinstance(shard, SessionTableShard):
-            return shard.latest
-        return shard.windows.start(shard.latest) + shard.windows.size - 1
+        return self.app.wall() if current() is None else shard.newest
 
 
 class WindowSet:
@@ -229,7 +218,7 @@ class WindowSet:
 
         Outside of agents: of the oldest window that holds the wall clock.
         """
-        shard = self._shard()
+        shard, _ = self._shard()
         time = self.table.now_time(shard)
         if time is None:
             return shard.default(self.key)
@@ -262,46 +251,23 @@ class WindowSet:
 
     def windows(self) -> dict[WindowRange, Any]:
         """All windows of the key that are kept, oldest first."""
-        shard = self._shard()
-        visibility = shard.visibility(self.table.relative)
-        if isinstance(shard, SessionTableShard):
-            return {
-                window_range(*shard.window(session)): shard.borrow(
-                    session.start, self.key, session.value, visibility.feed
-                )
-                for session in shard.seen(self.key, visibility)
-            }
-        found = shard.of(self.key, visibility)
-        return {window_range(*shard.window(k)): value for k, value in found.items()}
+        shard, visibility = self._shard()
+        found = shard.windows_of(self.key, visibility)
+        return {window_range(*window): value for window, value in found.items()}
 
     def found(self, time: int) -> Any:
         """The value at a time; ``MISSING`` where there is none."""
-        shard = self._shard()
-        visibility = shard.visibility(self.table.relative)
-        if isinstance(shard, SessionTableShard):
-            session = shard.at(self.key, time, visibility)
-            return MISSING if session is None else session.value
-        window = _newest(shard.windows, time)
-        return (
-            MISSING
-            if shard.is_expired(window, visibility)
-            else shard.current_value(window, self.key)
-        )
+        shard, visibility = self._shard()
+        return shard.stored(self.key, time, visibility)
 
     def _read(self, time: int, *, oldest: bool = False) -> Any:
-        shard = self._shard()
-        visibility = shard.visibility(self.table.relative)
-        if isinstance(shard, SessionTableShard):
-            return shard.read(self.key, time, visibility)
-        windows = shard.windows
-        if oldest:
-            return shard.read(windows.first_window(windows.pane_of(time)), self.key, visibility)
-        return shard.read(_newest(windows, time), self.key, visibility)
+        shard, visibility = self._shard()
+        return shard.read(self.key, time, visibility, oldest=oldest)
 
-    def _shard(self) -> WindowTableShard | SessionTableShard:
-        shard = self.table.shard(self.key, TableShard)
-        assert isinstance(shard, WindowTableShard | SessionTableShard)
-        return shard
+    def _shard(self) -> tuple[GridOrSessions, Visibility]:
+        """The table where the key is read, and what is seen of it."""
+        shard = self.table.shard(self.key)
+        return shard, shard.visibility(self.table.relative)
 
     def __getitem__(self, which: Any) -> Any:
         """The value at an event or a time, or of a ``WindowRange`` as ``windows()`` gives it.
@@ -322,9 +288,8 @@ class WindowSet:
         self._change((), (member,))
 
     def _change(self, add: Any, discard: Any) -> None:
-        cursor = current_cursor(f"table {self.table.name!r} is written")
-        shard = self._shard()
-        if not isinstance(shard, SetWindowTableShard):
+        cursor, shard = self.table.at_work()
+        if not isinstance(shard, SetShard):
             hint = "make it with app.SetTable(), or write table[key] |= {member}"
             raise OptionError("table", self.table.name, "isn't a table of sets", hint)
         shard.change(self.key, add, discard, cursor, self.table.relative)
@@ -363,10 +328,6 @@ def _unsaid(asked: str) -> Callable[..., NoReturn]:
 
     refuse.__doc__ = f"Which window is meant by ``{asked.format('table[key]')}`` has to be said."
     return refuse
-
-
-def _newest(windows: Windows, time: int) -> int:
-    return windows.last_window(windows.pane_of(time))
 
 
 def _in_place(operation: Operation) -> Callable[[WindowSet, Any], WindowSet]:

@@ -39,6 +39,22 @@ def counting(**options: Any) -> tuple[App, Any]:
     return app, pages
 
 
+def test_an_app_without_tables_counts_on() -> None:
+    image = Image()
+    for number in (1, 2):
+        app = App("app", max_ahead=None)
+
+        @app.agent(app.topic("clicks"))
+        async def look(clicks: Any) -> None:
+            async for _ in clicks:
+                pass
+
+        with app.open(store=memory(image)) as running:
+            running.send("clicks", 1, timestamp=1.0)
+            running.send("clicks", 1, timestamp=1.0)
+            assert running.counts == {"seen": 2 * number, "taken": 2 * number}
+
+
 def test_values_of_the_wrong_type_are_rejected_and_harm_nobody() -> None:
     app, pages = counting()
     raw = [

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
+from muntin.stores import Image, memory
 from muntin.tables import App
 
 Step = Callable[[Any], Any]
@@ -113,3 +115,26 @@ def test_the_agent_may_hold_on_to_a_value_that_it_changed() -> None:
         for value in (1, 2):
             running.send("events", value, timestamp=1.0)
         assert table["a"].windows() == {(1.0, 11.0): [1, 1]}
+
+
+@dataclass
+class Total:
+    n: int
+
+    def __add__(self, other: Total) -> Total:
+        return Total(self.n + other.n)
+
+
+def test_sessions_of_a_declared_type_outlive_a_restart() -> None:
+    image = Image()
+    for number in (1, 2):
+        app = App("app", max_ahead=None)
+        table = app.Table("t", default=lambda: Total(0), value_type=Total).session(10)
+
+        @app.agent(app.topic("events"))
+        def agent(value: int, table: Any = table) -> None:
+            table["a"] += Total(value)
+
+        with app.open(store=memory(image)) as running:
+            running.send("events", 2, timestamp=float(number))
+            assert table["a"].windows() == {(1.0, number + 10.0): Total(2 * number)}

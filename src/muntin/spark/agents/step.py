@@ -234,7 +234,7 @@ def _progress(part: Partition, emitted: dict[str, list[Emitted]]) -> dict[str, A
     stored = sum(
         entries.journal.rows
         for shard in part.shards.values()
-        for entries in shard.entries().values()
+        for entries in shard.entries.values()
     )
     return {
         "watermark": part.watermark,
@@ -264,7 +264,7 @@ class PartitionCache:
 
     def shrink(self, part: Partition) -> None:
         """Forget what was read, if it is too much."""
-        held = [e for shard in part.shards.values() for e in shard.entries().values()]
+        held = [e for shard in part.shards.values() for e in shard.entries.values()]
         if sum(entries.rows for entries in held) > _MOST_ENTRIES:
             for entries in held:
                 entries.shrink()
