@@ -30,7 +30,6 @@ from muntin.model.windows import Windows
 from muntin.state.blobs import MemoryBlobs
 from muntin.state.manifest import loads
 from muntin.state.runs import FrameCache
-from muntin.tables.opened import spec_of
 from muntin.tables.partition import Partition, Rules, tables_of
 from muntin.tables.spec import TableSpec
 
@@ -136,7 +135,7 @@ def test_tables(kind: str) -> None:
 
     asyncio.run(began(spec).finish({}))
     stored = tables_of(loads(blobs.load() or ""))["a, b"]
-    assert spec_of("a, b", stored).to_dict() == spec.to_dict()
+    assert TableSpec.read("a, b", stored).to_dict() == spec.to_dict()
     began(spec)
     other = replace(spec, windows=Windows(10, 5, 1), sets=False, default=int)
     with pytest.raises(SpecChangedError, match="is hopping 10 microseconds by 5 microseconds, or"):

@@ -10,16 +10,19 @@ do with it where a stream has no keys. So a table notes how its keys belong to p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from muntin.model.errors import PartitionError
 from muntin.state.hashing import hash_rows
-from muntin.stores.keys import encode_part
+from muntin.tables.cells import keys_column
 from muntin.tables.current import EventCursor
+
+if TYPE_CHECKING:
+    from muntin.tables.shard import TableShard
 
 Partitioning = tuple[int, str]
 """How many parts keys have (0 where they are no tuples), and what of them their stream goes by."""
@@ -44,21 +47,14 @@ def partitions_of(keys: Sequence[Any], partitions: int) -> list[int]:
     if kinds & _LIKE_NUMBERS:
         keys = [_number(key) for key in keys]
         kinds = set(map(type, keys))
-    if kinds == {str}:
-        return _hashed(pl.Series(keys, dtype=pl.String), partitions)
-    if kinds == {int} and all(-(1 << 63) <= key < 1 << 63 for key in keys):
-        return _hashed(pl.Series(keys, dtype=pl.Int64), partitions)
-    if kinds == {bytes}:
-        return _hashed(pl.Series(keys, dtype=pl.Binary), partitions)
-    if len(kinds) > 1:
+    # Whole numbers too great for a column are hashed as bytes, and those beside them are not.
+    great = kinds == {int} and any(key.bit_length() > 63 for key in keys)
+    if len(kinds) > 1 or (great and len(keys) > 1):
         return [partitions_of([key], partitions)[0] for key in keys]
     if kinds == {type(None)}:
         return [0] * len(keys)
-    return _hashed(pl.Series([encode_part(key) for key in keys], dtype=pl.Binary), partitions)
-
-
-def _hashed(keys: pl.Series, partitions: int) -> list[int]:
-    found: list[int] = (hash_rows([keys]) % partitions).tolist()
+    column = pl.Series(keys, dtype=pl.Binary) if kinds == {bytes} else keys_column(keys)
+    found: list[int] = (hash_rows([column]) % partitions).tolist()
     return found
 
 
@@ -96,7 +92,7 @@ def partitioning_of(table: str, key: Any, cursor: EventCursor) -> Partitioning:
     own = cursor.key
     way = _way(key, own)
     if way is not None:
-        return len(key) if isinstance(key, tuple) else 0, way
+        return _parts(key), way
     raise PartitionError(
         f"table {table!r} is written under {key!r} by the agent {cursor.agent!r}, whose stream is "
         f"partitioned by {own!r}: the key would be in several partitions; loop over "
@@ -133,13 +129,8 @@ def places(key: Any, known: Iterable[Partitioning], partitions: int) -> list[int
         >>> places(("a", 1), [(2, FIRST)], 64) == partitions_of(["a"], 64)
         True
     """
-    parts = len(key) if isinstance(key, tuple) else 0
-    ways = [way for count, way in known if count == parts]
-    if not parts or not ways:
-        # That keys which are no tuples lie by the whole of them isn't taken note of.
-        ways.append(WHOLE)
-    found = dict.fromkeys(partitions_of([_by(key, way) for way in ways], partitions))
-    return list(found)
+    ways = [_by(key, way) for way in _ways(key, known)]
+    return list(dict.fromkeys(partitions_of(ways, partitions)))
 
 
 def _by(key: Any, way: str) -> Any:
@@ -160,39 +151,51 @@ def own(key: Any, known: Iterable[Partitioning]) -> Any:
         >>> own(("a", 1), [(2, FIRST)]), own("a", [])
         ('a', 'a')
     """
-    parts = len(key) if isinstance(key, tuple) else 0
-    ways = [way for count, way in known if count == parts]
+    ways = [way for count, way in known if count == _parts(key)]
     return _by(key, ways[0]) if len(ways) == 1 else key
 
 
-def home(
-    table: str,
-    key: Any,
-    known: Collection[Partitioning],
-    partitions: int,
-    holds: Callable[[int], bool],
-) -> int:
-    """The partition that a key lies in; where it is in none, where it would be looked for."""
-    asked = places(key, known, partitions)
+def home(table: str, key: Any, shards: Sequence[TableShard]) -> int:
+    """The partition that a key lies in; where it is in none, where it would be looked for.
+
+    Args:
+        table: The table's name.
+        key: The key.
+        shards: The table in each partition.
+
+    Raises:
+        PartitionError: When it lies in several.
+    """
+    known = dict.fromkeys(one for shard in shards for one in shard.partitionings)
+    asked = places(key, known, len(shards))
     if len(asked) == 1:
         return asked[0]
-    there = [number for number in asked if holds(number)]
+    there = [number for number in asked if shards[number].holds(key)]
     if len(there) > 1:
+        by = _in_words(_ways(key, known))
         raise PartitionError(
             f"table {table!r} has {key!r} in the partitions {', '.join(map(str, sorted(there)))}: "
-            f"it is written by streams that are partitioned by {_ways(key, known)}; partition "
+            f"it is written by streams that are partitioned by {by}; partition "
             "them in one way, with source(key=...) or stream.group_by(...)"
         )
     return there[0] if there else asked[0]
 
 
-def _ways(key: Any, known: Iterable[Partitioning]) -> str:
-    parts = len(key) if isinstance(key, tuple) else 0
+def _in_words(ways: Iterable[str]) -> str:
     words = {WHOLE: "the whole key", NOTHING: "nothing", FIRST: "its first part"}
-    ways = dict.fromkeys(way for count, way in known if count == parts)
-    if not parts:
-        ways[WHOLE] = None
     return " and by ".join(words.get(way, f"its {way} parts") for way in ways)
+
+
+def _ways(key: Any, known: Iterable[Partitioning]) -> list[str]:
+    """What of a key streams may have been partitioned by."""
+    parts = _parts(key)
+    ways = [way for count, way in known if count == parts]
+    # That keys which are no tuples lie by the whole of them isn't taken note of.
+    return ways if parts and ways else list(dict.fromkeys([*ways, WHOLE]))
+
+
+def _parts(key: Any) -> int:
+    return len(key) if isinstance(key, tuple) else 0
 
 
 def _tuple(key: Any) -> tuple[Any, ...]:

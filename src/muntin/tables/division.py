@@ -17,7 +17,6 @@ from muntin.model.errors import OptionError
 from muntin.state.manifest import Manifest
 from muntin.tables import copartition
 from muntin.tables.cells import PLACE, keys_of
-from muntin.tables.opened import spec_of
 from muntin.tables.partition import Partition, Rules, tables_of
 from muntin.tables.spec import TableSpec
 
@@ -48,7 +47,7 @@ class TableDivision:
 
     def __init__(self, manifests: Sequence[Manifest]) -> None:
         tables = [tables_of(one) for one in manifests]
-        specs = {n: spec_of(n, part) for one in tables for n, part in one.items()}
+        specs = {n: TableSpec.read(n, part) for one in tables for n, part in one.items()}
         partitionings = {
             name: _partitionings([one[name] for one in tables if name in one]) for name in specs
         }

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from muntin.model.axis import FARTHEST
@@ -15,7 +13,7 @@ from muntin.tables.clocks import ArrivalMarks
 from muntin.tables.copartition import partitions_of
 from muntin.tables.moments import BEGINNING, moment
 from muntin.tables.partition import Partition, Rejected
-from muntin.tables.sources import TopicMessage
+from muntin.tables.sources import NumberedMessage, TopicMessage
 from muntin.tables.stream import EventRow, Inbox
 from muntin.tables.topic import Topic
 
@@ -42,9 +40,7 @@ class Intake:
         self._readers: dict[str, tuple[Read, Read]] = {}
         self._arrived = 0
 
-    def rows(
-        self, messages: Sequence[tuple[str, int | None, TopicMessage]]
-    ) -> dict[str, list[EventRow]]:
+    def rows(self, messages: Sequence[NumberedMessage]) -> dict[str, list[EventRow]]:
         """Messages by topic, without those that are rejected at once."""
         found: dict[str, list[EventRow]] = {}
         for name, number, message in messages:
@@ -170,34 +166,3 @@ def _storable(key: Any) -> Any:
         encode_part(key)
         packed.dumps(key)
     return key
-
-
-def rejected_row(row: Rejected) -> dict[str, Any]:
-    """A rejected event as plain JSON, whatever its value and key are."""
-    named = {field.name: getattr(row, field.name) for field in fields(row)}
-    return {**named, "value": _printable(row.value), "key": _printable(row.key)}
-
-
-def _printable(value: Any) -> Any:
-    """A value as JSON can hold it, or in words what it is."""
-    try:
-        found = typed.as_plain(value)
-        json.dumps(found, ensure_ascii=False).encode()
-    except Exception as error:
-        # Nested deeper than JSON goes, text that isn't UTF-8, or a method of the user's own.
-        return f"<{type(value).__name__} that can't be kept: {type(error).__name__}>"
-    return found
-
-
-def as_json(topic: Topic, row: tuple[str, int | None, TopicMessage]) -> list[Any]:
-    """A message that an agent sent, as plain JSON."""
-    name, _, message = row
-    value = typed.codec_of(topic.value_type).dumps(message.value)
-    return [name, value, packed.dumps(message.key), message.time]
-
-
-def from_json(topic: Topic, row: Sequence[Any]) -> tuple[str, int | None, TopicMessage]:
-    """What ``as_json`` was given."""
-    name, value, key, time = row
-    read = typed.codec_of(topic.value_type).loads(value)
-    return name, None, TopicMessage.sent(read, packed.loads(key), time)

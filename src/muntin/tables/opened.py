@@ -10,16 +10,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from muntin.model.errors import OptionError, StateCorruptedError
-from muntin.model.kinds import KINDS
+from muntin.model.errors import OptionError
 from muntin.state.blobs import ReadBlobs
 from muntin.state.manifest import loads
-from muntin.tables import packed
 from muntin.tables.app import App
 from muntin.tables.copartition import home
 from muntin.tables.partition import Partition, Rules, tables_of
 from muntin.tables.shard import Emitted, TableShard
-from muntin.tables.spec import PLAIN, TableSpec
+from muntin.tables.spec import TableSpec
 from muntin.tables.table import SetTable, Table
 from muntin.tables.windowed import WindowedTable
 
@@ -55,10 +53,10 @@ class Opened:
         if table not in known:
             hint = f"give one of {', '.join(known)}"
             raise OptionError("name", table, "isn't a table of this state", hint)
-        self.spec = spec_of(table, known[table], default, value_type)
-        specs = {name: spec_of(name, part) for name, part in known.items()} | {table: self.spec}
-        held = [one.get(table, {}) for one in stored]
-        self._partitionings = [(parts, way) for one in held for parts, way in one.get("lies", ())]
+        self.spec = TableSpec.read(table, known[table], default, value_type)
+        specs = {name: TableSpec.read(name, part) for name, part in known.items()} | {
+            table: self.spec
+        }
         self.runs = {n: numbers_of(one.get(table, {})) for n, one in enumerate(stored)}
         rules = Rules(specs, {}, None)
         self._parts = [Partition(rules, number) for number in range(len(manifests))]
@@ -84,9 +82,7 @@ class Opened:
 
     def partition_of(self, table: str, key: Any) -> Partition:
         """The partition that a key of a table lies in."""
-        return self._parts[
-            home(table, key, self._partitionings, len(self._parts), self._holds(key))
-        ]
+        return self._parts[home(table, key, [self.shard(part) for part in self._parts])]
 
     def wall(self) -> int:
         """The wall clock, microseconds."""
@@ -104,13 +100,6 @@ class Opened:
                 if key is None or one.key == key:
                     yield one
 
-    def _holds(self, key: Any) -> Callable[[int], bool]:
-        def holds(number: int) -> bool:
-            self._load([number])
-            return self.shard(self._parts[number]).holds(key)
-
-        return holds
-
     def _of(self, number: int) -> Callable[[], Mapping[int, bytes]]:
         def fetched() -> Mapping[int, bytes]:
             self._load([number])
@@ -127,27 +116,3 @@ class Opened:
 def numbers_of(stored: Mapping[str, Any]) -> list[int]:
     """The blobs of a table's part of a manifest."""
     return [n for runs in stored.get("runs", {}).values() for run in runs for n in run.blobs]
-
-
-def spec_of(
-    name: str,
-    stored: Mapping[str, Any],
-    default: Callable[[], Any] | None = None,
-    value_type: Any = None,
-) -> TableSpec:
-    """A table out of its part of a manifest."""
-    try:
-        spec = stored["spec"]
-        text, windows = spec["default"], spec["windows"]
-        return TableSpec(
-            name,
-            default or (None if text is None else lambda: packed.loads(text)),
-            value_type or PLAIN.get(spec.get("value_type", "")),
-            PLAIN.get(spec.get("key_type", "")),
-            spec["sets"],
-            None if windows is None else KINDS.read(windows),  # type: ignore[arg-type]
-            spec["expires"],
-            key_index=True,
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise StateCorruptedError(f"what the state says of {name!r} can't be read") from error

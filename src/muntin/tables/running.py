@@ -16,26 +16,22 @@ from weakref import WeakSet, finalize
 
 from muntin.model.axis import SECOND
 from muntin.model.closeable import Closeable
-from muntin.model.errors import MuntinError, OptionError, SpecChangedError
+from muntin.model.errors import MuntinError, OptionError
 from muntin.stores import KeyValue
 from muntin.tables.agent import AgentRun
-from muntin.tables.agreement import agree
 from muntin.tables.changes import TableChanges
-from muntin.tables.copartition import home
-from muntin.tables.intake import Intake, as_json, from_json, rejected_row
+from muntin.tables.copartition import WHOLE, home
+from muntin.tables.intake import Intake
 from muntin.tables.loop import Loop
 from muntin.tables.moments import PointInTime
-from muntin.tables.partition import Partition, Rejected, SentMessage
+from muntin.tables.partition import Partition, SentMessage
 from muntin.tables.partition_store import PartitionStore
-from muntin.tables.sources import Memory, Source, TopicMessage, source
+from muntin.tables.shard import TableShard
+from muntin.tables.sources import Memory, NumberedMessage, Source, TopicMessage, source
 from muntin.tables.timers import TimerQueue
-from muntin.tables.topic import Topic
 
 if TYPE_CHECKING:
     from muntin.tables.app import App
-
-NumberedMessage = tuple[str, int | None, TopicMessage]
-"""A topic, a message's number in its source (``None`` outside of one), and the message."""
 
 _AT_ONCE = 1000
 # How long a task may take until it opens its stream, and an agent to end, seconds.
@@ -60,16 +56,16 @@ class Running(Closeable):
             raise OptionError("partitions", partitions, "is less than one", "give 1 or more")
         self._app = app
         self._clock = clock
-        self._kept = PartitionStore(store, app.name, partitions)
+        self._kept = PartitionStore(store, app, partitions)
         rules = app.rules()
         self.parts = [Partition(rules, number) for number in range(partitions)]
         self.topics = Memory()
-        self.rejected = [Rejected(**row) for row in self._kept.rejected()]
+        self.rejected = [*self._kept.rejected]
         self._begin_batch()
         self._intake = Intake(app, self.parts)
         self._timers = TimerQueue(app.timers, self._kept.timers, self.parts[0].wall)
         self._changes: WeakSet[TableChanges] = WeakSet()
-        self._pending = [from_json(self._topic(row[0]), row) for row in self._kept.pending]
+        self._pending = self._kept.pending
         self._loop = Loop()
         self._runs = [AgentRun(agent) for agent in app.agents.values()]
         self._tasks: dict[AgentRun, asyncio.Task[None]] = {}
@@ -101,12 +97,7 @@ class Running(Closeable):
         Raises:
             PartitionError: When it lies in several.
         """
-        shards = [part.shards[table] for part in self.parts]
-        partitionings = shards[0].partitionings
-        there = home(
-            table, key, partitionings, len(shards), lambda number: shards[number].holds(key)
-        )
-        return self.parts[there]
+        return self.parts[home(table, key, [part.shards[table] for part in self.parts])]
 
     def send(
         self, topic: str, value: Any, *, key: Any = None, timestamp: PointInTime | None = None
@@ -186,14 +177,6 @@ class Running(Closeable):
         self._end()
         self._kept.close()
 
-    def _topic(self, name: str) -> Topic:
-        if name not in self._app.topics:
-            raise SpecChangedError(
-                f"a message is on its way to the topic {name!r}, which the app no longer has; "
-                "let an agent read it, or start with a new store"
-            )
-        return self._app.topics[name]
-
     def _batches(
         self, sources: Memory | Mapping[str, Any], batch: int
     ) -> Iterator[list[NumberedMessage]]:
@@ -269,21 +252,17 @@ class Running(Closeable):
         # In the order of what they were sent at, whatever partition that was in.
         sent = [message for part in self.parts for message in part.sent]
         sent.sort(key=lambda message: message.cause)
+        on_its_way = [_numbered(message) for message in sent]
+        pending = [*self._pending, *(row for row in on_its_way if self._reads(row[0]))]
         rejected = [row for part in self.parts for row in part.rejected]
-        unread = [message for message in sent if not self._reads(message.topic)]
-        on_its_way = [_numbered(message) for message in sent if self._reads(message.topic)]
-        pending = [*self._pending, *on_its_way]
-        waiting = [as_json(self._topic(row[0]), row) for row in pending if self._kept.durable]
-        rows = [rejected_row(row) for row in rejected if self._kept.durable]
-        self._kept.commit(offsets, waiting, rows, dict(self._timers.since))
+        self._kept.commit(offsets, pending, rejected, dict(self._timers.since))
         self._pending = pending
         self.rejected += rejected
-        for message in unread:
-            self.topics.send(
-                message.topic or "", message.value, key=message.key, timestamp=_time(message)
-            )
+        for topic, _, message in on_its_way:
+            if not self._reads(topic):
+                self.topics.send(topic, message.value, key=message.key, timestamp=message.time)
 
-    def _reads(self, topic: str | None) -> bool:
+    def _reads(self, topic: str) -> bool:
         return any(inbox.topic == topic for run in self._runs for inbox in run.inboxes)
 
     def _require_read(self, topic: str) -> None:
@@ -348,9 +327,35 @@ def _end(loop: Loop, runs: list[AgentRun], tasks: dict[AgentRun, asyncio.Task[No
     loop.close()
 
 
+def agree(parts: Sequence[Partition]) -> None:
+    """Let all partitions know what one has learned of a table in this batch.
+
+    A partition sees only its own events. Which clocks drive a table and how its keys lie is the
+    table's, though, and so the same however many partitions it has.
+
+    Raises:
+        PartitionError: When a key is in several partitions.
+    """
+    if len(parts) == 1:
+        return
+    for name in parts[0].shards:
+        shards = [part.shards[name] for part in parts]
+        feeds = dict.fromkeys(feed for shard in shards for feed in shard.feeds)
+        partitionings = dict.fromkeys(one for shard in shards for one in shard.partitionings)
+        for shard in shards:
+            shard.feeds, shard.partitionings = dict(feeds), dict(partitionings)
+        if any(way != WHOLE for _, way in partitionings):
+            _check_homes(name, shards)
+
+
+def _check_homes(table: str, shards: Sequence[TableShard]) -> None:
+    """Refuse keys that this batch has written while another partition has them."""
+    if sum(any(entries.any() for entries in shard.entries.values()) for shard in shards) < 2:
+        return
+    for key in {emitted.key for shard in shards for emitted in shard.changes()}:
+        home(table, key, shards)
+
+
 def _numbered(sent: SentMessage) -> NumberedMessage:
-    return sent.topic or "", None, TopicMessage.sent(sent.value, sent.key, _time(sent))
-
-
-def _time(sent: SentMessage) -> float | None:
-    return None if sent.time is None else sent.time / SECOND
+    time = None if sent.time is None else sent.time / SECOND
+    return sent.topic or "", None, TopicMessage.sent(sent.value, sent.key, time)

@@ -90,6 +90,12 @@ def test_a_key_is_looked_up_in_its_own_partition_alone() -> None:
     assert asked == partitions_of(["u1"], PARTITIONS)
 
 
+def test_the_partition_of_a_key_does_not_depend_on_those_beside_it() -> None:
+    for others in ([], [2**70], ["a"], [None], [0.5]):
+        keys = [*range(20), *others]
+        assert partitions_of(keys, 64) == [partitions_of([key], 64)[0] for key in keys]
+
+
 def two_ways(app: App) -> Any:
     """A table that two agents write whose streams are partitioned differently."""
     table = app.Table("t", default=int)
