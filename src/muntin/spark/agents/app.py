@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 from muntin.engine.operator import REJECTED
 from muntin.model.axis import SECOND, Duration, phrase
 from muntin.model.errors import OptionError
-from muntin.spark.agents.route import AgentStage, Route, TopicFormat, typed_spec
+from muntin.spark.agents.route import AgentStage, Route, TopicFormat
 from muntin.spark.agents.rows import (
     MESSAGE,
     REJECTED_SCHEMA,
@@ -41,9 +41,9 @@ from muntin.spark.sources.inputs import Input, check_ticks
 from muntin.tables.agent import reads
 from muntin.tables.app import App
 from muntin.tables.loop import Loop
-from muntin.tables.record import Keying
 from muntin.tables.sources import Source as Topic
 from muntin.tables.sources import source
+from muntin.tables.spec import TableSpec
 
 if TYPE_CHECKING:
     from muntin.spark.query import WindowedQuery
@@ -112,17 +112,13 @@ def _routes(app: App) -> tuple[Route, ...]:
     found: dict[tuple[Any, ...], Route] = {}
     for agent in app.agents.values():
         topic, by = loop.complete(reads(agent))
-        known = (topic, by.field if by else None, _same(by))
+        # Each function is a way of its own to partition.
+        known = (topic, by and (by.field, id(by.function)))
         first = not any(place[0] == topic for place in found)
         route = found.get(known, Route(topic, by, (), first))
         found[known] = replace(route, agents=(*route.agents, agent.name))
     loop.close()
     return tuple(found.values())
-
-
-def _same(by: Keying | None) -> Any:
-    """What distinguishes two ways to partition; each function is its own."""
-    return None if by is None or by.function is None else id(by)
 
 
 def _check_topics(app: App, routes: tuple[Route, ...], given: Mapping[str, Topic]) -> None:
@@ -143,17 +139,16 @@ def _check_topics(app: App, routes: tuple[Route, ...], given: Mapping[str, Topic
 
 
 def _check_columns(topic: str, given: Topic) -> None:
-    columns_of = given.data.columns
-    for option, by in (("key", given.key), ("time", given.time)):
-        if by is not None and by.field is not None and by.field not in columns_of:
-            hint = f"give one of {', '.join(columns_of)}"
-            raise OptionError(option, by.field, f"isn't a column of {topic}", hint)
+    names = given.data.columns
+    fields = {"key": given.key and given.key.field, "time": given.time and given.time.field}
+    for option, field in (fields | {"value": given.value}).items():
+        if field is not None and field not in names:
+            raise OptionError(
+                option, field, f"isn't a column of {topic}", f"give one of {', '.join(names)}"
+            )
     if given.time is not None and given.time.field is None:
         hint = "name a column; compute one with Spark before"
         raise OptionError("time", given.time.name, "is a function", hint)
-    if given.value is not None and given.value not in columns_of:
-        hint = f"give one of {', '.join(columns_of)}"
-        raise OptionError("value", given.value, f"isn't a column of {topic}", hint)
 
 
 class AgentsOnSpark:
@@ -202,10 +197,14 @@ class AgentsOnSpark:
         """The columns of a kind of rows."""
         what, _, name = kind.partition(":")
         if what == TABLE:
-            return table_schema(typed_spec(self.app, name, self._types))
+            return table_schema(self._spec(name))
         if what == RESULT:
             return result_schema(self.app.agents[name].result_type)
         return REJECTED_SCHEMA if kind == REJECTED else MESSAGE
+
+    def _spec(self, table: str) -> TableSpec:
+        spec = self.app.tables[table]
+        return replace(spec, value_type=self._types.get(table, spec.value_type))
 
     def results(self, agent: str) -> DataFrame:
         """What an agent yields: ``result_type``'s fields, else ``key``, ``time``, ``value``."""
@@ -345,17 +344,17 @@ class AgentsOnSpark:
 
     def _build(self, wanted: frozenset[str], buckets: int) -> DataFrame:
         """What the shards emit of some kinds of rows: blobs and progress."""
-        arrivals, sources = {}, []
+        formats, sources = {}, []
         for name, given in self._given.items():
             time = given.time.field if given.time is not None else None
             read = self._input(given.data, time)
             # Parts of a file are numbered as its rows are, so tasks are in the order of events.
             source = OperatorInput.of(read, read.columns(), name)
             zone = zone_of(source.messages, time)
-            arrivals[name] = TopicFormat(source.schema, given.key, given.value, zone)
-            used = frozenset(source.schema)
-            sources.append(replace(source, used=used))
+            formats[name] = TopicFormat(source.schema, given.key, given.value, zone)
+            sources.append(replace(source, used=frozenset(source.schema)))
         schemas = {kind: self._schema(kind) for kind in wanted}
-        stage = AgentStage(self.app, self._routes, arrivals, wanted, self._types)
+        specs = {name: self._spec(name) for name in self.app.tables}
+        stage = AgentStage(self.app, self._routes, formats, wanted, specs)
         made = Stage(partial(AgentOperator, stage), slots(buckets), schemas, identity(), kept=False)
         return emitted(made, tuple(sources), SECOND if self._ticks else None)

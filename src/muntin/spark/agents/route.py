@@ -69,24 +69,28 @@ class TopicFormat:
     value: str | None
     zone: str | None = None
 
-    def reader(self, kind: Any) -> RowReader:
-        """What makes values of the topic's type out of rows."""
-        return RowReader(kind, self.schema, self.value)
-
 
 @dataclass(frozen=True)
 class AgentStage:
-    """What both sides of the shuffle know of an app; sent to the workers."""
+    """What both sides of the shuffle know of an app; sent to the workers.
+
+    Attributes:
+        app: The app.
+        routes: Its agents, by how they want events partitioned.
+        formats: The topics that they read.
+        wanted: The kinds of rows that are emitted.
+        specs: The tables, with the types of their values as columns have them.
+    """
 
     app: App
     routes: tuple[Route, ...]
-    arrivals: dict[str, TopicFormat]
+    formats: dict[str, TopicFormat]
     wanted: frozenset[str]
-    types: Mapping[str, Any]
+    specs: Mapping[str, TableSpec]
 
     def rules(self) -> Rules:
         """What holds for all partitions, with the zones that events depend on."""
-        zones = {name: one.zone for name, one in self.arrivals.items() if one.zone is not None}
+        zones = {name: one.zone for name, one in self.formats.items() if one.zone is not None}
         return replace(self.app.rules(), zones=zones)
 
     @property
@@ -94,15 +98,10 @@ class AgentStage:
         """The tables whose changes are emitted."""
         return frozenset(name for name in self.app.tables if kind_of(TABLE, name) in self.wanted)
 
-    def spec(self, table: str) -> TableSpec:
-        """A table, with the type of its values as columns have it."""
-        return typed_spec(self.app, table, self.types)
-
-
-def typed_spec(app: App, table: str, types: Mapping[str, Any]) -> TableSpec:
-    """A table, with the type of its values where one was given."""
-    spec = app.tables[table]
-    return replace(spec, value_type=types[table]) if table in types else spec
+    def reader(self, topic: str) -> RowReader:
+        """What makes values of a topic's type out of rows."""
+        given = self.formats[topic]
+        return RowReader(self.app.topics[topic].value_type, given.schema, given.value)
 
 
 class RouteTask:
@@ -112,11 +111,12 @@ class RouteTask:
         self.stage = stage
         self.topic = task.input
         self.shards = task.shards
+        self.format = stage.formats[self.topic]
+        self.reader = stage.reader(self.topic)
 
     def parts(self, frames: Iterable[pl.DataFrame]) -> list[Part]:
         """What each shard gets of the task's events."""
-        arrival = self.stage.arrivals[self.topic]
-        taken = [pl.DataFrame(schema={**arrival.schema, columns.TIME: pl.Int64()})]
+        taken = [pl.DataFrame(schema={**self.format.schema, columns.TIME: pl.Int64()})]
         rejected: list[pl.DataFrame] = []
         seen = 0
         now: int | None = None
@@ -126,11 +126,11 @@ class RouteTask:
                 now = messages[NOW][0]
             seen += len(messages)
             good, bad = admit(messages, [], None)
-            taken.append(good.select(*arrival.schema, columns.TIME))
+            taken.append(good.select(*self.format.schema, columns.TIME))
             rejected += [self._aside(frame, frame[columns.REASON][0]) for frame in bad]
         events = pl.concat(taken)
-        if arrival.key is not None:
-            events, refused = self._keyed(events, arrival.key, None)
+        if self.format.key is not None:
+            events, refused = self._keyed(events, self.format.key, None)
             rejected += refused
         judged, latest = self._judged(events, now)
         return self._sent(judged, rejected, seen, {"latest": latest, "wall": now})
@@ -142,8 +142,7 @@ class RouteTask:
         for clock in self.stage.app.clocks:
             times[clock.feed(self.topic)] = judged_by(clock), self._times(events, clock, now)
         # What is malformed moves no clock.
-        kind = self.stage.app.topics[self.topic].value_type
-        if wrong := list(self.stage.arrivals[self.topic].reader(kind).refused(events)):
+        if wrong := list(self.reader.refused(events)):
             times = {clock: (to, at.scatter(wrong, None)) for clock, (to, at) in times.items()}
         judged = [
             (found.fill_null(BEGINNING) - lateness)
@@ -159,11 +158,11 @@ class RouteTask:
 
     def _times(self, events: pl.DataFrame, clock: FieldClock, now: int | None) -> pl.Series:
         """The times in the values that a clock follows, microseconds; null where there is none."""
-        arrival, by = self.stage.arrivals[self.topic], clock.by
-        if by.field in arrival.schema and arrival.value is None and _is_time(events[by.field]):
-            found = events[by.field].cast(pl.Datetime("us")).cast(pl.Int64)
+        field = clock.by.field
+        if field in self.format.schema and self.format.value is None and _is_time(events[field]):
+            found = events[field].cast(pl.Datetime("us")).cast(pl.Int64)
         else:
-            values, _ = arrival.reader(self.stage.app.topics[self.topic].value_type)(events)
+            values, _ = self.reader(events)
             found = pl.Series([clock.time(value) for value in values], dtype=pl.Int64)
         ahead = self.stage.app.max_ahead
         if ahead is None or now is None:
@@ -206,8 +205,8 @@ class RouteTask:
             return {}
         if not names or buckets == 1:
             return {0: events}
-        if names[0] == "key_any":
-            found = partitions_of(keys_of(events.select(names)), buckets)
+        if names == ["key_any"]:
+            found = partitions_of(keys_of(events), buckets)
         else:
             found = (hash_rows([events[names[0]]]) % buckets).tolist()
         owned = events.with_columns(pl.Series(_OWNER, found, dtype=pl.Int32))
@@ -226,19 +225,18 @@ class RouteTask:
         """
         keys, wrong = self._keys(events, by, own=agents is None)
         there = (
-            pl.Series([key is not None for key in keys])
+            pl.Series([key is not None for key in keys], dtype=pl.Boolean)
             if isinstance(keys, list)
-            else (keys.is_not_null())
+            else keys.is_not_null()
         )
         rejected = []
         if not there.all():
             why = pl.Series([wrong.get(i) for i in (~there).arg_true()], dtype=pl.String)
             bad = events.filter(~there).with_columns(why.alias(_WHY))
             for reason, chosen in (("malformed", why.is_not_null()), ("null_key", why.is_null())):
-                frame = bad.filter(chosen)
-                whose: Sequence[str | None] = agents or [None]
-                for agent in whose:
-                    rejected += [self._aside(frame, reason, agent)] if len(frame) else []
+                if chosen.any():
+                    frame = bad.filter(chosen)
+                    rejected += [self._aside(frame, reason, agent) for agent in agents or (None,)]
             events = events.filter(there)
         if isinstance(keys, list):
             column = keys_column([key for key in keys if key is not None])
@@ -250,48 +248,42 @@ class RouteTask:
         self, events: pl.DataFrame, by: Keying, *, own: bool
     ) -> tuple[pl.Series | list[Any], dict[int, str]]:
         """The key of each event, and what surprised a function, by row."""
-        arrival = self.stage.arrivals[self.topic]
-        if by.field in arrival.schema and (own or arrival.value is None):
+        if by.field in self.format.schema and (own or self.format.value is None):
             column = events[by.field]
-            if not column.dtype.is_temporal():
-                return column, {}
-            return listed(column)
-        if own:
-            values, bad = RowReader(None, arrival.schema, None)(events)
-        else:
-            values, _ = arrival.reader(self.stage.app.topics[self.topic].value_type)(events)
-            bad = {}
+            return listed(column) if column.dtype.is_temporal() else (column, {})
+        # A topic's own keys are of its rows, whatever of them is the value.
+        rows = RowReader(None, self.format.schema, None) if own else self.reader
+        values, unread = rows(events)
+        wrong = dict(unread) if own else {}
         keys: list[Any] = []
-        wrong = dict(bad)
         for number, value in enumerate(values):
-            if number in bad:
-                keys.append(None)
-                continue
-            try:
-                keys.append(by.of(value))
-            except Exception as error:
-                # The function is the user's, and may be surprised by a value.
-                keys.append(None)
-                wrong[number] = f"group_by({by.name}): {error!r}"
+            key = None
+            if number not in wrong:
+                try:
+                    key = by.of(value)
+                except Exception as error:
+                    # The function is the user's, and may be surprised by a value.
+                    wrong[number] = f"group_by({by.name}): {error!r}"
+            keys.append(key)
         return keys, wrong
 
     def _aside(self, events: pl.DataFrame, reason: str, agent: str | None = None) -> pl.DataFrame:
         """Events as rejected ones."""
-        arrival = self.stage.arrivals[self.topic]
         # Bytes are shown as text.
         binary = [name for name, dtype in events.schema.items() if dtype == pl.Binary]
         events = events.with_columns(text(events[name])[0] for name in binary)
         events = _showable(events)
         own = [name for name in events.columns if name in KEYS]
-        if not own and arrival.key is not None and arrival.key.field in arrival.schema:
-            own = [arrival.key.field]
+        key = self.format.key
+        if not own and key is not None and key.field in self.format.schema:
+            own = [key.field]
         values = {
             "topic": pl.lit(self.topic),
             columns.REASON: pl.lit(reason),
             "agent": pl.lit(agent),
             "table": pl.lit(None),
             "key": pl.col(*own) if own else pl.lit(None),
-            "value": _as_text(arrival),
+            "value": _as_text(self.format),
             "time": pl.col(columns.TIME),
             "detail": pl.col(_WHY) if _WHY in events.columns else pl.lit(None),
             columns.WATERMARK: pl.lit(None),
@@ -312,11 +304,11 @@ def _showable(events: pl.DataFrame) -> pl.DataFrame:
     return events.with_columns(numbers)
 
 
-def _as_text(arrival: TopicFormat) -> pl.Expr:
+def _as_text(topic: TopicFormat) -> pl.Expr:
     """Values as JSON; text stays as it is."""
-    if arrival.value is not None:
-        return pl.col(arrival.value)
-    return pl.struct(*arrival.schema).struct.json_encode()
+    if topic.value is not None:
+        return pl.col(topic.value)
+    return pl.struct(*topic.schema).struct.json_encode()
 
 
 def judged_by(clock: FieldClock) -> str:

@@ -96,11 +96,10 @@ def table_schema(spec: TableSpec) -> StructType:
 
 def value_type(spec: TableSpec) -> DataType:
     """The type of a table's value column; text (JSON) where values have none of their own."""
-    if spec.sets:
-        return StringType()
-    if spec.value_type is None and spec.default is not None:
-        return _TYPES.get(type(spec.default()), StringType())
-    return _TYPES.get(spec.value_type, StringType())
+    kind = spec.value_type
+    if kind is None and spec.default is not None:
+        kind = type(spec.default())
+    return StringType() if spec.sets else _TYPES.get(kind, StringType())
 
 
 def table_frame(spec: TableSpec, emitted: Sequence[Emitted], revision: int) -> pl.DataFrame:
@@ -132,14 +131,11 @@ def _column(spec: TableSpec, option: str, kind: DataType, values: list[Any]) -> 
     try:
         return pl.Series(values, dtype=dtype, strict=True)
     except (OverflowError, TypeError, ValueError, pl.exceptions.PolarsError) as error:
-        said = (
-            f"on_spark(types={{{spec.name!r}: float}})"
-            if option == "value_type"
-            else f"{option}=str"
-        )
-        hint = f"say {said}, or whatever it is"
-        what = "values" if option == "value_type" else "keys"
+        what, said = "keys", "key_type=str"
+        if option == "value_type":
+            what, said = "values", f"on_spark(types={{{spec.name!r}: float}})"
         problem = f"holds {what} that aren't {kind.simpleString()}"
+        hint = f"say {said}, or whatever it is"
         raise OptionError("table", spec.name, problem, hint) from error
 
 
@@ -185,18 +181,7 @@ def sent_frame(sent: Sequence[SentMessage], result_type: Any = None) -> pl.DataF
 
 def rejected_frame(rejected: Sequence[Rejected]) -> pl.DataFrame:
     """Rejected events, with times in microseconds."""
-    rows = [
-        (
-            row.topic,
-            row.reason,
-            row.agent,
-            row.table,
-            None if row.key is None else text(row.key),
-            text(row.value),
-            row.time,
-            row.detail,
-            row.watermark,
-        )
-        for row in rejected
-    ]
-    return pl.DataFrame(rows, schema=REJECTED_FRAME, orient="row")
+    data = {name: [getattr(row, name) for row in rejected] for name in REJECTED_FRAME}
+    data["key"] = [None if key is None else text(key) for key in data["key"]]
+    data["value"] = [text(value) for value in data["value"]]
+    return pl.DataFrame(data, schema=REJECTED_FRAME)

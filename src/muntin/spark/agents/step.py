@@ -46,7 +46,6 @@ from muntin.tables.partition import Partition, Rejected
 from muntin.tables.rows import RowReader, listed
 from muntin.tables.shard import Emitted
 from muntin.tables.stream import EventRow as Event
-from muntin.tables.stream import Inbox
 
 # Events become Python's by so many at a time: they are worked on while they are new.
 _AT_ONCE = 20_000
@@ -74,7 +73,7 @@ class AgentStep:
     def __init__(self, stage: AgentStage, state: ShardState) -> None:
         self.stage = stage
         self.blobs = state.blobs
-        self.part = _MEMORY.partition(stage, state)
+        self.part = _partition(stage, state)
         self.aside: list[pl.DataFrame] = []
         self.marks: dict[str, int] = {}
         self._frames: dict[int, list[pl.DataFrame]] = {}
@@ -88,13 +87,13 @@ class AgentStep:
         emitted = _loop().complete(self.work(final=final))
         rows = dict(_emitted(self, emitted))
         progress = _progress(part, emitted)
-        _MEMORY.shrink(part)
+        _shrink(part)
         return StepOutput(rows, progress)
 
     def _take(self, sent: Part) -> None:
         header, frames = sent.header, sent.frames
         for clock, latest in header["latest"].items():
-            mark = latest - self.part.lateness(sent.input)
+            mark = latest - self.part.rules.lateness[sent.input]
             self.marks[clock] = max(mark, self.marks.get(clock, mark))
         if MESSAGES in frames:
             self._frames.setdefault(header["route"], []).append(frames[MESSAGES])
@@ -114,12 +113,11 @@ class AgentStep:
     async def _run(
         self, name: str, route: Route, frames: Sequence[pl.DataFrame], *, emits: bool
     ) -> None:
-        run = AgentRun(self.stage.app.agents[name], keep_results=True)
-        inbox = Inbox(name, route.topic, route.by)
-        run.inboxes.append(inbox)
         count = sum(map(len, frames))
         if not count:
             return
+        run = AgentRun(self.stage.app.agents[name], keep_results=True)
+        inbox = run.open(route.topic, route.by)
         inbox.put(self.part, self._events(route, frames, emits=emits), count)
         inbox.close()
         restarts = 0
@@ -136,8 +134,7 @@ class AgentStep:
         self, route: Route, frames: Sequence[pl.DataFrame], *, emits: bool
     ) -> Iterable[Event]:
         """Events of a route, made while they are read."""
-        app, arrival = self.stage.app, self.stage.arrivals[route.topic]
-        reader = arrival.reader(app.topics[route.topic].value_type)
+        reader = self.stage.reader(route.topic)
         parts = (part for frame in frames for part in frame.iter_slices(_AT_ONCE))
         numbers = iter(range(sum(map(len, frames))))
         return chain.from_iterable(
@@ -188,15 +185,14 @@ class AgentStep:
         times: list[int],
         malformed: dict[int, str],
     ) -> None:
-        arrival = self.stage.arrivals[topic]
-        counts = self.part.counts
+        given, counts = self.stage.formats[topic], self.part.counts
         counts["malformed"] += len(malformed)
         counts["taken"] -= len(malformed)
         for number, why in malformed.items():
             shown = events.slice(number, 1)
             # What Python can't hold is shown as a text.
             row = {name: _held(shown[name]) for name in shown.columns}
-            value = row[arrival.value] if arrival.value else {n: row[n] for n in arrival.schema}
+            value = row[given.value] if given.value else {name: row[name] for name in given.schema}
             if isinstance(value, bytes):
                 value = value.decode(errors="replace")
             rejected = Rejected(topic, "malformed", value, keys[number], times[number], detail=why)
@@ -216,7 +212,7 @@ def _emitted(
     part, stage, app = step.part, step.stage, step.stage.app
     for name, changes in emitted.items():
         if changes:
-            yield kind_of(TABLE, name), table_frame(stage.spec(name), changes, part.batch)
+            yield kind_of(TABLE, name), table_frame(stage.specs[name], changes, part.batch)
     by_name: dict[tuple[str, str], list[Any]] = {}
     for one in part.sent:
         where = (SENT, one.topic) if one.topic is not None else (RESULT, one.agent or "")
@@ -232,9 +228,7 @@ def _emitted(
 def _progress(part: Partition, emitted: dict[str, list[Emitted]]) -> dict[str, Any]:
     fired = Counter("full" if one.closed else "early" for rows in emitted.values() for one in rows)
     stored = sum(
-        entries.journal.rows
-        for shard in part.shards.values()
-        for entries in shard.entries.values()
+        entries.journal.rows for shard in part.shards.values() for entries in shard.entries.values()
     )
     return {
         "watermark": part.watermark,
@@ -245,32 +239,27 @@ def _progress(part: Partition, emitted: dict[str, list[Emitted]]) -> dict[str, A
     }
 
 
-class PartitionCache:
-    """The partitions that this worker process has worked on, the least recent forgotten first."""
-
-    def __init__(self) -> None:
-        self._partitions: OrderedDict[tuple[str, int], Partition] = OrderedDict()
-
-    def partition(self, stage: AgentStage, state: ShardState) -> Partition:
-        """A partition as it was left here, or a new one."""
-        place = (state.operator, state.shard)
-        found = self._partitions.pop(place, None)
-        if found is None:
-            found = Partition(stage.rules(), state.shard)
-        self._partitions[place] = found
-        while len(self._partitions) > _MOST_PARTITIONS:
-            self._partitions.popitem(last=False)
-        return found
-
-    def shrink(self, part: Partition) -> None:
-        """Forget what was read, if it is too much."""
-        held = [e for shard in part.shards.values() for e in shard.entries.values()]
-        if sum(entries.rows for entries in held) > _MOST_ENTRIES:
-            for entries in held:
-                entries.shrink()
+# The partitions that this worker process has worked on, the least recent first.
+_PARTITIONS: OrderedDict[tuple[str, int], Partition] = OrderedDict()
 
 
-_MEMORY = PartitionCache()
+def _partition(stage: AgentStage, state: ShardState) -> Partition:
+    """A partition as it was left here, or a new one."""
+    place = (state.operator, state.shard)
+    found = _PARTITIONS.pop(place, None) or Partition(stage.rules(), state.shard)
+    _PARTITIONS[place] = found
+    while len(_PARTITIONS) > _MOST_PARTITIONS:
+        _PARTITIONS.popitem(last=False)
+    return found
+
+
+def _shrink(part: Partition) -> None:
+    """Forget what was read, if it is too much."""
+    shards = part.shards.values()
+    held = (entries.rows for shard in shards for entries in shard.entries.values())
+    if sum(held) > _MOST_ENTRIES:
+        for shard in shards:
+            shard.shrink()
 
 
 @cache
