@@ -116,7 +116,8 @@ def _way(key: Any, own: Any) -> str | None:
         return NOTHING
     if key == own:
         return WHOLE
-    if isinstance(key, tuple) and key and key[: len(_tuple(own))] == _tuple(own):
+    parts = own if isinstance(own, tuple) else (own,)
+    if isinstance(key, tuple) and key and key[: len(parts)] == parts:
         return f"{FIRST} {len(own)}" if isinstance(own, tuple) else FIRST
     texts = isinstance(key, str | bytes) and isinstance(own, str | bytes)
     return WHOLE if texts and _bytes(key) == _bytes(own) else None
@@ -196,10 +197,6 @@ def _ways(key: Any, known: Iterable[Partitioning]) -> list[str]:
 
 def _parts(key: Any) -> int:
     return len(key) if isinstance(key, tuple) else 0
-
-
-def _tuple(key: Any) -> tuple[Any, ...]:
-    return key if isinstance(key, tuple) else (key,)
 
 
 def _bytes(key: str | bytes) -> bytes:

@@ -56,7 +56,7 @@ class Lender(ABC):
         self._borrowed: dict[tuple[int, Any], Borrowed] = {}
         self._late: dict[tuple[int, Any], Late] = {}
 
-    def take_no_more(self) -> None:
+    def clear_borrowed(self) -> None:
         """Forget what agents hold: they are done with it."""
         self._borrowed, self._late = {}, {}
 

@@ -81,13 +81,15 @@ def keying(option: str, by: Any, name: str | None = None) -> Keying:
         'NL'
     """
     if isinstance(by, str):
-        return Keying(name or by, field=by)
-    if isinstance(by, Field):
-        return Keying(name or by.name, field=by.name)
-    # What a class with __slots__ shows under the name of a field.
-    if type(by).__name__ == "member_descriptor":
-        member = str(by.__name__)
-        return Keying(name or member, field=member)
-    if callable(by):
+        field = by
+    elif isinstance(by, Field):
+        field = by.name
+    elif type(by).__name__ == "member_descriptor":
+        # What a class with __slots__ shows under the name of a field.
+        field = str(by.__name__)
+    elif callable(by):
         return Keying(name or str(getattr(by, "__name__", "function")), function=by)
-    raise OptionError(option, by, "is no field", "give a field's name, or a function of the value")
+    else:
+        hint = "give a field's name, or a function of the value"
+        raise OptionError(option, by, "is no field", hint)
+    return Keying(name or field, field=field)

@@ -66,7 +66,7 @@ class SessionTableShard(TableShard):
         super().begin(blobs, stored)
         self._before, self._closed_ends = {}, {}
 
-    def forget(self) -> None:
+    def forget_index(self) -> None:
         self._of = None
 
     def _by_key(self) -> dict[Any, list[TableSession]]:

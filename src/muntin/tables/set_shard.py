@@ -33,7 +33,7 @@ class SetShard(TableShard):
         # By place and key; made of the entries when it is asked for, and kept up by changes.
         self._members: dict[int, dict[Any, set[Any]]] = {}
 
-    def forget(self) -> None:
+    def forget_index(self) -> None:
         self._members = {}
 
     def _sets(self, place: int) -> dict[Any, set[Any]]:
@@ -96,7 +96,7 @@ class SetShard(TableShard):
 
     def changes(self) -> Iterator[Emitted]:
         for place, values in self.whole.changed():
-            yield from self.as_now(place, {key for key, _ in values})
+            yield from self.current_entries(place, {key for key, _ in values})
 
 
 class SetTableShard(SetShard, PlainTableShard):

@@ -93,9 +93,9 @@ class TableShard(Lender):
         """
         self.known = None
         self._refused = {}
-        self.take_no_more()
+        self.clear_borrowed()
         if stored is not None:
-            self.forget()
+            self.forget_index()
             try:
                 self._restore(stored)
             except (KeyError, TypeError) as error:
@@ -111,7 +111,7 @@ class TableShard(Lender):
         """The greatest place that has expired, for each name in ``entries``."""
         return dict.fromkeys(self.entries, self.closed)
 
-    def forget(self) -> None:
+    def forget_index(self) -> None:
         """Forget what was put together of entries: another worker may have changed them."""
 
     def _restore(self, stored: Mapping[str, Any]) -> None:
@@ -253,7 +253,7 @@ class TableShard(Lender):
     def changes(self) -> Iterator[Emitted]:
         """Every entry that has changed since the last commit."""
 
-    def as_now(self, place: int, keys: Iterable[Any]) -> Iterator[Emitted]:
+    def current_entries(self, place: int, keys: Iterable[Any]) -> Iterator[Emitted]:
         """The entries of some keys as they are now; none where the place has expired."""
         if not self.has_expired(place):
             for key in in_order(keys):
@@ -275,7 +275,7 @@ class TableShard(Lender):
 
     def shrink(self) -> None:
         """Forget all that is committed, and could be read again."""
-        self.forget()
+        self.forget_index()
         for entries in self.entries.values():
             entries.shrink()
 

@@ -65,17 +65,17 @@ class Handle(Generic[_S]):
         """
         cursor = current()
         if cursor is not None and not self._everywhere:
-            return [self._in(cursor.part)]
-        return [self._in(part) for part in self.app.opened(self.name).parts]
+            return [self._shard_of(cursor.part)]
+        return [self._shard_of(part) for part in self.app.opened(self.name).parts]
 
     def shard(self, key: Any) -> _S:
         """The table where a key is read: in the partition at work, or wherever it is."""
         cursor = current()
         if cursor is not None:
-            mine = self._in(cursor.part)
+            mine = self._shard_of(cursor.part)
             if not self._everywhere or (cursor.key is not None and belongs(key, cursor.key)):
                 return mine
-        there = self._in(self.app.opened(self.name).partition_of(self.name, key))
+        there = self._shard_of(self.app.opened(self.name).partition_of(self.name, key))
         return there if cursor is None or there.holds(key) else mine
 
     def at_work(self) -> tuple[EventCursor, _S]:
@@ -85,9 +85,9 @@ class Handle(Generic[_S]):
             OutsideStreamError: Outside of an agent.
         """
         cursor = current_cursor(f"table {self.name!r} is written")
-        return cursor, self._in(cursor.part)
+        return cursor, self._shard_of(cursor.part)
 
-    def _in(self, part: Partition | None) -> _S:
+    def _shard_of(self, part: Partition | None) -> _S:
         assert part is not None
         shard = part.shards[self.name]
         if not isinstance(shard, self.kind):

@@ -126,7 +126,7 @@ class WindowTableShard(TableShard):
         if slot is None:
             slot = self.slot(time)
         if judged >= slot.limit:
-            self._apply_singly(self._open(slot, cursor, judged), operation, key, operand)
+            self._apply_by_window(self._open(slot, cursor, judged), operation, key, operand)
             return
         if slot.last > self._newest:
             self.latest = self._newest = slot.last
@@ -146,10 +146,11 @@ class WindowTableShard(TableShard):
         fresh[key] = operation(old, operand)
 
     def _apply_each(self, slot: Slot, operation: Operation, key: Any, operand: Any) -> None:
+        """As ``apply``, in windows that don't all share the sum of a pane."""
         if self.panes is not None or self.paired:
             adds = type(operand) is int and operation in (operator.add, operator.sub)
             windows = range(slot.first, slot.last + 1)
-            self._apply_singly(windows, operation, key, operand, slot.sums if adds else None)
+            self._apply_by_window(windows, operation, key, operand, slot.sums if adds else None)
             return
         window = slot.first
         for fresh, base in self._pairs(slot):
@@ -163,7 +164,7 @@ class WindowTableShard(TableShard):
             fresh[key] = operation(old, operand)
             window += 1
 
-    def _apply_singly(
+    def _apply_by_window(
         self,
         windows: range,
         operation: Operation,
@@ -355,7 +356,7 @@ class WindowTableShard(TableShard):
                 for window in range(first, last + 1):
                     touched.setdefault(window, set()).update(values)
         for window in sorted(touched):
-            yield from self.as_now(window, touched[window])
+            yield from self.current_entries(window, touched[window])
 
 
 def _add(sums: Pair, operation: Operation, key: Any, operand: int) -> None:

@@ -141,7 +141,9 @@ class WindowedTable(Handle[GridOrSessions]):
             OutsideStreamError: Outside of an agent, without an event, unless it is the wall clock.
         """
         if self.relative == WALL_CLOCK:
-            return self._wall()
+            cursor = current()
+            at_work = None if cursor is None else cursor.part
+            return self.app.wall() if at_work is None else at_work.wall
         meant = self._event(event)
         if self.relative is None or meant.value is None:
             return meant.time
@@ -160,12 +162,6 @@ class WindowedTable(Handle[GridOrSessions]):
             return Event(None, None, time_of(event), "", 0, -1)
         cursor = cursor or current_cursor(f"table {self.name!r} is read without an event")
         return cursor.event() if event is None else cursor.meant(event)
-
-    def _wall(self) -> int:
-        cursor = current()
-        if cursor is not None and cursor.part is not None:
-            return cursor.part.wall
-        return self.app.wall()
 
     def now_time(self, shard: GridOrSessions) -> int | None:
         """Where ``now()`` looks; ``None`` where nothing was written yet.

@@ -39,7 +39,7 @@ from muntin.spark.agents.rows import (
 )
 from muntin.spark.sinks.plain import values
 from muntin.tables.agent import AgentRun
-from muntin.tables.cells import KEYS, keys_of
+from muntin.tables.cells import keys_of
 from muntin.tables.clocks import NOBODY, ArrivalMarks
 from muntin.tables.loop import Loop
 from muntin.tables.partition import Partition, Rejected
@@ -151,8 +151,7 @@ class AgentStep:
         emits: bool,
     ) -> Iterable[Event]:
         values, malformed = reader(events)
-        keyed = any(name in KEYS for name in events.columns)
-        keys = keys_of(events) if keyed else [None] * len(events)
+        keys = keys_of(events) or [None] * len(events)
         times = events[columns.TIME].to_list()
         judged = self._judged(events, JUDGED, topic)
         rows = zip(
