@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from muntin.tables import copartition
 from muntin.tables.cells import MISSING
+from muntin.tables.clocks import ArrivalMarks
 from muntin.tables.current import EventCursor, current
 from muntin.tables.spec import TableSpec
 
@@ -46,6 +48,7 @@ class Lender(ABC):
     Attributes:
         closed: The greatest place that has expired.
         feeds: The clocks that write the table.
+        partitionings: How the table's keys belong to partitions.
     """
 
     def __init__(self, spec: TableSpec, part: Partition) -> None:
@@ -53,12 +56,14 @@ class Lender(ABC):
         self.part = part
         self.closed: int | None = None
         self.feeds: dict[str, None] = {}
+        self.partitionings: dict[copartition.Partitioning, None] = {}
         self._borrowed: dict[tuple[int, Any], Borrowed] = {}
         self._late: dict[tuple[int, Any], Late] = {}
+        self._refused: dict[tuple[Any, ...], ArrivalMarks] = {}
 
-    def clear_borrowed(self) -> None:
-        """Forget what agents hold: they are done with it."""
-        self._borrowed, self._late = {}, {}
+    def forget_events(self) -> None:
+        """Forget what agents hold, and which events were handed back: another batch begins."""
+        self._borrowed, self._late, self._refused = {}, {}, {}
 
     def default(self, key: Any) -> Any:
         """What a key without a value has."""
@@ -78,7 +83,7 @@ class Lender(ABC):
             return held.value if mine else deepcopy(held.value)
         value = self.default(key) if found is MISSING else self.copied(found)
         if type(value) not in _FROZEN and cursor is not None and mine:
-            read_at = cursor.copy() if needs_check(key, cursor) else None
+            read_at = cursor.copy() if _needs_check(key, cursor) else None
             self._borrowed[place, key] = Borrowed(value, feed or cursor.topic, read_at)
         return value
 
@@ -175,13 +180,19 @@ class Lender(ABC):
         """Whether a place has expired."""
         return self.closed is not None and place <= self.closed
 
-    @abstractmethod
     def check(self, key: Any, cursor: EventCursor) -> None:
         """Refuse a key that belongs to another partition, and note how it belongs to this one."""
+        if _needs_check(key, cursor):
+            self.partitionings[copartition.partitioning_of(self.spec.name, key, cursor)] = None
 
-    @abstractmethod
-    def reject(self, cursor: EventCursor, reason: str) -> None:
+    def reject(
+        self, cursor: EventCursor, reason: str, detail: str | None = None, judged: int | None = None
+    ) -> None:
         """Hand an event back, once for this table however often it is written."""
+        event = (*cursor.place, reason)
+        if event not in self._refused:
+            self._refused[event] = cursor.arrival
+            self.part.reject(cursor, reason, self.spec.name, detail, judged)
 
     @abstractmethod
     def found(self, place: int, key: Any) -> Any:
@@ -192,6 +203,6 @@ class Lender(ABC):
         """Set the value of a place and key."""
 
 
-def needs_check(key: Any, cursor: EventCursor) -> bool:
+def _needs_check(key: Any, cursor: EventCursor) -> bool:
     """Whether a key may belong elsewhere than the event; how tuples belong is always noted."""
     return key != cursor.key or type(key) is tuple

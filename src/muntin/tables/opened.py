@@ -45,7 +45,6 @@ class Opened:
         default: Callable[[], Any] | None = None,
         value_type: Any = None,
     ) -> None:
-        self._texts = list(manifests)
         self._fetch = fetch
         self._blobs: dict[int, Mapping[int, bytes]] = {}
         stored = [tables_of(loads(text, "tables")) for text in manifests]
@@ -54,13 +53,12 @@ class Opened:
             hint = f"give one of {', '.join(known)}"
             raise OptionError("name", table, "isn't a table of this state", hint)
         self.spec = TableSpec.read(table, known[table], default, value_type)
-        specs = {name: TableSpec.read(name, part) for name, part in known.items()} | {
-            table: self.spec
-        }
+        specs = {name: TableSpec.read(name, part) for name, part in known.items()}
+        specs[table] = self.spec
         self.runs = {n: numbers_of(one.get(table, {})) for n, one in enumerate(stored)}
         rules = Rules(specs, {}, None)
         self._parts = [Partition(rules, number) for number in range(len(manifests))]
-        for number, (part, text) in enumerate(zip(self._parts, self._texts, strict=True)):
+        for number, (part, text) in enumerate(zip(self._parts, manifests, strict=True)):
             part.begin(ReadBlobs(text, self._of(number)), part.wall)
         self.app = App("outside")
         self.app.define(self.spec)

@@ -46,7 +46,6 @@ class PartitionStore:
     def __init__(self, store: KeyValue | None, app: App, partitions: int) -> None:
         self._store = store
         self._app = app
-        self._partitions = partitions
         self.blobs: list[HeldBlobs | None] = [None] * partitions
         self.offsets: dict[str, int] = {}
         self.pending: list[NumberedMessage] = []
@@ -83,7 +82,7 @@ class PartitionStore:
         if self._store is None:
             return
         marks = {
-            "partitions": self._partitions,
+            "partitions": len(self.blobs),
             "offsets": offsets,
             "pending": [self._written(row) for row in pending],
             "rejected": self._rejected + len(rejected),

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from muntin.model.errors import StateCorruptedError
 from muntin.state.blobs import Blobs
 from muntin.stores.keys import encode_part
-from muntin.tables import copartition
 from muntin.tables.cells import GONE, MISSING
 from muntin.tables.clocks import (
     OUTSIDE,
     WALL_CLOCK,
-    ArrivalMarks,
     FieldClock,
     Relative,
     Visibility,
@@ -22,7 +20,7 @@ from muntin.tables.clocks import (
 )
 from muntin.tables.current import EventCursor, current
 from muntin.tables.entries import Entries
-from muntin.tables.lending import Lender, needs_check
+from muntin.tables.lending import Lender
 from muntin.tables.moments import BEGINNING, moment
 from muntin.tables.spec import TableSpec
 from muntin.tables.typed import ValueCodec, codec_of
@@ -57,7 +55,6 @@ class TableShard(Lender):
         watermark: Up to where the table's clock has come; it never goes back.
         latest: The newest place that was written.
         known: The agent whose clock has been taken note of.
-        partitionings: How the table's keys belong to partitions.
         span: How many places (of sessions: how long a stretch of ends) are stored together. It
             stays what it was when the first batch was written, whatever ``expires`` is now.
         paired: Whether entries are stored under pairs: the key, and what else names them.
@@ -71,9 +68,7 @@ class TableShard(Lender):
         self.watermark = BEGINNING
         self.latest: int | None = None
         self.known: EventCursor | None = None
-        self.partitionings: dict[copartition.Partitioning, None] = {}
         self.span = spec.span
-        self._refused: dict[tuple[Any, ...], ArrivalMarks] = {}
 
     def new_entries(self, name: str, span: int) -> Entries:
         """Entries that keep this table's values, under a name."""
@@ -92,8 +87,7 @@ class TableShard(Lender):
             stored: The table's part of the manifest; ``None`` where memory is the last commit.
         """
         self.known = None
-        self._refused = {}
-        self.clear_borrowed()
+        self.forget_events()
         if stored is not None:
             self.forget_index()
             try:
@@ -192,20 +186,6 @@ class TableShard(Lender):
         feed = feed or cursor.topic
         known = self.feeds or (feed,)
         return Visibility(min((marks[f] for f in known if f in marks), default=BEGINNING), feed)
-
-    def check(self, key: Any, cursor: EventCursor) -> None:
-        """Refuse a key that belongs to another partition, and note how it belongs to this one."""
-        if needs_check(key, cursor):
-            self.partitionings[copartition.partitioning_of(self.spec.name, key, cursor)] = None
-
-    def reject(
-        self, cursor: EventCursor, reason: str, detail: str | None = None, judged: int | None = None
-    ) -> None:
-        """Hand an event back, once for this table however often it is written."""
-        event = (*cursor.place, reason)
-        if event not in self._refused:
-            self._refused[event] = cursor.arrival
-            self.part.reject(cursor, reason, self.spec.name, detail, judged)
 
     def window(self, place: int) -> tuple[int, int] | None:
         """Start and end of a place, microseconds; ``None`` without windows."""
