@@ -91,3 +91,19 @@ def test_a_set_that_was_taken_away_has_its_members() -> None:
         assert "a" not in table
 
     assert after(plain, step) == []
+
+
+def test_it_does_what_sets_do() -> None:
+    def step(table: Any) -> None:
+        table["a"] |= {1, 2, 3}
+        found = table["a"]
+        assert (found & {1, 5}, found | {9}, found >= {1}) == ({1}, {1, 2, 3, 9}, True)
+        found -= {1}
+        found ^= {2, 7}
+        with pytest.raises(KeyError):
+            found.remove(9)
+        assert found.pop() in {3, 7}
+        assert len(found) == 1
+
+    assert [len(members) for members in after(plain, step)] == [1]
+    assert after(plain, step, lambda table: table["a"].clear()) == []
