@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -42,7 +41,7 @@ class Late(NamedTuple):
     cursor: EventCursor
 
 
-class Lender(ABC):
+class Lender:
     """What gives agents values by place and key, and takes them back.
 
     Attributes:
@@ -83,7 +82,8 @@ class Lender(ABC):
             return held.value if mine else deepcopy(held.value)
         value = self.default(key) if found is MISSING else self.copied(found)
         if type(value) not in _FROZEN and cursor is not None and mine:
-            read_at = cursor.copy() if _needs_check(key, cursor) else None
+            foreign = key != cursor.key or type(key) is tuple
+            read_at = cursor.copy() if foreign else None
             self._borrowed[place, key] = Borrowed(value, feed or cursor.topic, read_at)
         return value
 
@@ -135,7 +135,8 @@ class Lender(ABC):
 
     def stored_copy(self, place: int, key: Any, value: Any) -> Any:
         """A value as it goes into the table, apart from what the agent holds."""
-        self._borrowed.pop((place, key), None)
+        if self._borrowed:
+            self._borrowed.pop((place, key), None)
         return value if type(value) in _FROZEN else deepcopy(value)
 
     def take_back(self, place: int, key: Any, found: Any) -> Any:
@@ -182,7 +183,7 @@ class Lender(ABC):
 
     def check(self, key: Any, cursor: EventCursor) -> None:
         """Refuse a key that belongs to another partition, and note how it belongs to this one."""
-        if _needs_check(key, cursor):
+        if key != cursor.key or type(key) is tuple:
             self.partitionings[copartition.partitioning_of(self.spec.name, key, cursor)] = None
 
     def reject(
@@ -194,15 +195,10 @@ class Lender(ABC):
             self._refused[event] = cursor.arrival
             self.part.reject(cursor, reason, self.spec.name, detail, judged)
 
-    @abstractmethod
     def found(self, place: int, key: Any) -> Any:
         """The stored value of a place and key; ``MISSING`` where there is none."""
+        raise NotImplementedError
 
-    @abstractmethod
     def put(self, place: int, key: Any, value: Any) -> None:
         """Set the value of a place and key."""
-
-
-def _needs_check(key: Any, cursor: EventCursor) -> bool:
-    """Whether a key may belong elsewhere than the event; how tuples belong is always noted."""
-    return key != cursor.key or type(key) is tuple
+        raise NotImplementedError

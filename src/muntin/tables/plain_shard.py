@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from muntin.tables.cells import MISSING
+from muntin.tables.cells import GONE, MISSING
+from muntin.tables.clocks import Relative
+from muntin.tables.current import EventCursor
 from muntin.tables.shard import Emitted, TableShard
 from muntin.tables.spec import TableSpec
 
@@ -22,7 +24,7 @@ class PlainTableShard(TableShard):
 
     def read(self, key: Any) -> Any:
         """The value of a key, or the default."""
-        return self.borrow(0, key, self.found(0, key))
+        return self.borrow(0, key, self.whole.get(0, key))
 
     def found(self, place: int, key: Any) -> Any:
         return self.whole.get(place, key)
@@ -32,6 +34,21 @@ class PlainTableShard(TableShard):
 
     def put(self, place: int, key: Any, value: Any) -> None:
         self.whole.pair(place)[0][key] = self.stored_copy(place, key, value)
+
+    def write(self, key: Any, value: Any, cursor: EventCursor) -> None:
+        """Set a value; ``GONE`` deletes it.
+
+        Raises:
+            KeyError: When there is nothing to delete.
+        """
+        self.check(key, cursor)
+        if value is GONE and self.current_value(0, key) is MISSING:
+            raise KeyError(key)
+        self.put(0, key, value)
+
+    def places(self, key: Any, cursor: EventCursor, relative: Relative) -> Sequence[int]:
+        self.check(key, cursor)
+        return (0,)
 
     def values(self, place: int = 0) -> dict[Any, Any]:
         """All keys and values that are stored."""

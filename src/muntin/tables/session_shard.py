@@ -127,7 +127,7 @@ class SessionTableShard(TableShard):
             old = self._merged(key, touched)
             self._replace(key, time, touched, operation(old, operand))
 
-    def write(self, key: Any, value: Any, cursor: EventCursor, relative: Relative = None) -> None:
+    def write(self, key: Any, value: Any, cursor: EventCursor, relative: Relative) -> None:
         entered = self._enter(key, cursor, relative)
         if entered is not None:
             time, touched = entered

@@ -121,8 +121,8 @@ class Table(Handle[PlainTableShard]):
             PartitionError: When the key belongs to another partition than the event.
             OutsideStreamError: Outside of an agent.
         """
-        cursor, shard = self.at_work()
-        shard.write(key, value, cursor)
+        cursor = current_cursor(f"table {self.name!r} is written")
+        self._shard_of(cursor.part).write(key, value, cursor)
 
     def __delitem__(self, key: Any) -> None:
         self[key] = GONE

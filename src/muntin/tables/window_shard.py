@@ -7,7 +7,7 @@ value put together when it is asked for. Everything else is kept by window, as F
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -193,6 +193,20 @@ class WindowTableShard(TableShard):
         elif slot.last > self._newest:
             self.latest = self._newest = slot.last
         return range(first, slot.last + 1)
+
+    def write(self, key: Any, value: Any, cursor: EventCursor, relative: Relative) -> None:
+        """Set the value of all windows that hold the event's time; ``GONE`` deletes it.
+
+        Raises:
+            KeyError: When there is nothing to delete.
+        """
+        windows: Sequence[int] = self.places(key, cursor, relative)
+        if value is GONE and windows:
+            windows = [one for one in windows if self.current_value(one, key) is not MISSING]
+            if not windows:
+                raise KeyError(key)
+        for window in windows:
+            self.put(window, key, value)
 
     def places(self, key: Any, cursor: EventCursor, relative: Relative) -> range:
         placed = self.placed(cursor, relative)
