@@ -195,6 +195,23 @@ def test_what_is_refused(spark: SparkSession, tmp_path: Path) -> None:
         )
 
 
+def test_windows_beside_a_table_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "source")
+    feed.add(("a", at(1), 1))
+    stream = feed.stream(spark)
+    names = spark.createDataFrame([("a", "one"), ("a", "other")], "key string, name string")
+    beside = SQL.format(how="", emit="EMIT EARLY EVERY 1 ROWS").replace(
+        "SELECT key, window_start, window_end, sum(value) AS total FROM TABLE(TUMBLE(\n"
+        "              TABLE shipments",
+        "SELECT w.*, n.name FROM (SELECT key, window_start, window_end, sum(value) AS total "
+        "FROM TABLE(TUMBLE(\n              TABLE shipments",
+    )
+    beside = beside.replace("EVERY 1 ROWS) r", "EVERY 1 ROWS) w JOIN names n ON w.key = n.key) r")
+    assert "names n" in beside
+    with pytest.raises(mt.MuntinError, match="needs one row of each window and key"):
+        mt.sql(spark, beside, orders=stream, shipments=stream, names=names)
+
+
 def test_windows_that_emit_once_may_be_given_so_too(spark: SparkSession, tmp_path: Path) -> None:
     feeds = [Feed(tmp_path / name) for name in ("left", "right")]
     for feed in feeds:

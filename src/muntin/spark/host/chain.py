@@ -56,13 +56,11 @@ _RESULT = "_result"
 
 
 class RowByRow(Protocol):
-    """What is made of results before another operator takes them, each row by itself.
+    """What is made of results before another operator takes them, each row by itself."""
 
-    Attributes:
-        by_window: Whether a window's firing stays one row, known by the window's keys and bounds.
-    """
-
-    by_window: ClassVar[bool]
+    @property
+    def by_window(self) -> bool:
+        """Whether a window's firing stays one row, known by the window's keys and bounds."""
 
     def of_frame(self, frame: DataFrame, beside: Sequence[str] = ()) -> DataFrame:
         """The rows as they are taken.

@@ -49,14 +49,17 @@ class WindowShape:
         tables: Tables whose rows stand beside firings.
     """
 
-    by_window: ClassVar[bool] = True
-
     columns: tuple[Column, ...]
     having: str | None
     identity: tuple[str, ...]
     accumulate: bool
     retracts: bool
     tables: tuple[TableBeside, ...] = ()
+
+    @property
+    def by_window(self) -> bool:
+        """See ``RowByRow``; a table may have several rows of one value."""
+        return not self.tables
 
     @classmethod
     def of(cls, windowing: Windowing, tables: tuple[TableBeside, ...] = ()) -> WindowShape | None:
