@@ -271,8 +271,8 @@ def _side(spec: JoinSpec, name: SideName, types: Mapping[str, str]) -> Iterator[
     windows = _bounding(spec.bound, name) or side.windows
     if windows is not None:
         yield f"windows: {_windows(windows)}"
-    if side.time is None:
-        yield "time: none"
+    if side.time != "time":
+        yield f"time: {side.time or 'none'}"
     if side.offset is not None:
         yield f"offset: {' '.join(side.offset)}"
     if side.lateness:

@@ -34,7 +34,9 @@ KINDS = {"hopping": Windows(10, 5), "sessions": Sessions(4)}
 
 def query(kind: str, buckets: int) -> Combiner:
     aggs = {"n": aggregates.count(), "sum": aggregates.sum("value")}
-    spec = WindowSpec(("key",), "time", KINDS[kind], aggs, FIRING, lateness=3, buckets=buckets)
+    spec = WindowSpec(
+        ("key",), "time", KINDS[kind], aggs, firing=FIRING, lateness=3, buckets=buckets
+    )
     return combiner(spec, SCHEMA)
 
 
