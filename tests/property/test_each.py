@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import muntin as mt
@@ -105,6 +105,7 @@ def played(play: Play, alone: bool) -> list[Any]:
     return [emitted, rejected, sorted(operator.counts.items()), held]
 
 
+@settings(max_examples=max(1, settings.default.max_examples // 3))  # type: ignore[union-attr]
 @given(play=plays())
 def test_many_at_once_emit_what_each_would_alone(play: Play) -> None:
     assert played(play, alone=False) == played(play, alone=True)

@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.join_doors import EngineJoinDoor, JoinDoor, StandaloneJoinDoor
 from tests.property.agreement import join_differences
@@ -32,9 +32,11 @@ DOORS: list[JoinDoor] = [
     StandaloneJoinDoor(single=True),
 ]
 BOUNDS = ["key", "window_start", "window_end"]
+FEWER = settings(max_examples=max(1, settings.default.max_examples // 3))  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("door", DOORS, ids=lambda door: door.name)
+@FEWER
 @given(query=queries())
 def test_every_door_says_what_the_oracle_says(door: JoinDoor, query: Query) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -51,6 +53,7 @@ def test_every_firing_is_accounted_for(query: Query) -> None:
 
 
 @pytest.mark.parametrize("how", HOWS[:4])
+@FEWER
 @given(data=st.data(), come=comings())
 def test_neither_cuts_nor_the_order_of_sides_change_the_table(
     how: How, data: st.DataObject, come: list[Come]
@@ -94,6 +97,7 @@ def newest_by_duckdb(how: How, come: Sequence[Come]) -> set[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("how", HOWS[:4])
+@FEWER
 @given(data=st.data(), left=messages(), right=messages())
 def test_operators_hold_what_a_join_of_two_group_bys_gives(
     how: How, data: st.DataObject, left: list[Message], right: list[Message]

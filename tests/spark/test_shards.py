@@ -54,6 +54,7 @@ def shards(spark: SparkSession, tmp_path: Path) -> int:
     return len(Checkpoint(spark, str(tmp_path / "state")).manifests)
 
 
+@pytest.mark.slow
 def test_there_are_as_many_shards_as_cores_and_a_start_goes_on_with_them(
     feed: Feed, many: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

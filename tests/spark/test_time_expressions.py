@@ -170,6 +170,7 @@ def test_a_stream_goes_on_from_its_checkpoint(spark: SparkSession, tmp_path: Pat
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_clock_in_all_forms_gives_the_same_firings(spark: SparkSession, tmp_path: Path) -> None:
     """Early firing every 10 seconds of a clock that the messages carry."""
     named = pa.schema([("id", pa.int64()), ("k", pa.string()), ("ms", pa.int64())])

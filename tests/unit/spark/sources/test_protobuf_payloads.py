@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from google.protobuf.message import DecodeError
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.spark.sources.protos import NUMBERS, All, compiled, described
 
@@ -108,7 +108,6 @@ def decoded(values: list[bytes | None]) -> tuple[list[dict[str, Any]], list[bool
 
 
 @given(st.lists(rows(), max_size=6))
-@settings(max_examples=80)
 def test_what_googles_writer_writes_is_read_back(given_rows: list[dict[str, Any]]) -> None:
     found, bad = decoded([written(row) for row in given_rows])
     assert found == given_rows
@@ -128,7 +127,6 @@ def theirs(value: bytes) -> bytes | None:
 
 
 @given(st.lists(rows(), min_size=1, max_size=3), st.randoms(use_true_random=False))
-@settings(max_examples=80)
 def test_what_is_broken_is_malformed_and_disturbs_nothing(given_rows: Any, random: Any) -> None:
     whole = [written(row) for row in given_rows]
     cut = [value[: random.randrange(len(value))] for value in whole if value]
