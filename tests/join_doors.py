@@ -16,12 +16,13 @@ from muntin.engine import columns
 from muntin.engine.joins.joiner import SIDE, Arrived, Joiner
 from muntin.engine.joins.operator import join_shard
 from muntin.model.joins import SIDES, JoinSpec, Joint, Side, SideName
-from muntin.model.spec import DUPLICATES, REASONS
+from muntin.model.spec import DUPLICATES
 from muntin.standalone import JoinWindow, SessionJoinWindow
 from muntin.state.blobs import MemoryBlobs
 from muntin.state.runs import FrameCache
 from muntin.state.shards import split
 from muntin.stores import Image, KeyValue, memory, rocks
+from muntin.testing.oracle.stepping import REASONS
 
 KINDS = {"string": pl.String(), "long": pl.Int64(), "double": pl.Float64()}
 Columns = Mapping[SideName, Mapping[str, str]]

@@ -24,8 +24,9 @@ from muntin.model.joins import (
     Within,
 )
 from muntin.model.policies import Every
-from muntin.model.spec import DUPLICATES, REASONS
+from muntin.model.spec import DUPLICATES
 from muntin.testing.oracle.placing import bounds
+from muntin.testing.oracle.stepping import REASONS
 from muntin.testing.oracle.window import Message
 
 

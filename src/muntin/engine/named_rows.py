@@ -7,13 +7,15 @@ from typing import Any
 
 import polars as pl
 
-# Python's times begin with the year 1 and end with 9999.
-_UNHELD = (OverflowError, ValueError)
+# Python's times begin with the year 1 and end with 9999; of the very last ones Polars panics.
+_UNHELD = (OverflowError, ValueError, pl.exceptions.PanicException)
 _AT_ONCE = 512
 
 
 def named_rows(frame: pl.DataFrame) -> Iterator[dict[str, Any]]:
     """The rows as dictionaries; times that Python can't hold are text.
+
+    Times some 250 000 years away, which Polars can't write either, are their number in text.
 
     Example:
         >>> list(named_rows(pl.DataFrame({"at": pl.Series([0, 2**60]).cast(pl.Datetime("us"))})))
@@ -40,14 +42,23 @@ def _listed(column: pl.Series) -> list[Any]:
         try:
             found += one.to_list()
         except _UNHELD:
-            found += one.cast(_as_text(column.dtype)).to_list()
+            found += _texts(one)
     return found
 
 
-def _as_text(dtype: Any) -> Any:
-    """A type with text in place of times, however deep."""
+def _texts(column: pl.Series) -> list[Any]:
+    text = _with_times(column.dtype, pl.String())
+    try:
+        return column.cast(text).to_list()
+    except pl.exceptions.PanicException:
+        return column.cast(_with_times(column.dtype, pl.Int64())).cast(text).to_list()
+
+
+def _with_times(dtype: Any, time: Any) -> Any:
+    """A type with another in place of times, however deep."""
     if isinstance(dtype, pl.List):
-        return pl.List(_as_text(dtype.inner))
+        return pl.List(_with_times(dtype.inner, time))
     if isinstance(dtype, pl.Struct):
-        return pl.Struct({field.name: _as_text(field.dtype) for field in dtype.fields})
-    return pl.String() if isinstance(dtype, pl.Datetime | pl.Date) else dtype
+        fields = {field.name: _with_times(field.dtype, time) for field in dtype.fields}
+        return pl.Struct(fields)
+    return time if isinstance(dtype, pl.Datetime | pl.Date) else dtype

@@ -25,7 +25,6 @@ from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 
 Nulls = Literal["reject", "group"]
-REASONS = ("late", "future", "null_key", "null_time", "malformed", "overflow")
 DUPLICATES = "duplicates"
 # Messages that are counted, but not in all of their windows, since some took nothing more.
 PARTLY_LATE = "partly_late"

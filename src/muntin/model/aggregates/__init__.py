@@ -43,4 +43,4 @@ from muntin.model.aggregates.sums import stddev as stddev
 from muntin.model.aggregates.sums import sum as sum
 from muntin.model.aggregates.sums import variance as variance
 
-__all__ = sorted(entry.make.__name__ for entry in ENTRIES.values())
+NAMES = sorted(entry.make.__name__ for entry in ENTRIES.values())

@@ -12,6 +12,7 @@ from muntin.model.errors import OptionError
 from muntin.spark.sinks.batch import Batch
 from muntin.spark.sinks.sink import BATCH, TableSink
 from muntin.spark.sources.naming import name_of
+from muntin.spark.table_options import TableOptions, names_of
 
 
 class ParquetSink(TableSink):
@@ -91,3 +92,8 @@ def to_parquet(
         raise OptionError("files", files, "is less than one", "give 1 or more")
     by = [partition_by] if isinstance(partition_by, Column | str) else list(partition_by)
     return ParquetSink(path, by, files)
+
+
+def declared(options: TableOptions) -> ParquetSink:
+    """The sink that a table of SQL or TOML says."""
+    return to_parquet(options.take("path"), **options.known("", partition_by=names_of, files=int))

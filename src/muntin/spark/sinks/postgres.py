@@ -16,6 +16,7 @@ from muntin.spark.sinks.postgres_link import Link, refusals
 from muntin.spark.sinks.postgres_types import column_type, values
 from muntin.spark.sinks.sink import BATCH, TableSink, set_aside, sql_name
 from muntin.spark.sinks.unstorable import RowsRefusedError, sift
+from muntin.spark.table_options import TableOptions, truth
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -281,6 +282,12 @@ def to_postgres(
     """
     waits = micros("patience", patience) / 1_000_000
     return PostgresSink(Link(dsn, waits, password), schema, table, history, create)
+
+
+def declared(options: TableOptions) -> PostgresSink:
+    """The sink that a table of SQL or TOML says."""
+    known = options.known("schema history patience password", create=truth)
+    return to_postgres(options.take("dsn"), options.name(), **known)
 
 
 def _unique(connection: Connection[Any], target: _Target) -> str:

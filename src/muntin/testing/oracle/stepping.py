@@ -9,7 +9,7 @@ from typing import Any
 from muntin.model.axis import FARTHEST
 from muntin.model.sessions import LONGEST_GAP, Sessions
 from muntin.model.sliding import Sliding
-from muntin.model.spec import DUPLICATES, PARTLY_LATE, REASONS, WindowSpec
+from muntin.model.spec import DUPLICATES, PARTLY_LATE, WindowSpec
 from muntin.testing.oracle.emitting import Ending, firings, row
 from muntin.testing.oracle.marks import Watermarks
 from muntin.testing.oracle.placing import FixedPlacing, Placing, SlidingPlacing
@@ -17,6 +17,8 @@ from muntin.testing.oracle.sessions import SessionPlacing
 from muntin.testing.oracle.values import micros_of
 from muntin.testing.oracle.window import Message, Placed, Position, Window
 
+# Why a message may be rejected.
+REASONS = ("late", "future", "null_key", "null_time", "malformed", "overflow")
 COUNTS = ("seen", "counted", PARTLY_LATE, DUPLICATES, *REASONS)
 
 
