@@ -1,7 +1,8 @@
 """What all tests share: one Spark session, and how hard the property tests try.
 
-Tests may be spread over processes; those that need Spark stay together in one of them, since a
-machine has room for one session only.
+Tests may be spread over processes. Those that use the session stay together in one of them, since a
+machine has room for one only, and are begun first, since they take longest; those that start
+programs of their own, and mostly wait for them, are the others' until then.
 
 In every run they try the same few examples; ``HYPOTHESIS_PROFILE=thorough`` searches among many
 more.
@@ -42,17 +43,46 @@ ON_SPARK = (
     "tests/migration/test_checkpoints.py",
 )
 
+# Of these, what has Spark in programs of its own.
+IN_PROGRAMS = (
+    "tests/chaos/test_faults.py",
+    "tests/cluster/",
+    "tests/spark/test_connect.py",
+    "tests/spark/test_data_sources.py",
+    "tests/spark/test_health.py",
+    "tests/spark/test_kill.py",
+    "tests/spark/test_s3.py",
+    "tests/spark/test_stderr_filter.py",
+    "tests/spark/test_warm.py",
+)
+
+
+def scope(nodeid: str) -> str:
+    """What stays together: tests of the session, those of a file with programs, or one test."""
+    if nodeid.startswith(IN_PROGRAMS):
+        return nodeid.split("::")[0]
+    return "spark" if nodeid.startswith(ON_SPARK) else nodeid
+
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     if item.nodeid.startswith(ON_SPARK):
         item.add_marker(pytest.mark.spark)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def turn(item: pytest.Item) -> int:
+        if scope(item.nodeid) == "spark":
+            return 0
+        return 1 if item.get_closest_marker("spark") else 2
+
+    items.sort(key=turn)
+
+
 class OneSession(LoadScopeScheduling):
-    """Gives whatever needs Spark to one process, and the rest to whoever has time."""
+    """Gives whatever needs the session to one process, and the rest to whoever has time."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "spark" if nodeid.startswith(ON_SPARK) else nodeid
+        return scope(nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)
