@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 # Python's times begin with the year 1 and end with 9999; of the very last ones Polars panics.
-_UNHELD = (OverflowError, ValueError, pl.exceptions.PanicException)
+UNHELD = (OverflowError, ValueError, pl.exceptions.PanicException)
 _AT_ONCE = 512
 
 
@@ -25,25 +25,40 @@ def named_rows(frame: pl.DataFrame) -> Iterator[dict[str, Any]]:
         part = frame.slice(start, _AT_ONCE)
         try:
             rows = part.rows(named=True)
-        except _UNHELD:
-            columns = [_listed(column) for column in part]
+        except UNHELD:
+            columns = [_shown(column) for column in part]
             cells = zip(*columns, strict=True)
             rows = [dict(zip(part.columns, row, strict=True)) for row in cells]
         yield from rows
 
 
-def _listed(column: pl.Series) -> list[Any]:
+def listed(column: pl.Series) -> tuple[list[Any], dict[int, str]]:
+    """A column's values, ``None`` in place of those that Python can't hold, and why, by row.
+
+    Example:
+        >>> listed(pl.Series([0, 2**62]).cast(pl.Datetime))
+        ([datetime.datetime(1970, 1, 1, 0, 0), None], {1: 'year 148108 is out of range'})
+    """
     try:
-        return column.to_list()
-    except _UNHELD:
-        found: list[Any] = []
+        return column.to_list(), {}
+    except UNHELD:
+        pass
+    values: list[Any] = []
+    wrong: dict[int, str] = {}
     for row in range(len(column)):
-        one = column.slice(row, 1)
         try:
-            found += one.to_list()
-        except _UNHELD:
-            found += _texts(one)
-    return found
+            values += column.slice(row, 1).to_list()
+        except UNHELD as error:
+            values.append(None)
+            wrong[row] = str(error)
+    return values, wrong
+
+
+def _shown(column: pl.Series) -> list[Any]:
+    values, wrong = listed(column)
+    for row in wrong:
+        (values[row],) = _texts(column.slice(row, 1))
+    return values
 
 
 def _texts(column: pl.Series) -> list[Any]:

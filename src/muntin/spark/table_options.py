@@ -33,7 +33,7 @@ class TableOptions:
         for name in names:
             if name in self.left:
                 return self.left.pop(name)
-        hint = f"add {names[0]} = '...' to the table {self.table}"
+        hint = f"add '{names[0]}' = '...' to the table {self.table}"
         raise OptionError(names[0], None, f"is missing for {self.connector}", hint)
 
     def name(self) -> str:

@@ -15,13 +15,12 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import polars as pl
 
+from muntin.engine.named_rows import UNHELD, listed
 from muntin.tables.typed import MalformedError, reader
 
 Malformed = dict[int, str]
 """What is wrong with a row, by its number."""
 
-# What Polars raises of times that Python can't hold; of the very last ones it panics.
-_UNHELD = (OverflowError, ValueError, pl.exceptions.PanicException)
 _FITS: dict[Any, Callable[[pl.DataType], bool]] = {
     int: lambda dtype: dtype.is_integer(),
     float: lambda dtype: dtype.is_float(),
@@ -83,7 +82,7 @@ class RowReader:
             return None
         try:
             return list(map(self._kind, *(frame[name].to_list() for name in fields)))
-        except (TypeError, *_UNHELD):
+        except (TypeError, *UNHELD):
             return None  # what the class itself refuses is found row by row
 
     def _checked(self, raw: list[Any], unheld: Malformed) -> tuple[list[Any], Malformed]:
@@ -102,30 +101,6 @@ class RowReader:
                     malformed[number] = str(error)
             values.append(value)
         return values, malformed
-
-
-def listed(column: pl.Series) -> tuple[list[Any], Malformed]:
-    """A column's values, ``None`` in place of those that Python can't hold, and what is wrong.
-
-    Python's times begin with the year 1 and end with 9999.
-
-    Example:
-        >>> listed(pl.Series([0, 2**62]).cast(pl.Datetime))
-        ([datetime.datetime(1970, 1, 1, 0, 0), None], {1: 'year 148108 is out of range'})
-    """
-    try:
-        return column.to_list(), {}
-    except _UNHELD:
-        pass
-    values: list[Any] = []
-    wrong: Malformed = {}
-    for row in range(len(column)):
-        try:
-            values += column.slice(row, 1).to_list()
-        except _UNHELD as error:
-            values.append(None)
-            wrong[row] = str(error)
-    return values, wrong
 
 
 def _fields(kind: Any, schema: Mapping[str, pl.DataType]) -> dict[str, bool] | None:

@@ -10,6 +10,7 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.admission import admit
+from muntin.engine.named_rows import listed
 from muntin.engine.operator import REJECTED, Part, Task
 from muntin.engine.utf8 import text
 from muntin.spark.agents.rows import REJECTED_FRAME, TABLE, kind_of
@@ -22,7 +23,7 @@ from muntin.tables.copartition import partitions_of
 from muntin.tables.moments import BEGINNING
 from muntin.tables.partition import Rules
 from muntin.tables.record import Keying
-from muntin.tables.rows import RowReader, listed
+from muntin.tables.rows import RowReader
 from muntin.tables.spec import TableSpec
 
 # Of what a task sends: events of one route, and those that were rejected.

@@ -17,6 +17,7 @@ import polars as pl
 import pyarrow as pa
 
 from muntin.engine import columns
+from muntin.engine.named_rows import listed
 from muntin.engine.operator import REJECTED, Part, ShardState, StepOutput, Task
 from muntin.spark.agents.route import (
     DOOR,
@@ -43,7 +44,7 @@ from muntin.tables.cells import keys_of
 from muntin.tables.clocks import NOBODY, ArrivalMarks
 from muntin.tables.loop import Loop
 from muntin.tables.partition import Partition, Rejected
-from muntin.tables.rows import RowReader, listed
+from muntin.tables.rows import RowReader
 from muntin.tables.shard import Emitted
 from muntin.tables.stream import EventRow as Event
 
