@@ -1,0 +1,9 @@
+"""Placeholder."""
+
+from typing import Any
+
+LocalQuery = Any
+SinkLike = Any
+
+
+def start_query(*a: Any) -> Any: ...
