@@ -14,12 +14,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from muntin.engine.utf8 import marked, text, unchecked
+from muntin.sources.flags import Flags
+from muntin.sources.kafka_consumer import Columns, Range, read
+from muntin.sources.payloads import Payloads
 from muntin.spark.host.internals.plans import remember, remembered
 from muntin.spark.host.schema import to_batches
-from muntin.spark.sources.flags import Flags
-from muntin.spark.sources.kafka_consumer import Columns, Range, read
 from muntin.spark.sources.kafka_ranges import KafkaRows
-from muntin.spark.sources.payloads import Payloads
 
 # The column of a payload that couldn't be parsed, as it came; null for all others.
 MALFORMED = "malformed"

@@ -25,6 +25,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from muntin.model.errors import SourceError
+from muntin.sources.kafka_consumer import QUIET, Range
 from muntin.spark.host.internals.data_sources import register
 from muntin.spark.host.internals.jvm import is_connected
 from muntin.spark.host.internals.versions import (
@@ -34,7 +35,6 @@ from muntin.spark.host.internals.versions import (
     SupportsTriggerAvailableNow,
 )
 from muntin.spark.host.packed import PackedTask
-from muntin.spark.sources.kafka_consumer import QUIET, Range
 
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 Offsets = dict[str, dict[str, int]]
