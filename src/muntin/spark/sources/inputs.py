@@ -27,8 +27,7 @@ from muntin.spark.host.internals.data_sources import register
 from muntin.spark.host.internals.plans import reads
 from muntin.spark.host.messages import PASSED, Reader, as_sent
 from muntin.spark.host.schema import moment_type, polars_schema
-from muntin.spark.sources.kafka_columns import columnar
-from muntin.spark.sources.kafka_ranges import KafkaRows
+from muntin.spark.sources.kafka_rows import KafkaRows, columnar
 from muntin.spark.sources.parquet import ParquetReader, files
 
 if TYPE_CHECKING:

@@ -25,6 +25,8 @@ from muntin.sources.csv_payloads import CsvPayloads
 from muntin.sources.flags import Flags
 from muntin.sources.json_payloads import JsonPayloads
 from muntin.sources.kafka_client import of_connector, of_librdkafka, refuse_unknown
+from muntin.sources.kafka_columns import MALFORMED, KafkaReader
+from muntin.sources.kafka_ranges import Topics, starting_of
 from muntin.sources.payloads import Payloads, UnreadableError
 from muntin.sources.protobuf_payloads import ProtobufPayloads
 from muntin.sources.protobuf_schema import ProtoMessage, message_of
@@ -36,8 +38,7 @@ from muntin.spark.redaction import hide_secrets
 from muntin.spark.sources.connector import connect
 from muntin.spark.sources.decimals import LONG_TEXTS, bounded
 from muntin.spark.sources.inputs import MARKS_MALFORMED
-from muntin.spark.sources.kafka_columns import MALFORMED, KafkaReader, messages
-from muntin.spark.sources.kafka_ranges import KafkaRows, Topics, starting_of
+from muntin.spark.sources.kafka_rows import KafkaRows, messages
 
 Form = Literal["json", "csv", "avro", "protobuf"]
 Reader = Literal["spark", "columns"]
