@@ -12,9 +12,9 @@ from typing import Protocol
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from muntin.hosts.watchers import RefCounted
 from muntin.spark.failures import Failure
 from muntin.spark.host.processor import PROGRESS
-from muntin.spark.host.watchers import RefCounted
 from muntin.spark.sinks.batch import Batch
 from muntin.spark.sinks.sink import Sink, SinkLike, sink
 from muntin.spark.sinks.unstorable import DeadLetters, Letters
