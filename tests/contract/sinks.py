@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from shutil import rmtree
 from typing import Any, Protocol
 
 import duckdb
@@ -57,6 +58,9 @@ class Place(Protocol):
     def read(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
         """What is in a table, in order."""
 
+    def drop(self, table: str) -> None:
+        """Drop a table."""
+
 
 class DuckDBPlace:
     """A file."""
@@ -74,6 +78,10 @@ class DuckDBPlace:
             found = connection.execute(f"SELECT {names} FROM {_quoted(table)}").fetchall()
         return in_order(found)
 
+    def drop(self, table: str) -> None:
+        with duckdb.connect(str(self.path)) as connection:
+            connection.execute(f"DROP TABLE {_quoted(table)}")
+
 
 class PostgresPlace:
     """A database."""
@@ -90,6 +98,10 @@ class PostgresPlace:
         with psycopg.connect(self.dsn) as connection:
             return in_order(connection.execute(query).fetchall())
 
+    def drop(self, table: str) -> None:
+        with psycopg.connect(self.dsn) as connection:
+            connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(table)))
+
 
 class DeltaPlace:
     """Tables in a folder."""
@@ -104,6 +116,9 @@ class DeltaPlace:
     def read(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
         found = self.spark.read.format("delta").load(self._path(table)).select(*columns)
         return in_order([tuple(row.values()) for row in found.toArrow().to_pylist()])
+
+    def drop(self, table: str) -> None:
+        rmtree(self._path(table))
 
     def _path(self, table: str) -> str:
         return f"{self.folder}/{table}"
@@ -122,6 +137,9 @@ class IcebergPlace:
     def read(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
         found = self.spark.table(dotted(self._name(table))).select(*columns)
         return in_order([tuple(row.values()) for row in found.toArrow().to_pylist()])
+
+    def drop(self, table: str) -> None:
+        self.spark.sql(f"DROP TABLE {dotted(self._name(table))}")
 
     def _name(self, table: str) -> str:
         return f"{self.catalog}.db.{table}"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.unit.spark.sources.protos import All
+from tests.unit.sources.protos import All
 
 import muntin as mt
 from muntin.spark.sources import connector, kafka

@@ -16,8 +16,8 @@ from pyspark.sql.types import StructField, StructType
 from tests.services.kafka import Kafka
 from tests.services.registry import SchemaRegistry
 from tests.spark.feed import at, rows
-from tests.unit.spark.sources import protos
-from tests.unit.spark.sources.protos import All
+from tests.unit.sources import protos
+from tests.unit.sources.protos import All
 
 import muntin as mt
 from muntin.model.errors import SourceError

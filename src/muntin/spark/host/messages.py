@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from muntin.engine import columns
 from muntin.engine.utf8 import GARBLED, frame_of
-from muntin.spark.sources.flags import NOW
+from muntin.sources.flags import NOW
 
 ROWS_AT_ONCE = 500_000
 # What an operator before this one emitted beside its results; see ``muntin.spark.host.chain``.

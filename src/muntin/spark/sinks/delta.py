@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType, DayTimeIntervalType, YearMonthIntervalType
 
 from muntin.model.errors import OptionError, SettingError
+from muntin.spark.host.internals.checkpoints import is_there
 from muntin.spark.host.internals.jvm import has_class, is_connected
 from muntin.spark.sinks.batch import Batch
 from muntin.spark.sinks.lake import LakeSink
@@ -44,6 +45,11 @@ class DeltaSink(LakeSink):
 
     def _named(self, table: str) -> str:
         return f"delta.`{table}`" if "/" in table else super()._named(table)
+
+    def _exists(self, spark: SparkSession, table: str) -> bool:
+        if "/" not in table:
+            return spark.catalog.tableExists(self._named(table))
+        return is_there(spark, f"{table.rstrip('/')}/_delta_log")
 
     def _make(self, frame: DataFrame, table: str) -> None:
         empty = frame.sparkSession.createDataFrame([], frame.schema).write.format("delta")

@@ -9,8 +9,8 @@ from typing import Any
 
 import polars as pl
 
+from muntin.engine.session_zone import SessionZone, session_zone
 from muntin.model.axis import DAY
-from muntin.spark.session_zone import SessionZone, session_zone
 
 # What JSON has other signs for within a text.
 _ESCAPES = {chr(n): f"\\u{n:04x}" for n in range(32)} | {'"': '\\"', "\\": "\\\\"}

@@ -17,17 +17,18 @@ from muntin.engine import columns
 from muntin.engine.operator import REJECTED
 from muntin.model.errors import MissingExtraError, OptionError
 from muntin.model.pipeline import quoted
-from muntin.spark.session_zone import ZONE_SETTING
+from muntin.sources.avro_registry import Registry, registry_at
+from muntin.sources.avro_schema import schema_of
+from muntin.sources.kafka_client import of_librdkafka, refuse_unknown
+from muntin.sources.payloads import HEAD
+from muntin.spark.host.schema import polars_schema
+from muntin.spark.host.zones import ZONE_SETTING
 from muntin.spark.sinks.batch import Batch
 from muntin.spark.sinks.kafka_messages import VALUE, Encoding, Sender
 from muntin.spark.sinks.sink import set_aside
 from muntin.spark.sinks.unstorable import ROW, WHY
-from muntin.spark.sources.avro_registry import Registry, registry_at
-from muntin.spark.sources.avro_schema import schema_of
 from muntin.spark.sources.connector import connect
 from muntin.spark.sources.kafka import MALFORMED, OWN
-from muntin.spark.sources.kafka_client import of_librdkafka, refuse_unknown
-from muntin.spark.sources.payloads import HEAD
 from muntin.spark.table_options import TableOptions, names_of
 
 # Sent in headers, so that a dead letter's value is what came in.
@@ -116,7 +117,7 @@ class KafkaSink:
             value = to_avro(row) if self.schema is None else to_avro(row, self.schema)
             return frame.withColumn(VALUE, value)
         written = StructType([frame.schema[name] for name in names])
-        text = self.schema or json.dumps(schema_of(written, "Row"))
+        text = self.schema or json.dumps(schema_of(polars_schema(written), "Row"))
         number = _registered(self.registry, self.topic, text)
         begin = F.lit(bytearray(number.to_bytes(HEAD, "big")))
         return frame.withColumn(VALUE, F.concat(begin, to_avro(row, text)))

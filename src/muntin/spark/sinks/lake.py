@@ -13,7 +13,7 @@ from muntin.engine import columns
 from muntin.model.errors import OptionError, SinkError
 from muntin.spark.host.internals.jvm import JvmError
 from muntin.spark.sinks.batch import Batch
-from muntin.spark.sinks.sink import BATCH, TableSink
+from muntin.spark.sinks.sink import BATCH, TableSink, warn_of_new_table
 
 # What the JVM says where a lake's jars were made for another Spark.
 _OTHERS = ("NoSuchMethod", "NoClassDefFound", "AbstractMethod", "IncompatibleClassChange")
@@ -59,12 +59,19 @@ class LakeSink(TableSink):
     def _merge_and_append(self, batch: Batch) -> None:
         frame = batch.frame
         if batch.identity is not None:
-            self._make(frame, self.table)
+            self._ensure(frame, self.table, batch.number)
             if not batch.empty:
                 _merge(frame, self._named(self.table), batch.identity)
         if (log := self._log(batch.keys)) is not None:
             numbered = frame.withColumn(BATCH, F.lit(batch.number).cast("long"))
+            self._ensure(numbered, log, batch.number)
             self._append(numbered, log, f"muntin {batch.query} {batch.kind}", batch)
+
+    def _ensure(self, frame: DataFrame, table: str, number: int) -> None:
+        """Create a table for such rows where none exists."""
+        if not self._exists(frame.sparkSession, table):
+            self._make(frame, table)
+            warn_of_new_table(f"{self.lake} {table}", number)
 
     def _check_table(self, option: str, name: str) -> None:
         """Raise an ``OptionError`` where no table can have such a name."""
@@ -84,12 +91,16 @@ class LakeSink(TableSink):
         return dotted(table)
 
     @abstractmethod
+    def _exists(self, spark: SparkSession, table: str) -> bool:
+        """Whether a table exists."""
+
+    @abstractmethod
     def _make(self, frame: DataFrame, table: str) -> None:
-        """Make a table for such rows, where there is none."""
+        """Create a table for such rows."""
 
     @abstractmethod
     def _append(self, rows: DataFrame, table: str, writer: str, batch: Batch) -> None:
-        """Append a batch's rows, unless its writer has; where there is no table, make it."""
+        """Append a batch's rows, unless its writer has."""
 
 
 def dotted(table: str) -> str:

@@ -17,6 +17,7 @@ from muntin.engine import columns
 from muntin.model.axis import SECOND
 from muntin.model.errors import MuntinError, OptionError, SpecChangedError
 from muntin.model.facts import QuerySpec, differences
+from muntin.sources.flags import NOW, Flags
 from muntin.spark.host.checkpoint import Checkpoint, spec_of
 from muntin.spark.host.heartbeat import NAME, Heartbeat, is_tick
 from muntin.spark.host.internals.checkpoints import newest_offsets
@@ -24,9 +25,7 @@ from muntin.spark.host.internals.data_sources import register
 from muntin.spark.host.internals.plans import reads
 from muntin.spark.host.messages import PASSED, Reader, as_sent
 from muntin.spark.host.schema import moment_type, polars_schema
-from muntin.spark.sources.flags import NOW, Flags
-from muntin.spark.sources.kafka_columns import columnar
-from muntin.spark.sources.kafka_ranges import KafkaRows
+from muntin.spark.sources.kafka_rows import KafkaRows, columnar
 from muntin.spark.sources.parquet import ParquetReader, files
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ import polars as pl
 
 from muntin.model.axis import SECOND
 
-ZONE_SETTING = "spark.sql.session.timeZone"
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d\d))?")
 _UTC = ("Z", "UT")
 _DAY = timedelta(days=1)

@@ -12,10 +12,9 @@ import numpy as np
 import polars as pl
 
 from muntin.engine.utf8 import text
-from muntin.spark.host.schema import polars_schema
-from muntin.spark.sources.avro_schema import REQUIRED, AvroField, AvroType
-from muntin.spark.sources.lists import items_of, list_of
-from muntin.spark.sources.payloads import UnreadableError
+from muntin.sources.avro_schema import REQUIRED, AvroField, AvroType
+from muntin.sources.lists import items_of, list_of
+from muntin.sources.payloads import UnreadableError
 
 _GROW = {
     ("int", "long"), ("int", "float"), ("int", "double"), ("long", "float"), ("long", "double"),
@@ -37,7 +36,7 @@ def converted(
         UnreadableError: When no record of the one is one of the other.
     """
     known = {field.name: field.kind for field in writer.fields}
-    types = polars_schema(reader.struct())
+    types = reader.columns()
     bad = pl.repeat(False, len(frame), dtype=pl.Boolean, eager=True)
     columns = []
     for field in reader.fields:
@@ -73,7 +72,7 @@ def _column(
         found, bad = given, ~given.is_in(reader.symbols) & ~missing
     else:
         if writer.logical == "decimal" and writer.column != reader.column:
-            raise UnreadableError(f"has a {writer.column.simpleString()} where another is wanted")
+            raise UnreadableError(f"has a {writer.column} where another is wanted")
         found = given.cast(dtype, strict=False)
         bad = found.is_null() & ~missing
     bad = bad.fill_null(False) & ~missing

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import types as T
+import polars as pl
 
 from muntin.model.errors import OptionError
 
@@ -22,16 +22,16 @@ _KINDS = {
     16: "sfixed64", 17: "sint32", 18: "sint64",
 }  # fmt: skip
 # Without a sign, a number takes the next larger type.
-_COLUMNS: dict[str, T.DataType] = {
-    "double": T.DoubleType(), "float": T.FloatType(), "bool": T.BooleanType(),
-    "bytes": T.BinaryType(), **dict.fromkeys(("string", "enum"), T.StringType()),
-    **dict.fromkeys(("int32", "sint32", "sfixed32"), T.IntegerType()),
+_COLUMNS: dict[str, pl.DataType] = {
+    "double": pl.Float64(), "float": pl.Float32(), "bool": pl.Boolean(), "bytes": pl.Binary(),
+    **dict.fromkeys(("string", "enum"), pl.String()),
+    **dict.fromkeys(("int32", "sint32", "sfixed32"), pl.Int32()),
     **dict.fromkeys(
-        ("int64", "sint64", "sfixed64", "uint32", "fixed32", "uint64", "fixed64"), T.LongType()
+        ("int64", "sint64", "sfixed64", "uint32", "fixed32", "uint64", "fixed64"), pl.Int64()
     ),
 }  # fmt: skip
 _GOOGLES = "google.protobuf."
-_MADE = {"Timestamp": T.TimestampType(), "Duration": T.DayTimeIntervalType()}
+_MADE = {"Timestamp": pl.Datetime("us", "UTC"), "Duration": pl.Duration("us")}
 _WRAPPERS = (
     "BoolValue", "BytesValue", "DoubleValue", "FloatValue", "Int32Value", "Int64Value",
     "StringValue", "UInt32Value", "UInt64Value",
@@ -47,7 +47,7 @@ class ProtoField:
         name: Its name.
         number: What it is known by in bytes.
         kind: What a value of it is.
-        column: Spark's type of it.
+        column: The type of its column.
         repeated: Whether there may be any number of values.
         map: Whether these are the entries of a map.
         present: Whether it may be missing, and is null then; where it may not, what is missing has
@@ -60,7 +60,7 @@ class ProtoField:
     name: str
     number: int
     kind: ProtoType
-    column: T.DataType
+    column: pl.DataType
     repeated: bool = False
     map: bool = False
     present: bool = True
@@ -75,7 +75,7 @@ class ProtoType:
 
     Attributes:
         kind: Its kind in a descriptor, as ``sint32`` or ``message``.
-        column: Spark's type of it.
+        column: The type of its column.
         fields: The fields of a message.
         symbols: The names of an enum, by their numbers.
         made: What a message of Google's own becomes: ``timestamp``, ``duration``, or the ``value``
@@ -83,7 +83,7 @@ class ProtoType:
     """
 
     kind: str
-    column: T.DataType
+    column: pl.DataType
     fields: tuple[ProtoField, ...] = ()
     symbols: tuple[tuple[int, str], ...] = ()
     made: str = ""
@@ -103,10 +103,9 @@ class ProtoMessage:
     kind: ProtoType
     place: tuple[int, ...]
 
-    def struct(self) -> T.StructType:
+    def columns(self) -> dict[str, pl.DataType]:
         """Its columns."""
-        assert isinstance(self.kind.column, T.StructType)
-        return self.kind.column
+        return {field.name: field.column for field in self.kind.fields}
 
 
 def message_of(schema: Any) -> ProtoMessage:
@@ -176,7 +175,7 @@ def _message(descriptor: Any, around: Sequence[str]) -> ProtoType | None:
         return ProtoType("message", _MADE[own], fields, made=own.lower())
     if google and own in _WRAPPERS:
         return ProtoType("message", fields[0].column, fields, made="value")
-    struct = T.StructType([T.StructField(field.name, field.column) for field in fields])
+    struct = pl.Struct({field.name: field.column for field in fields})
     return ProtoType("message", struct, fields)
 
 
@@ -189,9 +188,9 @@ def _field(field: Any, around: Sequence[str]) -> ProtoField | None:
     column = kind.column
     if entries:
         key, value = (kind.fields[n].column for n in (0, 1))
-        column = T.MapType(key, value)
+        column = pl.Map(key, value)
     elif field.is_repeated:
-        column = T.ArrayType(column)
+        column = pl.List(column)
     choice = field.containing_oneof
     return ProtoField(
         field.name,

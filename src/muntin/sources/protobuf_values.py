@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from muntin.spark.sources.byte_cursor import ByteCursor, Numbers, unzigzag
+from muntin.sources.byte_cursor import ByteCursor, Numbers, unzigzag
 
 # How a value stands in bytes, by the lowest bits of what stands before it.
 VARINT, EIGHT, SIZED, FOUR = 0, 1, 2, 5

@@ -16,8 +16,8 @@ import numpy as np
 import polars as pl
 from polars.exceptions import PolarsError
 
-from muntin.spark.session_zone import SessionZone
-from muntin.spark.sources.text_values import REAL, WHOLE, sound, spread, typed
+from muntin.engine.session_zone import SessionZone
+from muntin.sources.text_values import REAL, WHOLE, sound, spread, typed
 
 # A block this small is sorted out message by message.
 _FEW = 512

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import polars as pl
 import pytest
 
-from muntin.spark.session_zone import session_zone
+from muntin.engine.session_zone import session_zone
 
 NOON = datetime(2026, 7, 1, 12)
 

@@ -1,55 +1,22 @@
-"""Ranges of Kafka's offsets: planned on the driver, kept in Spark's log, read by the workers.
+"""Ranges of Kafka's offsets: where a query begins, how far it may read, what a task reads.
 
-Spark asks for the newest offsets before each batch and writes them down, so that a batch that is
-repeated reads the same ranges. What a task does with its ranges (read messages, or combine them at
-once) is a function that travels with the source: one Python stage does both.
+A host asks `Broker` for the newest offsets before each batch and writes them down, so that a batch
+that is repeated reads the same ranges.
 """
 
 from __future__ import annotations
 
 import json
 import time
-import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    DataSourceStreamReader,
-    InputPartition,
-)
-from pyspark.sql.types import StructType
-
 from muntin.model.errors import SourceError
-from muntin.spark.host.internals.data_sources import register
-from muntin.spark.host.internals.jvm import is_connected
-from muntin.spark.host.internals.versions import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
-from muntin.spark.host.packed import PackedTask
-from muntin.spark.sources.kafka_consumer import QUIET, Range
+from muntin.sources.kafka_consumer import QUIET, Range
 
-Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 Offsets = dict[str, dict[str, int]]
 
-# A range of messages and the batch's wall clock, microseconds.
-RANGES = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("start", pa.int64()),
-        ("end", pa.int64()),
-        ("now", pa.int64()),
-    ]
-)
-NAME = "muntin_kafka"
 # Fewer messages aren't worth a second task.
 _MESSAGES_OF_A_TASK = 20_000
 _PATIENCE = 60
@@ -219,122 +186,6 @@ def shares(ranges: Sequence[Range], tasks: int) -> list[list[Range]]:
             found[task].append(one._replace(start=start, end=cut))
             done, start = done + cut - start, cut
     return [part for part in found if part]
-
-
-class _Ranges(InputPartition):
-    """What one task reads."""
-
-    def __init__(self, ranges: Sequence[Range], now: int) -> None:
-        self.rows = [(*one, now) for one in ranges]
-
-
-class _Reader:
-    """Plans ranges on the driver; ``read`` runs in a worker."""
-
-    def __init__(self, topics: Topics, task: Task, tasks: int) -> None:
-        self.topics, self.task, self.tasks = topics, task, tasks
-        self._broker: Broker | None = None
-        self._last: Offsets | None = None
-
-    @property
-    def broker(self) -> Broker:
-        """Made where it is used: a worker needs none."""
-        if self._broker is None:
-            self._broker = Broker(self.topics)
-        return self._broker
-
-    def planned(self, start: Offsets, end: Offsets, now: int) -> Sequence[InputPartition]:
-        ranges = ranges_of(start, end)
-        return [_Ranges(part, now) for part in shares(ranges, self.tasks)] if ranges else []
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition, _Ranges):
-            # A batch frame without any partition is asked for rows all the same.
-            return iter(())
-        columns = zip(*partition.rows, strict=True)
-        arrays = [pa.array(values, f.type) for values, f in zip(columns, RANGES, strict=True)]
-        return self.task(iter([pa.RecordBatch.from_arrays(arrays, schema=RANGES)]))
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_broker": None}
-
-
-class _Stream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A batch goes up to what there is, or to so many messages."""
-
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        return {"ends": self.broker.first(), "now": 0}
-
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        limit = self.topics.per_batch
-        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
-
-    def latestOffset(  # noqa: N802
-        self, start: dict[str, Any], limit: ReadLimit
-    ) -> dict[str, Any]:
-        newest = self.broker.latest() if self._last is None else self._last
-        before = ends_of(start)
-        if isinstance(limit, ReadMaxRows):
-            newest = within(before, newest, limit.max_rows)
-        # The clock is a part of the offset, so that a batch that is repeated has the one it had;
-        # alone it doesn't make a batch.
-        if not ranges_of(before, newest):
-            return start
-        return {"ends": newest, "now": time.time_ns() // 1000}
-
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._last = self.broker.latest()
-
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        return self.planned(ends_of(start), ends_of(end), end.get("now", 0))
-
-
-class _Batch(_Reader, DataSourceReader):
-    """Everything that the topics hold when the query is planned."""
-
-    def partitions(self) -> Sequence[InputPartition]:
-        return self.planned(self.broker.first(), self.broker.latest(), time.time_ns() // 1000)
-
-
-@dataclass(frozen=True)
-class KafkaRows:
-    """Ranges of topics to which a function is applied, as ``DataFrame.mapInArrow`` applies one."""
-
-    spark: SparkSession
-    topics: Topics
-    streaming: bool
-
-    def mapInArrow(self, task: Task, schema: StructType) -> DataFrame:  # noqa: N802
-        """What a function makes of the ranges, which it gets as rows of ``RANGES``."""
-        topics, tasks, packed = self.topics, _tasks(self.spark), PackedTask(task)
-        made = schema
-        format_name = f"{NAME}_{uuid.uuid4().hex[:12]}"
-
-        class Ranges(DataSource):
-            """Topics of Kafka, read in columns."""
-
-            @classmethod
-            def name(cls) -> str:
-                return format_name
-
-            def schema(self) -> StructType:
-                return made
-
-            def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
-                return _Stream(topics, packed, tasks)
-
-            def reader(self, schema: Any) -> DataSourceReader:
-                return _Batch(topics, packed, tasks)
-
-        register(self.spark, Ranges)
-        reader = self.spark.readStream if self.streaming else self.spark.read
-        return reader.format(format_name).load()
-
-
-def _tasks(spark: SparkSession) -> int:
-    if not is_connected(spark):
-        return spark.sparkContext.defaultParallelism
-    return int(spark.conf.get("spark.sql.shuffle.partitions", "2") or 2)
 
 
 def starting_of(text: str) -> str | Mapping[str, Mapping[str, int]]:

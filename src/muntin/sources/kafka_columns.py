@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql.types import BinaryType, StructField, StructType
 
-from muntin.engine.utf8 import marked, text, unchecked
-from muntin.spark.host.internals.plans import remember, remembered
-from muntin.spark.host.schema import to_batches
-from muntin.spark.sources.flags import Flags
-from muntin.spark.sources.kafka_consumer import Columns, Range, read
-from muntin.spark.sources.kafka_ranges import KafkaRows
-from muntin.spark.sources.payloads import Payloads
+from muntin.engine.utf8 import marked, text
+from muntin.sources.flags import Flags
+from muntin.sources.kafka_consumer import Columns, Range, read
+from muntin.sources.payloads import Payloads
 
 # The column of a payload that couldn't be parsed, as it came; null for all others.
 MALFORMED = "malformed"
-_MADE_OF = "_muntin_columnar"
 # Kafka's own columns that differ by message, and what confluent_kafka calls them.
 _FIELDS = {
     "key": "key",
@@ -98,41 +92,6 @@ class KafkaReader:
                 found[name] = _own(name, parts, lists).cast(dtype)
         frame = pl.DataFrame([column.alias(name) for name, column in found.items()])
         return marked(frame, garbled)
-
-
-def messages(rows: KafkaRows, reader: KafkaReader, schema: StructType) -> DataFrame:
-    """The messages of topics as a DataFrame, which remembers what it was made of."""
-    payload = set() if reader.payload is None else reader.payload.columns.keys()
-    texts = {"key"} & (reader.wanted.keys() - payload)
-    as_bytes = replace(reader, wanted={**reader.wanted, **dict.fromkeys(texts, pl.Binary())})
-    frame = rows.mapInArrow(MessageReader(as_bytes, schema, texts), schema)
-    remember(frame, _MADE_OF, (rows, reader))
-    return frame
-
-
-def columnar(frame: DataFrame) -> tuple[KafkaRows, KafkaReader] | None:
-    """What a DataFrame was made of, where it is a topic's and nothing else."""
-    found: tuple[KafkaRows, KafkaReader] | None = remembered(frame, _MADE_OF)
-    return found
-
-
-@dataclass(frozen=True)
-class MessageReader:
-    """Gives messages to Spark, as rows of a DataFrame; for ``mapInArrow``."""
-
-    read: KafkaReader
-    schema: StructType
-    texts: set[str]
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The messages of ranges."""
-        held = [
-            StructField(f.name, BinaryType() if f.name in self.texts else f.dataType, f.nullable)
-            for f in self.schema.fields
-        ]
-        for frame in self.read(batches):
-            for batch in to_batches(frame, StructType(held)):
-                yield unchecked(batch, self.texts)
 
 
 def _raw(values: Sequence[bytes | None], bad: pl.Series) -> pl.Series:

@@ -11,39 +11,39 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pyspark.sql import types as T
+import polars as pl
 
 from muntin.model.errors import OptionError
-from muntin.spark.sources.payloads import UnreadableError
+from muntin.sources.payloads import UnreadableError
 
-_PLAIN: Mapping[str, T.DataType] = {
-    "boolean": T.BooleanType(),
-    "int": T.IntegerType(),
-    "long": T.LongType(),
-    "float": T.FloatType(),
-    "double": T.DoubleType(),
-    "bytes": T.BinaryType(),
-    "string": T.StringType(),
+_PLAIN: Mapping[str, pl.DataType] = {
+    "boolean": pl.Boolean(),
+    "int": pl.Int32(),
+    "long": pl.Int64(),
+    "float": pl.Float32(),
+    "double": pl.Float64(),
+    "bytes": pl.Binary(),
+    "string": pl.String(),
 }
-# A logical type, what it is written as, and Spark's type of it.
-_LOGICAL: Mapping[tuple[str, str], T.DataType] = {
-    ("date", "int"): T.DateType(),
-    ("timestamp-millis", "long"): T.TimestampType(),
-    ("timestamp-micros", "long"): T.TimestampType(),
-    ("local-timestamp-millis", "long"): T.TimestampNTZType(),
-    ("local-timestamp-micros", "long"): T.TimestampNTZType(),
-    ("uuid", "string"): T.StringType(),
+# A logical type, what it is written as, and the type of its column.
+_LOGICAL: Mapping[tuple[str, str], pl.DataType] = {
+    ("date", "int"): pl.Date(),
+    ("timestamp-millis", "long"): pl.Datetime("us", "UTC"),
+    ("timestamp-micros", "long"): pl.Datetime("us", "UTC"),
+    ("local-timestamp-millis", "long"): pl.Datetime("us"),
+    ("local-timestamp-micros", "long"): pl.Datetime("us"),
+    ("uuid", "string"): pl.String(),
 }
 # What a column of a type is written as.
-_WRITTEN: Mapping[T.DataType, Any] = {
+_WRITTEN: Mapping[pl.DataType, Any] = {
     **{column: kind for kind, column in _PLAIN.items()},
     **{
         column: {"type": kind, "logicalType": name}
         for (name, kind), column in _LOGICAL.items()
         if name == "date" or name.endswith("micros")
     },
-    T.ByteType(): "int",
-    T.ShortType(): "int",
+    pl.Int8(): "int",
+    pl.Int16(): "int",
 }
 # More logical types that Spark knows, or may come to know.
 _OTHERS = {
@@ -79,7 +79,7 @@ class AvroType:
 
     Attributes:
         kind: The form in bytes: ``long``, ``string``, ``record``, …
-        column: Spark's type.
+        column: The type of its column.
         logical: The logical type, where it is one that counts; else nothing.
         size: Bytes of a ``fixed``.
         symbols: The texts of an ``enum``.
@@ -89,7 +89,7 @@ class AvroType:
     """
 
     kind: str
-    column: T.DataType
+    column: pl.DataType
     logical: str = ""
     size: int = 0
     symbols: tuple[str, ...] = ()
@@ -97,10 +97,9 @@ class AvroType:
     items: AvroType | None = None
     null: int | None = None
 
-    def struct(self) -> T.StructType:
+    def columns(self) -> dict[str, pl.DataType]:
         """A record's columns."""
-        assert isinstance(self.column, T.StructType)
-        return self.column
+        return {field.name: field.kind.column for field in self.fields}
 
 
 def record(text: str) -> AvroType:
@@ -120,34 +119,30 @@ def record(text: str) -> AvroType:
     return found
 
 
-def schema_of(struct: T.StructType, name: str) -> dict[str, Any]:
+def schema_of(columns: Mapping[str, Any], name: str) -> dict[str, Any]:
     """The schema by which rows are written; every column may be null."""
     fields = [
-        {
-            "name": f.name,
-            "type": ["null", _written(f.dataType, f"{name}_{f.name}")],
-            "default": None,
-        }
-        for f in struct.fields
+        {"name": own, "type": ["null", _written(kind, f"{name}_{own}")], "default": None}
+        for own, kind in columns.items()
     ]
     return {"type": "record", "name": name, "fields": fields}
 
 
-def _written(kind: T.DataType, name: str) -> Any:
-    if isinstance(kind, T.StructType):
-        return schema_of(kind, name)
-    if isinstance(kind, T.ArrayType):
-        return {"type": "array", "items": ["null", _written(kind.elementType, name)]}
-    if isinstance(kind, T.MapType) and isinstance(kind.keyType, T.StringType):
-        return {"type": "map", "values": ["null", _written(kind.valueType, name)]}
-    if isinstance(kind, T.DecimalType):
+def _written(kind: Any, name: str) -> Any:
+    if isinstance(kind, pl.Struct):
+        return schema_of({field.name: field.dtype for field in kind.fields}, name)
+    if isinstance(kind, pl.List):
+        return {"type": "array", "items": ["null", _written(kind.inner, name)]}
+    if isinstance(kind, pl.Map) and kind.key == pl.String:
+        return {"type": "map", "values": ["null", _written(kind.value, name)]}
+    if isinstance(kind, pl.Decimal):
         digits = {"precision": kind.precision, "scale": kind.scale}
         return {"type": "bytes", "logicalType": "decimal", **digits}
-    found = _WRITTEN.get(kind)
-    if found is None:
-        problem = f"has type {kind.simpleString()}, which Avro doesn't have"
+    schema = _WRITTEN.get(kind)
+    if schema is None:
+        problem = f"has type {kind}, which Avro doesn't have"
         raise OptionError("format", name, problem, "cast it to another type, or write JSON")
-    return found
+    return schema
 
 
 @dataclass(frozen=True)
@@ -169,10 +164,10 @@ class _Names:
             return self._define(kind, given, space)
         if kind == "array":
             items = self.type_of(given.get("items"), space)
-            return AvroType("array", T.ArrayType(items.column), items=_wide(items))
+            return AvroType("array", pl.List(items.column), items=_wide(items))
         if kind == "map":
             items = self.type_of(given.get("values"), space)
-            return AvroType("map", T.MapType(T.StringType(), items.column), items=_wide(items))
+            return AvroType("map", pl.Map(pl.String, items.column), items=_wide(items))
         if isinstance(kind, str) and kind in _PLAIN:
             return _with_logical(AvroType(kind, _PLAIN[kind]), given)
         return self.type_of(kind, space)
@@ -198,10 +193,10 @@ class _Names:
         if kind == "record":
             made = self._record(given, space)
         elif kind == "enum":
-            made = AvroType(kind, T.StringType(), symbols=tuple(map(str, given.get("symbols", ()))))
+            made = AvroType(kind, pl.String(), symbols=tuple(map(str, given.get("symbols", ()))))
         else:
             size = int(given.get("size", 0))
-            made = _with_logical(AvroType(kind, T.BinaryType(), size=size), given)
+            made = _with_logical(AvroType(kind, pl.Binary(), size=size), given)
         self.known[_full(name, space)] = made
         return made
 
@@ -219,7 +214,7 @@ class _Names:
         if not fields or len({*names}) < len(names):
             raise UnreadableError("has a record without fields, or with two of one name")
         # Also where the schema has no null: what can't be read is null.
-        struct = T.StructType([T.StructField(f.name, f.kind.column) for f in fields])
+        struct = pl.Struct({field.name: field.kind.column for field in fields})
         return AvroType("record", struct, fields=fields)
 
 
@@ -243,7 +238,7 @@ def _with_logical(plain: AvroType, given: Mapping[str, Any]) -> AvroType:
         digits, scale = given.get("precision", 0), given.get("scale", 0)
         if not 0 <= scale <= digits <= _DIGITS or not digits or plain.size > 16:
             raise UnreadableError(f"has a decimal of {digits} digits, {scale} of them fractions")
-        return replace(plain, logical=logical, column=T.DecimalType(digits, scale))
+        return replace(plain, logical=logical, column=pl.Decimal(digits, scale))
     column = _LOGICAL.get((logical, plain.kind))
     if column is not None:
         return replace(plain, logical=logical, column=column)

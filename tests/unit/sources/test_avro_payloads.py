@@ -14,11 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muntin.spark.host.schema import polars_schema
-from muntin.spark.sources import avro_payloads
-from muntin.spark.sources.avro_payloads import AvroPayloads
-from muntin.spark.sources.avro_schema import record
-from muntin.spark.sources.payloads import UnreadableError
+from muntin.sources import avro_payloads
+from muntin.sources.avro_payloads import AvroPayloads
+from muntin.sources.avro_schema import record
+from muntin.sources.payloads import UnreadableError
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 MOMENTS = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30))
@@ -104,7 +103,7 @@ def written(schema: Any, messages: list[dict[str, Any]]) -> list[bytes]:
 
 def payloads(schema: Any) -> AvroPayloads:
     kind = record(json.dumps(schema))
-    return AvroPayloads(kind, dict(polars_schema(kind.struct())))
+    return AvroPayloads(kind, kind.columns())
 
 
 @given(topics())
@@ -254,8 +253,7 @@ def test_a_name_may_be_used_again_and_a_namespace_is_its_surroundings() -> None:
             {"name": "c", "type": "x.y.E"},
         ]}
     ))  # fmt: skip
-    assert kind.struct().simpleString() == "struct<a:string,b:string,c:string>"
-    assert all(field.nullable for field in kind.struct())
+    assert kind.columns() == {"a": pl.String, "b": pl.String, "c": pl.String}
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from muntin.model.errors import SourceError
-from muntin.spark.sources import kafka_consumer
-from muntin.spark.sources.kafka_consumer import Columns, Range, read
+from muntin.sources import kafka_consumer
+from muntin.sources.kafka_consumer import Columns, Range, read
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 

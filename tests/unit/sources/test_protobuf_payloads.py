@@ -10,13 +10,12 @@ import pytest
 from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.spark.sources.protos import NUMBERS, All, compiled, described
+from tests.unit.sources.protos import NUMBERS, All, compiled, described
 
 from muntin.model.errors import OptionError
-from muntin.spark.host.schema import polars_schema
-from muntin.spark.sources import protobuf_payloads
-from muntin.spark.sources.protobuf_payloads import ProtobufPayloads
-from muntin.spark.sources.protobuf_schema import message_of
+from muntin.sources import protobuf_payloads
+from muntin.sources.protobuf_payloads import ProtobufPayloads
+from muntin.sources.protobuf_schema import message_of
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -94,7 +93,7 @@ def written(row: dict[str, Any]) -> bytes:
 
 def payloads(message: Any = All, registered: bool = False) -> ProtobufPayloads:
     found = message_of(message)
-    return ProtobufPayloads(found, dict(polars_schema(found.struct())), registered)
+    return ProtobufPayloads(found, found.columns(), registered)
 
 
 def decoded(values: list[bytes | None]) -> tuple[list[dict[str, Any]], list[bool]]:

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muntin.spark.session_zone import SessionZone
-from muntin.spark.sources.csv_payloads import CsvPayloads
+from muntin.engine.session_zone import SessionZone
+from muntin.sources.csv_payloads import CsvPayloads
 
 SCHEMA: dict[str, pl.DataType] = {
     "id": pl.Int64(),

@@ -15,11 +15,11 @@ import numpy as np
 import polars as pl
 
 from muntin.engine.utf8 import text
-from muntin.spark.sources.byte_cursor import ByteCursor, Numbers, decoded, given
-from muntin.spark.sources.lists import list_of, without_repeats
-from muntin.spark.sources.payloads import HEAD, MOST_ITEMS
-from muntin.spark.sources.protobuf_schema import ProtoField, ProtoMessage, ProtoType
-from muntin.spark.sources.protobuf_values import (
+from muntin.sources.byte_cursor import ByteCursor, Numbers, decoded, given
+from muntin.sources.lists import list_of, without_repeats
+from muntin.sources.payloads import HEAD, MOST_ITEMS
+from muntin.sources.protobuf_schema import ProtoField, ProtoMessage, ProtoType
+from muntin.sources.protobuf_values import (
     FIXED,
     SIZED,
     VARINT,
@@ -29,7 +29,7 @@ from muntin.spark.sources.protobuf_values import (
     packed,
     wire_of,
 )
-from muntin.spark.sources.text_values import spread
+from muntin.sources.text_values import spread
 
 _MICROS = 1_000_000
 # Beyond, times aren't so many microseconds.

@@ -15,10 +15,9 @@ import pytest
 from tests.services.registry import SchemaRegistry
 
 from muntin.model.errors import SourceError
-from muntin.spark.host.schema import polars_schema
-from muntin.spark.sources import avro_registry
-from muntin.spark.sources.avro_registry import RegisteredAvro, Registry
-from muntin.spark.sources.avro_schema import record
+from muntin.sources import avro_registry
+from muntin.sources.avro_registry import RegisteredAvro, Registry
+from muntin.sources.avro_schema import record
 
 
 @pytest.fixture
@@ -38,7 +37,7 @@ def field(name: str, kind: Any, **more: Any) -> dict[str, Any]:
 
 def reads(registry: SchemaRegistry, schema: Any) -> RegisteredAvro:
     kind = record(json.dumps(schema))
-    return RegisteredAvro(Registry(registry.url), kind, dict(polars_schema(kind.struct())))
+    return RegisteredAvro(Registry(registry.url), kind, kind.columns())
 
 
 FIRST = of(field("id", "int"), field("note", "string"), field("gone", "boolean"))

@@ -22,12 +22,11 @@ from urllib.request import Request, urlopen
 import polars as pl
 
 from muntin.model.errors import OptionError, SourceError
-from muntin.spark.host.schema import polars_schema
-from muntin.spark.sources.avro_evolution import converted
-from muntin.spark.sources.avro_payloads import AvroPayloads
-from muntin.spark.sources.avro_schema import AvroType, record
-from muntin.spark.sources.payloads import HEAD, UnreadableError
-from muntin.spark.sources.text_values import sound
+from muntin.sources.avro_evolution import converted
+from muntin.sources.avro_payloads import AvroPayloads
+from muntin.sources.avro_schema import AvroType, record
+from muntin.sources.payloads import HEAD, UnreadableError
+from muntin.sources.text_values import sound
 
 logger = logging.getLogger(__name__)
 
@@ -187,7 +186,7 @@ class RegisteredAvro:
     def _read(
         self, values: Sequence[bytes | None], writer: AvroType
     ) -> tuple[pl.DataFrame, pl.Series]:
-        own = dict(polars_schema(writer.struct()))
+        own = writer.columns()
         frame, bad = AvroPayloads(writer, own, HEAD).decode(values)
         if writer == self.kind:
             return frame, bad

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muntin.model.errors import OptionError, SourceError
-from muntin.spark.sources.kafka_client import of_librdkafka, refuse_unknown
-from muntin.spark.sources.kafka_ranges import ends_of, ranges_of, shares, starting_of, within
+from muntin.sources.kafka_client import of_librdkafka, refuse_unknown
+from muntin.sources.kafka_ranges import ends_of, ranges_of, shares, starting_of, within
 
 ends = st.dictionaries(
     st.sampled_from(["a", "b"]),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from muntin.spark.session_zone import SessionZone
+from muntin.engine.session_zone import SessionZone
 
 WHOLE = (pl.Int8, pl.Int16, pl.Int32, pl.Int64)
 REAL = (pl.Float32, pl.Float64)

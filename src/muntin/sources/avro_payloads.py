@@ -8,18 +8,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 import pyarrow as pa
-from pyspark.sql.types import DecimalType, StringType
 
 from muntin.engine.utf8 import text
-from muntin.spark.sources.avro_schema import AvroType
-from muntin.spark.sources.byte_cursor import ByteCursor, Numbers, Rows, decoded, given
-from muntin.spark.sources.lists import list_of, without_repeats
-from muntin.spark.sources.payloads import MOST_ITEMS
-from muntin.spark.sources.text_values import spread
+from muntin.sources.avro_schema import AvroType
+from muntin.sources.byte_cursor import ByteCursor, Numbers, Rows, decoded, given
+from muntin.sources.lists import list_of, without_repeats
+from muntin.sources.payloads import MOST_ITEMS
+from muntin.sources.text_values import spread
 
 _EACH = slice(None)
 _FLOATS = {"float": "<f4", "double": "<f8"}
-_TEXT = AvroType("string", StringType())
+_TEXT = AvroType("string", pl.String())
 # More of them aren't so many microseconds.
 _MILLIS = (2**63 - 1) // 1000
 
@@ -146,7 +145,7 @@ def _bytes(cursor: ByteCursor, rows: Rows, kind: AvroType) -> pl.Series:
         sizes = np.full(len(cursor.at[rows]), kind.size)
     else:
         sizes = cursor.zigzag(rows)
-    if isinstance(kind.column, DecimalType):
+    if isinstance(kind.column, pl.Decimal):
         return _decimals(cursor, rows, sizes, kind.column)
     found = cursor.views(*cursor.take(rows, sizes))
     if kind.kind != "string":
@@ -156,7 +155,7 @@ def _bytes(cursor: ByteCursor, rows: Rows, kind: AvroType) -> pl.Series:
     return texts
 
 
-def _decimals(cursor: ByteCursor, rows: Rows, sizes: Numbers, column: DecimalType) -> pl.Series:
+def _decimals(cursor: ByteCursor, rows: Rows, sizes: Numbers, column: pl.Decimal) -> pl.Series:
     """Numbers of given sizes in bytes, the most significant first, in two's complement."""
     cursor.mark(rows, (sizes < 1) | (sizes > 16))
     at, sizes = cursor.take(rows, np.where((sizes < 1) | (sizes > 16), 0, sizes))

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from muntin.spark.sources.text_values import sound
+from muntin.sources.text_values import sound
 
 Numbers = np.ndarray[Any, Any]
 Rows = slice | Numbers

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muntin.spark.session_zone import SessionZone
-from muntin.spark.sources.json_payloads import JsonPayloads
-from muntin.spark.sources.text_values import readable
+from muntin.engine.session_zone import SessionZone
+from muntin.sources.json_payloads import JsonPayloads
+from muntin.sources.text_values import readable
 
 SCHEMA: dict[str, pl.DataType] = {
     "small": pl.Int8(),
