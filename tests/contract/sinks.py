@@ -13,12 +13,13 @@ import pyarrow as pa
 from psycopg import sql
 from pyspark.sql import SparkSession
 from tests.services.iceberg import iceberg_catalog
+from tests.spark.batches import OnSpark
 from tests.spark.feed import DAY
 
 import muntin as mt
+from muntin.sinks.sink import Sink
+from muntin.sinks.unwritable import UnwritableRows
 from muntin.spark.sinks.lake import dotted
-from muntin.spark.sinks.sink import Sink
-from muntin.spark.sinks.unstorable import Letters
 from muntin.testing.oracle.emitting import nulls_first
 
 
@@ -31,7 +32,7 @@ class Rows:
     number: int = 0
     kind: str = "rejected"
     empty: bool = False
-    letters: Letters = field(default_factory=lambda: Letters("rejected"))
+    unwritable: UnwritableRows = field(default_factory=lambda: UnwritableRows("rejected"))
 
     @property
     def identity(self) -> tuple[str, ...] | None:
@@ -42,9 +43,13 @@ class Rows:
         """The rows."""
         return self.rows
 
+    def write_natively(self, sink: Any) -> bool:
+        """Leave it to the sink."""
+        return False
+
     def aside(self) -> list[tuple[str, str, dict[str, Any]]]:
         """What was set aside: where, why, and the row."""
-        rows = [row for frame in self.letters.frames for row in frame.to_pylist()]
+        rows = self.unwritable.table().to_pylist()
         return [(row["sink"], row["why"], json.loads(row["row"])) for row in rows]
 
 
@@ -99,7 +104,7 @@ class DeltaPlace:
         self.folder = folder
 
     def sink(self, table: str, history: str | None) -> Sink:
-        return mt.to_delta(self._path(table), history=history and self._path(history))
+        return OnSpark(mt.to_delta(self._path(table), history=history and self._path(history)))
 
     def read(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
         found = self.spark.read.format("delta").load(self._path(table)).select(*columns)
@@ -117,7 +122,7 @@ class IcebergPlace:
         self.catalog = iceberg_catalog(spark, folder)
 
     def sink(self, table: str, history: str | None) -> Sink:
-        return mt.to_iceberg(self._name(table), history=history and self._name(history))
+        return OnSpark(mt.to_iceberg(self._name(table), history=history and self._name(history)))
 
     def read(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
         found = self.spark.table(dotted(self._name(table))).select(*columns)

@@ -22,7 +22,7 @@ from tests.services.iceberg import has_iceberg
 from tests.spark import feed
 
 import muntin as mt
-from muntin.spark.sinks.sink import Sink
+from muntin.sinks.sink import Sink
 from muntin.testing import SinkBatch as Written
 from muntin.testing import check_sink
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from muntin.model.errors import MissingExtraError, OptionError, SinkError
-from muntin.spark.sinks.unstorable import RowsRefusedError
+from muntin.sinks.unwritable import RowsRefusedError
 
 if TYPE_CHECKING:
     from psycopg import Connection, Error
