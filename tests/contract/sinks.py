@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from shutil import rmtree
 from typing import Any, Protocol
 
 import duckdb
@@ -17,6 +18,7 @@ from tests.spark.batches import OnSpark
 from tests.spark.feed import DAY
 
 import muntin as mt
+from muntin.sinks.memory import MemorySink
 from muntin.sinks.sink import Sink
 from muntin.sinks.unwritable import UnwritableRows
 from muntin.spark.sinks.lake import dotted
@@ -62,6 +64,9 @@ class Place(Protocol):
     def read(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
         """What is in a table, in order."""
 
+    def drop(self, table: str) -> None:
+        """Drop a table."""
+
 
 class DuckDBPlace:
     """A file."""
@@ -79,6 +84,10 @@ class DuckDBPlace:
             found = connection.execute(f"SELECT {names} FROM {_quoted(table)}").fetchall()
         return in_order(found)
 
+    def drop(self, table: str) -> None:
+        with duckdb.connect(str(self.path)) as connection:
+            connection.execute(f"DROP TABLE {_quoted(table)}")
+
 
 class PostgresPlace:
     """A database."""
@@ -95,6 +104,32 @@ class PostgresPlace:
         with psycopg.connect(self.dsn) as connection:
             return in_order(connection.execute(query).fetchall())
 
+    def drop(self, table: str) -> None:
+        with psycopg.connect(self.dsn) as connection:
+            connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(table)))
+
+
+class MemoryPlace:
+    """Sinks that live in this process."""
+
+    def __init__(self) -> None:
+        self.sinks: dict[str, MemorySink] = {}
+
+    def sink(self, table: str, history: str | None) -> Sink:
+        # What is in memory is gone after a crash, so that the same sink goes on.
+        sink = self.sinks.setdefault(table, mt.to_memory(history=history is not None))
+        if history is not None:
+            self.sinks[history] = sink
+        return sink
+
+    def read(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
+        sink = self.sinks[table]
+        frame = sink.history() if table == "history" else sink.frame()
+        return in_order(frame.select(columns).rows())
+
+    def drop(self, table: str) -> None:
+        self.sinks.pop(table)
+
 
 class DeltaPlace:
     """Tables in a folder."""
@@ -109,6 +144,9 @@ class DeltaPlace:
     def read(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
         found = self.spark.read.format("delta").load(self._path(table)).select(*columns)
         return in_order([tuple(row.values()) for row in found.toArrow().to_pylist()])
+
+    def drop(self, table: str) -> None:
+        rmtree(self._path(table))
 
     def _path(self, table: str) -> str:
         return f"{self.folder}/{table}"
@@ -127,6 +165,9 @@ class IcebergPlace:
     def read(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
         found = self.spark.table(dotted(self._name(table))).select(*columns)
         return in_order([tuple(row.values()) for row in found.toArrow().to_pylist()])
+
+    def drop(self, table: str) -> None:
+        self.spark.sql(f"DROP TABLE {dotted(self._name(table))}")
 
     def _name(self, table: str) -> str:
         return f"{self.catalog}.db.{table}"

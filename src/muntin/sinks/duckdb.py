@@ -18,7 +18,7 @@ import pyarrow as pa
 from muntin.engine import columns
 from muntin.model.errors import MissingExtraError, OptionError
 from muntin.sinks.batch import Batch
-from muntin.sinks.sink import BATCH, TableSink, set_aside, sql_name
+from muntin.sinks.sink import BATCH, TableSink, set_aside, sql_name, warn_of_new_table
 from muntin.sinks.unwritable import RowsRefusedError, sift
 from muntin.sources.table_options import TableOptions
 
@@ -54,8 +54,19 @@ class DuckDBSink(TableSink):
             self._make(path)
             with _duckdb().connect(self.path) as connection:
                 connection.execute("SET TimeZone = 'UTC'")
+                missing = self._missing(connection, batch)
                 refused = self._written(connection, batch, rows)
         set_aside(batch, rows, refused, self._place)
+        for table in missing:
+            warn_of_new_table(f"DuckDB {self.path}, table {table}", batch.number)
+
+    def _missing(self, connection: Any, batch: Batch) -> list[str]:
+        """The tables that this batch is going to create."""
+        shown = connection.execute("SELECT lower(table_name) FROM duckdb_tables()").fetchall()
+        names = [self.table] if batch.keys is not None else []
+        if (log := self.log_table(batch.keys)) is not None:
+            names.append(log)
+        return [name for name in names if (name.lower(),) not in shown]
 
     @property
     def _place(self) -> str:

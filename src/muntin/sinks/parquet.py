@@ -11,16 +11,22 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
-import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 
+from muntin.engine.utf8 import frame_of
 from muntin.model.errors import OptionError
 from muntin.sinks.batch import Batch
-from muntin.sinks.sink import BATCH, TableSink
+from muntin.sinks.sink import BATCH, TableSink, set_aside
 from muntin.sources.table_options import TableOptions, names_of
 
-_FOLDERS_HINT = "name each once, and leave one column for the files"
-# What readers of folders take for NULL.
+# How many bytes the name of a folder has at most, on nearly all file systems.
+LONGEST_NAME = 255
+# What readers of folders take for NULL, and Spark calls an empty text.
 _NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
+# The characters that Spark writes as %XX in the name of a folder.
+_ESCAPES = {
+    char: f"%{ord(char):02X}" for char in [*map(chr, range(1, 32)), *"\"#%'*/:=?\\\x7f{[]^"]
+}
 
 
 class ParquetSink(TableSink):
@@ -47,7 +53,8 @@ class ParquetSink(TableSink):
     def check_folders(self, folders: Sequence[str], names: Sequence[str]) -> None:
         """Refuse folders that are named twice, or leave no column for the files."""
         if len({*folders}) < len(folders) or {*names} <= {*folders}:
-            raise OptionError("partition_by", ", ".join(folders), "can't be folders", _FOLDERS_HINT)
+            hint = "name each once, and leave one column for the files"
+            raise OptionError("partition_by", ", ".join(folders), "can't be folders", hint)
 
     def check_column(self, name: str, names: Sequence[str]) -> None:
         """Refuse a folder's column that isn't one of the rows'."""
@@ -77,61 +84,62 @@ class ParquetSink(TableSink):
         rows = batch.table()
         self.check_names(rows.column_names, None)
         root = Path(self.table.removeprefix("file://"))
-        root.mkdir(parents=True, exist_ok=True)
         target = root / f"{BATCH}={batch.number}"
         # Readers of the folder pass over hidden names.
         staging = root / f".{target.name}.writing"
         shutil.rmtree(staging, ignore_errors=True)
-        self._write_files(rows, staging)
-        _sync_tree(staging)
+        staging.mkdir(parents=True)
+        refused = self._write_files(rows, staging)
+        set_aside(batch, rows, refused, self.table)
+        for path in (*staging.rglob("*"), staging):
+            _sync(path)
         _replace(staging, target)
 
-    def _write_files(self, rows: pa.Table, folder: Path) -> None:
+    def _write_files(self, rows: pa.Table, root: Path) -> dict[int, str]:
+        """Write a file a folder; return the rows that no folder can hold, and why."""
         folders = self._folders(rows.column_names)
-        options: dict[str, Any] = {}
-        if folders:
-            # Text, as Spark writes it in names: readers infer the type again.
-            frame = pl.from_arrow(rows)
-            assert isinstance(frame, pl.DataFrame)
-            texts = frame.select(_folder_text(name, value) for name, value in folders)
-            names = texts.columns
-            rows = rows.select([name for name in rows.column_names if name not in names])
-            for name in names:
-                rows = rows.append_column(name, texts[name].to_arrow().cast(pa.string()))
-            fields = pa.schema([(name, pa.string()) for name in names])
-            options["partitioning"] = ds.partitioning(
-                fields, flavor="hive", segment_encoding="uri", null_fallback=_NULL_FOLDER
-            )
-            options["max_partitions"] = max(1, texts.n_unique())
-        ds.write_dataset(
-            rows,
-            folder,
-            format="parquet",
-            basename_template="part-{i}.parquet",
-            max_rows_per_file=0,
-            **options,
-        )
-        if not len(rows):
-            # A reader finds the columns in a file without rows.
+        if not folders:
+            pq.write_table(rows, root / "part-0.parquet")
+            return {}
+        names = [_folder_name(name, value) for name, value in folders]
+        frame = frame_of(rows).select(names)
+        refused: dict[int, str] = {}
+        for name in frame.columns:
+            for row in (frame[name].str.len_bytes() > LONGEST_NAME).arg_true():
+                size = frame[name].str.len_bytes()[row]
+                refused[row] = (
+                    f"the folder of {name} has a name of {size} bytes; "
+                    f"file systems take {LONGEST_NAME}"
+                )
+        rest = rows.select([name for name in rows.column_names if name not in frame.columns])
+        paths = frame.select(path=pl.concat_str(pl.all(), separator="/")).with_row_index("row")
+        paths = paths.filter(~pl.col("row").is_in([*refused]))
+        for path, among in paths.group_by("path", maintain_order=True).agg("row").iter_rows():
+            folder = root / path
             folder.mkdir(parents=True, exist_ok=True)
-            if not folders and not any(folder.iterdir()):
-                pa.parquet.write_table(rows, folder / "part-0.parquet")
+            pq.write_table(rest.take(pa.array(among, pa.int64())), folder / "part-0.parquet")
+        if paths.is_empty():
+            # There is no folder without a value, and a reader still finds the other columns.
+            pq.write_table(rest.slice(0, 0), root / "part-0.parquet")
+        return dict(sorted(refused.items()))
 
 
-def _folder_text(name: str, value: pl.Expr) -> pl.Expr:
-    text = value.cast(pl.String).alias(name)
-    # Hive has no folder for an empty text.
-    return pl.when(text == "").then(None).otherwise(text).alias(name)
+def _folder_name(name: str, value: pl.Expr) -> pl.Expr:
+    """The name of the folder of a column's value."""
+    text = value.cast(pl.String)
+    text = pl.when(text != "").then(text.str.replace_many(_ESCAPES))
+    column = "".join(_ESCAPES.get(char, char) for char in name)
+    folder = pl.concat_str(pl.lit(f"{column}="), text.fill_null(_NULL_FOLDER))
+    return folder.alias(name)
 
 
-def _sync_tree(folder: Path) -> None:
-    """Have the disk keep all files of a folder."""
-    for path in [folder, *folder.rglob("*")]:
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+def _sync(path: Path) -> None:
+    """Have the disk keep a file, or the names in a folder."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _replace(staging: Path, target: Path) -> None:
@@ -141,16 +149,8 @@ def _replace(staging: Path, target: Path) -> None:
     if target.exists():
         target.rename(old)
     staging.rename(target)
-    _sync_folder(target.parent)
+    _sync(target.parent)
     shutil.rmtree(old, ignore_errors=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def to_parquet(
@@ -170,7 +170,8 @@ def to_parquet(
         partition_by: Columns by whose values a batch's rows lie in folders of their own, so that
             who asks for one value reads its files only: names, or expressions with names. On Spark
             these are Spark's (``F.to_date("window_start").alias("day")``), in one process those of
-            Polars (``pl.col("window_start").dt.date().alias("day")``).
+            Polars (``pl.col("window_start").dt.date().alias("day")``). A row whose folder's name
+            would be longer than 255 bytes is set aside as unwritable.
         files: The most files that a batch's rows lie in, of each folder. Default: on Spark one a
             shard, in one process one.
 

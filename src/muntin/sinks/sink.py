@@ -6,6 +6,7 @@ and must leave the same table behind. Rows that it can't take it sets aside.
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -17,6 +18,7 @@ import pyarrow as pa
 from muntin.model.errors import OptionError
 from muntin.sinks.batch import Batch
 
+_LOG = logging.getLogger(__name__)
 # The column in which tables that are appended to keep the batch's number.
 BATCH = "batch"
 
@@ -65,6 +67,20 @@ def set_aside(batch: Batch, rows: pa.Table, refused: Mapping[int, str], where: s
     if refused:
         taken = rows.take(pa.array(refused, pa.int64()))
         batch.unwritable.add(taken, where, list(refused.values()))
+
+
+def warn_of_new_table(where: str, number: int) -> None:
+    """Say that a table was created after the query's first batch, so that it lacks what was in it.
+
+    Args:
+        where: The table and its database.
+        number: The number of the batch.
+    """
+    if number:
+        _LOG.warning(
+            "%s doesn't exist at batch %d: it is created again, without what earlier batches wrote",
+            where, number,
+        )  # fmt: skip
 
 
 def sql_name(name: str) -> str:

@@ -13,12 +13,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from muntin.hosts.watchers import RefCounted
 from muntin.sinks.batch import Batch
 from muntin.sinks.sink import Sink, SinkLike, sink
 from muntin.sinks.unwritable import UnwritableRows
 from muntin.spark.failures import Failure
 from muntin.spark.host.processor import PROGRESS
-from muntin.spark.host.watchers import RefCounted
 from muntin.spark.sinks.batch import EmittedRows
 from muntin.spark.sinks.dead_letters import DeadLetters
 from muntin.spark.sinks.writers import table_schema

@@ -7,6 +7,7 @@ from pyspark.sql.types import DataType, DayTimeIntervalType, YearMonthIntervalTy
 
 from muntin.model.errors import OptionError, SettingError
 from muntin.sinks.batch import Batch
+from muntin.spark.host.internals.checkpoints import is_there
 from muntin.spark.host.internals.jvm import has_class, is_connected
 from muntin.spark.sinks.lake import LakeWriter
 
@@ -37,6 +38,11 @@ class DeltaWriter(LakeWriter):
 
     def _named(self, table: str) -> str:
         return f"delta.`{table}`" if "/" in table else super()._named(table)
+
+    def _exists(self, spark: SparkSession, table: str) -> bool:
+        if "/" not in table:
+            return spark.catalog.tableExists(self._named(table))
+        return is_there(spark, f"{table.rstrip('/')}/_delta_log")
 
     def _make(self, frame: DataFrame, table: str) -> None:
         empty = frame.sparkSession.createDataFrame([], frame.schema).write.format("delta")

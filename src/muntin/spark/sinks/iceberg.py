@@ -34,14 +34,14 @@ class IcebergWriter(LakeWriter):
             hint = "cast it to a number or a string first"
             raise OptionError("column", name, problem, hint)
 
+    def _exists(self, spark: SparkSession, table: str) -> bool:
+        return spark.catalog.tableExists(dotted(table))
+
     def _make(self, frame: DataFrame, table: str) -> None:
-        spark, name = frame.sparkSession, dotted(table)
-        if not spark.catalog.tableExists(name):
-            empty = spark.createDataFrame([], frame.schema)
-            empty.writeTo(name).using("iceberg").create()
+        empty = frame.sparkSession.createDataFrame([], frame.schema)
+        empty.writeTo(dotted(table)).using("iceberg").create()
 
     def _append(self, rows: DataFrame, table: str, writer: str, batch: Batch) -> None:
-        self._make(rows, table)
         if batch.empty or _has(rows.sparkSession, table, writer, batch.number):
             return
         write = rows.writeTo(dotted(table)).option(f"snapshot-property.{_WRITER}", writer)

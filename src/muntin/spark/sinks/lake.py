@@ -12,7 +12,7 @@ from pyspark.sql.types import DataType, StructType
 from muntin.engine import columns
 from muntin.model.errors import SinkError
 from muntin.sinks.batch import Batch
-from muntin.sinks.sink import BATCH, TableSink
+from muntin.sinks.sink import BATCH, TableSink, warn_of_new_table
 from muntin.spark.host.internals.jvm import JvmError
 
 # What the JVM says where a lake's jars were made for another Spark.
@@ -55,12 +55,19 @@ class LakeWriter(ABC):
 
     def _merge_and_append(self, frame: DataFrame, batch: Batch) -> None:
         if batch.identity is not None:
-            self._make(frame, self.sink.table)
+            self._ensure(frame, self.sink.table, batch.number)
             if not batch.empty:
                 _merge(frame, self._named(self.sink.table), batch.identity)
         if (log := self.sink.log_table(batch.keys)) is not None:
             numbered = frame.withColumn(BATCH, F.lit(batch.number).cast("long"))
+            self._ensure(numbered, log, batch.number)
             self._append(numbered, log, f"muntin {batch.query} {batch.kind}", batch)
+
+    def _ensure(self, frame: DataFrame, table: str, number: int) -> None:
+        """Create a table for such rows where none exists."""
+        if not self._exists(frame.sparkSession, table):
+            self._make(frame, table)
+            warn_of_new_table(f"{self.lake} {table}", number)
 
     @abstractmethod
     def _require(self, spark: SparkSession) -> None:
@@ -75,12 +82,16 @@ class LakeWriter(ABC):
         return dotted(table)
 
     @abstractmethod
+    def _exists(self, spark: SparkSession, table: str) -> bool:
+        """Whether a table exists."""
+
+    @abstractmethod
     def _make(self, frame: DataFrame, table: str) -> None:
-        """Make a table for such rows, where there is none."""
+        """Create a table for such rows."""
 
     @abstractmethod
     def _append(self, rows: DataFrame, table: str, writer: str, batch: Batch) -> None:
-        """Append a batch's rows, unless its writer has; where there is no table, make it."""
+        """Append a batch's rows, unless its writer has."""
 
 
 def dotted(table: str) -> str:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, StringType, StructType
 
 from muntin.model.errors import OptionError
+from muntin.model.pipeline import quoted
 from muntin.sinks.batch import Batch
-from muntin.sinks.parquet import ParquetSink
+from muntin.sinks.parquet import LONGEST_NAME, ParquetSink
 from muntin.sinks.sink import BATCH
+from muntin.sinks.unwritable import WHY
 from muntin.spark.sources.naming import name_of
+
+# The characters that Spark writes as %XX in the name of a folder.
+_ESCAPED = r"""[\x01-\x1f"#%'*/:=?\\\x7f{\[\]^]"""
 
 
 class ParquetWriter:
@@ -47,9 +56,41 @@ class ParquetWriter:
             else:
                 name = one
             names.append(name)
+        frame = self._with_short_folders(batch, frame, names)
         if self.sink.files is not None:
             frame = frame.coalesce(self.sink.files)
         writer = frame.write.mode("overwrite")
         writer = writer.partitionBy(*names) if names else writer
         writer.parquet(f"{self.sink.table}/{BATCH}={batch.number}")
         return True
+
+    def _with_short_folders(
+        self, batch: Batch, frame: DataFrame, names: Sequence[str]
+    ) -> DataFrame:
+        """Rows whose folders a file system can have; the others are set aside."""
+        texts = [n for n in names if isinstance(frame.schema[n].dataType, StringType | BinaryType)]
+        if not texts or batch.empty:
+            return frame
+        lengths = {name: F.coalesce(_folder_length(name), F.lit(0)) for name in texts}
+        too_long = F.lit(False)
+        why = F.lit("")
+        for name, length in lengths.items():
+            too_long = too_long | (length > LONGEST_NAME)
+            said = f"the folder of {name} has a name of %s bytes; file systems take {LONGEST_NAME}"
+            why = F.when(length > LONGEST_NAME, F.format_string(said, length)).otherwise(why)
+        frame = frame.persist()
+        try:
+            aside = frame.where(too_long).select(why.alias(WHY), *frame.columns).toArrow()
+        finally:
+            frame.unpersist()
+        if not aside.num_rows:
+            return frame
+        batch.unwritable.add(aside.drop_columns([WHY]), self.sink.table, aside[WHY].to_pylist())
+        return frame.where(~too_long)
+
+
+def _folder_length(name: str) -> Column:
+    """The bytes in the name of the folder that Spark makes for a column's value."""
+    value = F.regexp_replace(F.col(quoted(name)).cast("string"), _ESCAPED, "%00")
+    column = re.sub(_ESCAPED, "%00", name)
+    return F.octet_length(F.concat(F.lit(f"{column}="), value))

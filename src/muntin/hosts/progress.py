@@ -11,8 +11,10 @@ from typing import Any
 from muntin.explain.glance import table_html
 from muntin.model.axis import as_datetime
 from muntin.model.counts import accounted, summed
-from muntin.spark.host.messages import INNER, STAGE
 
+# In an operator's figures: what it is to the one behind it, which may be the side of a join. The
+# last operator doesn't say.
+STAGE, INNER = "stage", "inner"
 # What an operator may be to the one behind it.
 _BEFORE = ("join", INNER, "left", "right")
 
