@@ -19,6 +19,13 @@ from muntin.model.errors import SourceError as SourceError
 from muntin.model.errors import SpecChangedError as SpecChangedError
 from muntin.model.errors import SqlError as SqlError
 from muntin.model.errors import StateCorruptedError as StateCorruptedError
+from muntin.sinks.delta import to_delta as to_delta
+from muntin.sinks.duckdb import to_duckdb as to_duckdb
+from muntin.sinks.iceberg import to_iceberg as to_iceberg
+from muntin.sinks.kafka import to_kafka as to_kafka
+from muntin.sinks.memory import to_memory as to_memory
+from muntin.sinks.parquet import to_parquet as to_parquet
+from muntin.sinks.postgres import to_postgres as to_postgres
 from muntin.spark.agents.app import on_spark as on_spark
 from muntin.spark.inspect.metrics import Metrics as Metrics
 from muntin.spark.inspect.metrics import metrics as metrics
@@ -28,12 +35,6 @@ from muntin.spark.query import WindowedQuery as WindowedQuery
 from muntin.spark.session import configure as configure
 from muntin.spark.session import session as session
 from muntin.spark.session import settings as settings
-from muntin.spark.sinks.delta import to_delta as to_delta
-from muntin.spark.sinks.duckdb import to_duckdb as to_duckdb
-from muntin.spark.sinks.iceberg import to_iceberg as to_iceberg
-from muntin.spark.sinks.kafka import to_kafka as to_kafka
-from muntin.spark.sinks.parquet import to_parquet as to_parquet
-from muntin.spark.sinks.postgres import to_postgres as to_postgres
 from muntin.spark.sources.kafka import kafka as kafka
 from muntin.spark.statements import sql as sql
 from muntin.tables import App as App

@@ -24,10 +24,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from muntin.hosts.progress import Progress, Totals
 from muntin.model.errors import OptionError, SettingError
+from muntin.sinks.batch import Batch
 from muntin.spark.failures import Failure
 from muntin.spark.host.handoff import tag
 from muntin.spark.host.processor import EMITTED
-from muntin.spark.sinks.batch import Batch
 from muntin.spark.writing import Destination, Written, fetched
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from muntin.sources.csv_payloads import CsvPayloads
 from muntin.sources.flags import Flags
 from muntin.sources.json_payloads import JsonPayloads
 from muntin.sources.kafka_client import of_connector, of_librdkafka, refuse_unknown
-from muntin.sources.kafka_columns import MALFORMED, KafkaReader
+from muntin.sources.kafka_columns import MALFORMED, OWN, KafkaReader
 from muntin.sources.kafka_ranges import Topics, starting_of
 from muntin.sources.payloads import Payloads, UnreadableError
 from muntin.sources.protobuf_payloads import ProtobufPayloads
@@ -43,8 +43,6 @@ from muntin.spark.sources.kafka_rows import KafkaRows, messages
 Form = Literal["json", "csv", "avro", "protobuf"]
 Reader = Literal["spark", "columns"]
 
-# Kafka's own columns, beside those of the payload.
-OWN = ("key", "topic", "partition", "offset", "timestamp", "headers")
 _TYPES = {
     "key": "string", "value": "binary", "topic": "string", "partition": "int", "offset": "long",
     "timestamp": "timestamp", "timestampType": "int",

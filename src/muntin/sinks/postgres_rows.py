@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from muntin.spark.sinks.postgres_types import values
-from muntin.spark.sinks.sink import sql_name
+from muntin.sinks.postgres_types import values
+from muntin.sinks.sink import sql_name
 
 if TYPE_CHECKING:
     from psycopg import Connection

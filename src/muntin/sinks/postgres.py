@@ -13,13 +13,13 @@ import pyarrow.compute as pc
 from muntin.engine import columns
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError, SinkError
-from muntin.spark.sinks.batch import Batch
-from muntin.spark.sinks.postgres_link import Link, refusals
-from muntin.spark.sinks.postgres_rows import write_separately
-from muntin.spark.sinks.postgres_types import column_type, values
-from muntin.spark.sinks.sink import BATCH, TableSink, set_aside, sql_name, warn_of_new_table
-from muntin.spark.sinks.unstorable import RowsRefusedError
-from muntin.spark.table_options import TableOptions
+from muntin.sinks.batch import Batch
+from muntin.sinks.postgres_link import Link, refusals
+from muntin.sinks.postgres_rows import write_separately
+from muntin.sinks.postgres_types import column_type, values
+from muntin.sinks.sink import BATCH, TableSink, set_aside, sql_name, warn_of_new_table
+from muntin.sinks.unwritable import RowsRefusedError
+from muntin.sources.table_options import TableOptions
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -132,9 +132,9 @@ class PostgresSink(TableSink):
     def _write(self, batch: Batch) -> None:
         rows = batch.table()
         # A user's own sink may write through this one without having checked before.
-        self._check_names(rows.column_names, batch.keys)
+        self.check_names(rows.column_names, batch.keys)
         numbered = rows.append_column(BATCH, pa.array([batch.number] * len(rows), pa.int64()))
-        log, identity = self._log(batch.keys), batch.identity
+        log, identity = self.log_table(batch.keys), batch.identity
 
         targets = []
         if identity is not None:
@@ -162,11 +162,11 @@ class PostgresSink(TableSink):
             self._erase(connection, target, number)
         return is_new, self._write_fitting(connection, target)
 
-    def _check_names(self, names: Iterable[str], keys: tuple[str, ...] | None) -> None:
+    def check_names(self, names: Iterable[str], keys: tuple[str, ...] | None) -> None:
         there = list(names)
         for name in there:
             _check_name("column", name)
-        super()._check_names(there, keys)
+        super().check_names(there, keys)
         if len(there) >= _MOST:
             hint = "select fewer, or put them into a struct"
             problem = f"are more than PostgreSQL's tables have, of which one has {_MOST}"

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from muntin.model.errors import MissingExtraError, OptionError, SinkError
-from muntin.spark.sinks.postgres_rows import OF_ROWS
-from muntin.spark.sinks.unstorable import RowsRefusedError
+from muntin.sinks.postgres_rows import OF_ROWS
+from muntin.sinks.unwritable import RowsRefusedError
 
 if TYPE_CHECKING:
     from psycopg import Connection, Error
