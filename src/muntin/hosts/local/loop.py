@@ -101,17 +101,22 @@ class Loop:
         A batch that was planned before a crash comes first, with the same rows.
         """
         while not self.stopping.is_set() and not self.checkpoint.committed.final:
+            self.planned = []
             batch = self.checkpoint.planned or self._plan()
             if batch is not None:
                 self._begun = time.monotonic()
                 self._wait = _SHORTEST_WAIT
                 yield self._step(batch)
+            else:
+                yield None
+            # A batch that is repeated wasn't planned here.
+            if self._pace.available_now and self.planned:
+                if all(one.caught_up for one in self.planned):
+                    return
+            elif batch is None:
+                self._wait_for_messages()
+            else:
                 self._pause()
-                continue
-            yield None
-            if self._pace.available_now and all(one.caught_up for one in self.planned):
-                return
-            self._wait_for_messages()
 
     def _plan(self) -> PlannedBatch | None:
         """Plan the next batch; `None` where there is nothing to be done."""
