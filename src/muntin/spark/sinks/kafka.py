@@ -17,10 +17,12 @@ from muntin.engine import columns
 from muntin.engine.operator import REJECTED
 from muntin.model.errors import MissingExtraError, OptionError
 from muntin.model.pipeline import quoted
-from muntin.sources.avro_registry import Registry, registry_at
 from muntin.sources.avro_schema import schema_of
 from muntin.sources.kafka_client import of_librdkafka, refuse_unknown
+from muntin.sources.kafka_columns import MALFORMED
+from muntin.sources.kafka_tables import writing
 from muntin.sources.payloads import HEAD
+from muntin.sources.schema_registry import Registry, registry_at
 from muntin.spark.host.schema import polars_schema
 from muntin.spark.host.zones import ZONE_SETTING
 from muntin.spark.sinks.batch import Batch
@@ -28,7 +30,7 @@ from muntin.spark.sinks.kafka_messages import VALUE, Encoding, Sender
 from muntin.spark.sinks.sink import set_aside
 from muntin.spark.sinks.unstorable import ROW, WHY
 from muntin.spark.sources.connector import connect
-from muntin.spark.sources.kafka import MALFORMED, OWN
+from muntin.spark.sources.kafka_parsing import OWN
 from muntin.spark.table_options import TableOptions, names_of
 
 # Sent in headers, so that a dead letter's value is what came in.
@@ -195,7 +197,8 @@ def to_kafka(
 
 def declared(options: TableOptions) -> KafkaSink:
     """The sink that a table of SQL or TOML says."""
-    servers, topic = options.topic()
-    known = options.known("format schema registry", key=names_of)
-    given, options.left = options.left, {}
-    return to_kafka(servers, topic, **known, options=given)
+    arguments = writing(options.table, options.left)
+    options.left = {}
+    if "key" in arguments:
+        arguments["key"] = names_of(arguments["key"])
+    return to_kafka(**arguments)
