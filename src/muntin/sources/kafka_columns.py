@@ -17,6 +17,8 @@ from muntin.sources.kafka_broker import PATIENCE, refuse_other_topics
 from muntin.sources.kafka_consumer import Columns, Range, read
 from muntin.sources.payloads import Payloads
 
+# Kafka's own columns, beside those of the payload.
+OWN = ("key", "topic", "partition", "offset", "timestamp", "headers")
 # The column of a payload that couldn't be parsed, as it came; null for all others.
 MALFORMED = "malformed"
 # Kafka's own columns that differ by message, and what confluent_kafka calls them.

@@ -34,7 +34,7 @@ from muntin.sources.kafka_client import (
     refuse_owned,
     refuse_unknown,
 )
-from muntin.sources.kafka_columns import MALFORMED, KafkaReader
+from muntin.sources.kafka_columns import MALFORMED, OWN, KafkaReader
 from muntin.sources.payloads import Payloads, UnreadableError
 from muntin.sources.protobuf_payloads import ProtobufPayloads
 from muntin.sources.protobuf_schema import ProtoMessage, message_of
@@ -46,7 +46,7 @@ from muntin.spark.host.zones import ZONE_SETTING
 from muntin.spark.redaction import hide_secrets
 from muntin.spark.sources.connector import connect
 from muntin.spark.sources.inputs import MARKS_MALFORMED
-from muntin.spark.sources.kafka_parsing import OWN, parse_rows, refuse_malformed
+from muntin.spark.sources.kafka_parsing import parse_rows, refuse_malformed
 from muntin.spark.sources.kafka_rows import KafkaRows, messages
 
 Form = Literal["json", "csv", "avro", "protobuf"]

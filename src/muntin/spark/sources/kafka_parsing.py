@@ -11,12 +11,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from muntin.model.errors import OptionError
-from muntin.sources.kafka_columns import MALFORMED
+from muntin.sources.kafka_columns import MALFORMED, OWN
 from muntin.spark.sources.decimals import LONG_TEXTS, bounded
 from muntin.spark.sources.inputs import MARKS_MALFORMED
 
-# Kafka's own columns, beside those of the payload.
-OWN = ("key", "topic", "partition", "offset", "timestamp", "headers")
 _CORRUPT = "__muntin_corrupt"
 _PARSED = "__muntin_value"
 

@@ -25,10 +25,12 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from muntin.engine.utf8 import unchecked
+from muntin.model.errors import SourceError
 from muntin.sources.kafka_broker import Broker, Described, Offsets, TopicIds, Topics
 from muntin.sources.kafka_columns import KafkaReader
 from muntin.sources.kafka_consumer import Range
 from muntin.sources.kafka_ranges import (
+    GO_ON,
     ends_of,
     ranges_of,
     refuse_expired,
@@ -124,6 +126,7 @@ class _Stream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(  # noqa: N802
         self, start: dict[str, Any], limit: ReadLimit
     ) -> dict[str, Any]:
+        self._refuse_other_topics(ends_of(start))
         self.broker.remember(ends_of(start))
         described, newest = self._newest() if self._last is None else self._last
         before = self._beginning(start, described)
@@ -165,6 +168,16 @@ class _Stream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: dict[str, Any]) -> None:
         """Tell the consumer group that a batch is done."""
         self.broker.commit(ends_of(end))
+
+    def _refuse_other_topics(self, before: Offsets) -> None:
+        """Refuse a checkpoint that has read a topic which the query leaves out."""
+        for topic in before:
+            if topic not in self.topics.names and not self.topics.lossy:
+                reads = ", ".join(map(repr, self.topics.names))
+                raise SourceError(
+                    f"the checkpoint has read topic {topic!r}, and the query reads {reads}. Name "
+                    f"the topics that it read, too. {GO_ON}"
+                )
 
     def _newest(self) -> tuple[Described, Offsets]:
         described = self.broker.describe()

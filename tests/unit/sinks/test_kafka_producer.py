@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from muntin.model.errors import SinkError
-from muntin.spark.sinks import kafka_producer
-from muntin.spark.sinks.kafka_producer import Messages, send
+from muntin.sinks import kafka_producer
+from muntin.sinks.kafka_producer import Messages, send
 
 CLIENT = {"bootstrap.servers": "nowhere:9"}
 

@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from muntin.engine import columns
 from muntin.engine.utf8 import GARBLED, frame_of
-from muntin.spark.sinks.json_text import moments, objects
-from muntin.spark.sinks.kafka_producer import Headers, Messages, send
-from muntin.spark.sinks.plain import as_json
-from muntin.spark.sinks.unstorable import ROW, WHY
+from muntin.sinks.json_text import moments, objects
+from muntin.sinks.kafka_producer import Headers, Messages, send
+from muntin.sinks.plain import as_json
+from muntin.sinks.unwritable import ROW, WHY
 
 # Made by Spark, where it is: the value of each message.
 VALUE = "__muntin_value"

@@ -6,17 +6,19 @@ and must leave the same table behind. Rows that it can't take it sets aside.
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from typing import ClassVar, Protocol
+from contextlib import suppress
+from inspect import signature
+from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
 
 from muntin.model.errors import OptionError
-from muntin.spark.sinks.batch import Batch
+from muntin.sinks.batch import Batch
 
+_LOG = logging.getLogger(__name__)
 # The column in which tables that are appended to keep the batch's number.
 BATCH = "batch"
 
@@ -33,11 +35,11 @@ class Sink(Protocol):
     def write(self, batch: Batch) -> None:
         """Write one batch, so that writing it again changes nothing.
 
-        Rows that can't be written, whenever they come, go to ``batch.letters``.
+        Rows that can't be written, whenever they come, go to ``batch.unwritable``.
         """
 
 
-def check(target: Sink | None, schema: StructType, keys: tuple[str, ...] | None) -> None:
+def check(target: Sink | None, schema: pa.Schema, keys: tuple[str, ...] | None) -> None:
     """Ask a sink, before anything runs, whether it can take such rows."""
     if target is not None and hasattr(target, "check"):
         target.check(schema, keys)
@@ -64,7 +66,21 @@ def set_aside(batch: Batch, rows: pa.Table, refused: Mapping[int, str], where: s
     """Give a batch back the rows that were refused."""
     if refused:
         taken = rows.take(pa.array(refused, pa.int64()))
-        batch.letters.add(taken, where, list(refused.values()))
+        batch.unwritable.add(taken, where, list(refused.values()))
+
+
+def warn_of_new_table(where: str, number: int) -> None:
+    """Say that a table was created after the query's first batch, so that it lacks what was in it.
+
+    Args:
+        where: The table and its database.
+        number: The number of the batch.
+    """
+    if number:
+        _LOG.warning(
+            "%s doesn't exist at batch %d: it is created again, without what earlier batches wrote",
+            where, number,
+        )  # fmt: skip
 
 
 def sql_name(name: str) -> str:
@@ -72,22 +88,38 @@ def sql_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-SinkLike = Sink | Callable[[DataFrame, int], None]
+SinkLike = Sink | Callable[[Any, int], None]
 
 
-class _Function:
-    def __init__(self, function: Callable[[DataFrame, int], None]) -> None:
+class FunctionSink:
+    """A function that gets each batch's frame and number."""
+
+    def __init__(self, function: Callable[[Any, int], None]) -> None:
         self.function = function
 
     def write(self, batch: Batch) -> None:
         self.function(batch.frame, batch.number)
 
 
-def sink(given: SinkLike | None) -> Sink | None:
-    """A sink, also out of a plain function of a DataFrame and a batch number."""
-    if given is None or hasattr(given, "write"):
-        return given
-    return _Function(given)
+def sink(target: SinkLike | None) -> Sink | None:
+    """A sink, also out of a plain function of a frame and a batch's number.
+
+    Raises:
+        OptionError: When it is a function that can't be called so, or nothing that writes.
+    """
+    if target is None or hasattr(target, "write"):
+        return target
+    hint = "give a sink, or a function of a frame and a batch's number"
+    if not callable(target):
+        raise OptionError("sink", target, "doesn't write", hint)
+    with suppress(ValueError):  # a function of C may not tell its parameters
+        try:
+            signature(target).bind(None, 0)
+        except TypeError:
+            name = getattr(target, "__name__", repr(target))
+            problem = "can't be called with a frame and a batch's number"
+            raise OptionError("sink", name, problem, hint) from None
+    return FunctionSink(target)
 
 
 class TableSink(ABC):
@@ -108,21 +140,22 @@ class TableSink(ABC):
         self.tables = tuple(place(name) for name in (table, history) if name is not None)
         self._begun = False
 
-    def check(self, schema: StructType, keys: tuple[str, ...] | None) -> None:
-        self._check_names(schema.names, keys)
+    def check(self, schema: pa.Schema, keys: tuple[str, ...] | None) -> None:
+        self.check_names(schema.names, keys)
 
     def write(self, batch: Batch) -> None:
         # The first batch makes the table, also without rows.
         if batch.empty and self._begun:
             return
-        self._write(batch)
+        if not batch.write_natively(self):
+            self._write(batch)
         self._begun = True
 
-    def _log(self, keys: tuple[str, ...] | None) -> str | None:
+    def log_table(self, keys: tuple[str, ...] | None) -> str | None:
         """The table that rows are appended to, under their batch's number, if there is one."""
         return self.table if keys is None else self.history
 
-    def _check_names(self, names: Iterable[str], keys: tuple[str, ...] | None) -> None:
+    def check_names(self, names: Iterable[str], keys: tuple[str, ...] | None) -> None:
         """Refuse columns that would become one, or that of the batch's number where it is kept."""
         taken: dict[str, str] = {}
         for name in names:
@@ -135,7 +168,7 @@ class TableSink(ABC):
                 problem = f"can't be the name of a column of {self.table}"
                 raise OptionError("column", name, problem, "give the column a name")
             taken[plain] = name
-        log = self._log(keys)
+        log = self.log_table(keys)
         if log is not None and BATCH in taken:
             problem = f"is the column in which {log} keeps the batch's number"
             hint = "give the column another name" + ("" if keys is None else ", or keep no history")
@@ -143,4 +176,4 @@ class TableSink(ABC):
 
     @abstractmethod
     def _write(self, batch: Batch) -> None:
-        """Write a batch, or make the table where it is empty."""
+        """Write a batch in this process, or make the table where it is empty."""

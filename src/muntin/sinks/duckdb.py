@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from muntin.engine import columns
 from muntin.model.errors import MissingExtraError, OptionError
-from muntin.spark.sinks.batch import Batch
-from muntin.spark.sinks.sink import BATCH, TableSink, set_aside, sql_name
-from muntin.spark.sinks.unstorable import RowsRefusedError, sift
-from muntin.spark.table_options import TableOptions
+from muntin.sinks.batch import Batch
+from muntin.sinks.sink import BATCH, TableSink, set_aside, sql_name, warn_of_new_table
+from muntin.sinks.unwritable import RowsRefusedError, sift
+from muntin.sources.table_options import TableOptions
 
 _LOG = logging.getLogger(__name__)
 # Queries of one process may share a file. DuckDB hands out a database that another thread is
@@ -48,14 +48,25 @@ class DuckDBSink(TableSink):
     def _write(self, batch: Batch) -> None:
         rows = batch.table()
         # A user's own sink may write through this one without having checked before.
-        self._check_names(rows.column_names, batch.keys)
+        self.check_names(rows.column_names, batch.keys)
         path = Path(self.path).resolve()
         with _TURNS[path]:
             self._make(path)
             with _duckdb().connect(self.path) as connection:
                 connection.execute("SET TimeZone = 'UTC'")
+                missing = self._missing(connection, batch)
                 refused = self._written(connection, batch, rows)
         set_aside(batch, rows, refused, self._place)
+        for table in missing:
+            warn_of_new_table(f"DuckDB {self.path}, table {table}", batch.number)
+
+    def _missing(self, connection: Any, batch: Batch) -> list[str]:
+        """The tables that this batch is going to create."""
+        shown = connection.execute("SELECT lower(table_name) FROM duckdb_tables()").fetchall()
+        names = [self.table] if batch.keys is not None else []
+        if (log := self.log_table(batch.keys)) is not None:
+            names.append(log)
+        return [name for name in names if (name.lower(),) not in shown]
 
     @property
     def _place(self) -> str:
@@ -113,7 +124,7 @@ class DuckDBSink(TableSink):
             connection.register("batch_rows", rows)
             if batch.identity is not None:
                 self._upsert(connection, batch.identity, rows)
-            if (log := self._log(batch.keys)) is not None:
+            if (log := self.log_table(batch.keys)) is not None:
                 self._append(connection, log, batch.number)
             connection.execute(end)
         except (duckdb.DataError, duckdb.IntegrityError, duckdb.InvalidInputException) as error:

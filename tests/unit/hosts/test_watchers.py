@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from muntin.spark.host.watchers import RefCounted, Shown, Watcher
+from muntin.hosts.watchers import RefCounted, Shown, Watcher
 
 PATIENCE = 30.0
 
@@ -73,7 +73,7 @@ def test_what_one_raises_is_logged_and_counted(caplog: pytest.LogCaptureFixture)
 
 
 def test_one_whose_thread_has_ended_is_shown_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("muntin.spark.host.watchers._IDLE", 0.001)
+    monkeypatch.setattr("muntin.hosts.watchers._IDLE", 0.001)
     seen: list[int] = []
     watcher = Watcher(seen.append, most=1)
     for n in range(3):

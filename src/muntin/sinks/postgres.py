@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from muntin.engine import columns
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError, SinkError
-from muntin.spark.sinks.batch import Batch
-from muntin.spark.sinks.postgres_link import Link, refusals
-from muntin.spark.sinks.postgres_types import column_type, values
-from muntin.spark.sinks.sink import BATCH, TableSink, set_aside, sql_name
-from muntin.spark.sinks.unstorable import RowsRefusedError, sift
-from muntin.spark.table_options import TableOptions, truth
+from muntin.sinks.batch import Batch
+from muntin.sinks.postgres_link import Link, refusals
+from muntin.sinks.postgres_rows import write_separately
+from muntin.sinks.postgres_types import column_type, values
+from muntin.sinks.sink import BATCH, TableSink, set_aside, sql_name, warn_of_new_table
+from muntin.sinks.unwritable import RowsRefusedError
+from muntin.sources.table_options import TableOptions
 
 if TYPE_CHECKING:
     from psycopg import Connection
 
+Create = Literal["if missing", "never"]
 _STAGE = "muntin_stage"
 # PostgreSQL cuts longer names, so that two of them may become one.
 _LONGEST = 63
@@ -72,6 +76,38 @@ class _Target:
         """The name with its schema."""
         return self.table if self.schema is None else f"{self.schema}.{self.table}"
 
+    def statements(self, source: str) -> list[str]:
+        """The statements that append the rows of a source, or let them replace older revisions."""
+        if self.identity:
+            return self._upserts(source)
+        every = _names(self.rows.column_names)
+        return [f"INSERT INTO {self.name} ({every}) SELECT {every} FROM {source}"]
+
+    def _upserts(self, source: str) -> list[str]:
+        key, every = _names(self.identity), self.rows.column_names
+        # No index helps to find what isn't distinct, so only where there may be NULL.
+        equal = dict.fromkeys(self.nulls, "IS NOT DISTINCT FROM")
+        same = " AND ".join(
+            f"kept.{sql_name(name)} {equal.get(name, '=')} newest.{sql_name(name)}"
+            for name in self.identity
+        )
+        # A window may emit early and in full within one batch: only its newest row counts.
+        newest = f"SELECT DISTINCT ON ({key}) * FROM {source} ORDER BY {key}, revision DESC"
+        rest = [sql_name(name) for name in every if name not in self.identity]
+        sets = ", ".join(f"{name} = excluded.{name}" for name in rest)
+        insert = (
+            f"INSERT INTO {self.name} AS kept ({_names(every)}) SELECT {_names(every)} "
+            f"FROM ({newest}) AS newest WHERE emission <> 'retract' "
+            f"ON CONFLICT ({key}) DO UPDATE SET {sets} WHERE excluded.revision >= kept.revision"
+        )
+        if not pc.any(pc.equal(self.rows[columns.EMISSION], "retract")).as_py():
+            return [insert]
+        delete = (
+            f"DELETE FROM {self.name} AS kept USING ({newest}) AS newest WHERE {same} "
+            "AND newest.emission = 'retract' AND newest.revision >= kept.revision"
+        )
+        return [delete, insert]
+
 
 class PostgresSink(TableSink):
     """Tables in PostgreSQL; see ``to_postgres``."""
@@ -79,7 +115,7 @@ class PostgresSink(TableSink):
     capitals = True
 
     def __init__(
-        self, link: Link, schema: str | None, table: str, history: str | None, create: bool
+        self, link: Link, schema: str | None, table: str, history: str | None, create: Create
     ) -> None:
         for option, name in (("schema", schema), ("table", table), ("history", history)):
             if name is not None:
@@ -96,121 +132,129 @@ class PostgresSink(TableSink):
     def _write(self, batch: Batch) -> None:
         rows = batch.table()
         # A user's own sink may write through this one without having checked before.
-        self._check_names(rows.column_names, batch.keys)
+        self.check_names(rows.column_names, batch.keys)
         numbered = rows.append_column(BATCH, pa.array([batch.number] * len(rows), pa.int64()))
-        log, identity = self._log(batch.keys), batch.identity
+        log, identity = self.log_table(batch.keys), batch.identity
 
-        def work(connection: Connection[Any]) -> list[tuple[_Target, dict[int, str]]]:
-            done = []
-            if identity is not None:
-                # Newer revisions come later, also where rows are written bit by bit.
-                ordered = rows.sort_by(columns.REVISION)
-                target = _Target(self.schema, self.table, ordered, identity)
-                self._prepare(connection, target)
-                done.append((target, self._written(connection, target, self._upsert)))
-            if log is not None:
-                target = _Target(self.schema, log, numbered)
-                self._prepare(connection, target)
-                self._erase(connection, target, batch.number)
-                done.append((target, self._written(connection, target, self._append)))
-            return done
+        targets = []
+        if identity is not None:
+            # Newer revisions come later, also where rows are written bit by bit.
+            ordered = rows.sort_by(columns.REVISION)
+            targets.append(_Target(self.schema, self.table, ordered, identity))
+        if log is not None:
+            targets.append(_Target(self.schema, log, numbered))
 
-        for target, refused in self.link.run(work):
+        def write(connection: Connection[Any]) -> list[tuple[_Target, bool, dict[int, str]]]:
+            return [(one, *self._write_to(connection, one, batch.number)) for one in targets]
+
+        for target, is_new, refused in self.link.run(write):
             taken = target.rows.select(rows.column_names)
             set_aside(batch, taken, refused, self._place(target))
+            if is_new:
+                warn_of_new_table(self._place(target), batch.number)
 
-    def _check_names(self, names: Iterable[str], keys: tuple[str, ...] | None) -> None:
+    def _write_to(
+        self, connection: Connection[Any], target: _Target, number: int
+    ) -> tuple[bool, dict[int, str]]:
+        """Write to one table; return whether it was created, and what it refused."""
+        is_new = self._prepare(connection, target)
+        if not target.identity:
+            self._erase(connection, target, number)
+        return is_new, self._write_fitting(connection, target)
+
+    def check_names(self, names: Iterable[str], keys: tuple[str, ...] | None) -> None:
         there = list(names)
         for name in there:
             _check_name("column", name)
-        super()._check_names(there, keys)
+        super().check_names(there, keys)
         if len(there) >= _MOST:
             hint = "select fewer, or put them into a struct"
             problem = f"are more than PostgreSQL's tables have, of which one has {_MOST}"
             raise OptionError("columns", len(there), problem, hint)
 
-    def _written(
-        self,
-        connection: Connection[Any],
-        target: _Target,
-        write: Callable[[Connection[Any], _Target], None],
-    ) -> dict[int, str]:
-        """Write what can be written; give back what can't, by position, and why."""
+    def _write_fitting(self, connection: Connection[Any], target: _Target) -> dict[int, str]:
+        """Write the rows that the table takes; return the others' positions and reasons."""
+        missing = self._unmatched_nulls(connection, target)
+        fitting = [n for n in range(len(target.rows)) if n not in missing] if missing else None
+        if fitting is not None:
+            target = replace(target, rows=target.rows.take(pa.array(fitting, pa.int64())))
+        try:
+            self._write_at_once(connection, target)
+            return missing
+        except RowsRefusedError:
+            pass
+        try:
+            self._write_at_once(connection, replace(target, rows=target.rows.slice(0, 0)))
+        except RowsRefusedError as error:
+            raise SinkError(f"{self._place(target)} takes no row at all: {error}") from error
+        with refusals():
+            refused = write_separately(connection, target.name, target.rows, target.statements)
+        if fitting is not None:
+            refused = {fitting[n]: why for n, why in refused.items()}
+        return dict(sorted((missing | refused).items()))
 
-        def attempt(rows: pa.Table) -> None:
-            with refusals(), connection.transaction():
-                self._stage(connection, target, rows)
-                write(connection, replace(target, rows=rows))
-                # Else some would be looked at when all is committed.
-                connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
-                connection.execute(f"DROP TABLE {_STAGE}")
-
-        return sift(self._place(target), target.rows, attempt)
+    def _write_at_once(self, connection: Connection[Any], target: _Target) -> None:
+        """Write all rows, or none of them."""
+        with refusals(), connection.transaction():
+            self._stage(connection, target)
+            for statement in target.statements(_STAGE):
+                self._checked(connection, target, statement)
+            # Else some would be looked at when all is committed.
+            connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+            connection.execute(f"DROP TABLE {_STAGE}")
 
     def _place(self, target: _Target) -> str:
         return f"PostgreSQL {self.link.place}, table {target.qualified}"
 
-    def _upsert(self, connection: Connection[Any], target: _Target) -> None:
-        if target.nulls:
-            _check_nulls(connection, target)
-        table, key = target.name, _names(target.identity)
-        # No index helps to find what isn't distinct, so only where there may be NULL.
-        equal = dict.fromkeys(target.nulls, "IS NOT DISTINCT FROM")
-        same = " AND ".join(
-            f"kept.{sql_name(name)} {equal.get(name, '=')} newest.{sql_name(name)}"
-            for name in target.identity
+    def _unmatched_nulls(self, connection: Connection[Any], target: _Target) -> dict[int, str]:
+        """The rows of which the table would keep every revision, since no NULL is like another."""
+        if not target.nulls:
+            return {}
+        if connection.info.server_version >= _NULLS_ARE_EQUAL:
+            named = (target.name, list(target.identity))
+            if connection.execute(_FITTING, named).fetchone() is not None:
+                return {}
+        key = ", ".join(target.identity)
+        why = (
+            f"{', '.join(target.nulls)} is NULL, and {target.qualified} has no UNIQUE NULLS NOT "
+            f"DISTINCT ({key}), which PostgreSQL has from 15 on; add it in place of the primary key"
         )
-        # A window may emit early and in full within one batch: only its newest row counts.
-        newest = f"SELECT DISTINCT ON ({key}) * FROM {_STAGE} ORDER BY {key}, revision DESC"
-        connection.execute(
-            f"DELETE FROM {table} AS kept USING ({newest}) AS newest WHERE {same} "
-            "AND newest.emission = 'retract' AND newest.revision >= kept.revision"
-        )
-        every = target.rows.column_names
-        rest = [sql_name(name) for name in every if name not in target.identity]
-        sets = ", ".join(f"{name} = excluded.{name}" for name in rest)
-        self._checked(
-            connection,
-            target,
-            f"INSERT INTO {table} AS kept ({_names(every)}) SELECT {_names(every)} "
-            f"FROM ({newest}) AS newest WHERE emission <> 'retract' "
-            f"ON CONFLICT ({key}) DO UPDATE SET {sets} WHERE excluded.revision >= kept.revision",
-        )
-
-    def _append(self, connection: Connection[Any], target: _Target) -> None:
-        every = _names(target.rows.column_names)
-        connection.execute(f"INSERT INTO {target.name} ({every}) SELECT {every} FROM {_STAGE}")
+        null = (pc.is_null(target.rows[name]) for name in target.nulls)
+        return dict.fromkeys(pc.indices_nonzero(reduce(pc.or_, null)).to_pylist(), why)
 
     def _erase(self, connection: Connection[Any], target: _Target, number: int) -> None:
         """Forget what an earlier try has appended."""
         self._checked(connection, target, f"DELETE FROM {target.name} WHERE {BATCH} = {number}")
 
-    def _prepare(self, connection: Connection[Any], target: _Target) -> None:
-        """Have the table, alone until the transaction ends."""
+    def _prepare(self, connection: Connection[Any], target: _Target) -> bool:
+        """Hold the table alone until the transaction ends; return whether it was created."""
         # Queries that share a table take turns: the second one sees the first one's rows.
         turn = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
         connection.execute(turn, (f"muntin {target.qualified}",))
-        if self.create:
-            self._make(connection, target)
+        if self.create == "never" or self._exists(connection, target):
+            return False
+        self._make(connection, target)
+        return True
 
-    def _stage(self, connection: Connection[Any], target: _Target, rows: pa.Table) -> None:
-        """Have rows beside the table."""
-        every = _names(rows.column_names)
+    def _stage(self, connection: Connection[Any], target: _Target) -> None:
+        """Copy the rows into a table beside the target."""
+        every = _names(target.rows.column_names)
         # Of the table's own types, which need not be those that we would have chosen.
         shape = f"SELECT {every} FROM {target.name} WITH NO DATA"
         self._checked(connection, target, f"CREATE TEMP TABLE {_STAGE} ON COMMIT DROP AS {shape}")
         copy = f"COPY {_STAGE} ({every}) FROM STDIN"
         with connection.cursor() as cursor, cursor.copy(copy) as stream:
-            for row in zip(*(values(c) for c in rows.columns), strict=True):
+            for row in zip(*(values(c) for c in target.rows.columns), strict=True):
                 stream.write_row(row)
+
+    def _exists(self, connection: Connection[Any], target: _Target) -> bool:
+        known = connection.execute("SELECT to_regclass(%s)", (target.name,))
+        return known.fetchone() != (None,)
 
     def _make(self, connection: Connection[Any], target: _Target) -> None:
         shape = [f"{sql_name(f.name)} {column_type(f.type)}" for f in target.rows.schema]
         if target.identity:
             shape.append(f"{_unique(connection, target)} ({_names(target.identity)})")
-        there = connection.execute("SELECT to_regclass(%s)", (target.name,))
-        if there.fetchone() != (None,):
-            return
         connection.execute(f"CREATE TABLE {target.name} ({', '.join(shape)})")
         if not target.identity:
             connection.execute(f"CREATE INDEX ON {target.name} ({BATCH})")
@@ -222,7 +266,7 @@ class PostgresSink(TableSink):
         try:
             connection.execute(statement)
         except errors.UndefinedTable:
-            hint = "make it, or leave create=False away"
+            hint = "create it, or leave create='never' away"
             raise SinkError(f"the table {target.qualified} isn't there; {hint}") from None
         except errors.UndefinedColumn as error:
             message = error.diag.message_primary
@@ -242,7 +286,7 @@ def to_postgres(
     *,
     schema: str | None = None,
     history: str | None = None,
-    create: bool = True,
+    create: Create = "if missing",
     patience: Duration = "1 minute",
     password: str | None = None,
 ) -> PostgresSink:
@@ -266,9 +310,11 @@ def to_postgres(
         table: The table.
         schema: Its schema; the first of the connection's search path where it isn't given.
         history: Another table that keeps every firing, with the batch's number.
-        create: Whether tables are made at the first batch where they aren't there. A table of your
-            own needs a primary key or unique index over the keys, ``window_start`` and
-            ``window_end``, and the columns by their names; it may have more columns.
+        create: ``"if missing"`` creates tables that don't exist, at any batch: where a table was
+            dropped while the query ran, a warning says that what it held is gone. ``"never"``
+            ends the query instead. A table of your own needs a primary key or unique index over
+            the keys, ``window_start`` and ``window_end``, and the columns by their names; it may
+            have more columns.
         patience: How long a server that is away is waited for before the query ends with an error.
         password: The password, where neither the address has one nor libpq finds it (in
             ``PGPASSWORD`` or ``~/.pgpass``). It is never shown.
@@ -280,13 +326,16 @@ def to_postgres(
     Example:
         >>> sink = to_postgres("postgresql://host/db", "views")  # doctest: +SKIP
     """
+    if create not in get_args(Create):
+        hint = f"give one of {', '.join(map(repr, get_args(Create)))}"
+        raise OptionError("create", create, "isn't a choice", hint)
     waits = micros("patience", patience) / 1_000_000
     return PostgresSink(Link(dsn, waits, password), schema, table, history, create)
 
 
 def declared(options: TableOptions) -> PostgresSink:
     """The sink that a table of SQL or TOML says."""
-    known = options.known("schema history patience password", create=truth)
+    known = options.known("schema history patience password create")
     return to_postgres(options.take("dsn"), options.name(), **known)
 
 
@@ -296,20 +345,6 @@ def _unique(connection: Connection[Any], target: _Target) -> str:
     if nullable and connection.info.server_version >= _NULLS_ARE_EQUAL:
         return "UNIQUE NULLS NOT DISTINCT"
     return "PRIMARY KEY"
-
-
-def _check_nulls(connection: Connection[Any], target: _Target) -> None:
-    """Refuse rows of which the table would keep every revision, since no NULL is like another."""
-    found = None
-    if connection.info.server_version >= _NULLS_ARE_EQUAL:
-        named = (target.name, list(target.identity))
-        found = connection.execute(_FITTING, named).fetchone()
-    if found is None:
-        key = ", ".join(target.identity)
-        raise RowsRefusedError(
-            f"{', '.join(target.nulls)} is NULL, and {target.qualified} has no UNIQUE NULLS NOT "
-            f"DISTINCT ({key}), which PostgreSQL has from 15 on; add it in place of the primary key"
-        )
 
 
 def _names(names: Iterable[str]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from muntin.spark.sinks.postgres_types import values
+from muntin.sinks.postgres_types import values
 
 
 def refuse(constant: str) -> None:

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from muntin.model.errors import MissingExtraError, OptionError, SinkError
-from muntin.spark.sinks.unstorable import RowsRefusedError
+from muntin.sinks.postgres_rows import OF_ROWS
+from muntin.sinks.unwritable import RowsRefusedError
 
 if TYPE_CHECKING:
     from psycopg import Connection, Error
@@ -17,9 +18,6 @@ T = TypeVar("T")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 # How long a server that is there may refuse us.
 _REFUSED = 2.0
-# SQLSTATEs that are about rows: values that can't be, constraints, views' conditions, limits (of an
-# index, a page), what a trigger raises, and what the server didn't foresee.
-_OF_ROWS = ("22", "23", "44", "54", "P0", "XX000")
 # Those that may go away: lost connections, deadlocks, a full disk or memory, locks, a server that
 # is stopped or starting, its machine, another server behind it.
 _OF_SERVER = ("08", "40", "53", "55", "57", "58", "HV")
@@ -133,7 +131,7 @@ def refusals() -> Iterator[None]:
     except psycopg.Error as error:
         known = error.sqlstate
         # Without a code, values were refused before they were sent.
-        if known.startswith(_OF_ROWS) if known else isinstance(error, psycopg.DataError):
+        if known.startswith(OF_ROWS) if known else isinstance(error, psycopg.DataError):
             raise RowsRefusedError(error.diag.message_primary or str(error)) from error
         raise
     except (UnicodeError, OverflowError, ValueError) as error:

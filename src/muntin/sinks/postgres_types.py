@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from muntin.model.axis import moment
-from muntin.spark.sinks import plain
+from muntin.sinks import plain
 
 # PostgreSQL's text holds every character but NUL; its picture stands for it. Where the picture
 # itself was meant, that of ESC is before it, and before itself: two texts never become one.
@@ -78,7 +78,7 @@ def values(column: pa.ChunkedArray) -> list[Any]:
 
 def _python(column: pa.ChunkedArray) -> list[Any]:
     try:
-        return column.to_pylist()
+        return list(column.to_pylist())
     except (OverflowError, ValueError) as error:
         if isinstance(error, UnicodeError):
             raise
@@ -104,7 +104,7 @@ def _dated(text: str, zone: str = "") -> str:
 
 
 def _is_list(kind: pa.DataType) -> bool:
-    return pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
 
 
 def _shown(text: str) -> str:
