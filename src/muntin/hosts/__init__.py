@@ -1,0 +1,1 @@
+"""Hosts: what gives operators their messages, keeps their state, and commits their batches."""
