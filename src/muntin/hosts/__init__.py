@@ -1,1 +1,1 @@
-"""Hosts: what gives operators their messages, keeps their state, and commits their batches."""
+"""Hosts run operators: they give them messages, keep their state, and pass on their rows."""

@@ -15,17 +15,17 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from muntin.hosts.interrupts import register_query, watch_signals
 from muntin.hosts.leases import Lease
+from muntin.hosts.progress import Progress, Totals
+from muntin.hosts.watchers import RefCounted, Shown, Watcher
 from muntin.model.errors import BatchError, OptionError
+from muntin.sinks.batch import Batch
 from muntin.spark.card import Card, show_card
 from muntin.spark.ending import QueryEnd, error_of_muntin
 from muntin.spark.failures import Failure
 from muntin.spark.host.internals.jvm import is_connected, silence_spark
-from muntin.spark.host.progress import Progress, Totals
-from muntin.spark.host.watchers import RefCounted, Shown, Watcher
 from muntin.spark.remote import Follower, Reporter
 from muntin.spark.rescale import Divide, rescale_in_place
 from muntin.spark.running import CheckedSpec, Record, acquire
-from muntin.spark.sinks.batch import Batch
 from muntin.spark.writing import Destination, Written
 
 # How many batches may wait for one who watches, while they are kept for him.

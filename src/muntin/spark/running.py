@@ -21,11 +21,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from muntin.hosts.leases import FILE, Lease, LocalLeaseFile, acquire_lease
+from muntin.hosts.progress import Progress
 from muntin.model.errors import MuntinError
 from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.host.internals.checkpoints import newest_batch
 from muntin.spark.host.internals.hadoop_path import HadoopPath
-from muntin.spark.host.progress import Progress
 
 _LOG = logging.getLogger(__name__)
 RECORD = "record.json"
