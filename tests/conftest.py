@@ -50,6 +50,7 @@ IN_PROGRAMS = (
     "tests/spark/test_connect.py",
     "tests/spark/test_data_sources.py",
     "tests/spark/test_health.py",
+    "tests/spark/test_interrupts.py",
     "tests/spark/test_kill.py",
     "tests/spark/test_s3.py",
     "tests/spark/test_stderr_filter.py",
