@@ -148,6 +148,11 @@ class Progress:
         """The same as JSON can hold it."""
         return asdict(self)
 
+    def of_new_run(self) -> Progress:
+        """The figures that a query resumes with, without those of the run before."""
+        before = {name: one.of_new_run() for name, one in self.before.items()}
+        return replace(self, fired={}, unstorable=0, **before)  # type: ignore[arg-type]
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Progress:
         """What ``to_dict`` wrote."""
@@ -158,14 +163,19 @@ class Progress:
 class Totals:
     """Adds up what the shards of a query emit, batch by batch."""
 
-    def __init__(self) -> None:
-        self.progress = Progress()
+    def __init__(self, progress: Progress | None = None) -> None:
+        self.progress = progress or Progress()
         self._shards: dict[str, dict[int, dict[str, Any]]] = {}
         self._unstorable = 0
 
     def add(self, batch: int, lines: Sequence[str], unstorable: int = 0) -> Progress:
         """Add the figures that the shards emitted with a batch; what it left behind."""
-        emitted = [json.loads(line) for line in lines]
+        return self.add_shards(batch, [json.loads(line) for line in lines], unstorable)
+
+    def add_shards(
+        self, batch: int, emitted: Sequence[dict[str, Any]], unstorable: int = 0
+    ) -> Progress:
+        """Add the figures that the shards emitted with a batch, as JSON holds them."""
         for shard in emitted:
             self._shards.setdefault(shard.get(STAGE, ""), {})[shard["bucket"]] = shard
         found: dict[str, Progress] = {}
