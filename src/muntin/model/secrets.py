@@ -43,8 +43,11 @@ _INSIDE = re.compile(rf"{_ADDRESS}|{_PARAMETER}|{_PEM_WHOLE}", re.IGNORECASE | r
 _KEY = re.compile(_PEM_WHOLE, re.DOTALL)
 _FROM_ENVIRONMENT = re.compile(r"\$\{env:\w+\}")
 # name = 'value', name: value, "name"="value", as statements, files and plans have them.
+_WORD = r"[\w.\-]{0,100}"
 _PAIR = re.compile(
-    rf"[\w.\-]{{0,100}}(?:{NAMES})[\w.\-]{{0,100}}(?:['\"`]?\s*=>?|['\"`]?\s*:(?!//|\S*@))\s*{_SCHEME}"
+    rf"(?:{_WORD}(?:{NAMES}){_WORD}(?:['\"`]?\s*=>?|['\"`]\s*:)"
+    # Behind a slash it is the user of an address.
+    rf"|(?<![\w.\-/]){_WORD}(?:{NAMES}){_WORD}\s*:(?!//))\s*{_SCHEME}"
     r"(?:'((?:[^'\\]|\\.)+)'?|\"((?:[^\"\\]|\\.)+)\"?"
     r"|([^\s,;)\]}'\"&]+(?:&(?![\w.\-]+=)[^\s,;)\]}'\"&]*)*))",
     re.IGNORECASE,

@@ -22,6 +22,8 @@ from muntin.model.secrets import FOR_SPARK, in_sight, names_secret, redacted
         ("postgresql://me:p/w@host/db", "postgresql://me:***@host/db"),
         ("password: PW", "password: **"),
         ("password:PW,", "password:**,"),
+        ("password:p@ss", "password:****"),
+        ('{"password":"p@ss"}', '{"password":"****"}'),
         ("Authorization: Bearer PW", "Authorization: Bearer **"),
         ("Authorization: Basic bWU6UFc=", "Authorization: Basic ********"),
         ("authorization=Bearer PW", "authorization=Bearer **"),
