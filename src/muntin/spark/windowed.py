@@ -209,7 +209,7 @@ def windowed(
     time: Column | str | None = None,
     offset: tuple[str, str] | None = None,
     lateness: Duration | None = None,
-    max_ahead: Duration | None = "1 day",
+    max_ahead: Duration | None = "15 minutes",
     idle: Duration | None = None,
     where: Column | str | None = None,
     clock: Column | str | None = None,
@@ -240,8 +240,9 @@ def windowed(
             first key; without offsets they count a key's messages as they arrive.
         lateness: How far the watermark trails the greatest event time; not at all by default, and
             of a join's pairs as far as they may come out of order.
-        max_ahead: How far ahead of the wall clock an event time may be; what is further is
-            rejected and doesn't move the watermark. ``None`` takes anything.
+        max_ahead: How far ahead of the wall clock an event time may be, 15 minutes by default.
+            What is further is rejected as ``future`` and doesn't move the watermark. Say more
+            where times lie ahead by right, as those of forecasts do; ``None`` takes anything.
         idle: After how long without messages the watermark moves on with the wall clock, so that
             the last windows emit. What comes behind it then is late. Never by default.
         where: Which messages to take; others are counted as ``filtered``.
