@@ -42,12 +42,13 @@ test-spark: $(STAMP) ## run what touches Spark on another one of scripts/sparks 
 services: ## install the servers that tests start: PostgreSQL, Kafka
 	@bash scripts/services.sh
 
-check: $(STAMP) ## lint, format, types, import contracts, sizes
+check: $(STAMP) ## lint, format, types, import contracts, sizes, words
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/check_sizes.py
+	$(BIN)/python scripts/check_words.py
 
 search: $(STAMP) ## look for queries of which two doors differ (ARGS=--minutes=30)
 	@$(WITH_JAVA) $(BIN)/python -m tests.search $(ARGS)
