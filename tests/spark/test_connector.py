@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.unit.spark.sources.protos import All
+from tests.unit.sources.protos import All
 
 import muntin as mt
 from muntin.spark.sources import connector, kafka
@@ -118,7 +118,7 @@ def test_what_sends_takes_options_of_librdkafka(monkeypatch: pytest.MonkeyPatch)
         with pytest.raises(mt.OptionError, match=match):
             mt.to_kafka("there:9092", "x", options=options)
     mt.to_kafka("there:9092", "x", options={"linger.ms": "20", "compression.type": "lz4"})
-    monkeypatch.setattr("muntin.spark.sinks.kafka.find_spec", lambda name: None)
+    monkeypatch.setattr("muntin.sinks.kafka.find_spec", lambda name: None)
     with pytest.raises(mt.MissingExtraError, match=r"writing topics needs .*'muntin\[kafka\]'"):
         mt.to_kafka("there:9092", "x")
 

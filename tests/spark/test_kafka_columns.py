@@ -16,7 +16,7 @@ from tests.services.kafka import Kafka
 from tests.spark.feed import at, rows
 
 import muntin as mt
-from muntin.spark.sources.kafka_columns import columnar
+from muntin.spark.sources.kafka_rows import columnar
 
 COLUMNS = "id long, at timestamp, value long"
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]

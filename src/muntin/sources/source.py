@@ -99,7 +99,12 @@ class Source(Protocol):
 
 
 class SourceReader(Protocol):
-    """A connection to a source. One thread uses it at a time."""
+    """A connection to a source. One thread uses it at a time.
+
+    A reader may also have a method `wait(start, timeout)`, which blocks until something may have
+    come behind `start`, at most `timeout` seconds. A host calls it when a plan has nothing new, and
+    otherwise plans again every few milliseconds.
+    """
 
     def plan(self, start: SourceOffsets | None, limit: int | None) -> Planned:
         """Choose the range of the next batch; returns at once, also when nothing is new.

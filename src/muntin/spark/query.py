@@ -13,6 +13,8 @@ from pyspark.errors import PySparkException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from muntin.hosts.progress import Progress, Totals
+from muntin.hosts.watchers import RefCounted, Shown, Watcher
 from muntin.model.errors import (
     BatchError,
     MuntinError,
@@ -23,14 +25,12 @@ from muntin.model.errors import (
     SpecChangedError,
     StateCorruptedError,
 )
+from muntin.sinks.batch import Batch
 from muntin.spark.card import Card, show_card
 from muntin.spark.failures import Failure
 from muntin.spark.host.internals.checkpoints import changed_operators
-from muntin.spark.host.progress import Progress, Totals
-from muntin.spark.host.watchers import RefCounted, Shown, Watcher
 from muntin.spark.remote import Follower, Reporter
 from muntin.spark.rescale import Divide, rescale_in_place
-from muntin.spark.sinks.batch import Batch
 from muntin.spark.writing import Destination, Written
 
 # How many batches may wait for one who watches, while they are kept for him.

@@ -12,6 +12,7 @@ from pyspark.sql.streaming import DataStreamWriter
 from muntin.engine.operator import REJECTED, RESULTS
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError
+from muntin.sinks.sink import SinkLike, check_apart, prepare
 from muntin.spark.explain import noted
 from muntin.spark.host.internals.checkpoints import home
 from muntin.spark.host.internals.jvm import is_connected, make_active, session_of
@@ -21,7 +22,7 @@ from muntin.spark.host.workers import check_workers
 from muntin.spark.query import WindowedQuery
 from muntin.spark.remote import Reporter, check_sendable, started
 from muntin.spark.rescale import fit_checkpoint
-from muntin.spark.sinks.sink import SinkLike, check, check_apart, prepare
+from muntin.spark.sinks.writers import check
 from muntin.spark.sources.inputs import check_ticks
 from muntin.spark.writing import Destination, Writer
 

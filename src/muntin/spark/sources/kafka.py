@@ -16,33 +16,33 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from muntin.engine.session_zone import session_zone
 from muntin.model.errors import MissingExtraError, OptionError
+from muntin.sources.avro_payloads import AvroPayloads
+from muntin.sources.avro_registry import RegisteredAvro, Registry, registry_at
+from muntin.sources.avro_schema import record
+from muntin.sources.csv_payloads import CsvPayloads
+from muntin.sources.flags import Flags
+from muntin.sources.json_payloads import JsonPayloads
+from muntin.sources.kafka_client import of_connector, of_librdkafka, refuse_unknown
+from muntin.sources.kafka_columns import MALFORMED, OWN, KafkaReader
+from muntin.sources.kafka_ranges import Topics, starting_of
+from muntin.sources.payloads import Payloads, UnreadableError
+from muntin.sources.protobuf_payloads import ProtobufPayloads
+from muntin.sources.protobuf_schema import ProtoMessage, message_of
+from muntin.sources.text_values import readable
 from muntin.spark.host.internals.versions import BOUNDS_BATCHES
-from muntin.spark.host.schema import polars_schema
+from muntin.spark.host.schema import polars_schema, spark_schema
+from muntin.spark.host.zones import ZONE_SETTING
 from muntin.spark.redaction import hide_secrets
-from muntin.spark.session_zone import ZONE_SETTING, session_zone
-from muntin.spark.sources.avro_payloads import AvroPayloads
-from muntin.spark.sources.avro_registry import RegisteredAvro, Registry, registry_at
-from muntin.spark.sources.avro_schema import record
 from muntin.spark.sources.connector import connect
-from muntin.spark.sources.csv_payloads import CsvPayloads
 from muntin.spark.sources.decimals import LONG_TEXTS, bounded
-from muntin.spark.sources.flags import Flags
 from muntin.spark.sources.inputs import MARKS_MALFORMED
-from muntin.spark.sources.json_payloads import JsonPayloads
-from muntin.spark.sources.kafka_client import of_connector, of_librdkafka, refuse_unknown
-from muntin.spark.sources.kafka_columns import MALFORMED, KafkaReader, messages
-from muntin.spark.sources.kafka_ranges import KafkaRows, Topics, starting_of
-from muntin.spark.sources.payloads import Payloads, UnreadableError
-from muntin.spark.sources.protobuf_payloads import ProtobufPayloads
-from muntin.spark.sources.protobuf_schema import ProtoMessage, message_of
-from muntin.spark.sources.text_values import readable
+from muntin.spark.sources.kafka_rows import KafkaRows, messages
 
 Form = Literal["json", "csv", "avro", "protobuf"]
 Reader = Literal["spark", "columns"]
 
-# Kafka's own columns, beside those of the payload.
-OWN = ("key", "topic", "partition", "offset", "timestamp", "headers")
 _TYPES = {
     "key": "string", "value": "binary", "topic": "string", "partition": "int", "offset": "long",
     "timestamp": "timestamp", "timestampType": "int",
@@ -198,9 +198,9 @@ class Kafka:
     def _struct(self) -> StructType | None:
         """A payload's columns, as workers read them; ``None`` where it stays as it is."""
         if self.message is not None:
-            return self.message.struct()
+            return spark_schema(self.message.columns())
         if self.form == "avro":
-            return record(str(self.schema)).struct()
+            return spark_schema(record(str(self.schema)).columns())
         return None if self.columns is None else _as_struct(self.columns)
 
     def _schema(self, payload: StructType | None) -> StructType:
