@@ -8,15 +8,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
-<<<<<<< HEAD:src/muntin/spark/sources/csv_payloads.py
-from muntin.engine.utf8 import decode_text
-from muntin.spark.session_zone import SessionZone
-from muntin.spark.sources.text_values import sound, typed
-=======
 from muntin.engine.session_zone import SessionZone
-from muntin.engine.utf8 import text
+from muntin.engine.utf8 import decode_text
 from muntin.sources.text_values import sound, typed
->>>>>>> main:src/muntin/sources/csv_payloads.py
 
 # A field, up to the comma behind it or to the end: quoted, or without any quote at its start.
 _FIELD = re.compile(r'(?:"((?:[^"\\]|\\.|"")*)"|([^",\r\n][^,\r\n]*|))(,|\r?\n?\Z)', re.DOTALL)
