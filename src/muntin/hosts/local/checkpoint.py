@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from muntin.hosts.local.lock import CheckpointLock
+from muntin.hosts.leases import LocalLeaseFile, acquire_lease
 from muntin.hosts.local.log import BEGIN, BLOB, COMMIT, PLAN, Log, Place, Record
 from muntin.model.errors import SpecChangedError, StateCorruptedError
 from muntin.sources.source import SourceOffsets
@@ -97,7 +97,11 @@ class Checkpoint(Protocol):
         """Have the plan on the disk, before a sink sees rows of the batch."""
 
     def commit(self, progress: dict[str, Any], shards: Sequence[int]) -> None:
-        """Commit the batch that was planned."""
+        """Commit the batch that was planned.
+
+        Raises:
+            LeaseLostError: When the checkpoint is another query's by now.
+        """
 
     def close(self) -> None:
         """Release the checkpoint."""
@@ -192,7 +196,7 @@ class LogCheckpoint:
                 "its own"
             )
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._lock = CheckpointLock(self.folder)
+        self._lease = acquire_lease(LocalLeaseFile(self.folder), folder)
         self.identity = ""
         self.committed = Committed()
         self.planned: PlannedBatch | None = None
@@ -248,6 +252,7 @@ class LogCheckpoint:
     def commit(self, progress: dict[str, Any], shards: Sequence[int]) -> None:
         """See `Checkpoint`."""
         assert self.planned is not None
+        self._lease.check()
         batch = self.planned
         for key, blob in self.waiting.items():
             self._write_blob(key, blob)
@@ -268,7 +273,7 @@ class LogCheckpoint:
         if self._opened:
             self._log.end()
         self._log.close()
-        self._lock.release()
+        self._lease.release()
 
     def _write_blob(self, key: _Blob, blob: bytes) -> None:
         place = self._log.append(BLOB, b"".join(n.to_bytes(8, "little") for n in key) + blob)
