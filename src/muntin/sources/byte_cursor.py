@@ -49,7 +49,7 @@ class ByteCursor:
         bad: Which messages hold what they can't.
     """
 
-    def __init__(self, data: bytes, at: Numbers, end: Numbers) -> None:
+    def __init__(self, data: Any, at: Numbers, end: Numbers) -> None:
         self.data = data
         self.bytes = np.frombuffer(data, np.uint8)
         self.at = at
