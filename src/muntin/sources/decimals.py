@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+import re
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 import polars as pl
 
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?")
+_LONGEST = 400
 _EXACT = Context(prec=500, rounding=ROUND_HALF_UP)
 
 
@@ -19,15 +22,14 @@ def decimal_of(value: Any, dtype: pl.Decimal) -> Decimal | None:
     """
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         return None
-    try:
-        # A number of a million digits isn't looked at.
-        number = Decimal(value) if not isinstance(value, str) or len(value) <= 400 else None
-    except InvalidOperation:
+    # A number of a million digits isn't looked at.
+    if isinstance(value, str) and (len(value) > _LONGEST or not _NUMBER.fullmatch(value)):
         return None
+    number = Decimal(value)
     whole = (dtype.precision or 38) - dtype.scale
-    if number is None or not number.is_finite() or (number and number.adjusted() >= whole):
+    if number and number.adjusted() >= whole:
         return None
-    if number.adjusted() < -dtype.scale - 2:
+    if not number or number.adjusted() < -dtype.scale - 2:
         number = Decimal(0)
     rounded = number.quantize(Decimal(1).scaleb(-dtype.scale), context=_EXACT)
     return rounded if not rounded or rounded.adjusted() < whole else None

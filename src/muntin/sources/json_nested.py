@@ -32,6 +32,7 @@ class _Number(str):
 
 def is_nested_json(dtype: Any) -> bool:
     """Whether a column of a type can be read out of JSON here."""
+    dtype = _whole(dtype)
     if isinstance(dtype, pl.Struct):
         return bool(dtype.fields) and all(is_nested_json(field.dtype) for field in dtype.fields)
     if isinstance(dtype, pl.List):
@@ -39,6 +40,11 @@ def is_nested_json(dtype: Any) -> bool:
     if isinstance(dtype, pl.Map):
         return dtype.key == pl.String and is_nested_json(dtype.value)
     return isinstance(dtype, pl.Decimal) or readable(dtype)
+
+
+def _whole(dtype: Any) -> Any:
+    """A type, which Polars gives as its class where it has no parts."""
+    return dtype() if isinstance(dtype, type) else dtype
 
 
 @dataclass(frozen=True)
@@ -91,6 +97,7 @@ def _refuse(name: str) -> None:
 
 def _column(values: list[Any], dtype: Any, zone: SessionZone) -> tuple[pl.Series, Flags]:
     """Values as a column, and which of them aren't of its type."""
+    dtype = _whole(dtype)
     missing = np.fromiter((value is None for value in values), bool, len(values))
     if isinstance(dtype, pl.Struct):
         return _structs(values, dtype, zone, missing)

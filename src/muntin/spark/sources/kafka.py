@@ -318,8 +318,8 @@ def kafka(
     ``offset`` and ``timestamp`` where the payload has no column of that name, and ``malformed``: a
     payload that can't be parsed, as it came. ``windowed`` and ``join`` reject such a message as
     ``malformed``, and ``to_kafka`` sends it on as it was. With ``offset=("partition", "offset")`` a
-    message that is read twice counts once, and windows can be measured in offsets. Of several topics
-    a ``partition`` is named ``orders-0``. ``timestamp`` is NULL where Kafka has none.
+    message that is read twice counts once, and windows can be measured in offsets. Of several
+    topics a ``partition`` is named ``orders-0``. ``timestamp`` is NULL where Kafka has none.
 
     Args:
         servers: ``host:port``, several with commas.
