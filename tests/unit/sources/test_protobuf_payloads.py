@@ -295,8 +295,8 @@ def test_messages_that_multiply_are_refused() -> None:
         f"message_type {{ name: 'M{n}' {field.format(1, 'deep', n + 1)} }}" for n in range(40)
     )
     twice = "".join(
-        f"message_type {{ name: 'M{n}' {field.format(1, 'twice', n + 1)} "
-        f"{field.format(2, 'twice', n + 1)} }}"
+        f"message_type {{ name: 'M{n}' {field.format(1, 'doubled', n + 1)} "
+        f"{field.format(2, 'doubled', n + 1)} }}"
         for n in range(20)
     )
     each = "".join(
@@ -306,7 +306,7 @@ def test_messages_that_multiply_are_refused() -> None:
     )  # fmt: skip
     leaf = "message_type {{ name: 'M{}' field {{ name: 'x' number: 1 type: TYPE_INT32 }} }}"
     for name, text, last, said in (
-        ("deep", deep, 40, "nested more than 32"), ("twice", twice, 20, "more than 2500 fields"),
+        ("deep", deep, 40, "nested more than 32"), ("doubled", twice, 20, "more than 2500 fields"),
         ("each", each, 12, "more than 2500 fields"),
     ):  # fmt: skip
         whole = (
