@@ -13,6 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from socketserver import ThreadingMixIn
 from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
@@ -86,12 +87,18 @@ class Metrics:
         """Every figure now; called by the registry."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-        def counted(name: str, text: str, by: str, of: Callable[[Any], dict[str, float]]) -> Metric:
-            family = CounterMetricFamily(f"muntin_{name}", text, labels=["query", by])
+        def labelled(
+            kind: Any, name: str, text: str, by: str, of: Callable[[Any], dict[str, Any]]
+        ) -> Metric:
+            family: Metric = kind(f"muntin_{name}", text, labels=["query", by])
             for query in self._queries:
                 for label, value in of(query).items():
-                    family.add_metric([_name(query), label], value)
+                    family.add_metric([_name(query), label], value)  # type: ignore[attr-defined]
             return family
+
+        counted, by_label = (
+            partial(labelled, kind) for kind in (CounterMetricFamily, GaugeMetricFamily)
+        )
 
         def now(name: str, text: str, of: Callable[[Any], float | None]) -> Metric:
             family = GaugeMetricFamily(f"muntin_{name}", text, labels=["query"])
@@ -111,6 +118,7 @@ class Metrics:
         )
         yield now("state_rows", "Rows in the state.", lambda q: q.progress.state_rows)
         yield now("state_bytes", "Memory of the state.", self._state_bytes)
+        yield by_label("lag", "Messages of Kafka not read yet.", "partition", _partition_lag)
         yield now("batch", "The number of the last batch.", lambda q: q.progress.batch)
         yield now("running", "Whether the query runs.", lambda q: float(q.is_active))
         yield now(
@@ -229,6 +237,10 @@ class _Server(ThreadingMixIn, WSGIServer):
         self.server_name, self.server_port = host, port
         self.setup_environ()
         self.set_app(application)
+
+
+def _partition_lag(query: WindowedQuery) -> dict[str, int]:
+    return query.progress.lag
 
 
 def _name(query: WindowedQuery) -> str:
