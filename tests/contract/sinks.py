@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from shutil import rmtree
 from typing import Any, Protocol
 
 import duckdb
@@ -13,12 +14,14 @@ import pyarrow as pa
 from psycopg import sql
 from pyspark.sql import SparkSession
 from tests.services.iceberg import iceberg_catalog
+from tests.spark.batches import OnSpark
 from tests.spark.feed import DAY
 
 import muntin as mt
+from muntin.sinks.memory import MemorySink
+from muntin.sinks.sink import Sink
+from muntin.sinks.unwritable import UnwritableRows
 from muntin.spark.sinks.lake import dotted
-from muntin.spark.sinks.sink import Sink
-from muntin.spark.sinks.unstorable import Letters
 from muntin.testing.oracle.emitting import nulls_first
 
 
@@ -31,7 +34,7 @@ class Rows:
     number: int = 0
     kind: str = "rejected"
     empty: bool = False
-    letters: Letters = field(default_factory=lambda: Letters("rejected"))
+    unwritable: UnwritableRows = field(default_factory=lambda: UnwritableRows("rejected"))
 
     @property
     def identity(self) -> tuple[str, ...] | None:
@@ -42,9 +45,13 @@ class Rows:
         """The rows."""
         return self.rows
 
+    def write_natively(self, sink: Any) -> bool:
+        """Leave it to the sink."""
+        return False
+
     def aside(self) -> list[tuple[str, str, dict[str, Any]]]:
         """What was set aside: where, why, and the row."""
-        rows = [row for frame in self.letters.frames for row in frame.to_pylist()]
+        rows = self.unwritable.table().to_pylist()
         return [(row["sink"], row["why"], json.loads(row["row"])) for row in rows]
 
 
@@ -56,6 +63,9 @@ class Place(Protocol):
 
     def read(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
         """What is in a table, in order."""
+
+    def drop(self, table: str) -> None:
+        """Drop a table."""
 
 
 class DuckDBPlace:
@@ -74,6 +84,10 @@ class DuckDBPlace:
             found = connection.execute(f"SELECT {names} FROM {_quoted(table)}").fetchall()
         return in_order(found)
 
+    def drop(self, table: str) -> None:
+        with duckdb.connect(str(self.path)) as connection:
+            connection.execute(f"DROP TABLE {_quoted(table)}")
+
 
 class PostgresPlace:
     """A database."""
@@ -90,6 +104,32 @@ class PostgresPlace:
         with psycopg.connect(self.dsn) as connection:
             return in_order(connection.execute(query).fetchall())
 
+    def drop(self, table: str) -> None:
+        with psycopg.connect(self.dsn) as connection:
+            connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(table)))
+
+
+class MemoryPlace:
+    """Sinks that live in this process."""
+
+    def __init__(self) -> None:
+        self.sinks: dict[str, MemorySink] = {}
+
+    def sink(self, table: str, history: str | None) -> Sink:
+        # What is in memory is gone after a crash, so that the same sink goes on.
+        sink = self.sinks.setdefault(table, mt.to_memory(history=history is not None))
+        if history is not None:
+            self.sinks[history] = sink
+        return sink
+
+    def read(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
+        sink = self.sinks[table]
+        frame = sink.history() if table == "history" else sink.frame()
+        return in_order(frame.select(columns).rows())
+
+    def drop(self, table: str) -> None:
+        self.sinks.pop(table)
+
 
 class DeltaPlace:
     """Tables in a folder."""
@@ -99,11 +139,14 @@ class DeltaPlace:
         self.folder = folder
 
     def sink(self, table: str, history: str | None) -> Sink:
-        return mt.to_delta(self._path(table), history=history and self._path(history))
+        return OnSpark(mt.to_delta(self._path(table), history=history and self._path(history)))
 
     def read(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
         found = self.spark.read.format("delta").load(self._path(table)).select(*columns)
         return in_order([tuple(row.values()) for row in found.toArrow().to_pylist()])
+
+    def drop(self, table: str) -> None:
+        rmtree(self._path(table))
 
     def _path(self, table: str) -> str:
         return f"{self.folder}/{table}"
@@ -117,11 +160,14 @@ class IcebergPlace:
         self.catalog = iceberg_catalog(spark, folder)
 
     def sink(self, table: str, history: str | None) -> Sink:
-        return mt.to_iceberg(self._name(table), history=history and self._name(history))
+        return OnSpark(mt.to_iceberg(self._name(table), history=history and self._name(history)))
 
     def read(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
         found = self.spark.table(dotted(self._name(table))).select(*columns)
         return in_order([tuple(row.values()) for row in found.toArrow().to_pylist()])
+
+    def drop(self, table: str) -> None:
+        self.spark.sql(f"DROP TABLE {dotted(self._name(table))}")
 
     def _name(self, table: str) -> str:
         return f"{self.catalog}.db.{table}"

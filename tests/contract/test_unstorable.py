@@ -173,6 +173,88 @@ def test_a_key_beyond_the_limit_of_an_index_isnt_a_lost_connection(postgres: Pos
     assert row["key"] == long
 
 
+def test_ten_thousand_rows_that_a_table_refuses_take_no_lock_each(postgres: Postgres) -> None:
+    """A server with default settings has locks for some 6 400 objects at a time."""
+    dsn = postgres.database()
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        shape = COLUMNS.replace("n bigint", "n bigint CHECK (n % 2 = 0 OR n > 20000)")
+        connection.execute(
+            f"CREATE TABLE windows ({shape}, UNIQUE (key, window_start, window_end))"
+        )
+    keys = pa.array([f"k{n}" for n in range(22_000)])
+    before = postgres.log.stat().st_size
+    for _ in range(2):
+        batch = Rows(windows(keys), ("key", "window_start", "window_end"))
+        mt.to_postgres(dsn, "windows").write(batch)
+        refused = [row["n"] for _, _, row in batch.aside()]
+        assert refused == list(range(1, 20_000, 2))
+        assert "violates check constraint" in batch.aside()[0][1]
+        assert found(dsn, "SELECT count(*), min(n), max(n) FROM windows") == [(12_000, 0, 21_999)]
+    # A statement a row would be in the log.
+    with postgres.log.open("rb") as log:
+        log.seek(before)
+        assert log.read().count(b"statement: ") < 100
+
+
+def test_any_type_of_a_table_of_ones_own_among_refused_rows(postgres: Postgres) -> None:
+    """Values reach their columns by assignment: none is cut to fit a length."""
+    dsn = postgres.database()
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(
+            "CREATE DOMAIN even AS bigint CHECK (value % 2 = 0);"
+            "CREATE TABLE log (id even, short varchar(3), fixed char(2), money numeric(4, 1),"
+            "flags boolean[], doc jsonb, raw bytea, at timestamptz(0), took interval, batch bigint)"
+        )
+    table = pa.table(
+        {
+            "id": pa.array([0, 1, 2, 4, 6, 8], pa.int64()),
+            "short": ["abc", "x", "long", None, "ü␀", ""],
+            "fixed": ["a", "a", "a", "abc", "é", None],
+            "money": [1.25, 1.0, 1.0, 1.0, 12345.0, None],
+            "flags": [[True, None], [], None, [False], [], None],
+            "doc": pa.array([{"a": 1}] * 6),
+            "raw": pa.array([b"\\x\0", b"", None, b"a", b"b", b"\xff"]),
+            "at": pa.array([1, 2, 3, 4, 5, None], STAMP),
+            "took": pa.array([1, 2, 3, 4, 5, None], pa.duration("us")),
+        }
+    )
+    batch = Rows(table)
+    mt.to_postgres(dsn, "log", create="never").write(batch)
+    assert [row["id"] for _, _, row in batch.aside()] == [1, 2, 4, 6]
+    stored = found(dsn, "SELECT id, short, fixed, money::text, flags, doc, raw FROM log ORDER BY 1")
+    assert stored == [
+        (0, "abc", "a ", "1.3", [True, None], {"a": 1}, b"\\x\0"),
+        (8, "", None, None, None, {"a": 1}, b"\xff"),
+    ]
+
+
+def test_a_table_that_is_dropped_is_created_with_one_warning(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    sink = place.sink("windows", None)
+    for number, key in enumerate("abcd"):
+        if number == 2:
+            place.drop("windows")
+        sink.write(Rows(windows(pa.array([key])), ("key", "window_start", "window_end"), number))
+    assert place.read("windows", "key") == [("c",), ("d",)]
+    (warning,) = [one.getMessage() for one in caplog.records]
+    assert "table windows doesn't exist at batch 2" in warning
+    assert warning.endswith("it is created again, without what earlier batches wrote")
+
+
+def test_a_table_that_is_dropped_ends_a_query_that_must_not_create_it(postgres: Postgres) -> None:
+    dsn = postgres.database()
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(f"CREATE TABLE t ({COLUMNS}, UNIQUE (key, window_start, window_end))")
+        sink = mt.to_postgres(dsn, "t", create="never")
+        sink.write(Rows(windows(pa.array(["a"])), ("key", "window_start", "window_end"), 0))
+        connection.execute("DROP TABLE t")
+    with pytest.raises(mt.SinkError, match="the table t isn't there"):
+        sink.write(Rows(windows(pa.array(["a"])), ("key", "window_start", "window_end"), 1))
+    with pytest.raises(mt.OptionError, match="give one of 'if missing', 'never'"):
+        mt.to_postgres(dsn, "t", create="false")  # type: ignore[arg-type]
+
+
 OURS = """
     CREATE TABLE windows (
         key varchar(3), window_start timestamptz, window_end timestamptz, n smallint NOT NULL,
@@ -192,7 +274,7 @@ def test_what_a_table_of_ones_own_refuses(postgres: Postgres) -> None:
     n = pa.array([0, 1, 70_000, 5, None, 7, 1, 8], pa.int64())
     keys = pa.array(["a", "b", "c", "d", "e", "f", "g", "long"])
     batch = Rows(windows(keys, n=n), ("key", "window_start", "window_end"))
-    mt.to_postgres(dsn, "windows", create=False, patience="1 hour").write(batch)
+    mt.to_postgres(dsn, "windows", create="never", patience="1 hour").write(batch)
     assert found(dsn, "SELECT key, n FROM windows ORDER BY 1") == [("a", 0), ("b", 1)]
     said = {row["key"]: why for _, why, row in batch.aside()}
     assert list(said) == ["c", "d", "e", "f", "g", "long"]
@@ -245,7 +327,7 @@ def test_a_statement_that_no_row_is_to_blame_for_ends_at_once(postgres: Postgres
                                         "refuse()", trigger).replace("IF NEW.n = 7 THEN", "")
                            .replace("END IF;", "").encode())  # fmt: skip
     with pytest.raises(mt.SinkError, match="table windows takes no row at all: seven is for me"):
-        mt.to_postgres(dsn, "windows", create=False, patience="1 hour").write(
+        mt.to_postgres(dsn, "windows", create="never", patience="1 hour").write(
             Rows(windows(pa.array(["a"])), ("key", "window_start", "window_end"))
         )
 

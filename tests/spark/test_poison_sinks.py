@@ -231,3 +231,40 @@ def test_no_row_ends_a_query_in_a_sink(
     places = [duckdb(tmp_path), parquet(spark, tmp_path), function()]
     places.append(postgres_in(postgres.database()))
     check(spark, feed, tmp_path, places)
+
+
+def test_a_key_that_no_folder_can_be_named_by_is_set_aside(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark writes some characters as three: 83 of them fill a name as 249 others do."""
+    feed = Feed(tmp_path / "in", SCHEMA)
+    keys = [
+        "a",
+        "k" * 300,
+        "k" * 251,
+        "k" * 252,
+        "%" * 83,
+        "%" * 84,
+        "ü" * 125,
+        "ü" * 126,
+        "",
+        None,
+    ]
+    feed.add(*((key, NOW, 1.0, b"", []) for key in keys))
+    query = (
+        mt.windowed(feed.stream(spark), key="key", time="at", max_ahead=None, nulls="group")
+        .tumbling("10 seconds")
+        .early(each=True)
+        .agg(n=mt.count())
+        .start(
+            checkpoint=f"{tmp_path}/checkpoint",
+            results=mt.to_parquet(f"{tmp_path}/out", partition_by="key"),
+            available_now=True,
+        )
+    )
+    assert query.await_end(timeout=120)
+    aside = letters(spark, tmp_path)
+    assert sorted(len(json.loads(one.row)["key"]) for one in aside) == [84, 126, 252, 300]
+    assert "the folder of key has a name of 304 bytes" in {one.why[:41] for one in aside}
+    stored = spark.read.parquet(f"{tmp_path}/out").select("key", "n").collect()
+    assert len(stored) == 6

@@ -147,7 +147,7 @@ def test_a_table_of_ones_own_is_filled(dsn: str) -> None:
         emission text, revision bigint, PRIMARY KEY (key, window_start, window_end))"""
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(ours)
-    sink = mt.to_postgres(dsn, "windows", schema="reports", create=False)
+    sink = mt.to_postgres(dsn, "windows", schema="reports", create="never")
     sink.write(Written(0, [("a", 0, 1, 0), ("a", 0, 2, 1)]))
     sink.write(Written(1, [("a", 0, 3, 2), ("b", 0, 1, 0)]))
     found = rows(dsn, "SELECT key, n::int, revision FROM reports.windows ORDER BY 1")
@@ -157,7 +157,7 @@ def test_a_table_of_ones_own_is_filled(dsn: str) -> None:
 @pytest.mark.parametrize(
     ("made", "said"),
     [
-        ("SELECT 1", "windows isn't there; make it, or leave create=False away"),
+        ("SELECT 1", "windows isn't there; create it, or leave create='never' away"),
         ("CREATE TABLE windows (key text)", "window_start.*it needs key, window_start"),
         (
             "CREATE TABLE windows (key text, window_start timestamptz, window_end timestamptz, "
@@ -170,7 +170,7 @@ def test_a_table_that_doesnt_fit_is_named(dsn: str, made: str, said: str) -> Non
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(made.encode())
     with pytest.raises(mt.SinkError, match=said):
-        mt.to_postgres(dsn, "windows", create=False).write(Written(0, [("a", 0, 1, 0)]))
+        mt.to_postgres(dsn, "windows", create="never").write(Written(0, [("a", 0, 1, 0)]))
 
 
 def test_a_wrong_password_is_told_without_it(postgres: Postgres) -> None:

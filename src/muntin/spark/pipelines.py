@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 from muntin.model.errors import MuntinError, OptionError
 from muntin.model.pipeline import Flow, Pipeline
 from muntin.model.placeholders import filled
+from muntin.sinks.sink import Sink
 from muntin.spark.join import Joined
 from muntin.spark.query import WindowedQuery
-from muntin.spark.sinks.sink import Sink
 from muntin.spark.sources.tables import Surroundings, read, sink
 from muntin.spark.statements import bind, first_line
 from muntin.spark.windowed import WindowedAggregate

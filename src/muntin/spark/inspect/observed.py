@@ -15,10 +15,11 @@ from pyspark.sql import functions as F
 
 from muntin.engine.operator import REJECTED, RESULTS
 from muntin.model.counts import rejections
+from muntin.sinks.batch import Batch
+from muntin.sinks.plain import values
 from muntin.spark.inspect.checkpoints import inspect
 from muntin.spark.query import WindowedQuery
-from muntin.spark.sinks.batch import Batch
-from muntin.spark.sinks.plain import values
+from muntin.spark.sinks.batch import EmittedRows
 
 # Of a batch no more rows are fetched than somebody could read.
 _WINDOWS, _SAMPLES = 100, 10
@@ -118,9 +119,10 @@ def newest(batch: Batch, most: int) -> list[dict[str, Any]]:
         batch: The batch.
         most: How many at most. They are taken from one shard's rows, so that little is fetched.
     """
-    blobs = batch.blobs
+    assert isinstance(batch.rows, EmittedRows)
+    blobs = batch.rows.blobs
     if blobs is None:
-        found = batch.emitted.where(F.col("kind") == batch.kind).select("blob").take(1)
+        found = batch.rows.emitted.where(F.col("kind") == batch.kind).select("blob").take(1)
         blobs = tuple(row[0] for row in found)
     if not blobs:
         return []

@@ -15,11 +15,12 @@ import muntin
 from muntin.model.errors import OptionError
 from muntin.model.pipeline import Column, DeclaredTable, quoted
 from muntin.model.placeholders import filled
+from muntin.sinks.sink import Sink
+from muntin.sources.kafka_tables import reading
+from muntin.sources.table_options import TableOptions
 from muntin.spark.redaction import hide_secrets
-from muntin.spark.sinks.sink import Sink
 from muntin.spark.sources.decimals import LONG_TEXTS, as_text, from_text, has_decimals
 from muntin.spark.sources.kafka import Kafka, kafka
-from muntin.spark.table_options import TableOptions, truth
 
 # What brings its own columns.
 _FIXED = {"rate", "rate-micro-batch", "kafka", "socket"}
@@ -92,25 +93,21 @@ def computed(frame: DataFrame, columns: tuple[Column, ...]) -> DataFrame:
     return frame.selectExpr("*", *(f"{c.text} AS {quoted(c.name)}" for c in columns))
 
 
-def _kafka(table: DeclaredTable, given: dict[str, str]) -> Kafka:
-    """Topics out of a table's options; what isn't known here is the connector's own."""
-    for connectors, ours in (("startingOffsets", "starting"), ("includeHeaders", "headers")):
-        if connectors in given:
-            given[ours] = given.pop(connectors)
-    options = TableOptions(table, given)
-    servers, topic = options.topic()
-    known = options.known("format schema starting reader registry", headers=truth, per_batch=int)
-    return kafka(servers, topic.split(","), columns=table.columns, **known, options=options.left)
+def _kafka(table: DeclaredTable, options: dict[str, str]) -> Kafka:
+    """The topics that a table's options describe."""
+    return kafka(columns=table.columns, **reading(table.name, options))
 
 
 def sink(table: DeclaredTable, around: Surroundings) -> Sink:
     """What writes to a table: a sink's module says how it is declared."""
-    connectors = [name.removeprefix("to_") for name in dir(muntin) if name.startswith("to_")]
+    every = [name.removeprefix("to_") for name in dir(muntin) if name.startswith("to_")]
+    # Nobody could ask for what is in memory.
+    connectors = [name for name in every if name != "memory"]
     if table.connector not in connectors:
         *most, last = map(repr, connectors)
         hint = f"write to {', '.join(most)} or {last}"
         raise OptionError("connector", table.connector, "isn't written to", hint)
     options = TableOptions(table, around.options(table))
-    made: Sink = import_module(f"muntin.spark.sinks.{table.connector}").declared(options)
+    made: Sink = import_module(f"muntin.sinks.{table.connector}").declared(options)
     options.refuse_left()
     return made

@@ -54,9 +54,10 @@ class SessionPlacing(Placing[Sessions]):
         return outcome
 
     def forget_closed(self, marks: Watermarks) -> None:
-        """Forget closed sessions, but remember for a gap where they lie."""
-        windows = self.windows.values()
-        closed = [w for w in windows if self._is_closed(self._last(w), marks.of(w.key))]
+        """Drop closed sessions, and remember them until the watermark is a gap past their ends."""
+        closed = [
+            w for w in self.windows.values() if self._is_closed(self._last(w), marks.of(w.key))
+        ]
         super().forget_closed(marks)
         self._remembered = [
             window
