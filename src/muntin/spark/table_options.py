@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable
 from typing import Any
 
@@ -36,10 +35,6 @@ class TableOptions:
         hint = f"add '{names[0]}' = '...' to the table {self.table}"
         raise OptionError(names[0], None, f"is missing for {self.connector}", hint)
 
-    def name(self) -> str:
-        """What the table is called where it lies: as it is here, unless an option says so."""
-        return self.left.pop("table", self.table)
-
     def topic(self) -> tuple[str, str]:
         """The servers and the topic of a table in Kafka."""
         return self.take(*_SERVERS), self.take(*_TOPIC)
@@ -55,24 +50,3 @@ class TableOptions:
         return {
             name: make(self.left.pop(name)) for name, make in found.items() if name in self.left
         }
-
-    def refuse_left(self) -> None:
-        """Refuse what nobody took."""
-        for name in self.left:
-            hint = f"leave it out: {self.connector} as a sink doesn't know it"
-            raise OptionError(name, self.table, "isn't an option", hint)
-
-
-def truth(text: str) -> bool:
-    """Whether an option says yes."""
-    return text.lower() == "true"
-
-
-def names_of(text: str) -> list[str]:
-    """Names with commas between them; one with a comma in it stands in double quotes.
-
-    Example:
-        >>> names_of('a, "b, c",d')
-        ['a', 'b, c', 'd']
-    """
-    return [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]

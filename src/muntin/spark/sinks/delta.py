@@ -10,7 +10,6 @@ from muntin.spark.host.internals.checkpoints import is_there
 from muntin.spark.host.internals.jvm import has_class, is_connected
 from muntin.spark.sinks.batch import Batch
 from muntin.spark.sinks.lake import LakeSink
-from muntin.spark.table_options import TableOptions
 
 _EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 _CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
@@ -85,8 +84,3 @@ def to_delta(table: str, *, history: str | None = None) -> DeltaSink:
     Delta can't have, by an ``OptionError``.
     """
     return DeltaSink(table, history)
-
-
-def declared(options: TableOptions) -> DeltaSink:
-    """The sink that a table of SQL or TOML says."""
-    return to_delta(options.left.pop("path", "") or options.name(), **options.known("history"))

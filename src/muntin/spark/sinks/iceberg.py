@@ -10,7 +10,6 @@ from muntin.model.errors import OptionError, SettingError
 from muntin.spark.host.internals.jvm import has_class, is_connected
 from muntin.spark.sinks.batch import Batch
 from muntin.spark.sinks.lake import LakeSink, dotted
-from muntin.spark.table_options import TableOptions
 
 _CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 _PACKAGE = "org.apache.iceberg."
@@ -76,11 +75,6 @@ def to_iceberg(table: str, *, history: str | None = None) -> IcebergSink:
     columns that Iceberg has no type for, by an ``OptionError``.
     """
     return IcebergSink(table, history)
-
-
-def declared(options: TableOptions) -> IcebergSink:
-    """The sink that a table of SQL or TOML says."""
-    return to_iceberg(options.name(), **options.known("history"))
 
 
 def _require_catalog(spark: SparkSession, table: str) -> None:

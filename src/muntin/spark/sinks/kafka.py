@@ -28,7 +28,6 @@ from muntin.spark.sources.connector import connect
 from muntin.spark.sources.kafka import MALFORMED, OWN
 from muntin.spark.sources.kafka_client import of_librdkafka, refuse_unknown
 from muntin.spark.sources.payloads import HEAD
-from muntin.spark.table_options import TableOptions, names_of
 
 # Sent in headers, so that a dead letter's value is what came in.
 _ASIDE = ("topic", "partition", "offset", "timestamp", columns.REASON, columns.WATERMARK)
@@ -190,11 +189,3 @@ def to_kafka(
     known = registry_at(registry)
     names = (key,) if isinstance(key, str) else None if key is None else tuple(key)
     return KafkaSink(client, topic, names, format, schema, known)
-
-
-def declared(options: TableOptions) -> KafkaSink:
-    """The sink that a table of SQL or TOML says."""
-    servers, topic = options.topic()
-    known = options.known("format schema registry", key=names_of)
-    given, options.left = options.left, {}
-    return to_kafka(servers, topic, **known, options=given)

@@ -16,7 +16,6 @@ from muntin.spark.sinks.batch import Batch
 from muntin.spark.sinks.sink import BATCH, TableSink
 from muntin.spark.sinks.unstorable import WHY
 from muntin.spark.sources.naming import name_of
-from muntin.spark.table_options import TableOptions, names_of
 
 # How many bytes the name of a folder has at most, on nearly all file systems.
 _LONGEST_NAME = 255
@@ -134,8 +133,3 @@ def to_parquet(
         raise OptionError("files", files, "is less than one", "give 1 or more")
     by = [partition_by] if isinstance(partition_by, Column | str) else list(partition_by)
     return ParquetSink(path, by, files)
-
-
-def declared(options: TableOptions) -> ParquetSink:
-    """The sink that a table of SQL or TOML says."""
-    return to_parquet(options.take("path"), **options.known("", partition_by=names_of, files=int))
