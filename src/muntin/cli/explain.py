@@ -47,7 +47,7 @@ def explain(
         else:
             found = _built(pipeline, given, rates)
     for name, text in found:
-        console.print(f"[bold]{name}[/]", highlight=False)
+        say(console, name, style="bold")
         say(console, text)
         console.print()
 
@@ -79,6 +79,8 @@ def _without_mistakes(path: Path, given: dict[str, str]) -> Pipeline:
 
             problems += mistakes(spark, pipeline, given, checked.flows)
     ProblemsError.raise_if_any(problems)
+    for caution in checked.cautions:
+        say(Console(stderr=True), f"careful: {caution}")
     return pipeline
 
 

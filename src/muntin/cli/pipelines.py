@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
 
+from muntin.cli.console import say
 from muntin.model.errors import MuntinError, OptionError, ProblemsError
 from muntin.model.pipeline import Pipeline
 from muntin.pipelines.files import SUFFIXES, read
@@ -36,6 +38,8 @@ def opened(path: Path, given: dict[str, str]) -> Callable[[Any], list[Any]]:
     if path.suffix in SUFFIXES:
         made, checked = checked_pipeline(path, given)
         ProblemsError.raise_if_any(checked.problems)
+        for caution in checked.cautions:
+            say(Console(stderr=True), f"careful: {caution}")
 
         def start(spark: Any) -> list[Any]:
             from muntin.spark.pipelines import start as start_all

@@ -29,7 +29,15 @@ from muntin.model.pipeline import (
 from muntin.model.reader_options import reader_problems
 from muntin.model.shapes import Shape
 from muntin.model.table_options import nearest_name
-from muntin.sql.references import columns_of_ddl, family_of, parsed, shape_of_type, unknown_names
+from muntin.sql.references import (
+    Expr,
+    columns_of_ddl,
+    family_of,
+    parsed,
+    shape_of_type,
+    times_of_numbers,
+    unknown_names,
+)
 
 Columns = Mapping[str, Shape | None]
 """The columns of a relation, in lower case; ``None`` as a shape where it isn't known."""
@@ -52,10 +60,12 @@ class Checked:
     Attributes:
         problems: The mistakes.
         flows: The names of the queries with parts that only Spark can judge, and without mistakes.
+        cautions: What is allowed and may be meant otherwise.
     """
 
     problems: list[MuntinError] = field(default_factory=list)
     flows: set[str] = field(default_factory=set)
+    cautions: list[str] = field(default_factory=list)
 
 
 def check(pipeline: Pipeline, check_sink: Callable[[DeclaredTable], None]) -> Checked:
@@ -78,6 +88,7 @@ def check(pipeline: Pipeline, check_sink: Callable[[DeclaredTable], None]) -> Ch
         if target is not None:
             checker.sink(target, flow.query)
         checked.problems += checker.problems
+        checked.cautions += checker.cautions
         if checker.needs_spark and not checker.problems:
             checked.flows.add(flow.name)
     return checked
@@ -130,6 +141,7 @@ class _Checker:
         self.pipeline = pipeline
         self.name = name
         self.problems: list[MuntinError] = []
+        self.cautions: list[str] = []
         self.needs_spark = False
 
     def relation(self, relation: Relation) -> Columns | None:
@@ -184,7 +196,7 @@ class _Checker:
         self._expressions([key.text for key in query.keys], columns)
         if columns is not None and spec.time is not None and spec.axis == "time":
             shape = columns.get(spec.time.lower())
-            if shape is not None and shape.family not in ("timestamp", "date"):
+            if shape is not None and shape.family not in ("timestamp", "date", "string"):
                 hint = "give a column of TIMESTAMP; timestamp_millis(ms) makes one of a number"
                 self._problem(spec.time, f"{spec.time} is {shape.text}, and no time", hint)
         for name, aggregate in spec.aggregates.items():
@@ -258,12 +270,25 @@ class _Checker:
             unknown = unknown_names(tree, columns)
             for name in unknown:
                 self._unknown(name, columns, text=text)
+            self._units(tree, columns, text)
             family = family_of(tree, columns)
             self.needs_spark |= family is None and not unknown
             if wanted is not None and family not in (None, wanted):
                 hint = f"write a condition, such as {text} IS NOT NULL"
                 self._problem(text, f"{text} is no condition but {family}", hint)
         return family
+
+    def _units(self, tree: Expr, columns: Columns, text: str) -> None:
+        """Refuse, or caution of, whole numbers that become times without saying their unit."""
+        for name, is_cast in times_of_numbers(tree, columns):
+            if is_cast:
+                self.cautions.append(
+                    f"query {self.name}: CAST({name} AS TIMESTAMP) takes {name} for seconds; if it "
+                    f"looks like milliseconds (13 digits), write timestamp_millis({name})"
+                )
+            else:
+                hint = f"write TO_TIMESTAMP_LTZ({name}, 3) for milliseconds, or 0 for seconds"
+                self._problem(text, f"TO_TIMESTAMP_LTZ({name}) doesn't say its unit", hint)
 
     def _unknown(
         self, name: str, columns: Columns, where: str = "", text: str | None = None

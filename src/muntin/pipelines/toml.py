@@ -22,7 +22,7 @@ from muntin.model.pipeline import (
     Windowing,
     quoted,
 )
-from muntin.model.placeholders import NAME, check_secret, names
+from muntin.model.placeholders import check_secret, fill_expression, names
 from muntin.model.sentence import Sentence
 from muntin.model.spec import WindowSpec
 from muntin.pipelines.form import (
@@ -213,14 +213,17 @@ class _Reader:
     def _filled(self, text: str) -> str:
         """An expression with its placeholders, which stand in quotes, replaced."""
 
-        def value(found: re.Match[str]) -> str:
-            name = found.group(1)
+        def value(name: str, _: int) -> str:
             if name not in self.given:
                 hint = f"give --set {name}=..."
-                raise OptionError(name, found.group(), "has no value", hint)
-            return self.given[name].replace("\\", "\\\\").replace("'", "\\'")
+                raise OptionError(name, f"${{{name}}}", "has no value", hint)
+            return self.given[name]
 
-        return NAME.sub(value, text)
+        try:
+            return fill_expression(text, value)
+        except ValueError as error:
+            hint = f"write '{error}', and cast it where it is a number: int('{error}')"
+            raise OptionError("--set", str(error), "stands outside of quotes", hint) from error
 
 
 def _length(text: str) -> Length:

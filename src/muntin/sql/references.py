@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sqlglot import exp
@@ -13,6 +13,7 @@ from muntin.model.errors import SqlError
 from muntin.model.shapes import Shape
 from muntin.sql.reader import Dialect, read
 
+Expr = exp.Expr
 _FAMILIES = {
     "boolean": ("BOOLEAN",),
     "integer": ("TINYINT", "SMALLINT", "INT", "BIGINT"),
@@ -35,6 +36,7 @@ _SPARKS = {
     "dec": "DECIMAL", "numeric": "DECIMAL", "string": "TEXT", "void": "NULL",
     "timestamp_ntz": "TIMESTAMPNTZ", "timestamp_ltz": "TIMESTAMPLTZ",
 }  # fmt: skip
+_TIMES = ("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ")
 _NUMBERS = ("integer", "float", "decimal")
 # What an operator makes of operands of these families, without any conversion to speak of.
 _LOGICAL = (exp.And, exp.Or, exp.Not, exp.Is, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE,
@@ -109,6 +111,21 @@ def unknown_names(tree: exp.Expr, columns: Mapping[str, Shape | None]) -> list[s
     }
     names = (column.parts[0].name for column in tree.find_all(exp.Column))
     return [name for name in names if name.lower() not in columns and name.lower() not in bound]
+
+
+def times_of_numbers(
+    tree: exp.Expr, columns: Mapping[str, Shape | None]
+) -> Iterator[tuple[str, bool]]:
+    """The whole numbers that become times without a unit, and whether by a cast."""
+    for node in tree.walk():
+        is_cast = isinstance(node, exp.Cast) and node.to.is_type(*_TIMES)
+        given = [node.this] if is_cast else node.expressions
+        if not is_cast and not (
+            isinstance(node, exp.Anonymous) and node.name.lower() == "to_timestamp_ltz"
+        ):
+            continue
+        if len(given) == 1 and family_of(given[0], columns) == "integer":
+            yield given[0].sql(dialect="spark"), is_cast
 
 
 def family_of(tree: Any, columns: Mapping[str, Shape | None]) -> str | None:
