@@ -45,6 +45,10 @@ def partly(value: str, given: Mapping[str, str]) -> str:
     return NAME.sub(lambda found: given.get(found.group(1), found.group()), value)
 
 
+class OutsideQuotesError(Exception):
+    """A placeholder stands where its value would be code; the message is the placeholder."""
+
+
 def fill_expression(text: str, value_of: Callable[[str, int], str]) -> str:
     r"""An expression of Spark SQL with its placeholders replaced by data, whatever it holds.
 
@@ -53,8 +57,8 @@ def fill_expression(text: str, value_of: Callable[[str, int], str]) -> str:
         value_of: Gives the value of a placeholder, by its name and where it stands.
 
     Raises:
-        ValueError: When a placeholder stands outside of quotes, where a value would be code, or in
-            a raw string, in which nothing can be escaped.
+        OutsideQuotesError: When a placeholder stands outside of quotes, where a value would be
+            code, or in a raw string, in which nothing can be escaped.
 
     Example:
         >>> print(fill_expression("page = '${p}'", lambda name, at: "it's"))
@@ -66,7 +70,7 @@ def fill_expression(text: str, value_of: Callable[[str, int], str]) -> str:
         token, at = found.group(), found.end()
         if (hole := NAME.fullmatch(token)) is not None:
             if mark not in _ESCAPES:
-                raise ValueError(token)
+                raise OutsideQuotesError(token)
             value = _as_data(value_of(hole.group(1), found.start()), mark)
             pieces += [text[copied : found.start()], value]
             copied = at

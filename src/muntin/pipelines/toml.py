@@ -22,7 +22,7 @@ from muntin.model.pipeline import (
     Windowing,
     quoted,
 )
-from muntin.model.placeholders import check_secret, fill_expression, names
+from muntin.model.placeholders import OutsideQuotesError, check_secret, fill_expression, names
 from muntin.model.sentence import Sentence
 from muntin.model.spec import WindowSpec
 from muntin.pipelines.form import (
@@ -221,7 +221,7 @@ class _Reader:
 
         try:
             return fill_expression(text, value)
-        except ValueError as error:
+        except OutsideQuotesError as error:
             hint = f"write '{error}', and cast it where it is a number: int('{error}')"
             raise OptionError("--set", str(error), "stands outside of quotes", hint) from error
 

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from muntin.model.errors import SqlError
 from muntin.model.pipeline import quoted
-from muntin.model.placeholders import fill_expression
+from muntin.model.placeholders import OutsideQuotesError, fill_expression
 from muntin.sql.cursor import Cursor, Span, held_in, span_of
 from muntin.sql.reader import read
 
@@ -152,7 +152,7 @@ class Scope:
 
         try:
             return fill_expression(self.text[start:end], value)
-        except ValueError as error:
+        except OutsideQuotesError as error:
             hint = "write '${name}'"
             self.fail((start, end), f"{error} stands outside of quotes", hint)
 

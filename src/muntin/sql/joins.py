@@ -48,6 +48,7 @@ def join_of(cursor: Cursor, select: Select, resolve: Resolve) -> tuple[Joining, 
         cursor.fail(join.source.span, f"both sides are called {left.name}", hint)
     paired = pairing(cursor, join, conditions_of(select, join), left, right, changes=emit.changes)
     equal, chosen = _equal(cursor, select, join, paired.rest, sides)
+    equal = [(left.own(one), right.own(other)) for one, other in equal]
     spans = _spans(select, join)
     policies = firing_of(firing(cursor.sql, emit, paired.bound.axis, join=True))
     parts = zip((left, right), zip(*equal, strict=True), paired.times, strict=True)
@@ -137,12 +138,25 @@ def _half(cursor: Cursor, source: Source, resolve: Resolve, over: exp.Window | N
 
 
 def conditions_of(select: Select, join: Join) -> list[exp.Expr]:
-    """What must hold of a pair, part by part: of ``FROM a, b`` all that is in ``WHERE``."""
-    condition = select.where if join.by_where else join.on
-    if condition is None:
-        return []
-    condition = condition.unnest()
-    return list(condition.flatten()) if isinstance(condition, exp.And) else [condition]
+    """What must hold of a pair, part by part.
+
+    Of ``FROM a, b`` that is all of ``WHERE``, and of an inner join both that and ``ON``: it makes
+    no difference there where a condition stands.
+    """
+    conditions = [select.where] if join.by_where else [join.on]
+    if _takes_where(select, join):
+        conditions.append(select.where)
+    parts: list[exp.Expr] = []
+    for condition in filter(None, conditions):
+        whole = condition.unnest()
+        parts += whole.flatten() if isinstance(whole, exp.And) else [whole]
+    return parts
+
+
+def _takes_where(select: Select, join: Join) -> bool:
+    """Whether ``WHERE`` bounds the pairs as ``ON`` does; of versions it chooses afterwards."""
+    of_versions = join.as_of or join.source.as_of is not None
+    return join.how == "inner" and not (join.by_where or join.using or of_versions)
 
 
 def _check_known(
@@ -223,7 +237,8 @@ def _equal(
 
     Of an inner join it is the same whether a condition stands behind ``ON`` or ``WHERE``.
     """
-    chosen = [] if select.where is None or join.by_where else [select.where]
+    is_among = join.by_where or _takes_where(select, join)
+    chosen = [] if select.where is None or is_among else [select.where]
     if join.using:
         return [(name, name) for name in join.using], chosen
     compared = [(part, pair_of(part, sides)) for part in conditions]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sqlglot import exp, parse_one
 
 from muntin.model.errors import MuntinError
-from muntin.model.placeholders import fill_expression
+from muntin.model.placeholders import OutsideQuotesError, fill_expression
 from muntin.pipelines.toml import pipeline
 from muntin.sql.door import question
 
@@ -34,7 +34,7 @@ def test_a_value_stays_within_its_quotes(value: str, mark: str) -> None:
 
 @pytest.mark.parametrize("text", ["n > ${p}", "r'${p}' = n", "'a' || ${p}", "-- '\n${p}"])
 def test_a_value_outside_of_quotes_would_be_code(text: str) -> None:
-    with pytest.raises(ValueError, match=r"\$\{p\}"):
+    with pytest.raises(OutsideQuotesError, match=r"\$\{p\}"):
         fill_expression(text, lambda name, at: "1")
 
 

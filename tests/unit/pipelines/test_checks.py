@@ -104,7 +104,7 @@ def test_all_mistakes_of_a_file_are_there(tmp_path: Path) -> None:
         "table clicks: option='pth' isn't one of the table clicks",
         "table clicks: path=None is missing for json",
         "table views: connector='parqet' isn't a connector",
-        "line 5: there is no column pge",
+        "line 7: there is no column pge",
     ]
 
 
