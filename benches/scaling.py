@@ -32,7 +32,7 @@ from benches.processes import members, users_environment
 
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = ROOT / "benches/results/scaling.json"
-CHART = ROOT / "docs/scaling.svg"
+CHART = ROOT / "benches/notes/growth.svg"
 START = 1_767_225_600_000_000  # microseconds
 SECOND = 1_000_000
 # Messages that load the state come in batches of so many.

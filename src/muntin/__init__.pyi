@@ -1,6 +1,8 @@
 # Every public name, once: for type checkers, editors and the package itself.
 from muntin import standalone as standalone
 from muntin import stores as stores
+from muntin.dataframe.join import join as join
+from muntin.dataframe.windowed import windowed as windowed
 from muntin.model.aggregates import *  # noqa: F403
 from muntin.model.axis import rows as rows
 from muntin.model.errors import BatchError as BatchError
@@ -17,25 +19,25 @@ from muntin.model.errors import SourceError as SourceError
 from muntin.model.errors import SpecChangedError as SpecChangedError
 from muntin.model.errors import SqlError as SqlError
 from muntin.model.errors import StateCorruptedError as StateCorruptedError
+from muntin.sinks.delta import to_delta as to_delta
+from muntin.sinks.duckdb import to_duckdb as to_duckdb
+from muntin.sinks.iceberg import to_iceberg as to_iceberg
+from muntin.sinks.kafka import to_kafka as to_kafka
+from muntin.sinks.memory import to_memory as to_memory
+from muntin.sinks.parquet import to_parquet as to_parquet
+from muntin.sinks.postgres import to_postgres as to_postgres
+from muntin.sources.ticks import ticks as ticks
 from muntin.spark.agents.app import on_spark as on_spark
 from muntin.spark.inspect.metrics import Metrics as Metrics
 from muntin.spark.inspect.metrics import metrics as metrics
 from muntin.spark.inspect.tables import open_table as open_table
 from muntin.spark.inspect.windows import open_state as open_state
-from muntin.spark.join import join as join
 from muntin.spark.query import WindowedQuery as WindowedQuery
 from muntin.spark.session import configure as configure
 from muntin.spark.session import session as session
 from muntin.spark.session import settings as settings
-from muntin.spark.sinks.delta import to_delta as to_delta
-from muntin.spark.sinks.duckdb import to_duckdb as to_duckdb
-from muntin.spark.sinks.iceberg import to_iceberg as to_iceberg
-from muntin.spark.sinks.kafka import to_kafka as to_kafka
-from muntin.spark.sinks.parquet import to_parquet as to_parquet
-from muntin.spark.sinks.postgres import to_postgres as to_postgres
 from muntin.spark.sources.kafka import kafka as kafka
 from muntin.spark.statements import sql as sql
-from muntin.spark.windowed import windowed as windowed
 from muntin.tables import App as App
 from muntin.tables import Record as Record
 from muntin.tables import memory as memory

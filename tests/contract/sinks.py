@@ -14,12 +14,14 @@ import pyarrow as pa
 from psycopg import sql
 from pyspark.sql import SparkSession
 from tests.services.iceberg import iceberg_catalog
+from tests.spark.batches import OnSpark
 from tests.spark.feed import DAY
 
 import muntin as mt
+from muntin.sinks.memory import MemorySink
+from muntin.sinks.sink import Sink
+from muntin.sinks.unwritable import UnwritableRows
 from muntin.spark.sinks.lake import dotted
-from muntin.spark.sinks.sink import Sink
-from muntin.spark.sinks.unstorable import Letters
 from muntin.testing.oracle.emitting import nulls_first
 
 
@@ -32,7 +34,7 @@ class Rows:
     number: int = 0
     kind: str = "rejected"
     empty: bool = False
-    letters: Letters = field(default_factory=lambda: Letters("rejected"))
+    unwritable: UnwritableRows = field(default_factory=lambda: UnwritableRows("rejected"))
 
     @property
     def identity(self) -> tuple[str, ...] | None:
@@ -43,9 +45,13 @@ class Rows:
         """The rows."""
         return self.rows
 
+    def write_natively(self, sink: Any) -> bool:
+        """Leave it to the sink."""
+        return False
+
     def aside(self) -> list[tuple[str, str, dict[str, Any]]]:
         """What was set aside: where, why, and the row."""
-        rows = [row for frame in self.letters.frames for row in frame.to_pylist()]
+        rows = self.unwritable.table().to_pylist()
         return [(row["sink"], row["why"], json.loads(row["row"])) for row in rows]
 
 
@@ -103,6 +109,28 @@ class PostgresPlace:
             connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(table)))
 
 
+class MemoryPlace:
+    """Sinks that live in this process."""
+
+    def __init__(self) -> None:
+        self.sinks: dict[str, MemorySink] = {}
+
+    def sink(self, table: str, history: str | None) -> Sink:
+        # What is in memory is gone after a crash, so that the same sink goes on.
+        sink = self.sinks.setdefault(table, mt.to_memory(history=history is not None))
+        if history is not None:
+            self.sinks[history] = sink
+        return sink
+
+    def read(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
+        sink = self.sinks[table]
+        frame = sink.history() if table == "history" else sink.frame()
+        return in_order(frame.select(columns).rows())
+
+    def drop(self, table: str) -> None:
+        self.sinks.pop(table)
+
+
 class DeltaPlace:
     """Tables in a folder."""
 
@@ -111,7 +139,7 @@ class DeltaPlace:
         self.folder = folder
 
     def sink(self, table: str, history: str | None) -> Sink:
-        return mt.to_delta(self._path(table), history=history and self._path(history))
+        return OnSpark(mt.to_delta(self._path(table), history=history and self._path(history)))
 
     def read(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
         found = self.spark.read.format("delta").load(self._path(table)).select(*columns)
@@ -132,7 +160,7 @@ class IcebergPlace:
         self.catalog = iceberg_catalog(spark, folder)
 
     def sink(self, table: str, history: str | None) -> Sink:
-        return mt.to_iceberg(self._name(table), history=history and self._name(history))
+        return OnSpark(mt.to_iceberg(self._name(table), history=history and self._name(history)))
 
     def read(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
         found = self.spark.table(dotted(self._name(table))).select(*columns)

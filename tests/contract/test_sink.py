@@ -13,6 +13,7 @@ from tests.contract.sinks import (
     DeltaPlace,
     DuckDBPlace,
     IcebergPlace,
+    MemoryPlace,
     Place,
     PostgresPlace,
     in_order,
@@ -22,14 +23,14 @@ from tests.services.iceberg import has_iceberg
 from tests.spark import feed
 
 import muntin as mt
-from muntin.spark.sinks.sink import Sink
+from muntin.sinks.sink import Sink
 from muntin.testing import SinkBatch as Written
 from muntin.testing import check_sink
 
 TABLE = 'a "table"; --'
 
 
-@pytest.fixture(params=["duckdb", "postgres", "delta", "iceberg"])
+@pytest.fixture(params=["memory", "duckdb", "postgres", "delta", "iceberg"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     if request.param == "delta":
         if not has_delta():
@@ -39,6 +40,8 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
         if not has_iceberg():
             pytest.skip("this Spark has no Iceberg")
         return IcebergPlace(request.getfixturevalue("spark"), tmp_path)
+    if request.param == "memory":
+        return MemoryPlace()
     if request.param == "duckdb":
         return DuckDBPlace(tmp_path / "new folder" / "out.duckdb")
     return PostgresPlace(request.getfixturevalue("postgres").database())
@@ -142,12 +145,12 @@ VERSIONS = st.lists(
 )
 
 
-@pytest.mark.parametrize("name", ["duckdb", "postgres"])
+@pytest.mark.parametrize("name", ["memory", "duckdb", "postgres"])
 def test_the_last_version_of_each_window_is_kept(
     name: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     """Whatever the batches, and however often one is repeated before the next comes."""
-    here: Place = DuckDBPlace(tmp_path / "out.duckdb")
+    here: Place = MemoryPlace() if name == "memory" else DuckDBPlace(tmp_path / "out.duckdb")
     if name == "postgres":
         here = PostgresPlace(request.getfixturevalue("postgres").database())
     tables = iter(range(1_000_000))

@@ -11,6 +11,7 @@ from muntin.model.table_options import options_of
 from muntin.pipelines import form
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "options.md"
+_OTHERS = ("to_kafka", "to_memory")
 _HEAD = """# Options of tables and files
 
 What `CREATE TABLE … WITH (…)` and `[tables.…]` of a file take. An option that isn't listed is
@@ -27,7 +28,7 @@ _WHEN = {"always": "", "stream": "streams", "batch": "tables read once",
 def listing() -> str:
     """The page."""
     parts = [_HEAD, "## Sinks\n\n| connector | option | default |\n| --- | --- | --- |\n"]
-    for name in sorted(one for one in dir(mt) if one.startswith("to_") and one != "to_kafka"):
+    for name in sorted(one for one in dir(mt) if one.startswith("to_") and one not in _OTHERS):
         function = getattr(mt, name)
         for option in options_of(function):
             default = signature(function).parameters[option].default

@@ -29,7 +29,7 @@ from muntin.spark.sources.tables import Surroundings, read, sink
 from muntin.spark.windowed import windowed
 
 ROOT = Path(__file__).parents[2]
-OTHERS = {"kafka"}
+OTHERS = {"kafka", "memory"}
 SINKS = [name.removeprefix("to_") for name in dir(mt) if name.startswith("to_")]
 
 

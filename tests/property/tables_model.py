@@ -106,7 +106,8 @@ class SessionModel:
         )
         start = min([event.time, *(s[1] for s in mine)])
         end = max([event.time, *(s[2] for s in mine)])
-        if self.is_over(end):
+        closed = (s for s in self.closed if s[0] == event.key and not self.is_over(s[2] + self.gap))
+        if self.is_over(end) or any(self.near(s[1], s[2], event.time) for s in closed):
             self.late.append(event)
         else:
             values = [self.live.pop(session) for session in mine]

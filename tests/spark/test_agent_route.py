@@ -14,11 +14,11 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.spark.feed import DAY, STAMP, Feed
 
 import muntin as mt
+from muntin.sources.flags import NOW
 from muntin.spark.agents.route import AgentStage, Route, TopicFormat
 from muntin.spark.agents.step import AgentOperator
 from muntin.spark.host.messages import as_sent
 from muntin.spark.host.task import ShuffleTask, Stage
-from muntin.spark.sources.flags import NOW
 from muntin.tables import App
 
 CLICK = pa.schema([("page", pa.string()), ("at", STAMP)])

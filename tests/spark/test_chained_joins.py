@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from tests.spark.feed import Feed, at
 
 import muntin as mt
+from muntin.hosts.progress import Progress
 from muntin.spark.host.plan import Plan
-from muntin.spark.host.progress import Progress
 from muntin.spark.inspect.checkpoints import inspect
 from muntin.spark.inspect.why import why
 from muntin.spark.rescale import rescale

@@ -10,9 +10,10 @@ from pyspark.sql import SparkSession
 from tests.spark.feed import Feed, at
 
 import muntin as mt
+from muntin.hosts.clock import period_of
 from muntin.model.axis import MILLISECOND
 from muntin.model.policies import Every
-from muntin.spark.sources.inputs import check_ticks, period_of
+from muntin.spark.sources.inputs import check_ticks
 from muntin.tables import App
 
 LATE: dict[str, dict[str, Any]] = {"each": {"each": True}, "every": {"every": "1 second"}}

@@ -6,23 +6,20 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 from tests.services.kafka import Kafka
 from tests.services.registry import SchemaRegistry
+from tests.spark.batches import batch_of
 from tests.spark.feed import at, rows
-from tests.unit.spark.sources import protos
-from tests.unit.spark.sources.protos import All
+from tests.unit.sources import protos
+from tests.unit.sources.protos import All
 
 import muntin as mt
 from muntin.model.errors import SourceError
-from muntin.spark.sinks.batch import Batch
-from muntin.spark.sinks.unstorable import Letters
 from muntin.spark.sources.kafka import Reader
 from muntin.spark.sources.tables import Surroundings, read, sink
 from muntin.sql.door import pipeline
@@ -144,7 +141,7 @@ def test_avro_there_and_back(spark: SparkSession, kafka: Kafka, reader: Reader) 
         [(1, "one"), (2, None)], "id long not null, note string"
     ).coalesce(1)
     written = mt.to_kafka(kafka.servers, topic, format="avro", schema=schema)
-    written.write(Pairs(frame))
+    written.write(batch_of(frame))
     kafka.send(topic, [(0, None, b"\x02")])
     read_back = mt.kafka(kafka.servers, topic, format="avro", schema=schema, reader=reader)
     read = read_back.frame(spark).orderBy("offset").collect()
@@ -190,7 +187,7 @@ def test_all_types_of_avro_are_the_same_by_both_readers(spark: SparkSession, kaf
     strict = StructType([StructField(f.name, f.dataType, f.name in nullable) for f in frame.schema])
     topic = kafka.topic(1)
     known = spark.createDataFrame(frame.collect(), strict).coalesce(1)
-    mt.to_kafka(kafka.servers, topic, format="avro", schema=schema).write(Pairs(known))
+    mt.to_kafka(kafka.servers, topic, format="avro", schema=schema).write(batch_of(known))
     both = {
         reader: mt.kafka(kafka.servers, topic, format="avro", schema=schema, reader=reader)
         for reader in ("spark", "columns")
@@ -235,21 +232,6 @@ def test_protobuf_as_rows_and_in_windows(spark: SparkSession, kafka: Kafka, tmp_
     assert sorted(held.select("string", "total").rows()) == [("s0", 2), ("s1", 4)]
 
 
-class Pairs(Batch):
-    """A batch of rows without identity: few, which go from the driver, or many."""
-
-    def __init__(self, frame: Any, few: bool = True) -> None:
-        letters, blobs = Letters("results"), (b"",) if few else None
-        super().__init__(3, frame, "results", frame.schema, None, letters=letters, blobs=blobs)
-
-    @property
-    def frame(self) -> DataFrame:
-        return self.emitted
-
-    def table(self) -> pa.Table:
-        return self.emitted.toArrow()
-
-
 @pytest.mark.parametrize("few", [True, False])
 def test_messages_too_large_for_the_topic_are_set_aside(
     spark: SparkSession, kafka: Kafka, few: bool
@@ -260,10 +242,11 @@ def test_messages_too_large_for_the_topic_are_set_aside(
     text = "array_join(transform(sequence(1, size), i -> md5(cast(rand() AS string))), '')"
     sizes = spark.sql("SELECT explode(array(1, 100, 1000, 2, 60000, 3)) AS size").coalesce(1)
     frame = sizes.selectExpr("size", f"{text} AS text").localCheckpoint()
-    batch = Pairs(frame, few)
+    batch = batch_of(frame, 3, few=few)
     mt.to_kafka(kafka.servers, topic).write(batch)
-    (unfit,) = batch.letters.frames_on(spark)
-    aside = {json.loads(row.row)["size"]: (row.sink, row.why) for row in unfit.collect()}
+    letters = [row for frame in batch.unwritable.frames for row in frame.collect()]
+    letters += [Row(**row) for row in batch.unwritable.table().to_pylist()]
+    aside = {json.loads(row.row)["size"]: (row.sink, row.why) for row in letters}
     assert list(aside) == [1000, 60000]
     place, why = aside[1000]
     assert place == f"Kafka {kafka.servers}, topic {topic}"
@@ -340,18 +323,18 @@ def test_what_is_written_by_a_registry_is_read_back(
     """)
     sink = mt.to_kafka(kafka.servers, topic, format="avro", registry=registry.url)
     for _ in range(2):
-        sink.write(Pairs(frame))
+        sink.write(batch_of(frame))
     assert registry.asked == [f"/subjects/{topic}-value/versions"]
     read_back = mt.kafka(kafka.servers, topic, format="avro", registry=registry.url).frame(spark)
     found = read_back.orderBy("offset").select(*frame.columns).collect()
     assert found == 2 * frame.withColumn("few", F.col("few").cast("int")).collect()
     assert read_back.where("malformed IS NOT NULL").count() == 0
     numbers = mt.to_kafka(kafka.servers, topic, format="avro", registry=registry.url)
-    with pytest.raises(mt.OptionError, match=r"Row_x.*interval.*Avro doesn't have; cast it"):
-        numbers.write(Pairs(spark.sql("SELECT INTERVAL 1 DAY AS x")))
+    with pytest.raises(mt.OptionError, match=r"Row_x.*Duration.*Avro doesn't have; cast it"):
+        numbers.write(batch_of(spark.sql("SELECT INTERVAL 1 DAY AS x")))
     strict = mt.to_kafka(kafka.servers, topic, format="avro", schema="{}", registry=registry.url)
     with pytest.raises(SourceError, match=r"answers 422.*Invalid schema"):
-        strict.write(Pairs(frame))
+        strict.write(batch_of(frame))
 
 
 def test_sql_reads_a_topic_by_a_registry(
@@ -438,7 +421,7 @@ def test_a_pipeline_reads_and_writes_topics(
     kafka.send(topic, [(0, None, order(n, n, n)) for n in range(7)])
     frame = read(spark, tables["orders"], Surroundings())
     assert sorted(r["value"] for r in frame.collect()) == list(range(7))
-    sink(tables["sums"], Surroundings()).write(Pairs(frame.select("id", "value")))
+    sink(tables["sums"], Surroundings()).write(batch_of(frame.select("id", "value")))
     letters = kafka.read(results)
     assert sorted((m.key(), json.loads(m.value())["id"]) for m in letters)[3] == (b"3", 3)
     assert {dict(m.headers())["batch"] for m in letters} == {b"3"}

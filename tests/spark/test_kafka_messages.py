@@ -8,12 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from tests.spark.batches import batch_of
 
-from muntin.spark.sinks.batch import Batch
-from muntin.spark.sinks.kafka import KafkaSink, to_kafka
-from muntin.spark.sinks.kafka_messages import Encoding, Sender
-from muntin.spark.sinks.kafka_producer import Messages
-from muntin.spark.sinks.unstorable import Letters
+from muntin.sinks.batch import Batch
+from muntin.sinks.kafka import KafkaSink, to_kafka
+from muntin.sinks.kafka_messages import Encoding, Sender
+from muntin.sinks.kafka_producer import Messages
 
 _MICROS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 _AS_SPARK = (
@@ -75,7 +75,7 @@ def sender(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any, Any]]:
         sent.extend((parts[0][n], parts[1][n], parts[2][n]) for n in rows)
         return {}
 
-    monkeypatch.setattr("muntin.spark.sinks.kafka_messages.send", take)
+    monkeypatch.setattr("muntin.sinks.kafka_messages.send", take)
     return sent
 
 
@@ -91,7 +91,7 @@ def test_no_two_windows_have_one_key(spark: SparkSession, monkeypatch: pytest.Mo
         )
         for key in (None, "window_start", ["k", "WINDOW_START"]):
             sent.clear()
-            to_kafka("nowhere:9", "t", key=key).write(Made(frame))
+            to_kafka("nowhere:9", "t", key=key).write(made(frame))
             assert len({key for key, _, _ in sent}) == len(micros)
             times = [json.loads(value)["window_start"] for _, value, _ in sent]
             assert len(set(times)) == len(micros)
@@ -114,11 +114,12 @@ def test_text_that_is_none_is_set_aside(
     for number, column in enumerate(columns):
         sent.clear()
         frame = spark.sql(f"SELECT {column} AS `a b`, 'k' AS k")
-        batch = Made(frame, few)
+        batch = made(frame)
         if few:
             to_kafka("nowhere:9", "t").write(batch)
             assert len(sent) == (not 0 < number < 7), column
-            aside = [one.collect() for one in batch.letters.frames_on(spark)]
+            letters = batch.unwritable.table().to_pylist()
+            aside = [letters] if letters else []
         else:
             rows = list(Sender({}, "t", Encoding((), ("a b",), ()))(frame.toArrow().to_batches()))
             aside = [pa.Table.from_batches([one]).to_pylist() for one in rows]
@@ -136,7 +137,7 @@ def test_what_takes_a_window_back_has_no_value(
         [("k", 1, "full", 0), ("k", 1, "retract", 1), (None, 2, "late", 1)],
         "k string, n int, emission string, revision long",
     ).coalesce(1)
-    to_kafka("nowhere:9", "t", key="K").write(Made(frame))
+    to_kafka("nowhere:9", "t", key="K").write(made(frame))
     assert [(key, value and json.loads(value)["n"]) for key, value, _ in sent] == [
         (b"k", 1), (b"k", None), (None, 2),
     ]  # fmt: skip
@@ -153,7 +154,7 @@ def test_rejected_messages_keep_their_bytes_and_headers(
                'late' AS reason, TIMESTAMP'2026-01-01 00:00:10.5Z' AS watermark
         FROM range(0, 2, 1, 1)
     """)
-    to_kafka("nowhere:9", "t").write(Made(frame, kind="rejected"))
+    to_kafka("nowhere:9", "t").write(made(frame, kind="rejected"))
     assert [(key, value) for key, value, _ in sent] == [(b"k", b"\xff"), (b"k", '{"id":"a"}')]
     assert sent[0][2] == [
         ("trace", b"\x01"), ("topic", "t"), ("offset", "3"), ("reason", "late"),
@@ -167,17 +168,6 @@ def test_it_shows_nothing_of_its_options() -> None:
     assert isinstance(sink, KafkaSink)
 
 
-class Made(Batch):
-    """A batch of rows that were made here."""
-
-    def __init__(self, frame: DataFrame, few: bool = True, kind: str = "results") -> None:
-        keys = ("k",) if kind == "results" else None
-        blobs = (b"",) if few else None
-        super().__init__(7, frame, kind, frame.schema, keys, letters=Letters(kind), blobs=blobs)
-
-    @property
-    def frame(self) -> DataFrame:
-        return self.emitted
-
-    def table(self) -> pa.Table:
-        return self.emitted.toArrow()
+def made(frame: DataFrame, kind: str = "results") -> Batch:
+    """A batch of rows that are on the driver."""
+    return batch_of(frame, 7, kind, ("k",) if kind == "results" else None)

@@ -17,9 +17,9 @@ import muntin as mt
 from muntin.cli.page import put
 from muntin.engine.operator import REJECTED
 from muntin.serve import Feed as PageFeed
+from muntin.sinks.batch import Batch
 from muntin.spark.inspect.observed import newest, plain
-from muntin.spark.sinks.batch import Batch
-from muntin.spark.sinks.unstorable import Letters
+from muntin.spark.sinks.batch import EmittedRows
 from muntin.spark.starting import showing_rejected
 
 
@@ -114,7 +114,7 @@ def test_times_that_python_cant_hold_are_shown(spark: SparkSession) -> None:
     blob = bytearray(target.getvalue())
     emitted = spark.createDataFrame([(REJECTED, blob)], "kind string, blob binary")
     schema = spark.createDataFrame([], "at timestamp").schema
-    batch = Batch(0, emitted, REJECTED, schema, None, False, Letters(REJECTED), None, "")
+    batch = Batch(0, REJECTED, table.schema, None, EmittedRows(emitted, REJECTED, schema))
     wanted = [None if time is None else {"at": time // 1000} for time in times]
     assert newest(batch, 10) == [one or {"at": None} for one in wanted]
     assert json.dumps(newest(batch, 2))

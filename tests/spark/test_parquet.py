@@ -19,7 +19,7 @@ from tests.spark.feed import MESSAGE, Feed, at, rows
 
 import muntin as mt
 from muntin.model.errors import OptionError
-from muntin.spark.sources.flags import Flags
+from muntin.sources.flags import Flags
 from muntin.spark.sources.parquet import SETTING, ParquetReader, files
 
 

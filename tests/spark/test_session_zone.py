@@ -9,9 +9,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 import muntin as mt
-from muntin.spark.session_zone import ZONE_SETTING, session_zone
-from muntin.spark.sources.csv_payloads import CsvPayloads
-from muntin.spark.sources.json_payloads import JsonPayloads
+from muntin.engine.session_zone import session_zone
+from muntin.sources.csv_payloads import CsvPayloads
+from muntin.sources.json_payloads import JsonPayloads
+from muntin.spark.host.zones import ZONE_SETTING
 
 ZONES = [
     "+05:30", "-5", "GMT+1", "UTC+2", "UT-03:30", "Z", "PST", "EST", "EST5EDT", "MIT", "ACT",

@@ -9,16 +9,18 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import StructType
 from tests.spark.feed import Feed, at, emitted, rows
 
 import muntin as mt
-from muntin.spark.sinks.batch import Batch
-from muntin.spark.sinks.sink import check_apart, prepare
-from muntin.spark.sinks.sink import sink as sink_of
+from muntin.sinks.batch import Batch
+from muntin.sinks.sink import check_apart, prepare
+from muntin.sinks.sink import sink as sink_of
+from muntin.spark.sinks.writers import check
 
 
 def test_sessions_that_grow_together_leave_one(spark: SparkSession, tmp_path: Path) -> None:
@@ -137,7 +139,7 @@ def test_folders_that_cant_be_are_refused(
 ) -> None:
     schema = StructType.fromDDL("key string, n int")
     with pytest.raises(mt.OptionError, match=words):
-        mt.to_parquet("out", partition_by=by()).check(schema, None)
+        check(mt.to_parquet("out", partition_by=by()), schema, None)
 
 
 def test_no_files_are_refused() -> None:
@@ -180,15 +182,16 @@ def test_parquet_of_a_repeated_batch_is_replaced(spark: SparkSession, tmp_path: 
     assert emitted(tmp_path / "out.duckdb") == feed.windows(10, 10)
 
 
-def columns(*names: str) -> StructType:
-    return StructType([StructField(name, LongType()) for name in names])
+def columns(*names: str) -> pa.Schema:
+    return pa.schema([(name, pa.int64()) for name in names])
 
 
 def test_what_identifies_a_row() -> None:
     windows = columns("key", "window_start", "window_end", "n")
-    assert Batch(0, None, "results", windows, ("key",)).identity == tuple(windows.names[:3])
-    assert Batch(0, None, "results", columns("key", "n"), ("key",)).identity == ("key",)
-    assert Batch(0, None, "rejected", windows, None).identity is None
+    rows: Any = None
+    assert Batch(0, "results", windows, ("key",), rows).identity == tuple(windows.names[:3])
+    assert Batch(0, "results", columns("key", "n"), ("key",), rows).identity == ("key",)
+    assert Batch(0, "rejected", windows, None, rows).identity is None
 
 
 @pytest.mark.parametrize("name", ["batch", "Batch"])

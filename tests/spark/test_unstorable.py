@@ -18,8 +18,8 @@ from tests.spark.feed import MESSAGE, Feed, at, rows
 
 import muntin as mt
 from muntin.serve import Feed as PageFeed
+from muntin.sinks.batch import Batch
 from muntin.spark.inspect.observed import newest, observe
-from muntin.spark.sinks.batch import Batch
 
 LONG = "".join(random.Random(1).choices("abcdefghijklmnopqrstuvwxyz0123456789", k=6000))
 # Milliseconds that were read as seconds, and a time before the year 1.

@@ -189,7 +189,7 @@ class Shell:
 
 def _rows(frame: Any) -> list[dict[str, Any]]:
     """The rows of a DataFrame, with text for times that Python can't hold."""
-    from muntin.spark.sinks.plain import values
+    from muntin.sinks.plain import values
 
     table = frame.toArrow()
     columns = [values(column, moment) for column in table.columns]

@@ -32,6 +32,7 @@ class Circumstances:
         source: What is read.
         target: What is written.
         nullable: The columns of the input that may be NULL.
+        local: Whether the query runs in one process, without Spark.
     """
 
     buckets: int | None = None
@@ -43,6 +44,7 @@ class Circumstances:
     source: str | None = None
     target: str | None = None
     nullable: Collection[str] = ()
+    local: bool = False
 
 
 def story(spec: WindowSpec, known: Circumstances | None = None) -> str:
@@ -83,7 +85,10 @@ def _parts(spec: WindowSpec, known: Circumstances) -> Iterator[tuple[str, str]]:
     if known.having is not None:
         yield "having", f"{known.having}; a window that was emitted and holds no more is taken back"
     yield from _state(spec, known)
-    yield "spark", _spark(spec, known)
+    if known.local:
+        yield "runs", _local(spec)
+    else:
+        yield "spark", _spark(spec, known)
     if known.target is not None:
         yield "writes", known.target
     for caution in cautions(spec, known.rates, known.never_late, known.nullable):
@@ -127,7 +132,7 @@ def _emissions(spec: WindowSpec) -> Iterator[tuple[str, str]]:
         yield "future", "any time is taken"
     elif spec.axis == "time":
         ahead = phrase(spec.max_ahead)
-        yield "future", f"rejected beyond {ahead} ahead of the wall clock"
+        yield "future", f"rejected beyond {ahead} ahead of the wall clock; max_ahead= widens it"
     if spec.idle is not None:
         yield "idle", f"after {phrase(spec.idle)} without messages the watermark follows the clock"
 
@@ -179,6 +184,13 @@ def _state(spec: WindowSpec, known: Circumstances) -> Iterator[tuple[str, str]]:
         f"{amount(made.rows)} rows{panes}, {memory(made.bytes)} before compression; "
         f"about {amount(made.emitted)} results a second",
     )
+
+
+def _local(spec: WindowSpec) -> str:
+    text = "in this process, without Spark; state, offsets and watermark are committed together"
+    if spec.firing.on_wall_clock or spec.idle is not None:
+        text += "; the clock starts a batch when no input arrives"
+    return text
 
 
 def _spark(spec: WindowSpec, known: Circumstances) -> str:

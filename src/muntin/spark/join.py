@@ -62,55 +62,7 @@ def join(
     shared_time: bool = False,
     each_change: bool = False,
 ) -> Joined:
-    """Join two streaming or batch DataFrames by equal columns and by time.
-
-    Each pair comes out once, as soon as its second message is there. A message waits as long as the
-    other side's watermark leaves room for a partner; an outer join emits it then, so that no
-    message has both a partner and a null. A side may say ``.early(every=…)`` and
-    ``.late(grace=…, every=…)`` to let its messages in periodically, and ``.keep(…)`` to bound how
-    long they are kept by their own clock.
-
-    Args:
-        left: ``windowed(frame, time=…)``, with or without windows; a key isn't needed. Other
-            windows, or their ``.full``, stand for themselves: each is a message at its
-            ``window_end``. These, and another join's pairs, are taken in one query with the join,
-            without their ``emission`` and ``revision``.
-        right: The same; also the left side again.
-        on: The columns that must be equal: a name, several, or pairs of a left and a right name.
-        within: How far partners may lie apart: one length either way, or two: how far the right
-            one may lie before the left one and after it; ``("-5 seconds", "10 seconds")`` is from
-            5 to 10 seconds after it. ``muntin.rows(3)`` counts source offsets since each side's
-            first. Without it partners share a window of each side that has
-            windows, or a session of both; or have the same time, where ``on`` compares the times.
-        as_of: Whether the partner of a left message is the right side's newest one of its time or
-            before, its version; or how old that may be at most (``"1 hour"``). A left message is
-            emitted once the right side's watermark has passed it, and isn't corrected after that.
-        how: ``inner``, ``left``, ``right``, ``full``, ``semi`` (left messages with a partner,
-            once), ``anti`` (those without); ``inner`` or ``left`` with ``as_of``.
-        suffix: What is put behind the right side's column names that the left has too.
-        layout: Whether state is sorted by ``time`` or by ``keys`` first; else it is chosen.
-        buckets: In how many shards the keys are kept; one a core by default.
-        nulls: What becomes of a message with NULL in a key, which has no partner: ``reject``, or
-            ``unmatched``: it is emitted as one on the sides of which the join emits those.
-        shared_time: Whether both sides go by one watermark, the later one of theirs, so that a side
-            which is silent keeps nothing of the other waiting. What it then sends behind that
-            watermark is late.
-        each_change: Whether the pair of two windows is given again whenever one of them is emitted:
-            the newest of both, with ``emission`` and ``revision`` as windows have them. Of outer
-            joins what is unmatched is given at once, and again when a partner comes. ``on`` are
-            the windows' keys, ``window_start`` and ``window_end``.
-
-    Raises:
-        OptionError: Naming what can't work: a column, a type, a side without bound.
-
-    Example:
-        >>> pairs = join(
-        ...     windowed(shipments, time="time"),
-        ...     windowed(orders, time="time"),
-        ...     on="id",
-        ...     within=("2 minutes", 0),
-        ... )  # doctest: +SKIP
-    """
+    """Join two DataFrames on Spark; ``muntin.join`` says what each option means."""
     left, right = _taken("left", left, each_change), _taken("right", right, each_change)
     if left._frame.isStreaming != right._frame.isStreaming:
         hint = "give two streaming or two batch DataFrames"

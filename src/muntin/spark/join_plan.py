@@ -12,6 +12,7 @@ from muntin.engine import columns
 from muntin.engine.joins.joiner import SIDE, Joiner
 from muntin.engine.joins.operator import JoinOperator
 from muntin.engine.operator import REJECTED, RESULTS
+from muntin.hosts.clock import period_of
 from muntin.model.joins import SIDES, JoinSpec, Newest, SideName
 from muntin.spark.host.chain import chained, changing
 from muntin.spark.host.plan import Plan
@@ -19,7 +20,7 @@ from muntin.spark.host.schema import nullable
 from muntin.spark.host.shards import buckets_of, slots
 from muntin.spark.host.task import Stage, identity
 from muntin.spark.host.zones import zone_of
-from muntin.spark.sources.inputs import Input, OperatorInput, period_of
+from muntin.spark.sources.inputs import Input, OperatorInput
 
 
 def build_join(

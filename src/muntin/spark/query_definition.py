@@ -18,8 +18,8 @@ from muntin.spark.host.chain import Upstream, marked
 from muntin.spark.host.plan import Plan
 
 if TYPE_CHECKING:
+    from muntin.sinks.sink import SinkLike
     from muntin.spark.query import WindowedQuery
-    from muntin.spark.sinks.sink import SinkLike
 
 
 class QueryDefinition:

@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from muntin.hosts.progress import Progress, Totals
 from muntin.model.errors import OptionError, SettingError
+from muntin.sinks.batch import Batch
 from muntin.spark.failures import Failure
 from muntin.spark.host.handoff import tag
 from muntin.spark.host.processor import EMITTED
-from muntin.spark.host.progress import Progress, Totals
-from muntin.spark.sinks.batch import Batch
 from muntin.spark.writing import Destination, Written, fetched
 
 if TYPE_CHECKING:

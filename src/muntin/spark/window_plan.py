@@ -13,6 +13,7 @@ from pyspark.sql.types import CalendarIntervalType, DayTimeIntervalType, StringT
 
 from muntin.engine.operator import REJECTED, RESULTS
 from muntin.engine.windows.operator import WindowOperator
+from muntin.hosts.clock import period_of
 from muntin.model.aggregates import Aggregate
 from muntin.model.errors import OptionError
 from muntin.model.grouping_sets import GROUPING_ID
@@ -26,7 +27,7 @@ from muntin.spark.host.schema import polars_schema, rejected_schema, result_sche
 from muntin.spark.host.shards import buckets_of, slots
 from muntin.spark.host.task import Stage, identity
 from muntin.spark.host.zones import zone_of
-from muntin.spark.sources.inputs import Input, OperatorInput, Sent, period_of
+from muntin.spark.sources.inputs import Input, OperatorInput, Sent
 from muntin.spark.sources.naming import field_of, name_of
 
 # Each message's own gap, microseconds.

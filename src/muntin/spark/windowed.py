@@ -209,55 +209,14 @@ def windowed(
     time: Column | str | None = None,
     offset: tuple[str, str] | None = None,
     lateness: Duration | None = None,
-    max_ahead: Duration | None = "1 day",
+    max_ahead: Duration | None = "15 minutes",
     idle: Duration | None = None,
     where: Column | str | None = None,
     clock: Column | str | None = None,
     buckets: int | None = None,
     nulls: Nulls = "reject",
 ) -> Windowed:
-    """Begin a windowed aggregation over a streaming or batch DataFrame.
-
-    All columns of the frame travel to Python, since a rejected message is given back as it came:
-    select what you need first.
-
-    Args:
-        frame: The input, or a join or other windows, whose results are taken in one query
-            with them. Windows that emit a window more than once, early or late, are taken by their
-            ``.full``. Don't call ``withWatermark``: the watermark is kept here, so that late
-            messages aren't dropped on the way.
-        key: The key columns, by name, as fields of structs (``"user.country"``, which the output
-            calls ``country``), or as expressions with names of their own. Without any, the windows
-            are those of all messages together, and one shard keeps them.
-        time: The event time, by the name of its column, as a field of structs (``"event.at"``) or
-            as an expression (``F.timestamp_millis("ms")``): a timestamp, a date (its midnight,
-            without a zone), or a string to be parsed, where what isn't a time is rejected. Windows
-            that are measured in rows need none. Of other windows it may be ``window_time``, the
-            last moment of each: so windows that end together with a larger one are in it.
-        offset: The columns of a message's partition and of its offset in it. A message whose
-            offset was taken before changes nothing, also after a restart. Windows that are
-            measured in rows lie on the offsets of a partition then, and the partition is the
-            first key; without offsets they count a key's messages as they arrive.
-        lateness: How far the watermark trails the greatest event time; not at all by default, and
-            of a join's pairs as far as they may come out of order.
-        max_ahead: How far ahead of the wall clock an event time may be; what is further is
-            rejected and doesn't move the watermark. ``None`` takes anything.
-        idle: After how long without messages the watermark moves on with the wall clock, so that
-            the last windows emit. What comes behind it then is late. Never by default.
-        where: Which messages to take; others are counted as ``filtered``.
-        clock: A timestamp that says when a message arrived: a column, a field of a struct or an
-            expression. Policies on the wall clock and
-            ``max_ahead`` go by it in place of the machine's clock, so that a replay emits as the
-            live stream did.
-        buckets: In how many shards the keys are kept; one a core by default. It is
-            part of the checkpoint.
-        nulls: Whether a message with NULL in a key is rejected (``reject``), or NULL is a value of
-            the key like any other (``group``), as ``GROUP BY`` has it. It may become ``group``
-            over a checkpoint, and not ``reject`` again.
-
-    Example:
-        >>> hourly = windowed(flights, key="carrier", time="at")  # doctest: +SKIP
-    """
+    """Begin a windowed aggregation on Spark; ``muntin.windowed`` says what each option means."""
     keys = _keys_of(key)
     _check_column("where", where, "a condition", "give a condition, as a Column or as SQL")
     if buckets is not None and buckets < 1:

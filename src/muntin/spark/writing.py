@@ -9,15 +9,19 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Protocol
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from muntin.hosts.watchers import RefCounted
+from muntin.sinks.batch import Batch
+from muntin.sinks.sink import Sink, SinkLike, sink
+from muntin.sinks.unwritable import UnwritableRows
 from muntin.spark.failures import Failure
 from muntin.spark.host.processor import PROGRESS
-from muntin.spark.host.watchers import RefCounted
-from muntin.spark.sinks.batch import Batch
-from muntin.spark.sinks.sink import Sink, SinkLike, sink
-from muntin.spark.sinks.unstorable import DeadLetters, Letters
+from muntin.spark.sinks.batch import EmittedRows
+from muntin.spark.sinks.dead_letters import DeadLetters
+from muntin.spark.sinks.writers import table_schema
 
 # So many bytes of rows, over all shards, come with the progress: fetching them costs no job then.
 _FEW = 1 << 22
@@ -40,6 +44,11 @@ class Destination:
     def target(self) -> Sink | None:
         """The sink, also where that is a function."""
         return sink(self.sink)
+
+    @cached_property
+    def columns(self) -> pa.Schema:
+        """The columns as sinks see them."""
+        return table_schema(self.schema)
 
 
 @dataclass(frozen=True)
@@ -113,7 +122,7 @@ class Writer:
         if keeps:
             emitted.persist()
         lines, batches = fetched(*found, few=self._few)
-        few = all(batch.blobs is not None for batch in batches)
+        few = all(_are_few(batch) for batch in batches)
         if not few and not keeps:
             self._few_in_a_row = -_WARY
             emitted.persist()
@@ -131,6 +140,10 @@ class Writer:
             if failure is not None:
                 self._report.failed(failure, error)
             raise
+
+
+def _are_few(batch: Batch) -> bool:
+    return isinstance(batch.rows, EmittedRows) and batch.rows.blobs is not None
 
 
 def _release(emitted: DataFrame) -> None:
@@ -153,6 +166,7 @@ def fetched(
     for o in outputs:
         blobs = [row.blob for row in rows if row.kind == o.kind]
         held = tuple(map(bytes, blobs)) if None not in blobs else None
-        of = (number, emitted, o.kind, o.schema, o.keys, not blobs)
-        batches.append(Batch(*of, Letters(o.kind), held, checkpoint))
+        emitted_rows = EmittedRows(emitted, o.kind, o.schema, held, checkpoint)
+        of = (number, o.kind, o.columns, o.keys, emitted_rows, not blobs)
+        batches.append(Batch(*of, UnwritableRows(o.kind)))
     return [row.progress for row in rows if row.kind == PROGRESS], batches

@@ -47,8 +47,7 @@ def join_of(cursor: Cursor, select: Select, resolve: Resolve) -> tuple[Joining, 
         hint = "give one of them another name, as in JOIN t AS other"
         cursor.fail(join.source.span, f"both sides are called {left.name}", hint)
     paired = pairing(cursor, join, conditions_of(select, join), left, right, changes=emit.changes)
-    equal, chosen = _equal(cursor, select, join, paired.rest, sides)
-    equal = [(left.own(one), right.own(other)) for one, other in equal]
+    equal, chosen = _equal(cursor, select, join, paired.rest, (left, right))
     spans = _spans(select, join)
     policies = firing_of(firing(cursor.sql, emit, paired.bound.axis, join=True))
     parts = zip((left, right), zip(*equal, strict=True), paired.times, strict=True)
@@ -231,7 +230,11 @@ def _shown(
 
 
 def _equal(
-    cursor: Cursor, select: Select, join: Join, conditions: Sequence[exp.Expr], sides: Places
+    cursor: Cursor,
+    select: Select,
+    join: Join,
+    conditions: Sequence[exp.Expr],
+    halves: tuple[Half, Half],
 ) -> tuple[list[tuple[str, str]], list[exp.Expr]]:
     """The equal columns of a pair, and what chooses among the pairs.
 
@@ -241,8 +244,9 @@ def _equal(
     chosen = [] if select.where is None or is_among else [select.where]
     if join.using:
         return [(name, name) for name in join.using], chosen
+    sides = {half.name.lower(): place for place, half in enumerate(halves)}
     compared = [(part, pair_of(part, sides)) for part in conditions]
-    equal = [pair for _, pair in compared if pair is not None]
+    equal = [(halves[0].own(p[0]), halves[1].own(p[1])) for _, p in compared if p is not None]
     others = [part for part, pair in compared if pair is None]
     if (others and join.how != "inner") or not equal:
         at = Scope(cursor).span(others[0]) if others else join.span

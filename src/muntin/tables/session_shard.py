@@ -45,20 +45,24 @@ class SessionTableShard(TableShard):
         # By the stretch of time that they end in.
         self.stored_sessions = self.new_entries("sessions", 1)
         self._of: dict[Any, list[TableSession]] | None = None
+        # The last event of each key's latest expired session, as long as it is remembered.
+        self._expired_ends: dict[Any, int] = {}
+        self._closed_upto = BEGINNING
         # What was touched since the last commit, by key and start: the end then.
         self._before: dict[tuple[Any, int], int | None] = {}
         self._closed_ends: dict[tuple[Any, int], int] = {}
 
     def codec(self) -> ValueCodec:
-        """See ``TableShard``; it is a list of the end and the value."""
+        """See ``TableShard``; it is a list of the end and the value, which expired ones lack."""
         values = super().codec()
 
         def dumps(session: Any) -> str:
-            return f"[{session[0]},{values.dumps(session[1])}]"
+            end, value = session
+            return f"[{end}]" if value is GONE else f"[{end},{values.dumps(value)}]"
 
         def loads(text: str) -> Any:
-            end, _, value = text[1:-1].partition(",")
-            return [int(end), values.loads(value)]
+            end, comma, value = text[1:-1].partition(",")
+            return [int(end), values.loads(value) if comma else GONE]
 
         return ValueCodec(dumps, loads)
 
@@ -68,15 +72,22 @@ class SessionTableShard(TableShard):
 
     def forget_index(self) -> None:
         self._of = None
+        self._closed_upto = BEGINNING
 
     def _by_key(self) -> dict[Any, list[TableSession]]:
-        """All sessions that are kept, by key."""
+        """All sessions that haven't been closed, by key."""
         if self._of is None:
-            self._of = {}
+            self._of, self._expired_ends = {}, {}
             for place in self.stored_sessions.places():
                 for (key, start), (end, value) in self.stored_sessions.at(place).items():
-                    self._of.setdefault(key, []).append(TableSession(start, end, value))
+                    if value is GONE:
+                        self._remember(key, end)
+                    else:
+                        self._of.setdefault(key, []).append(TableSession(start, end, value))
         return self._of
+
+    def _remember(self, key: Any, end: int) -> None:
+        self._expired_ends[key] = max(end, self._expired_ends.get(key, end))
 
     def _sessions(self, key: Any) -> list[TableSession]:
         """The sessions of a key, in order."""
@@ -91,6 +102,18 @@ class SessionTableShard(TableShard):
         if self.spec.expires is None:
             return False
         return end <= self.sessions.ended(watermark - self.spec.expires)
+
+    def _belongs_to_expired(self, key: Any, time: int, judged: int) -> bool:
+        """Whether a time is before, or within the gap behind, an expired session of its key.
+
+        It is remembered until the watermark is a gap past its expiry, so that sessions of a key
+        never overlap.
+        """
+        ends = [one.end for one in self._by_key().get(key, ()) if self._is_expired(one.end, judged)]
+        if key in self._expired_ends:
+            ends.append(self._expired_ends[key])
+        gap, reach = self.sessions.gap, self.sessions.reach
+        return any(time - end < reach and not self._is_expired(end + gap, judged) for end in ends)
 
     def _touched(self, key: Any, time: int, judged: int) -> list[TableSession]:
         reach = self.sessions.reach
@@ -112,7 +135,7 @@ class SessionTableShard(TableShard):
         time, judged = placed[0], max(placed[1], self.watermark)
         touched = self._touched(key, time, judged)
         end = max([time, *(session.end for session in touched)])
-        if self._is_expired(end, judged):
+        if self._is_expired(end, judged) or self._belongs_to_expired(key, time, judged):
             self.reject(cursor, "late", judged=judged)
             return None
         self.latest = time if self.latest is None else max(self.latest, time)
@@ -259,14 +282,18 @@ class SessionTableShard(TableShard):
         over = [
             (key, TableSession(start, end, value))
             for place in self.stored_sessions.places(upto // self.span)
+            if place >= self._closed_upto // self.span
             for (key, start), (end, value) in self.stored_sessions.at(place).items()
-            if end <= upto
+            if end <= upto and value is not GONE
         ]
+        self._closed_upto = max(upto, self._closed_upto)
         for key, session in over:
             self._remove(key, session)
+            self._remember(key, session.end)
+            ended, _ = self.stored_sessions.pair(session.end // self.span)
+            ended[key, session.start] = [session.end, GONE]
             self._closed_ends[key, session.start] = session.end
-        self.closed = (upto + 1) // self.span - 1
-        self.stored_sessions.drop_through(self.closed)
+        self._forget(upto - self.sessions.gap)
         if not emit:
             return []
         number = {key: n for n, key in enumerate(in_order({key for key, _ in over}))}
@@ -274,6 +301,18 @@ class SessionTableShard(TableShard):
         return [
             Emitted(key, self._bounds(one.start, one.end), one.value, True) for key, one in over
         ]
+
+    def _forget(self, upto: int) -> None:
+        """Forget the expired sessions that ended a gap and more before the latest expired one."""
+        through = (upto + 1) // self.span - 1
+        if self.closed is not None and through <= self.closed:
+            return
+        for place in self.stored_sessions.places(through):
+            for (key, _), (end, _) in self.stored_sessions.at(place).items():
+                if self._expired_ends.get(key) == end:
+                    del self._expired_ends[key]
+        self.closed = through
+        self.stored_sessions.drop_through(through)
 
     def changes(self) -> Iterator[Emitted]:
         """See ``TableShard``; a session that has other bounds now is deleted under the old ones."""

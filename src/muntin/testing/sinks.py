@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,7 +47,7 @@ class SinkBatch:
         kind: Which output of a query it is of.
         keys: The key columns; ``None`` where rows have no identity and are appended.
         query: What distinguishes the query from others.
-        letters: Takes the rows that the sink can't.
+        unwritable: Takes the rows that the sink can't store.
     """
 
     number: int
@@ -55,7 +55,8 @@ class SinkBatch:
     kind: str = "results"
     keys: tuple[str, ...] | None = ("key",)
     query: str = "a query"
-    letters: SetAside = field(default_factory=SetAside)
+    unwritable: SetAside = field(default_factory=SetAside)
+    zone: ClassVar[str] = "UTC"
 
     @property
     def empty(self) -> bool:
@@ -86,11 +87,20 @@ class SinkBatch:
         return pa.table(columns)
 
     @property
-    def frame(self) -> Any:
-        """The same as a DataFrame of the session that is active."""
-        from pyspark.sql import SparkSession
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        return self.table().schema
 
-        return SparkSession.active().createDataFrame(self.table())
+    @property
+    def frame(self) -> Any:
+        """The rows as a Polars frame."""
+        import polars as pl
+
+        return pl.from_arrow(self.table())
+
+    def write_natively(self, sink: Any) -> bool:
+        """Leave the batch to its sink."""
+        return False
 
 
 # What happens, its batches, and which windows stand then: key, count and version.

@@ -13,9 +13,9 @@ import pytest
 from muntin.engine import columns
 from muntin.engine.operator import Task
 from muntin.engine.utf8 import GARBLED, frame_of, text
+from muntin.sources.flags import Flags
 from muntin.spark.agents.route import AgentStage, Route, RouteTask, TopicFormat
 from muntin.spark.host.messages import as_sent, timed
-from muntin.spark.sources.flags import Flags
 from muntin.spark.sources.parquet import ParquetReader
 from muntin.state.frames import decode, encode
 from muntin.tables import App

@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import pytest
 
+from muntin.hosts.progress import Progress
 from muntin.spark import card
 from muntin.spark.card import Card
-from muntin.spark.host.progress import Progress
 from muntin.spark.query import WindowedQuery
 
 

@@ -138,3 +138,17 @@ def test_sessions_of_a_declared_type_outlive_a_restart() -> None:
         with app.open(store=memory(image)) as running:
             running.send("events", 2, timestamp=float(number))
             assert table["a"].windows() == {(1.0, number + 10.0): Total(2 * number)}
+
+
+@pytest.mark.parametrize("batch", [1, 100])
+def test_an_event_within_the_gap_of_an_expired_session_is_late(batch: int) -> None:
+    """The session of 0 has expired when the clock is at 11.5; that of 12 begins beyond its gap."""
+
+    def add(table: Any) -> None:
+        table["a"] += 1
+
+    def elsewhere(table: Any) -> None:
+        table["b"] += 1
+
+    steps = (0.0, add), (11.5, elsewhere), (6.0, add), (12.0, add), (10.0, add)
+    assert sessions(int, *steps, batch=batch, expires=1.0) == {(12.0, 22.0): 1}

@@ -63,7 +63,7 @@ def test_others_are_named(way: Any, words: str) -> None:
 
 def test_what_cant_be_taken_is_given_back() -> None:
     batch = SinkBatch(0, [("a", 0, 1, 0)])
-    batch.letters.add(batch.table(), "a table", ["too long"])
-    assert batch.letters.reasons == ["too long"]
+    batch.unwritable.add(batch.table(), "a table", ["too long"])
+    assert batch.unwritable.reasons == ["too long"]
     assert (batch.identity, batch.empty) == (("key", "window_start", "window_end"), False)
     assert SinkBatch(1, [], keys=None).identity is None

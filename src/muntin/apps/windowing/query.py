@@ -29,6 +29,8 @@ from muntin.apps.windowing.random_tuples import NAME, RandomTuples
 from muntin.apps.windowing.source import RANDOM
 from muntin.apps.windowing.table_operator import CALLS, TableOperator
 from muntin.apps.windowing.tuples import VALUE
+from muntin.hosts.progress import Progress
+from muntin.hosts.watchers import Shown
 from muntin.model.axis import MILLISECOND, Duration
 from muntin.model.counts import summed
 from muntin.model.errors import OptionError, SpecChangedError
@@ -37,10 +39,8 @@ from muntin.spark.host.internals.data_sources import register
 from muntin.spark.host.internals.plans import streams
 from muntin.spark.host.internals.versions import BOUNDS_BATCHES
 from muntin.spark.host.plan import emitted
-from muntin.spark.host.progress import Progress
 from muntin.spark.host.shards import remembered, slots
 from muntin.spark.host.task import Stage, identity
-from muntin.spark.host.watchers import Shown
 from muntin.spark.query import WindowedQuery
 from muntin.spark.rescale import fit_checkpoint
 from muntin.spark.session import require

@@ -26,8 +26,9 @@ from muntin.model.windows import Windows
 class SessionCombiner(Combiner):
     """Lifts messages to stretches of activity; see ``Combiner``.
 
-    A message that is late by itself may yet bridge to a live session, which only its shard can
-    know. Such messages are passed on as they are, in ``Combined.raw``.
+    A message that is late by itself may yet bridge to a live session, and one that isn't may belong
+    to a session that has closed. Only the shard knows. Such messages are passed on as they are, in
+    ``Combined.raw``.
     """
 
     def __init__(self, spec: WindowSpec, schema: pl.Schema) -> None:
@@ -76,7 +77,8 @@ class SessionCombiner(Combiner):
         taken, rejected = self.part(messages, None)
         sure, doubtful = taken, None
         if watermark is not None and len(taken):
-            late = pl.col(self.reach) <= watermark - self.patience
+            # Anything before may be within the gap of a session that has closed.
+            late = pl.col(columns.TIME) < watermark - self.spec.firing.grace
             doubtful = taken.filter(late)
             sure = taken.filter(~late) if len(doubtful) else taken
         combined = self._combined(messages, taken, rejected, joined([self.lift(sure)], self))

@@ -19,6 +19,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from muntin.engine import columns
+from muntin.engine.admission import split_off
 from muntin.engine.conditions import marked, unmarked
 from muntin.engine.firing import BatchClock, due, due_by_clock
 from muntin.engine.output import Output
@@ -36,8 +37,13 @@ from muntin.state.runs import FrameCache, each_once, segment_length
 FIRED, UNEMITTED = "fired", "unemitted"
 # How often a session has emitted for late messages; kept where the late policy asks for it.
 FIRED_LATE = "fired_late"
-# Of a session that is part of another now: whether it is no longer the same, and where that begins.
-_VANISHED, _INTO = "vanished", "into"
+# The sessions that a session has replaced and that are still to be retracted, with their revisions.
+RETRACTS = "retracts"
+_Retracts = pl.List(pl.Struct({columns.FIRST: pl.Int64, columns.LAST: pl.Int64, FIRED: pl.Int64}))
+_NO_RETRACTS = pl.lit(None, dtype=_Retracts).alias(RETRACTS)
+# Where the session begins that a stored one is part of now.
+_INTO = "into"
+_GROUP, _CLOSED_LAST = "__group", "__closed_last"
 
 
 class SessionShard(WindowShard):
@@ -70,14 +76,13 @@ class SessionShard(WindowShard):
         ready = self._woken(absorbed, moment)
         silent = pl.concat([passed, ready], how="diagonal")
         emitted, rows, still = self._emit(changed, silent, moment)
-        replaced = absorbed.filter(pl.col(_VANISHED) & (pl.col(FIRED) > 0))
-        emitted = pl.concat([self._retracted(replaced), emitted], how="diagonal")
+        emitted = pl.concat([self._retractions(emitted), emitted], how="diagonal")
         if final:
             self.state.clear()
         else:
             self._keep(rows, still, absorbed, moment)
         pending, rows_kept = self.waiting.rows, self.sessions.rows
-        return self._output(begun, combined, emitted, [late], pending=pending, rows=rows_kept)
+        return self._output(begun, combined, emitted, late, pending=pending, rows=rows_kept)
 
     def snapshot(
         self, start: int | None, end: int | None, only: pl.DataFrame | None = None
@@ -95,28 +100,64 @@ class SessionShard(WindowShard):
 
     def _take(
         self, combined: Sequence[Combined], moment: BatchClock
-    ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    ) -> tuple[pl.DataFrame, pl.DataFrame, list[pl.DataFrame]]:
         """Merge new messages into sessions.
 
-        What comes back are the sessions that have new messages, the stored ones that are part of
-        those, and the late messages.
+        Returns:
+            The sessions that have new messages, the stored ones that are part of those, and the
+            late messages.
         """
         raw = [c.raw for c in combined if c.raw is not None]
+        cells = [c.cells for c in combined if len(c.cells)]
+        stored = self._stored(cells, raw)
+        late = []
         doubtful = pl.concat(raw) if raw else None
-        fresh = [c.cells for c in combined if len(c.cells)]
         if doubtful is not None:
-            fresh.append(self.combiner.lift(doubtful))
-        if not fresh:
+            doubtful, of_closed = self._split_closed(doubtful, stored, moment)
+            cells += [self.combiner.lift(doubtful)] if len(doubtful) else []
+            late.append(of_closed)
+        if not cells:
             nothing = self._no_sessions()
-            absorbed = nothing.with_columns(pl.lit(False).alias(_VANISHED), columns.number(_INTO))
-            return nothing, absorbed, self.combiner.nothing_rejected
-        new = pl.concat(fresh, how="diagonal").with_columns(self._zeros())
+            return nothing, nothing.with_columns(columns.number(_INTO)), late
+        new = pl.concat(cells, how="diagonal").with_columns(self._zeros())
         new = new.with_columns(pl.col(columns.MESSAGES).alias(UNEMITTED))
-        old = self._open(new.select(self.keys).unique(), moment)
+        old = stored.filter(pl.col(columns.LAST) > moment.closed_before)
         rows, group = grouped(
             [old.with_columns(old=True), new.with_columns(old=False)], self.combiner
         )
-        return self._merged(rows, group, doubtful, moment)
+        changed, absorbed, alone = self._merged(rows, group, doubtful, moment)
+        return changed, absorbed, [*late, alone]
+
+    def _stored(self, cells: Sequence[pl.DataFrame], raw: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        """The stored sessions of the keys of a batch, the remembered ones included."""
+        of_messages = [pl.col(name).alias(key) for name, key in self.combiner.named.items()]
+        named = [c.select(self.keys) for c in cells] + [m.select(of_messages) for m in raw]
+        if not named:
+            return self._no_sessions()
+        newest = self._newest(self.sessions.read(only=pl.concat(named).unique()))
+        return newest.filter(pl.col(columns.MESSAGES) > 0)
+
+    def _split_closed(
+        self, doubtful: pl.DataFrame, stored: pl.DataFrame, moment: BatchClock
+    ) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Split off the messages that belong to a closed session, which takes no more.
+
+        Sessions of a key never overlap, so that all that lies before its latest closed session, or
+        within the gap behind that, is late.
+        """
+        last = pl.col(columns.LAST)
+        remembered = moment.closed_before - self.windows.pace
+        closed = stored.filter((last <= moment.closed_before) & (last > remembered))
+        if not len(closed):
+            return doubtful, self.combiner.nothing_rejected
+        by = [pl.col(key).alias(name) for name, key in self.combiner.named.items()]
+        latest = closed.group_by(by).agg(last.max().alias(_CLOSED_LAST))
+        judged = matched(doubtful, latest, self.combiner.message_keys, "left")
+        is_late = pl.col(columns.TIME) - pl.col(_CLOSED_LAST) < self.windows.reach
+        late = judged.select(is_late.fill_null(False)).to_series()
+        taken, aside = split_off(doubtful, late, "late")
+        self.state.count({"late": int(late.sum())})
+        return taken, self.combiner.set_aside(aside)
 
     def _merged(
         self,
@@ -129,27 +170,48 @@ class SessionShard(WindowShard):
         begins = np.flatnonzero(np.diff(group, prepend=-1))
         olds = np.add.reduceat(was.astype(np.int64), begins)
         news = np.diff(np.append(begins, len(rows))) - olds
-        whole = merged(rows.drop("old", *self._counts), group, self.combiner)
+        whole = merged(rows.drop("old", RETRACTS, *self._counts), group, self.combiner)
         begin = whole[columns.FIRST].to_numpy()
-        counts = {c: np.add.reduceat(rows[c].to_numpy(), begins) for c in self._counts}
         lost = (whole[columns.LAST].to_numpy() <= moment.closed_before) & (olds == 0)
         taken = (news > 0) & ~lost
-        # One old session in it, and no place is new: the session is still the same one.
+        # One old session in it, and no position is new: the session is still the same one.
         firsts = np.minimum.reduceat(np.where(was, rows[columns.FIRST].to_numpy(), 2**62), begins)
         lasts = np.maximum.reduceat(np.where(was, rows[columns.LAST].to_numpy(), -(2**62)), begins)
         same = (olds == 1) & (begin == firsts)
         same &= whole[columns.LAST].to_numpy() == lasts
-        anew = {UNEMITTED: whole[columns.MESSAGES].to_numpy()}
-        whole = whole.with_columns(
-            pl.Series(c, np.where(same, count, anew.get(c, 0))) for c, count in counts.items()
-        )
-        became = pl.Series(_VANISHED, ~same[group]), pl.Series(_INTO, begin[group])
-        absorbed = rows.with_columns(*became).filter(pl.Series(was & taken[group])).drop("old")
+        counts = {c: np.add.reduceat(rows[c].to_numpy(), begins) for c in self._counts}
+        counts[FIRED] = np.where(same, counts[FIRED], 0)
+        whole = whole.with_columns(pl.Series(c, count) for c, count in counts.items())
+        whole = self._with_retracts(whole, rows, group, was & ~same[group])
+        absorbed = rows.with_columns(pl.Series(_INTO, begin[group]))
+        absorbed = absorbed.filter(pl.Series(was & taken[group])).drop("old")
         late = self._rejected(rows, group, lost, doubtful)
         changed = whole.filter(pl.Series(taken))
         self.kept.add(changed)
         self.kept.add(absorbed, -1)
         return changed, absorbed, late
+
+    def _with_retracts(
+        self,
+        whole: pl.DataFrame,
+        rows: pl.DataFrame,
+        group: NDArray[np.int64],
+        vanished: NDArray[np.bool_],
+    ) -> pl.DataFrame:
+        """Sessions with those that they replace, and those that these had replaced, to retract."""
+        of = pl.Series(_GROUP, group)
+        bounds = [columns.FIRST, columns.LAST, FIRED]
+        own = rows.with_columns(of).filter(pl.Series(vanished) & (rows[FIRED] > 0))
+        lists = [own.select(_GROUP, pl.struct(bounds).alias(RETRACTS))]
+        earlier = rows.select(of, RETRACTS).drop_nulls(RETRACTS)
+        lists.append(earlier.explode(RETRACTS))
+        owed = pl.concat(lists)
+        if not len(owed):
+            return whole.with_columns(_NO_RETRACTS)
+        by_group = owed.group_by(_GROUP).agg(pl.col(RETRACTS))
+        numbers = pl.int_range(pl.len(), dtype=pl.Int64).alias(_GROUP)
+        numbered = whole.with_columns(numbers)
+        return numbered.join(by_group, on=_GROUP, how="left", maintain_order="left").drop(_GROUP)
 
     def _rejected(
         self,
@@ -159,7 +221,7 @@ class SessionShard(WindowShard):
         doubtful: pl.DataFrame | None,
     ) -> pl.DataFrame:
         """The late messages among the doubtful ones; the others are counted."""
-        if doubtful is None:
+        if doubtful is None or not len(doubtful):
             return self.combiner.nothing_rejected
         bounds = rows.select(
             *(pl.col(key).alias(name) for name, key in self.combiner.named.items()),
@@ -229,7 +291,7 @@ class SessionShard(WindowShard):
         late = (last <= moment.before) & unemitted & self._late(moment)
         early = pl.lit(False)
         if self.spec.firing.early is not None:
-            first = pl.col(FIRED) == 0
+            first = (pl.col(FIRED) == 0) & pl.col(RETRACTS).is_null()
             early = due(self.spec.firing.early, moment, UNEMITTED, first)
             early = (last > moment.after) & unemitted & early
         emission = (
@@ -252,7 +314,8 @@ class SessionShard(WindowShard):
         once = emits.cast(pl.Int64)
         again = (pl.col(columns.EMISSION) == "late").fill_null(False).cast(pl.Int64)
         added = [pl.col(FIRED) + once, pl.col(UNEMITTED) * (1 - once), pl.col(FIRED_LATE) + again]
-        rows = rows.with_columns(added[: len(self._counts)])  # the last where it is kept
+        added = added[: len(self._counts)]  # the last where it is kept
+        rows = rows.with_columns(*added, pl.when(emits).then(_NO_RETRACTS).otherwise(RETRACTS))
         return emitted, rows.drop(columns.EMISSION), silent.filter(~emits)
 
     def _late(self, moment: BatchClock) -> pl.Expr:
@@ -263,12 +326,16 @@ class SessionShard(WindowShard):
         policies = [self.spec.firing.early, self.spec.firing.late]
         return any(due_by_clock(policy, moment) for policy in policies)
 
-    def _retracted(self, replaced: pl.DataFrame) -> pl.DataFrame:
-        """What is emitted of sessions that had emitted and are no more."""
-        return replaced.select(
-            *self._bounds,
+    def _retractions(self, emitted: pl.DataFrame) -> pl.DataFrame:
+        """What takes back the sessions that those which emit have replaced."""
+        owing = emitted.filter(pl.col(RETRACTS).is_not_null()).explode(RETRACTS)
+        replaced = pl.col(RETRACTS).struct
+        return owing.select(
+            *self.keys,
+            replaced.field(columns.FIRST),
+            replaced.field(columns.LAST),
             pl.lit("retract").alias(columns.EMISSION),
-            pl.col(FIRED).alias(columns.REVISION),
+            replaced.field(FIRED).alias(columns.REVISION),
         )
 
     def _keep(
@@ -277,7 +344,7 @@ class SessionShard(WindowShard):
         """Store the sessions of this batch, and drop what has expired."""
         last = pl.col(columns.LAST)
         edge = self._edge(moment)
-        replaced = absorbed.filter(pl.col(columns.FIRST) != pl.col(_INTO)).drop(_VANISHED, _INTO)
+        replaced = absorbed.filter(pl.col(columns.FIRST) != pl.col(_INTO)).drop(_INTO)
         # Most sessions of a large batch begin and end within it.
         gone = replaced.with_columns(columns.number(columns.MESSAGES))
         self.sessions.append(pl.concat([gone, rows.filter(last >= edge)], how="diagonal"))
@@ -296,19 +363,17 @@ class SessionShard(WindowShard):
         self.ends.drop_before(moment.after + 1)
 
     def _edge(self, moment: BatchClock) -> int:
-        """The least last place of the sessions that are kept."""
+        """The least last position of the sessions that are stored.
+
+        Closed ones are remembered, so that what belongs to them begins no other session.
+        """
+        remembered = moment.closed_after - self.windows.pace + 1
         if self.state.watermark is None:
-            return moment.closed_after
+            return remembered
         kept = self.state.watermark - self.spec.firing.retention
         expired = self.windows.ended(kept) + 1
         first = self.kept.first(moment.closed_after + 1, expired)
-        return expired if first is None else first
-
-    def _open(self, only: pl.DataFrame, moment: BatchClock) -> pl.DataFrame:
-        """The sessions of some keys that may still change."""
-        there = self._newest(self.sessions.read(only=only))
-        alive = (pl.col(columns.MESSAGES) > 0) & (pl.col(columns.LAST) > moment.closed_before)
-        return there.filter(alive)
+        return min(remembered, expired if first is None else first)
 
     def _newest(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Of several versions of a session the last."""
@@ -321,11 +386,14 @@ class SessionShard(WindowShard):
         return self.combiner.no_windows.with_columns(self._zeros())
 
     def _zeros(self) -> list[pl.Expr]:
-        return [columns.number(name) for name in self._counts]
+        return [*(columns.number(name) for name in self._counts), _NO_RETRACTS]
 
     def _complete(self, stored: pl.DataFrame) -> pl.DataFrame:
         """Sessions with what was added since they were stored."""
         whole = self.combiner.complete(stored)
+        if RETRACTS not in whole.columns:
+            # An earlier build retracted at once.
+            whole = whole.with_columns(_NO_RETRACTS)
         if FIRED_LATE not in self._counts:
             return whole
         # Another late policy wrote none.

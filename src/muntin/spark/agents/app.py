@@ -46,8 +46,8 @@ from muntin.tables.sources import source
 from muntin.tables.spec import TableSpec
 
 if TYPE_CHECKING:
+    from muntin.sinks.sink import SinkLike
     from muntin.spark.query import WindowedQuery
-    from muntin.spark.sinks.sink import SinkLike
 
 
 def on_spark(

@@ -13,8 +13,8 @@ from muntin.engine.admission import admit
 from muntin.engine.named_rows import listed
 from muntin.engine.operator import REJECTED, Part, Task
 from muntin.engine.utf8 import text
+from muntin.sources.flags import NOW
 from muntin.spark.agents.rows import REJECTED_FRAME, TABLE, kind_of
-from muntin.spark.sources.flags import NOW
 from muntin.state.hashing import hash_rows
 from muntin.tables.app import App
 from muntin.tables.cells import KEYS, keys_column, keys_of

@@ -19,6 +19,7 @@ import pyarrow as pa
 from muntin.engine import columns
 from muntin.engine.named_rows import listed
 from muntin.engine.operator import REJECTED, Part, ShardState, StepOutput, Task
+from muntin.sinks.plain import values
 from muntin.spark.agents.route import (
     DOOR,
     JUDGED,
@@ -38,7 +39,6 @@ from muntin.spark.agents.rows import (
     sent_frame,
     table_frame,
 )
-from muntin.spark.sinks.plain import values
 from muntin.tables.agent import AgentRun
 from muntin.tables.cells import keys_of
 from muntin.tables.clocks import NOBODY, ArrivalMarks

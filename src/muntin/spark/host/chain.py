@@ -29,16 +29,24 @@ from pyspark.sql.types import (
 
 from muntin.engine import columns
 from muntin.engine.joins.joiner import SIDE
+from muntin.hosts.chain import (
+    DEPTH,
+    PAIR,
+    WINDOW_TIME,
+    change_grace,
+    disorder,
+    emits_again,
+    end_ahead,
+    refuse_revisions,
+)
+from muntin.hosts.progress import INNER
 from muntin.model.axis import SECOND
 from muntin.model.errors import OptionError
-from muntin.model.joins import JoinSpec, Newest
-from muntin.model.sessions import Sessions
-from muntin.model.sliding import Sliding
 from muntin.spark.host.internals.plans import names, remember, remembered
-from muntin.spark.host.messages import BLOB, INNER, KIND, PASSED, PROGRESS
+from muntin.spark.host.messages import BLOB, KIND, PASSED, PROGRESS
 from muntin.spark.host.plan import Plan
 from muntin.spark.host.task import Beside
-from muntin.spark.host.unpack import DEPTH, Unpack
+from muntin.spark.host.unpack import Unpack
 from muntin.spark.sources.inputs import OperatorInput
 
 _PASSED = [
@@ -46,9 +54,6 @@ _PASSED = [
     StructField(BLOB, BinaryType()),
     StructField(PROGRESS, StringType()),
 ]
-# What pairs of a join that windows rejected have for a side.
-_PAIR = "pair"
-WINDOW_TIME = "window_time"
 # A column, or a moment before it.
 _MOMENT = re.compile(r"\(?`?(?P<name>\w+)`?(?: - INTERVAL '(?P<before>[0-9.]+)' SECOND)?\)?")
 # Behind a column that an operator before has with another type.
@@ -139,12 +144,7 @@ class Upstream:
     @property
     def revises(self) -> bool:
         """Whether it may emit a window more than once, and all of it counts."""
-        spec = self.plan.spec
-        if self.full or not self.plan.streams:
-            return False
-        if isinstance(spec, JoinSpec):
-            return isinstance(spec.bound, Newest)
-        return spec.firing.early is not None or spec.firing.grace > 0
+        return emits_again(self.plan.spec, full=self.full, streams=self.plan.streams)
 
     @property
     def keep(self) -> str | None:
@@ -160,14 +160,10 @@ class Upstream:
         Returns:
             ``None`` where nobody can say.
         """
-        spec = self.plan.spec
-        if isinstance(spec, JoinSpec) or spec.axis != "time":
+        end = end_ahead(self.plan.spec)
+        if end is None:
             return None
-        # A window is full when the watermark reaches its end: what comes later ends behind it. But
-        # where the end belongs to the window, the watermark must have passed it.
-        kind = spec.windows
-        within = isinstance(kind, Sliding) or (isinstance(kind, Sessions) and kind.closed == "both")
-        known: Mapping[str, int] = {columns.WINDOW_END: 0 if within else 1}
+        known: Mapping[str, int] = {columns.WINDOW_END: end}
         for step in self.steps:
             known = step.bounds(known)
         return known.get(time)
@@ -237,7 +233,7 @@ def chained(sources: tuple[OperatorInput, ...], rejected: StructType) -> Chained
         return Chained(sources, rejected, None)
     joins = bool(sources[0].name)
     # A pair is of neither side; what windows made of it has none.
-    side = None if joins or not fed[""].plan.joins else _PAIR
+    side = None if joins or not fed[""].plan.joins else PAIR
     depths = {name: up.depth for name, up in fed.items()}
     marks: dict[str, DataType] = {}
     if joins or any(_joins(up.plan) for up in fed.values()):
@@ -342,17 +338,8 @@ def fed_by(frame: DataFrame, *, each_change: bool = False) -> Upstream | None:
     upstream: Upstream | None = remembered(frame, _FED)
     derived = upstream is None and frame.isStreaming and _REVISIONS in names(frame)
     if derived or (upstream is not None and upstream.revises and not each_change):
-        hint = (
-            "give .full in place of .results, which has each window once, or take early() and "
-            "late() from the inner windows"
-        )
-        if upstream is not None and upstream.plan.joins:
-            hint = "join without each_change=True, and windows by their .full"
-        elif each_change:
-            hint = "give the windows themselves, and choose among the pairs"
-        raise OptionError(
-            "frame", "windows", "emit a window again when it changes, and each would count", hint
-        )
+        spec = None if upstream is None else upstream.plan.spec
+        refuse_revisions(spec, each_change=each_change)
     return upstream
 
 
@@ -379,18 +366,8 @@ def changing(upstream: Upstream, keys: Collection[str]) -> int:
     Raises:
         OptionError: When a row isn't the whole of a window, known by these columns.
     """
-    spec, whole = upstream.plan.spec, upstream.full
-    if isinstance(spec, JoinSpec) or not all(step.by_window for step in upstream.steps):
-        hint = "give windows as agg() makes them"
-        raise OptionError("each_change", True, "needs one row of each window and key", hint)
-    if not spec.firing.accumulate and not whole:
-        hint = "leave out deltas()"
-        raise OptionError("deltas", True, "gives parts of a window, and a pair has the whole", hint)
-    identity = (*spec.keys, columns.WINDOW_START, columns.WINDOW_END)
-    if {*keys} != {*identity}:
-        hint = f"give {', '.join(identity)}"
-        raise OptionError("on", (*keys,), "isn't the key and the bounds of a window", hint)
-    return 0 if whole else spec.firing.grace
+    whole_rows = all(step.by_window for step in upstream.steps)
+    return change_grace(upstream.plan.spec, keys, full=upstream.full, whole_rows=whole_rows)
 
 
 def pairable(frame: DataFrame, upstream: Upstream | None) -> DataFrame:
@@ -404,10 +381,4 @@ def lag_of(upstream: Upstream) -> int:
     Raises:
         OptionError: When nobody can say.
     """
-    spec = upstream.plan.spec
-    # Windows come in order of their ends.
-    lag = spec.lag if isinstance(spec, JoinSpec) else 0
-    if lag is None:
-        hint = 'say how late pairs may come: lateness="10 minutes"'
-        raise OptionError("lateness", None, "doesn't follow from this join", hint)
-    return lag
+    return disorder(upstream.plan.spec)

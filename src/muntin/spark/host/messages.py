@@ -9,14 +9,12 @@ import pyarrow as pa
 
 from muntin.engine import columns
 from muntin.engine.utf8 import GARBLED, frame_of
-from muntin.spark.sources.flags import NOW
+from muntin.sources.flags import NOW
 
 ROWS_AT_ONCE = 500_000
 # What an operator before this one emitted beside its results; see ``muntin.spark.host.chain``.
 KIND, BLOB, PROGRESS = "__muntin_kind", "__muntin_blob", "__muntin_progress"
 PASSED = (KIND, BLOB, PROGRESS)
-# In its figures: what it is to this one, which may be the side of a join; this one doesn't say.
-STAGE, INNER = "stage", "inner"
 
 Reader = Callable[[Iterator[pa.RecordBatch]], Iterator[pl.DataFrame]]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import polars as pl
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -34,6 +36,12 @@ def polars_schema(schema: T.StructType) -> pl.Schema:
         OptionError: When a column has a type that doesn't get there.
     """
     return pl.Schema({field.name: _polars_type(field) for field in schema.fields})
+
+
+def spark_schema(columns: Mapping[str, pl.DataType]) -> T.StructType:
+    """Spark columns of Polars types; all of them may be null."""
+    arrow = pl.DataFrame(schema=columns).to_arrow().schema
+    return from_arrow_schema(arrow, prefer_timestamp_ntz=True)
 
 
 def _polars_type(field: T.StructField) -> pl.DataType:

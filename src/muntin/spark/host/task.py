@@ -19,8 +19,9 @@ from pyspark.sql.types import StructType
 
 from muntin.engine.joins.joiner import SIDE
 from muntin.engine.operator import Operator, Part, Task
+from muntin.hosts.progress import INNER, STAGE
 from muntin.spark.host.handoff import in_force
-from muntin.spark.host.messages import INNER, KIND, PASSED, PROGRESS, STAGE, Reader, timed
+from muntin.spark.host.messages import KIND, PASSED, PROGRESS, Reader, timed
 from muntin.state.frames import decoded, encode, encoded
 
 # What a task sends to a shard: what it is to know, with the names of its frames; and what an

@@ -12,11 +12,10 @@ from pyspark.sql.types import StructType
 
 from muntin.engine.joins.joiner import SIDE
 from muntin.engine.operator import REJECTED, RESULTS
+from muntin.hosts.chain import DEPTH
+from muntin.hosts.progress import STAGE
 from muntin.spark.host.internals.versions import arrow_schema
-from muntin.spark.host.messages import BLOB, KIND, PROGRESS, STAGE
-
-# Which of a chain of windows rejected a message: 1 for those that were there first.
-DEPTH = "stage"
+from muntin.spark.host.messages import BLOB, KIND, PROGRESS
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from pyspark.sql.types import StringType
 
 from muntin.engine import columns
 from muntin.spark.host.internals.plans import PlannedSource, nodes, sources
-from muntin.spark.session_zone import ZONE_SETTING
 
+ZONE_SETTING = "spark.sql.session.timeZone"
 _UTC = ("Etc/UTC", "Etc/UCT", "Etc/GMT", "GMT", "UCT", "Z", "Zulu", "+00:00")
 # What muntin adds itself: when a message is from the future isn't a matter of state.
 _OWN = (columns.FUTURE, columns.CLOCK)

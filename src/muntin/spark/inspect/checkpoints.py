@@ -16,11 +16,11 @@ from muntin.model.joins import SIDES, JoinSpec
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
+from muntin.sinks.plain import values
 from muntin.spark.host.checkpoint import Checkpoint, spec_of
 from muntin.spark.inspect.joins import OpenJoin
 from muntin.spark.inspect.tables import OpenTable, one_table
 from muntin.spark.inspect.windows import OpenWindows
-from muntin.spark.sinks.plain import values
 from muntin.state.manifest import Run
 from muntin.tables.moments import BEGINNING
 from muntin.tables.spec import facts

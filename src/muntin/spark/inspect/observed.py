@@ -18,10 +18,11 @@ from pyspark.sql import functions as F
 from muntin.engine import columns
 from muntin.engine.operator import REJECTED, RESULTS
 from muntin.model.counts import rejections
+from muntin.sinks.batch import Batch
+from muntin.sinks.plain import values
 from muntin.spark.inspect.checkpoints import inspect
 from muntin.spark.query import WindowedQuery
-from muntin.spark.sinks.batch import Batch
-from muntin.spark.sinks.plain import values
+from muntin.spark.sinks.batch import EmittedRows
 
 # Of a batch no more rows are fetched than somebody could read.
 _WINDOWS, _SAMPLES = 500, 10
@@ -124,9 +125,10 @@ def newest(batch: Batch, most: int) -> list[dict[str, Any]]:
     Returns:
         The rows, the newest last; times are milliseconds.
     """
-    blobs = batch.blobs
+    assert isinstance(batch.rows, EmittedRows)
+    blobs = batch.rows.blobs
     if blobs is None:
-        mine = batch.emitted.where(F.col("kind") == batch.kind).select("blob")
+        mine = batch.rows.emitted.where(F.col("kind") == batch.kind).select("blob")
         fetched = mine.mapInArrow(partial(_shortened, most=most), "blob binary").collect()
         blobs = tuple(row[0] for row in fetched)
     if not blobs:

@@ -1,4 +1,4 @@
-"""Results and rejected messages in Delta tables."""
+"""Delta tables that Spark merges into."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType, DayTimeIntervalType, YearMonthIntervalType
 
 from muntin.model.errors import OptionError, SettingError
+from muntin.sinks.batch import Batch
 from muntin.spark.host.internals.checkpoints import is_there
 from muntin.spark.host.internals.jvm import has_class, is_connected
-from muntin.spark.sinks.batch import Batch
-from muntin.spark.sinks.lake import LakeSink
+from muntin.spark.sinks.lake import LakeWriter
 
 _EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 _CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
@@ -17,15 +17,12 @@ _START = (
     "start the session with Delta's jars and with .config('spark.sql.extensions', "
     f"'{_EXTENSION}').config('spark.sql.catalog.spark_catalog', '{_CATALOG}')"
 )
-# What no column of Delta's may have in its name, unless the table maps names.
-_UNNAMEABLE = set(" ,;{}()\n\t=")
 
 
-class DeltaSink(LakeSink):
-    """Delta tables; see ``to_delta``."""
+class DeltaWriter(LakeWriter):
+    """Writes the batches of ``to_delta``."""
 
     lake = "Delta"
-    hint = "give a name of the catalog, or a path"
 
     def _require(self, spark: SparkSession) -> None:
         # Which jars a server has isn't seen from here, and what it was started with is.
@@ -34,10 +31,7 @@ class DeltaSink(LakeSink):
         if _EXTENSION not in str(spark.conf.get("spark.sql.extensions", "")):
             raise SettingError(f"to_delta() needs Delta's SQL, which this session hasn't: {_START}")
 
-    def _check_column(self, name: str, dtype: DataType) -> None:
-        if wrong := _UNNAMEABLE & set(name):
-            problem = f"has {sorted(wrong)[0]!r} in its name, which Delta's columns haven't"
-            raise OptionError("column", name, problem, "give the column another name")
+    def _check_type(self, name: str, dtype: DataType) -> None:
         if isinstance(dtype, DayTimeIntervalType | YearMonthIntervalType):
             hint = "cast it to a number or a string first"
             raise OptionError("column", name, "is an interval, which Delta has no type for", hint)
@@ -64,23 +58,3 @@ class DeltaSink(LakeSink):
             write.save(table)
         else:
             write.saveAsTable(table)
-
-
-def to_delta(table: str, *, history: str | None = None) -> DeltaSink:
-    """Keep the newest state of every window in a Delta table.
-
-    Results are merged by keys and window, the greater revision wins, a batch in one transaction;
-    sessions that were taken back are deleted. Pairs of joins and rejected messages are appended
-    with their batch's number, in a column ``batch``, which therefore none of theirs may be called.
-    A repeated batch changes nothing: what was appended is known by the query and the batch
-    (Delta's ``txnAppId`` and ``txnVersion``), also where another query writes to the same table.
-
-    Args:
-        table: The table: a name of the catalog, or a path (whatever has a ``/``). It is made at the
-            first batch where it isn't there.
-        history: Another table that keeps every firing, with the batch's number.
-
-    A session without Delta is refused by a ``SettingError`` when the query starts; columns that
-    Delta can't have, by an ``OptionError``.
-    """
-    return DeltaSink(table, history)

@@ -1,4 +1,4 @@
-"""Results and rejected messages in Iceberg tables."""
+"""Iceberg tables that Spark merges into."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from muntin.model.errors import OptionError, SettingError
+from muntin.sinks.batch import Batch
 from muntin.spark.host.internals.jvm import has_class, is_connected
-from muntin.spark.sinks.batch import Batch
-from muntin.spark.sinks.lake import LakeSink, dotted
+from muntin.spark.sinks.lake import LakeWriter, dotted
 
 _CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 _PACKAGE = "org.apache.iceberg."
@@ -18,25 +18,17 @@ _UNKNOWN = (T.CalendarIntervalType, T.DayTimeIntervalType, T.NullType, T.YearMon
 _WRITER, _BATCH = "muntin.writer", "muntin.batch"
 
 
-class IcebergSink(LakeSink):
-    """Iceberg tables; see ``to_iceberg``."""
+class IcebergWriter(LakeWriter):
+    """Writes the batches of ``to_iceberg``."""
 
     lake = "Iceberg"
-    hint = "give the names of catalog, namespace and table, with dots between them"
-
-    def _check_table(self, option: str, name: str) -> None:
-        super()._check_table(option, name)
-        if not all(part.strip() for part in name.split(".")):
-            raise OptionError(option, name, "can't be a table of Iceberg", self.hint)
-        if "." not in name:
-            raise OptionError(option, name, "doesn't say its catalog", self.hint)
 
     def _require(self, spark: SparkSession) -> None:
-        for table in (self.table, self.history):
+        for table in (self.sink.table, self.sink.history):
             if table is not None:
                 _require_catalog(spark, table)
 
-    def _check_column(self, name: str, dtype: T.DataType) -> None:
+    def _check_type(self, name: str, dtype: T.DataType) -> None:
         if isinstance(dtype, _UNKNOWN):
             problem = f"has type {dtype.simpleString()}, which Iceberg hasn't"
             hint = "cast it to a number or a string first"
@@ -54,27 +46,6 @@ class IcebergSink(LakeSink):
             return
         write = rows.writeTo(dotted(table)).option(f"snapshot-property.{_WRITER}", writer)
         write.option(f"snapshot-property.{_BATCH}", str(batch.number)).append()
-
-
-def to_iceberg(table: str, *, history: str | None = None) -> IcebergSink:
-    """Keep the newest state of every window in an Iceberg table.
-
-    Results are merged by keys and window, the greater revision wins, a batch in one snapshot;
-    sessions that were taken back are deleted. Pairs of joins and rejected messages are appended
-    with their batch's number, in a column ``batch``, which therefore none of theirs may be called.
-    A repeated batch changes nothing: the snapshot by which a batch was appended names the query and
-    the batch, also where another query writes to the same table. (So keep snapshots for longer than
-    a query may stand still between a crash and its restart.)
-
-    Args:
-        table: The table, with its catalog: ``lake.db.worst``. It is made at the first batch where
-            it isn't there; its namespace has to be.
-        history: Another table that keeps every firing, with the batch's number.
-
-    A session without such a catalog is refused by a ``SettingError`` when the query starts;
-    columns that Iceberg has no type for, by an ``OptionError``.
-    """
-    return IcebergSink(table, history)
 
 
 def _require_catalog(spark: SparkSession, table: str) -> None:

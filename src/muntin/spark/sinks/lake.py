@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from pyspark.sql import DataFrame, SparkSession, Window
@@ -10,59 +10,55 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
 from muntin.engine import columns
-from muntin.model.errors import OptionError, SinkError
+from muntin.model.errors import SinkError
+from muntin.sinks.batch import Batch
+from muntin.sinks.sink import BATCH, TableSink, warn_of_new_table
 from muntin.spark.host.internals.jvm import JvmError
-from muntin.spark.sinks.batch import Batch
-from muntin.spark.sinks.sink import BATCH, TableSink, warn_of_new_table
 
 # What the JVM says where a lake's jars were made for another Spark.
 _OTHERS = ("NoSuchMethod", "NoClassDefFound", "AbstractMethod", "IncompatibleClassChange")
 
 
-class LakeSink(TableSink):
-    """Tables that Spark merges into."""
+class LakeWriter(ABC):
+    """Writes the batches of a sink whose tables Spark merges into."""
 
-    # What the tables are called by, and a hint at what names they have.
+    # What the tables are called by.
     lake: ClassVar[str]
-    hint: ClassVar[str]
 
-    def __init__(self, table: str, history: str | None) -> None:
-        for option, name in (("table", table), ("history", history)):
-            if name is not None:
-                self._check_table(option, name)
-        super().__init__(table, history, lambda name: f"{self.lake} {name.rstrip('/')}")
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.table!r}, {self.history!r})"
+    def __init__(self, sink: TableSink) -> None:
+        self.sink = sink
 
     def check(self, schema: StructType, keys: tuple[str, ...] | None) -> None:
-        super().check(schema, keys)
+        """Refuse columns that no table can have, and a session without the lake's jars."""
+        self.sink.check_names(schema.names, keys)
         for field in schema.fields:
-            self._check_column(field.name, field.dataType)
+            self._check_type(field.name, field.dataType)
         spark = SparkSession.getActiveSession()
         if spark is not None:
             self._require(spark)
 
-    def _write(self, batch: Batch) -> None:
+    def write(self, batch: Batch, *, few: bool) -> bool:
+        """Merge a batch into the table, and append it to the history."""
+        frame: DataFrame = batch.frame
         try:
-            self._merge_and_append(batch)
+            self._merge_and_append(frame, batch)
         except JvmError as error:
             if not any(name in str(error) for name in _OTHERS):
                 raise
-            spark = batch.emitted.sparkSession
+            version = frame.sparkSession.version
             raise SinkError(
-                f"{self.lake} {self.table}: these jars of {self.lake} aren't made for Spark "
-                f"{spark.version}; take those of this Spark, or a Spark that {self.lake}'s newest "
+                f"{self.lake} {self.sink.table}: these jars of {self.lake} aren't made for Spark "
+                f"{version}; take those of this Spark, or a Spark that {self.lake}'s newest "
                 "release is made for"
             ) from error
+        return True
 
-    def _merge_and_append(self, batch: Batch) -> None:
-        frame = batch.frame
+    def _merge_and_append(self, frame: DataFrame, batch: Batch) -> None:
         if batch.identity is not None:
-            self._ensure(frame, self.table, batch.number)
+            self._ensure(frame, self.sink.table, batch.number)
             if not batch.empty:
-                _merge(frame, self._named(self.table), batch.identity)
-        if (log := self._log(batch.keys)) is not None:
+                _merge(frame, self._named(self.sink.table), batch.identity)
+        if (log := self.sink.log_table(batch.keys)) is not None:
             numbered = frame.withColumn(BATCH, F.lit(batch.number).cast("long"))
             self._ensure(numbered, log, batch.number)
             self._append(numbered, log, f"muntin {batch.query} {batch.kind}", batch)
@@ -73,18 +69,13 @@ class LakeSink(TableSink):
             self._make(frame, table)
             warn_of_new_table(f"{self.lake} {table}", number)
 
-    def _check_table(self, option: str, name: str) -> None:
-        """Raise an ``OptionError`` where no table can have such a name."""
-        if "`" in name or not name.strip("/ "):
-            raise OptionError(option, name, f"can't be a table of {self.lake}", self.hint)
-
     @abstractmethod
     def _require(self, spark: SparkSession) -> None:
         """Raise a ``SettingError`` where the session lacks what the lake needs."""
 
     @abstractmethod
-    def _check_column(self, name: str, dtype: DataType) -> None:
-        """Raise an ``OptionError`` where no table can have such a column."""
+    def _check_type(self, name: str, dtype: DataType) -> None:
+        """Raise an ``OptionError`` where no table can have a column of this type."""
 
     def _named(self, table: str) -> str:
         """The table in SQL."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
@@ -16,15 +17,17 @@ from muntin.engine.operator import RESULTS
 from muntin.model.errors import OptionError
 from muntin.model.joins import JoinSpec, Newest
 from muntin.model.pipeline import NUMBER, ROW, SIDE_COLUMNS, Column, Joining, Windowing, quoted
+from muntin.sinks.batch import Batch
+from muntin.sinks.sink import Sink, SinkLike, sink
 from muntin.spark.host.chain import Upstream, bounds_of, kept
 from muntin.spark.host.plan import Plan
 from muntin.spark.join import Joined
 from muntin.spark.lookups import TableBeside
 from muntin.spark.query import WindowedQuery
 from muntin.spark.query_definition import QueryDefinition
-from muntin.spark.sinks.batch import Batch
+from muntin.spark.sinks.batch import EmittedRows
 from muntin.spark.sinks.ranked import RankedShape, one_by_one
-from muntin.spark.sinks.sink import Sink, SinkLike, check, sink
+from muntin.spark.sinks.writers import check, table_schema
 from muntin.spark.windowed import WindowedAggregate
 
 _HOLDS = "__muntin_holds"
@@ -264,16 +267,21 @@ class _Shaped:
         self.shape = shape
         self.shown = shown
 
-    def check(self, schema: StructType, keys: tuple[str, ...] | None) -> None:
+    @cached_property
+    def _columns(self) -> pa.Schema:
+        return table_schema(self.shown)
+
+    def check(self, schema: pa.Schema, keys: tuple[str, ...] | None) -> None:
         tables = self.shape.tables if isinstance(self.shape, WindowShape | EachShape) else ()
         for table in tables:
             table.check()
         check(self.target, self.shown, self._keys(keys))
 
     def write(self, batch: Batch) -> None:
-        # The columns of ``schema`` stay those before they are shaped.
-        shaped = replace(batch, keys=self._keys(batch.keys), shape=self.shape.of_frame)
-        self.target.write(shaped)
+        assert isinstance(batch.rows, EmittedRows)
+        rows = replace(batch.rows, shape=self.shape.of_frame)
+        keys = self._keys(batch.keys)
+        self.target.write(replace(batch, schema=self._columns, keys=keys, rows=rows))
 
     def _keys(self, keys: tuple[str, ...] | None) -> tuple[str, ...] | None:
         """What distinguishes the rows of one window from those of another, and from one another."""

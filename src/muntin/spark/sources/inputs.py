@@ -6,7 +6,6 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from math import gcd
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -18,7 +17,7 @@ from muntin.engine import columns
 from muntin.model.axis import SECOND
 from muntin.model.errors import MuntinError, OptionError, SpecChangedError
 from muntin.model.facts import QuerySpec, differences
-from muntin.model.policies import Policy, parts
+from muntin.sources.flags import NOW, Flags
 from muntin.spark.host.checkpoint import Checkpoint, spec_of
 from muntin.spark.host.heartbeat import NAME, Heartbeat, is_tick
 from muntin.spark.host.internals.checkpoints import newest_offsets
@@ -26,9 +25,7 @@ from muntin.spark.host.internals.data_sources import register
 from muntin.spark.host.internals.plans import reads
 from muntin.spark.host.messages import PASSED, Reader, as_sent
 from muntin.spark.host.schema import moment_type, polars_schema
-from muntin.spark.sources.flags import NOW, Flags
-from muntin.spark.sources.kafka_columns import columnar
-from muntin.spark.sources.kafka_ranges import KafkaRows
+from muntin.spark.sources.kafka_rows import KafkaRows, columnar
 from muntin.spark.sources.parquet import ParquetReader, files
 
 if TYPE_CHECKING:
@@ -322,19 +319,6 @@ def _check_time(option: str, time: str, kind: T.DataType | None, *more: type[T.D
     if kind is not None and not isinstance(kind, (*_TIMES, *more)):
         hint = "cast it first, for example with timestamp_seconds(), timestamp_millis() or cast()"
         raise OptionError(option, time, f"has type {kind.simpleString()}, not timestamp", hint)
-
-
-def period_of(policies: Sequence[Policy | None], *idle: int | None) -> int | None:
-    """How often a tick is needed, so that there is one at each multiple of each policy's period.
-
-    An idle time is noticed within a tenth of it. ``None`` where nothing goes by the clock.
-    Every tick is a batch: where periods have little in
-    common there is one a second, or as often as the shortest of them says.
-    """
-    every = [part.period for policy in policies for part in parts(policy)]
-    periods = [period for period in every if period is not None]
-    periods += [max(1, time // 10) for time in idle if time is not None]
-    return max(gcd(*periods), min(SECOND, *periods)) if periods else None
 
 
 def ticks(spark: SparkSession, slots: Sequence[int], period: int) -> DataFrame:

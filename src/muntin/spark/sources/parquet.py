@@ -32,10 +32,10 @@ from pyspark.sql.types import AtomicType
 
 from muntin.engine.utf8 import GARBLED, frame_of
 from muntin.model.errors import OptionError
+from muntin.sources.flags import Flags
 from muntin.spark.host.internals.jvm import default_files, started_in
 from muntin.spark.host.internals.plans import bare_source, is_seen
 from muntin.spark.host.messages import ROWS_AT_ONCE
-from muntin.spark.sources.flags import Flags
 
 SETTING = "spark.muntin.readParquet"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import cast
 from urllib.parse import quote
 
@@ -17,12 +16,12 @@ from muntin.model.errors import OptionError
 from muntin.model.pipeline import Column, DeclaredTable, quoted
 from muntin.model.placeholders import check_secret, filled, partly
 from muntin.model.reader_options import check_connector, check_reader, translated
-from muntin.model.table_options import arguments_of, check_names, names_of, truth, whole_number
+from muntin.model.table_options import arguments_of, check_names, names_of
+from muntin.sinks.sink import Sink
+from muntin.sources.kafka_tables import reading, writing
 from muntin.spark.redaction import hide_secrets
-from muntin.spark.sinks.sink import Sink
 from muntin.spark.sources.decimals import LONG_TEXTS, as_text, from_text, has_decimals
 from muntin.spark.sources.kafka import Kafka, kafka
-from muntin.spark.table_options import TableOptions
 
 # What brings its own columns.
 _FIXED = {"rate", "rate-micro-batch", "kafka", "socket"}
@@ -105,19 +104,9 @@ def computed(frame: DataFrame, columns: tuple[Column, ...]) -> DataFrame:
     return frame.selectExpr("*", *(f"{c.text} AS {quoted(c.name)}" for c in columns))
 
 
-def _kafka(table: DeclaredTable, given: dict[str, str]) -> Kafka:
-    """Topics out of a table's options; what isn't known here is the connector's own."""
-    for connectors, ours in (("startingOffsets", "starting"), ("includeHeaders", "headers")):
-        if connectors in given:
-            given[ours] = given.pop(connectors)
-    options = TableOptions(table, given)
-    servers, topic = options.topic()
-    known = options.known(
-        "format schema starting reader registry",
-        headers=partial(truth, "headers"),
-        per_batch=partial(whole_number, "per_batch"),
-    )
-    return kafka(servers, topic.split(","), columns=table.columns, **known, options=options.left)
+def _kafka(table: DeclaredTable, options: dict[str, str]) -> Kafka:
+    """The topics that a table's options describe."""
+    return kafka(columns=table.columns, **reading(table.name, options))
 
 
 def sink(table: DeclaredTable, around: Surroundings) -> Sink:
@@ -169,7 +158,9 @@ def _sink_of(
         at = f"{quote(user, safe='')}@" if user else ""
         options["url"] = f"postgresql://{at}{url.removeprefix(_JDBC_POSTGRES)}"
         options.pop("driver", None)
-    connectors = [name.removeprefix("to_") for name in dir(muntin) if name.startswith("to_")]
+    every = [name.removeprefix("to_") for name in dir(muntin) if name.startswith("to_")]
+    # Nobody could ask for what is in memory.
+    connectors = [name for name in every if name != "memory"]
     if connector not in connectors:
         check_connector(connector, tuple(connectors))
         *most, last = map(repr, connectors)
@@ -178,8 +169,8 @@ def _sink_of(
     return connector, options, _OTHER_NAMES.get(connector, {})
 
 
-def _kafka_sink(table: DeclaredTable, given: dict[str, str]) -> Sink:
-    options = TableOptions(table, given)
-    servers, topic = options.topic()
-    known = options.known("format schema registry", key=names_of)
-    return muntin.to_kafka(servers, topic, **known, options=options.left)
+def _kafka_sink(table: DeclaredTable, options: dict[str, str]) -> Sink:
+    arguments = writing(table.name, options)
+    if "key" in arguments:
+        arguments["key"] = names_of(arguments["key"])
+    return muntin.to_kafka(**arguments)

@@ -34,19 +34,19 @@ class Ending:
 
 
 def firings(
-    spec: WindowSpec, windows: Iterable[Window], vanished: Iterable[Window], ending: Ending
+    spec: WindowSpec, windows: Iterable[Window], ending: Ending
 ) -> list[tuple[Window, str]]:
     """The windows that emit and their emissions, in the order in which they do.
 
-    What is taken back goes first. Then it is by start, then key; of one start and key the window
-    that ends first.
+    The sessions that they replace are retracted first. Then it is by start, then key; of one start
+    and key the window that ends first.
     """
-    found = [(window, RETRACT) for window in vanished if window.revision]
+    emitted = []
     for window in windows:
         emission = _emission(spec, window, ending)
         if emission is not None:
-            found.append((window, emission))
-    return sorted(found, key=_in_order)
+            emitted += [(window, emission), *((old, RETRACT) for old in window.replaced)]
+    return sorted(emitted, key=_in_order)
 
 
 def _in_order(firing: tuple[Window, str]) -> tuple[bool, int, Key, int]:
@@ -80,7 +80,7 @@ def _emission(spec: WindowSpec, window: Window, ending: Ending) -> str | None:
         return "late" if closes or _is_due(spec, late, window, ending) else None
     if firing.early is None:
         return None
-    early = turn(firing.early, "early" in window.emissions)
+    early = turn(firing.early, bool(window.emissions))
     return "early" if _is_due(spec, early, window, ending) else None
 
 

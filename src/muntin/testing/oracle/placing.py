@@ -28,12 +28,10 @@ class Outcome:
     Attributes:
         late: Which of them no window takes, by their number.
         partly_late: How many of the others some of their windows no longer take.
-        vanished: Windows that have become part of others.
     """
 
     late: set[int] = field(default_factory=set)
     partly_late: int = 0
-    vanished: list[Window] = field(default_factory=list)
 
 
 K = TypeVar("K", bound=Kind)
@@ -50,6 +48,14 @@ class Placing(ABC, Generic[K]):
     def take(self, messages: Sequence[Placed], marks: Watermarks) -> Outcome:
         """Put the messages of a step into the windows that are open by the marks in force."""
 
+    def forget_closed(self, marks: Watermarks) -> None:
+        """Forget the windows that take no more by the marks at the end of a step."""
+        self.windows = {
+            place: window
+            for place, window in self.windows.items()
+            if window.over + self._grace > marks.of(window.key)
+        }
+
 
 class FixedPlacing(Placing[Paned]):
     """Tumbling, hopping and cumulating windows, and days: the position alone says which windows."""
@@ -64,7 +70,7 @@ class FixedPlacing(Placing[Paned]):
             for start, end in taking:
                 fresh = Window(placed.key, start, end, over=end)
                 window = self.windows.setdefault((start, end, placed.key), fresh)
-                window.messages.append(placed)
+                window.take([placed])
             if not taking:
                 outcome.late.add(number)
             elif len(taking) < len(holding):
@@ -145,9 +151,9 @@ class SlidingPlacing(Placing[Sliding]):
             if place not in self.windows:
                 end = over - 1 if self._kind.axis == "time" else over
                 inside = [other for other in counted if start <= other.position < over]
-                self.windows[place] = Window(placed.key, start, end, over, inside)
+                self.windows[place] = Window(placed.key, start, end, over).take(inside)
             elif start <= placed.position < over:
-                self.windows[place].messages.append(placed)
+                self.windows[place].take([placed])
 
     def _bounds(self, positions: list[int]) -> Iterator[tuple[int, int]]:
         """The windows that positions of one key ask for, as half-open intervals."""

@@ -27,24 +27,56 @@ class SessionPlacing(Placing[Sessions]):
     """Sessions: windows of one key that messages make, stretch and join.
 
     The messages of a step and the open sessions are grouped at once, so that it doesn't matter in
-    which order a step holds its messages. To a session that is made of others all of its messages
-    are new, so a policy of every so many rows counts those that the vanished had emitted, too.
+    which order a step holds its messages. New to a session that is made of others is what no firing
+    of theirs has had. A closed session is remembered until the watermark is a gap past its end.
     """
 
+    def __init__(self, kind: Sessions, grace: int) -> None:
+        super().__init__(kind, grace)
+        self._remembered: list[Window] = []
+
     def take(self, messages: Sequence[Placed], marks: Watermarks) -> Outcome:
-        """A message is late when the whole session that it would be part of is closed."""
+        """A message is late when the session that it belongs to, or would be part of, is closed."""
         outcome = Outcome()
         by_key: dict[Key, list[int]] = defaultdict(list)
         for number, placed in enumerate(messages):
-            by_key[placed.key].append(number)
+            if self._belongs_to_closed(placed):
+                outcome.late.add(number)
+            else:
+                by_key[placed.key].append(number)
         for key, numbers in by_key.items():
             for group in self._groups(key, numbers, messages):
                 if self._is_closed(group.last, marks.of(key)):
                     outcome.late.update(group.numbers)
                 elif group.numbers:
                     new = [messages[number] for number in sorted(group.numbers)]
-                    outcome.vanished.extend(self._join(key, group, new))
+                    self._join(key, group, new)
         return outcome
+
+    def forget_closed(self, marks: Watermarks) -> None:
+        """Drop closed sessions, and remember them until the watermark is a gap past their ends."""
+        closed = [
+            w for w in self.windows.values() if self._is_closed(self._last(w), marks.of(w.key))
+        ]
+        super().forget_closed(marks)
+        self._remembered = [
+            window
+            for window in [*self._remembered, *closed]
+            if not self._is_closed(self._last(window) + self._kind.pace, marks.of(window.key))
+        ]
+
+    def _belongs_to_closed(self, placed: Placed) -> bool:
+        return any(
+            window.key == placed.key
+            and placed.position - self._last(window) < self._kind.reach
+            and window.start - self._reached(placed) < self._kind.reach
+            for window in self._remembered
+        )
+
+    def _reached(self, placed: Placed) -> int:
+        """Up to where a message holds its session open, but for the gap of the query."""
+        by = self._kind.by
+        return placed.position + (0 if by is None else micros_of(placed.message[by]))
 
     def _is_closed(self, last: int, mark: Position) -> bool:
         return last + self._kind.reach + self._grace <= mark
@@ -53,10 +85,8 @@ class SessionPlacing(Placing[Sessions]):
         old = [w for w in self.windows.values() if w.key == key]
         single = [_Group(window.start, self._last(window), [window]) for window in old]
         for number in numbers:
-            position, own = messages[number].position, 0
-            if self._kind.by is not None:
-                own = micros_of(messages[number].message[self._kind.by])
-            single.append(_Group(position, position + own, [], [number]))
+            placed = messages[number]
+            single.append(_Group(placed.position, self._reached(placed), [], [number]))
         single.sort(key=lambda group: group.first)
         current = single[0]
         for group in single[1:]:
@@ -73,15 +103,18 @@ class SessionPlacing(Placing[Sessions]):
     def _last(self, window: Window) -> int:
         return window.end - self._kind.gap
 
-    def _join(self, key: Key, group: _Group, new: list[Placed]) -> list[Window]:
-        """Make the session of a group; the old sessions that it isn't have vanished."""
+    def _join(self, key: Key, group: _Group, new: list[Placed]) -> None:
+        """Make the session of a group, which replaces the old ones that it isn't."""
         place = (group.first, group.last, key)
         if place in self.windows:
-            self.windows[place].messages += new
-            return []
-        for window in group.old:
-            del self.windows[window.start, self._last(window), key]
-        everything = [placed for window in group.old for placed in window.messages] + new
+            self.windows[place].take(new)
+            return
         end, over = group.last + self._kind.gap, group.last + self._kind.reach
-        self.windows[place] = Window(key, group.first, end, over, everything)
-        return group.old
+        joined = Window(key, group.first, end, over)
+        for old in group.old:
+            del self.windows[old.start, self._last(old), key]
+            joined.messages += old.messages
+            joined.unemitted += old.unemitted
+            joined.emissions |= old.emissions
+            joined.replaced += [*old.replaced, *([old] if old.revision else [])]
+        self.windows[place] = joined.take(new)

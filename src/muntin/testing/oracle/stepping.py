@@ -79,36 +79,36 @@ class Oracle:
         """
         result = OracleStep([], [], dict.fromkeys(COUNTS, 0))
         after = self._marks.copy()
-        vanished = self._take(messages, wall, after, result)
+        self._take(messages, wall, after, result)
         if reached is not None:
             after.watermark = max(after.watermark, reached - self._spec.lateness)
         after.final = after.final or final
         ending = Ending(self._marks, after, wall, self._wall)
-        for window, emission in firings(
-            self._spec, self._placing.windows.values(), vanished, ending
-        ):
+        for window, emission in firings(self._spec, self._placing.windows.values(), ending):
             self._fire(window, emission, result)
         self._marks, self._wall = after, wall
-        self._forget_closed()
+        self._placing.forget_closed(self._marks)
         result.watermark = after.emitted
         return result
 
     def _take(
         self, messages: Sequence[Message], wall: int, after: Watermarks, result: OracleStep
-    ) -> list[Window]:
-        """Judge the messages and put them into windows; gives the windows that vanished."""
+    ) -> None:
+        """Judge the messages and put them into windows."""
         new = [message for message in messages if not self._was_taken_before(message)]
         result.counts["seen"] = len(messages)
         result.counts[DUPLICATES] = len(messages) - len(new)
         reasons: list[str | None] = []
         placed = []
+        moved = False
         for message in new:
             self._columns |= dict.fromkeys(message)
             reasons.append(self._reason_to_reject(message, wall))
             after.pass_offset(message)
             if reasons[-1] is None:
                 placed.append(after.place(message))
-        after.pass_time(bool(placed), wall, self._wall)
+            moved |= reasons[-1] is None or after.pass_keyless(message, reasons[-1], wall)
+        after.pass_time(moved, wall, self._wall)
         first, *others = _by_sets(self._spec, placed)
         outcome = self._placing.take(first, self._marks)
         for copies in others:  # which are late alike
@@ -122,7 +122,6 @@ class Oracle:
             result.counts[reason or "counted"] += 1
             if reason is not None:
                 result.rejected.append(self._rejected(message, reason))
-        return outcome.vanished
 
     def _fill(self) -> None:
         """Make the windows behind those with messages, as far as the query fills them."""
@@ -178,7 +177,7 @@ class Oracle:
             result.rejected.append(self._rejected(self._blank(window), "overflow"))
             result.counts["overflow"] += 1
         result.firings.append(emitted)
-        window.emitted = len(window.messages)
+        window.unemitted, window.replaced = [], []
         window.revision += 1
         window.emissions |= {emission} if window.messages else set()
 
@@ -193,14 +192,6 @@ class Oracle:
         elif spec.offset is not None:
             blank[spec.offset[1]] = window.start
         return blank
-
-    def _forget_closed(self) -> None:
-        grace = self._spec.firing.grace
-        self._placing.windows = {
-            place: window
-            for place, window in self._placing.windows.items()
-            if window.over + grace > self._marks.of(window.key)
-        }
 
 
 def _by_sets(spec: WindowSpec, placed: Sequence[Placed]) -> list[list[Placed]]:

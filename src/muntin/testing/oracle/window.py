@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -30,9 +31,11 @@ class Window:
             and sessions their last message and the gap.
         over: The least mark at which it has ended.
         messages: What it has taken, in the order in which it took it.
-        emitted: How many of them the last firing had.
+        unemitted: Those of them that no firing has had.
         revision: How often it has emitted.
-        emissions: As what it has emitted messages: ``early``, ``full``, ``late``.
+        emissions: As what it, or a session that it replaces, has emitted messages: ``early``,
+            ``full``, ``late``.
+        replaced: The sessions that it replaces and that its next firing retracts.
     """
 
     key: Key
@@ -40,11 +43,14 @@ class Window:
     end: int
     over: int
     messages: list[Placed] = field(default_factory=list)
-    emitted: int = 0
+    unemitted: list[Placed] = field(default_factory=list)
     revision: int = 0
     emissions: set[str] = field(default_factory=set)
+    replaced: list[Window] = field(default_factory=list)
 
-    @property
-    def unemitted(self) -> list[Placed]:
-        """The messages that came after the last firing."""
-        return self.messages[self.emitted :]
+    def take(self, messages: Iterable[Placed]) -> Window:
+        """Add messages, and return the window."""
+        new = list(messages)
+        self.messages += new
+        self.unemitted += new
+        return self

@@ -13,7 +13,8 @@ import pytest
 from muntin.engine.arrival import parts_of
 from muntin.engine.operator import Part, Task
 from muntin.engine.windows.combine import Combined
-from muntin.spark.host.messages import BLOB, INNER, KIND, PROGRESS, STAGE, as_sent
+from muntin.hosts.progress import INNER, STAGE
+from muntin.spark.host.messages import BLOB, KIND, PROGRESS, as_sent
 from muntin.spark.host.task import ShuffleTask, Stage
 
 HERE, BEFORE = {STAGE: INNER}, {STAGE: f"{INNER}/{INNER}"}

@@ -38,15 +38,18 @@ def test_a_session_tells_its_gap_and_has_ended_when_that_is_passed() -> None:
 def test_old_sessions_vanish_into_the_one_that_joins_them() -> None:
     placing = SessionPlacing(GAP, grace=0)
     placing.take(placed(0, 16, 40), MARKS)
-    vanished = placing.take(placed(8), MARKS).vanished
-    assert [(window.start, window.end) for window in vanished] == [(0, 10), (16, 26)]
+    placing.windows[0, 0, ("a",)].revision = 1
+    placing.take(placed(8), MARKS)
     assert spans(placing) == {(40, 40): [40], (0, 16): [0, 16, 8]}
+    replaced = placing.windows[0, 16, ("a",)].replaced
+    assert [(window.start, window.end) for window in replaced] == [(0, 10)]
 
 
 def test_a_message_within_a_session_changes_nothing_but_its_content() -> None:
     placing = SessionPlacing(GAP, grace=0)
     placing.take(placed(0, 8), MARKS)
-    assert placing.take(placed(8, 3), MARKS).vanished == []
+    placing.take(placed(8, 3), MARKS)
+    assert placing.windows[0, 8, ("a",)].replaced == []
     assert spans(placing) == {(0, 8): [0, 8, 8, 3]}
 
 
@@ -64,6 +67,17 @@ def test_messages_are_judged_together() -> None:
     assert placing.take(placed(15, 20), marks).late == set()
     assert placing.take(placed(1, 10), marks).late == set()
     assert list(spans(placing)) == [(1, 20)]
+
+
+def test_a_closed_session_is_remembered_until_the_watermark_is_a_gap_past_its_end() -> None:
+    def take(watermark: int, *positions: int) -> set[int]:
+        placing = SessionPlacing(GAP, grace=0)
+        placing.take(placed(0, 30), MARKS)
+        placing.forget_closed(Watermarks(by_time(GAP), watermark=watermark))
+        return placing.take(placed(*positions), Watermarks(by_time(GAP), watermark=watermark)).late
+
+    assert take(20, 10, 9, 21) == {0, 1}
+    assert take(21, 10, 9, 20) == set()  # 20 and 10 lead to the session of 30
 
 
 def test_keys_have_their_own_sessions() -> None:

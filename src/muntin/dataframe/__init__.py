@@ -1,0 +1,1 @@
+"""The entrances `windowed` and `join`: one signature for every kind of input and host."""

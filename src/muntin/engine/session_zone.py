@@ -1,0 +1,90 @@
+"""A session's time zone, which Spark may call by an offset or one of Java's names, in Polars."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import lru_cache
+
+import polars as pl
+
+from muntin.model.axis import SECOND
+
+_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d\d))?")
+_UTC = ("Z", "UT")
+_DAY = timedelta(days=1)
+# ``ZoneId.SHORT_IDS``. Spark takes them before the database's: its EST has no summer time.
+_SHORT = {
+    "ACT": "Australia/Darwin", "AET": "Australia/Sydney", "AGT": "America/Argentina/Buenos_Aires",
+    "ART": "Africa/Cairo", "AST": "America/Anchorage", "BET": "America/Sao_Paulo",
+    "BST": "Asia/Dhaka", "CAT": "Africa/Harare", "CNT": "America/St_Johns",
+    "CST": "America/Chicago", "CTT": "Asia/Shanghai", "EAT": "Africa/Addis_Ababa",
+    "ECT": "Europe/Paris", "EST": "-05:00", "HST": "-10:00",
+    "IET": "America/Indiana/Indianapolis", "IST": "Asia/Kolkata", "JST": "Asia/Tokyo",
+    "MIT": "Pacific/Apia", "MST": "-07:00", "NET": "Asia/Yerevan", "NST": "Pacific/Auckland",
+    "PLT": "Asia/Karachi", "PNT": "America/Phoenix", "PRT": "America/Puerto_Rico",
+    "PST": "America/Los_Angeles", "SST": "Pacific/Guadalcanal", "VST": "Asia/Ho_Chi_Minh",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SessionZone:
+    """A time zone of the database, or an offset.
+
+    Attributes:
+        name: As Polars calls it; UTC where it is an offset.
+        offset: The microseconds by which its clocks are ahead of that.
+    """
+
+    name: str = "UTC"
+    offset: int = 0
+
+    def moments(self, local: pl.Series) -> pl.Series:
+        """Local times as moments: which ones, where clocks are changed, as Java has it.
+
+        A time that comes twice is the first, and one that is skipped is read as if clocks hadn't
+        been changed yet.
+        """
+        if self.offset:
+            return (local - timedelta(microseconds=self.offset)).dt.replace_time_zone("UTC")
+        found = self._existing(local)
+        skipped = (found.is_null() & local.is_not_null()).arg_true()
+        if len(skipped):
+            # No change skips more than a day.
+            found = found.scatter(skipped, self._existing(local.gather(skipped) - _DAY) + _DAY)
+        return found
+
+    def _existing(self, local: pl.Series) -> pl.Series:
+        zoned = local.dt.replace_time_zone(self.name, ambiguous="earliest", non_existent="null")
+        return zoned.dt.convert_time_zone("UTC")
+
+    def local(self, moments: pl.Expr) -> tuple[pl.Expr, str]:
+        """Moments as a clock shows them, and how their offset is written, as a format."""
+        if not self.offset:
+            return moments.dt.convert_time_zone(self.name), "%:z"
+        hours, minutes = divmod(abs(self.offset) // (60 * SECOND), 60)
+        shown = moments.dt.convert_time_zone("UTC") + pl.duration(microseconds=self.offset)
+        return shown, f"{'-' if self.offset < 0 else '+'}{hours:02}:{minutes:02}"
+
+
+@lru_cache(maxsize=100)
+def session_zone(name: str) -> SessionZone | None:
+    """A zone by what Spark calls it; ``None`` where only Java knows it (``SystemV/PST8``).
+
+    Example:
+        >>> session_zone("PST")
+        SessionZone(name='America/Los_Angeles', offset=0)
+        >>> session_zone("GMT+1")
+        SessionZone(name='UTC', offset=3600000000)
+    """
+    name = "UTC" if name in _UTC else _SHORT.get(name, name)
+    given = _OFFSET.fullmatch(name)
+    if given is not None:
+        minutes = int(given[2]) * 60 + int(given[3] or 0)
+        return SessionZone(offset=minutes * 60 * SECOND * (-1 if given[1] == "-" else 1))
+    try:
+        pl.Series([0]).cast(pl.Datetime("us", "UTC")).dt.convert_time_zone(name)
+    except pl.exceptions.PolarsError:
+        return None
+    return SessionZone(name)

@@ -1,0 +1,102 @@
+"""Chains of operators in one query: what results another operator may take, and when.
+
+Both hosts decide these by the specs alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NoReturn
+
+from muntin.engine import columns
+from muntin.model.errors import OptionError
+from muntin.model.joins import JoinSpec, Newest
+from muntin.model.sessions import Sessions
+from muntin.model.sliding import Sliding
+from muntin.model.spec import WindowSpec
+
+Spec = WindowSpec | JoinSpec
+WINDOW_TIME = "window_time"
+"""The column with the last moment of a window, one microsecond before its end."""
+DEPTH = "stage"
+"""The column of rejected messages that says which operator of a chain of windows rejected one."""
+PAIR = "pair"
+"""The side of a message that windows over a join rejected."""
+
+
+def emits_again(spec: Spec, *, full: bool, streams: bool) -> bool:
+    """Whether a window can be emitted more than once, where each of its rows would count."""
+    if full or not streams:
+        return False
+    if isinstance(spec, JoinSpec):
+        return isinstance(spec.bound, Newest)
+    return spec.firing.early is not None or spec.firing.grace > 0
+
+
+def refuse_revisions(spec: Spec | None, *, each_change: bool) -> NoReturn:
+    """Refuse results of which several rows stand for one window."""
+    hint = (
+        "give .full in place of .results, which has each window once, or take early() and "
+        "late() from the inner windows"
+    )
+    if isinstance(spec, JoinSpec):
+        hint = "join without each_change=True, and windows by their .full"
+    elif each_change:
+        hint = "give the windows themselves, and choose among the pairs"
+    raise OptionError(
+        "frame", "windows", "emit a window again when it changes, and each would count", hint
+    )
+
+
+def end_ahead(spec: Spec) -> int | None:
+    """By how much the least window end still to come exceeds the watermark, microseconds.
+
+    Returns:
+        `None` where it doesn't follow from the spec.
+    """
+    if isinstance(spec, JoinSpec) or spec.axis != "time":
+        return None
+    # A window is full when the watermark reaches its end: what comes later ends behind it. But
+    # where the end belongs to the window, the watermark must have passed it.
+    kind = spec.windows
+    within = isinstance(kind, Sliding) or (isinstance(kind, Sessions) and kind.closed == "both")
+    return 0 if within else 1
+
+
+def disorder(spec: Spec) -> int:
+    """How far an operator's results may come out of order, microseconds.
+
+    Raises:
+        OptionError: When it doesn't follow from the spec.
+    """
+    # Windows come in order of their ends.
+    lag = spec.lag if isinstance(spec, JoinSpec) else 0
+    if lag is None:
+        hint = 'say how late pairs may come: lateness="10 minutes"'
+        raise OptionError("lateness", None, "doesn't follow from this join", hint)
+    return lag
+
+
+def change_grace(spec: Spec, keys: Collection[str], *, full: bool, whole_rows: bool) -> int:
+    """How late the windows of a side may change, where a join emits each change.
+
+    Args:
+        spec: The windows.
+        keys: The columns of them that the join compares.
+        full: Whether only their full firings count.
+        whole_rows: Whether a firing stays one row with the window's keys and bounds.
+
+    Raises:
+        OptionError: When a row isn't the whole of a window, identified by these columns.
+    """
+    if isinstance(spec, JoinSpec) or not whole_rows:
+        hint = "give windows as agg() makes them"
+        raise OptionError("each_change", True, "needs one row of each window and key", hint)
+    if not spec.firing.accumulate and not full:
+        hint = "leave out deltas()"
+        raise OptionError("deltas", True, "gives parts of a window, and a pair has the whole", hint)
+    identity = (*spec.keys, columns.WINDOW_START, columns.WINDOW_END)
+    if {*keys} != {*identity}:
+        hint = f"give {', '.join(identity)}"
+        raise OptionError("on", (*keys,), "isn't the key and the bounds of a window", hint)
+    return 0 if full else spec.firing.grace

@@ -1,0 +1,1 @@
+"""The local host runs a query in this process, without Spark."""

@@ -1,0 +1,398 @@
+"""The checkpoint of a query on the local host: state, source offsets and figures in one log.
+
+A batch is two records. Before it runs, its plan is written: how far each source is read, and the
+clock. A batch that is repeated after a crash then has the same rows. When its rows are with the
+sinks, its blobs and one commit record are written: the manifests of all shards, the offsets, the
+figures. A commit counts when it is whole.
+
+Old files of the log are deleted when no blob in them is used; where few are, these are copied.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from muntin.hosts.local.lock import CheckpointLock
+from muntin.hosts.local.log import BEGIN, BLOB, COMMIT, PLAN, Log, Place, Record
+from muntin.model.errors import SpecChangedError, StateCorruptedError
+from muntin.sources.source import SourceOffsets
+from muntin.state.blobs import Blobs, MemoryBlobs, missing
+from muntin.state.manifest import loads
+
+FORMAT = 1
+_NUMBER_BYTES = 24
+# A file of the log takes so many bytes before the next one begins.
+_FILE_BYTES = 64 << 20
+# A file is emptied when less than this part of it is in use.
+_LEAST_USED = 0.5
+
+Shard = tuple[int, int]
+"""The numbers of an operator and of one of its shards."""
+
+
+@dataclass(frozen=True)
+class PlannedBatch:
+    """A batch before it runs.
+
+    Attributes:
+        number: Its number, from 0.
+        now: The clock of the machine, microseconds.
+        ends: How far each source is read.
+        final: Whether no message comes after it.
+    """
+
+    number: int
+    now: int
+    ends: tuple[SourceOffsets, ...]
+    final: bool = False
+
+
+@dataclass(frozen=True)
+class Committed:
+    """What a query has done.
+
+    Attributes:
+        number: The number of the last batch; -1 before the first.
+        ends: How far each source was read; empty before the first batch.
+        final: Whether the input has ended.
+        progress: The figures of the query, as plain JSON.
+        shards: How many shards each operator has.
+        manifests: The manifest of each shard that has one.
+    """
+
+    number: int = -1
+    ends: tuple[SourceOffsets, ...] = ()
+    final: bool = False
+    progress: dict[str, Any] = field(default_factory=dict)
+    shards: tuple[int, ...] = ()
+    manifests: dict[Shard, str] = field(default_factory=dict)
+
+
+class Checkpoint(Protocol):
+    """Where a query keeps its progress and state.
+
+    Attributes:
+        identity: Distinguishes the query from every query with another checkpoint.
+        committed: What was committed last.
+        planned: A batch that was planned and not committed.
+    """
+
+    identity: str
+    committed: Committed
+    planned: PlannedBatch | None
+
+    def store(self, operator: int, shard: int) -> Blobs:
+        """The store of a shard; its changes are committed with the batch."""
+
+    def plan(self, batch: PlannedBatch) -> None:
+        """Write a batch's plan before it runs."""
+
+    def sync_plan(self) -> None:
+        """Have the plan on the disk, before a sink sees rows of the batch."""
+
+    def commit(self, progress: dict[str, Any], shards: Sequence[int]) -> None:
+        """Commit the batch that was planned."""
+
+    def close(self) -> None:
+        """Release the checkpoint."""
+
+
+class MemoryCheckpoint:
+    """A checkpoint that is gone with its process; see `Checkpoint`."""
+
+    def __init__(self) -> None:
+        self.identity = secrets.token_hex(8)
+        self.committed = Committed()
+        self.planned: PlannedBatch | None = None
+        self._stores: dict[Shard, MemoryBlobs] = {}
+
+    def store(self, operator: int, shard: int) -> Blobs:
+        """See `Checkpoint`."""
+        return self._stores.setdefault((operator, shard), MemoryBlobs())
+
+    def plan(self, batch: PlannedBatch) -> None:
+        """See `Checkpoint`."""
+        self.planned = batch
+
+    def sync_plan(self) -> None:
+        """See `Checkpoint`; there is no disk."""
+
+    def commit(self, progress: dict[str, Any], shards: Sequence[int]) -> None:
+        """See `Checkpoint`."""
+        assert self.planned is not None
+        batch, self.planned = self.planned, None
+        self.committed = Committed(batch.number, batch.ends, batch.final, progress, tuple(shards))
+
+    def close(self) -> None:
+        """See `Checkpoint`."""
+
+
+class LogBlobs:
+    """The store of a shard in a log; see `muntin.state.blobs.Blobs`."""
+
+    def __init__(self, checkpoint: LogCheckpoint, shard: Shard, manifest: str | None) -> None:
+        self._checkpoint = checkpoint
+        self._shard = shard
+        self.manifest = manifest
+
+    def load(self) -> str | None:
+        """The manifest of the last commit, or of this batch."""
+        return self.manifest
+
+    def save(self, manifest: str) -> None:
+        """Replace the manifest; it is committed with the batch."""
+        self.manifest = manifest
+
+    def get(self, number: int) -> bytes:
+        """A blob."""
+        return self._checkpoint.blob((*self._shard, number))
+
+    def put(self, number: int, blob: bytes) -> None:
+        """Write a blob; it counts when the batch is committed."""
+        self._checkpoint.waiting[(*self._shard, number)] = blob
+
+    def remove(self, number: int) -> None:
+        """Forget a blob when the batch is committed."""
+        key = (*self._shard, number)
+        if self._checkpoint.waiting.pop(key, None) is None:
+            self._checkpoint.removed.append(key)
+
+
+_Blob = tuple[int, int, int]
+
+
+class LogCheckpoint:
+    """A checkpoint in a folder; see `Checkpoint`.
+
+    Args:
+        folder: The folder; it is created where there is none.
+        sync_every: How long commits may wait for the disk, seconds; 0 is no time, and `None` leaves
+            it to the operating system.
+        file_bytes: How many bytes a file of the log takes.
+
+    Raises:
+        OptionError: When another query has it open.
+        StateCorruptedError: When it is damaged.
+        SpecChangedError: When the folder is a checkpoint of Spark's.
+    """
+
+    def __init__(
+        self, folder: str, sync_every: float | None = 0.0, file_bytes: int = _FILE_BYTES
+    ) -> None:
+        self.folder = Path(folder)
+        if (self.folder / "offsets").is_dir() and (self.folder / "state").is_dir():
+            raise SpecChangedError(
+                f"{folder} is a checkpoint of a query on Spark: give the local query a folder of "
+                "its own"
+            )
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._lock = CheckpointLock(self.folder)
+        self.identity = ""
+        self.committed = Committed()
+        self.planned: PlannedBatch | None = None
+        self.waiting: dict[_Blob, bytes] = {}
+        self.removed: list[_Blob] = []
+        self._places: dict[_Blob, Place] = {}
+        self._used: dict[int, int] = {}
+        self._stores: dict[Shard, LogBlobs] = {}
+        self._file_bytes = file_bytes
+        self._sync_every = sync_every
+        self._last_sync = 0.0
+        self._log = Log(self.folder, sync_every is not None)
+        self._opened = False
+        try:
+            self._open()
+            self._opened = True
+        except BaseException:
+            self.close()
+            raise
+
+    def store(self, operator: int, shard: int) -> Blobs:
+        """See `Checkpoint`."""
+        place = (operator, shard)
+        if place not in self._stores:
+            manifest = self.committed.manifests.get(place)
+            self._stores[place] = LogBlobs(self, place, manifest)
+        return self._stores[place]
+
+    def blob(self, key: _Blob) -> bytes:
+        """A blob, written or waiting.
+
+        Raises:
+            StateCorruptedError: When there is none, or it is damaged.
+        """
+        if (waiting := self.waiting.get(key)) is not None:
+            return waiting
+        place = self._places.get(key)
+        if place is None:
+            raise missing(key[2])
+        return self._log.read(place)[_NUMBER_BYTES:]
+
+    def plan(self, batch: PlannedBatch) -> None:
+        """See `Checkpoint`."""
+        self.planned = batch
+        self._log.append(PLAN, json.dumps(asdict(batch)).encode())
+        self._log.flush(disk=False)
+
+    def sync_plan(self) -> None:
+        """See `Checkpoint`."""
+        if self._sync_every == 0:
+            self._log.flush(disk=True)
+
+    def commit(self, progress: dict[str, Any], shards: Sequence[int]) -> None:
+        """See `Checkpoint`."""
+        assert self.planned is not None
+        batch = self.planned
+        for key, blob in self.waiting.items():
+            self._write_blob(key, blob)
+        for key in self.removed:
+            self._forget(key)
+        self.waiting, self.removed = {}, []
+        manifests = {p: s.manifest for p, s in self._stores.items() if s.manifest is not None}
+        self.committed = Committed(
+            batch.number, batch.ends, batch.final, progress, tuple(shards), manifests
+        )
+        self.planned = None
+        self._write_commit()
+        if self._log.position > self._file_bytes:
+            self._turn_over()
+
+    def close(self) -> None:
+        """See `Checkpoint`."""
+        if self._opened:
+            self._log.end()
+        self._log.close()
+        self._lock.release()
+
+    def _write_blob(self, key: _Blob, blob: bytes) -> None:
+        place = self._log.append(BLOB, b"".join(n.to_bytes(8, "little") for n in key) + blob)
+        self._places[key] = place
+        self._used[place.file] = self._used.get(place.file, 0) + place.length
+
+    def _forget(self, key: _Blob) -> None:
+        place = self._places.pop(key, None)
+        if place is not None:
+            self._used[place.file] -= place.length
+
+    def _write_commit(self) -> None:
+        done = self.committed
+        shards = [[*place, text] for place, text in done.manifests.items()]
+        body = {**asdict(replace(done, manifests={})), "manifests": shards}
+        self._log.append(COMMIT, json.dumps(body).encode())
+        now, every = time.monotonic(), self._sync_every
+        due = every is not None and now - self._last_sync >= every
+        self._log.flush(disk=due)
+        if due:
+            self._last_sync = now
+
+    def _turn_over(self) -> None:
+        """Begin the next file, with the blobs of files of which little is used."""
+        full = self._log.current
+        self._log.begin(full + 1, self._begin())
+        kept = [file for file in self._log.files() if file <= full]
+        sparse = {
+            file
+            for file in kept
+            if self._used.get(file, 0) < _LEAST_USED * self._log.path(file).stat().st_size
+        }
+        for key, place in list(self._places.items()):
+            if place.file in sparse:
+                blob = self._log.read(place)[_NUMBER_BYTES:]
+                self._forget(key)
+                self._write_blob(key, blob)
+        # The newest commit must stand behind the blobs that it names, whichever files are left.
+        self._write_commit()
+        self._log.flush(disk=True)
+        self._log.remove(sorted(sparse))
+        for file in sparse:
+            self._used.pop(file, None)
+
+    def _begin(self) -> bytes:
+        return json.dumps({"format": FORMAT, "identity": self.identity}).encode()
+
+    def _open(self) -> None:
+        files = self._log.files()
+        if not files:
+            self.identity = secrets.token_hex(8)
+            self._log.begin(1, self._begin())
+            return
+        end = 0
+        for file in files:
+            end = self._replay(file, last=file == files[-1])
+        if end == 0:
+            # The file was begun when the process was killed.
+            self._log.remove(files[-1:])
+            self._places = {}
+            self._open()
+            return
+        self._keep_live()
+        self._log.resume(files[-1], end)
+
+    def _replay(self, file: int, *, last: bool) -> int:
+        """Take in the records of a file; of the last one without blobs that weren't committed.
+
+        Returns:
+            The position behind them.
+        """
+        end, written = 0, dict[_Blob, Place]()
+        for record in self._log.records(file, last=last):
+            if record.kind == BLOB:
+                numbers = record.body[:_NUMBER_BYTES]
+                operator, shard, number = (
+                    int.from_bytes(numbers[i : i + 8], "little") for i in (0, 8, 16)
+                )
+                written[operator, shard, number] = record.place
+                continue
+            if record.kind == BEGIN:
+                self._check_begin(record, file)
+            elif record.kind == PLAN:
+                self.planned = _planned(json.loads(record.body))
+            elif record.kind == COMMIT:
+                self.committed, self.planned = _committed(json.loads(record.body)), None
+            self._places |= written
+            end, written = record.end, {}
+        if not last:
+            self._places |= written
+        return end
+
+    def _check_begin(self, record: Record, file: int) -> None:
+        begin = json.loads(record.body)
+        if begin.get("format") != FORMAT:
+            raise StateCorruptedError(
+                f"{self._log.path(file)} has format {begin.get('format')}, this muntin reads "
+                f"format {FORMAT}: use the muntin that wrote it, or start with a new folder"
+            )
+        self.identity = begin["identity"]
+
+    def _keep_live(self) -> None:
+        """Forget blobs that no manifest names."""
+        live: set[_Blob] = set()
+        for (operator, shard), text in self.committed.manifests.items():
+            for run in loads(text).runs():
+                live |= {(operator, shard, number) for number in run.blobs}
+        self._places = {key: place for key, place in self._places.items() if key in live}
+        self._used = {}
+        for place in self._places.values():
+            self._used[place.file] = self._used.get(place.file, 0) + place.length
+
+
+def _planned(stored: Mapping[str, Any]) -> PlannedBatch:
+    return PlannedBatch(stored["number"], stored["now"], tuple(stored["ends"]), stored["final"])
+
+
+def _committed(stored: Mapping[str, Any]) -> Committed:
+    manifests = {(operator, shard): text for operator, shard, text in stored["manifests"]}
+    return Committed(
+        stored["number"],
+        tuple(stored["ends"]),
+        stored["final"],
+        stored["progress"],
+        tuple(stored["shards"]),
+        manifests,
+    )

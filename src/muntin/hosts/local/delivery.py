@@ -1,0 +1,151 @@
+"""Rows of a batch on their way to sinks, and rows that a sink can't store."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from muntin.hosts.local.plan import Plan
+from muntin.model.errors import BatchError, MuntinError
+from muntin.sinks.batch import Batch, LocalRows
+from muntin.sinks.memory import MemorySink
+from muntin.sinks.sink import Sink, SinkLike, check, check_apart, prepare, sink
+from muntin.sinks.unwritable import UnwritableRows
+
+RESULTS, REJECTED = "results", "rejected"
+_PACKAGES = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Destination:
+    """Rows of one kind and where they go.
+
+    Attributes:
+        kind: The kind.
+        schema: The columns in Polars' types.
+        keys: What identifies a row beside its window; `None` where nothing does.
+        sink: Where they go; `None` where nobody takes them.
+    """
+
+    kind: str
+    schema: pl.Schema
+    keys: tuple[str, ...] | None
+    sink: Sink | None
+
+    @property
+    def arrow(self) -> pa.Schema:
+        """The columns in Arrow's types."""
+        return pl.DataFrame(schema=self.schema).to_arrow().schema
+
+    @property
+    def lasts(self) -> bool:
+        """Whether rows that were written are there after the process has ended."""
+        return self.sink is not None and not isinstance(self.sink, MemorySink)
+
+
+def destinations(plan: Plan, sinks: tuple[SinkLike | None, SinkLike | None]) -> list[Destination]:
+    """Where results and rejected messages go, checked before anything runs.
+
+    Raises:
+        OptionError: When a sink can't take such rows.
+    """
+    results, rejected = map(sink, sinks)
+    found = [
+        Destination(RESULTS, plan.shown, plan.identity, results or MemorySink()),
+        Destination(REJECTED, plan.layout.schema, None, rejected),
+    ]
+    check_apart(one.sink for one in found)
+    for one in found:
+        check(one.sink, one.arrow, one.keys)
+    prepare(one.sink for one in found)
+    return found
+
+
+class Delivery:
+    """Gives batches to sinks.
+
+    Args:
+        destinations: Where rows go.
+        query: Distinguishes the query from every query with another checkpoint.
+        folder: Where rows are kept that a sink can't store; `None` counts them.
+    """
+
+    def __init__(self, destinations: Sequence[Destination], query: str, folder: str | None) -> None:
+        self.destinations = tuple(destinations)
+        self._query = query
+        self._folder = None if folder is None else Path(folder) / "unstorable"
+        self._arrow = {one.kind: one.arrow for one in destinations}
+        self._begun: set[str] = set()
+
+    def batches(self, number: int, rows: Mapping[str, pl.DataFrame]) -> list[Batch]:
+        """The rows of a batch, a `Batch` for each destination."""
+        return [
+            Batch(
+                number,
+                one.kind,
+                self._arrow[one.kind],
+                one.keys,
+                LocalRows(rows[one.kind], self._arrow[one.kind], self._query),
+                rows[one.kind].is_empty(),
+                UnwritableRows(one.kind),
+            )
+            for one in self.destinations
+        ]
+
+    def must_last(self, batches: Sequence[Batch]) -> bool:
+        """Whether a sink gets rows that are there after the process has ended."""
+        pairs = zip(self.destinations, batches, strict=True)
+        return any(one.lasts and self._writes(one, batch) for one, batch in pairs)
+
+    def write(self, batches: Sequence[Batch]) -> int:
+        """Write a batch to all sinks; a sink gets its first batch also without rows.
+
+        Returns:
+            How many rows sinks couldn't store.
+
+        Raises:
+            BatchError: When code of the user's raised.
+            SinkError: When a sink can't take the batch.
+        """
+        unstorable = 0
+        for one, batch in zip(self.destinations, batches, strict=True):
+            if one.sink is None or not self._writes(one, batch):
+                continue
+            try:
+                one.sink.write(batch)
+            except MuntinError:
+                raise
+            except Exception as error:
+                raise batch_error(error, batch.number, f"the sink of {one.kind}") from error
+            self._begun.add(one.kind)
+            unstorable += self._keep_unwritable(batch)
+        return unstorable
+
+    def _writes(self, one: Destination, batch: Batch) -> bool:
+        return not batch.empty or one.kind not in self._begun
+
+    def _keep_unwritable(self, batch: Batch) -> int:
+        """Keep rows in a file that a repeated batch writes again."""
+        rows = batch.unwritable.table()
+        if len(rows) and self._folder is not None:
+            self._folder.mkdir(exist_ok=True)
+            pq.write_table(rows, self._folder / f"{batch.number:08d}-{batch.kind}.parquet")
+        return len(rows)
+
+
+def batch_error(error: Exception, batch: int, part: str) -> BatchError:
+    """The error that waiting for the query raises where code of the user's raised."""
+    name = type(error).__name__
+    message = f"{name}: {error}" if str(error) else name
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [one for one in frames if not one.filename.startswith(str(_PACKAGES))]
+    users = [one for one in own if "site-packages" not in one.filename] or own or list(frames)
+    last = users[-1] if users else None
+    place = "" if last is None else f"{last.filename}:{last.lineno}, in {last.name}"
+    return BatchError(message, batch, part, place)

@@ -1,0 +1,253 @@
+"""An append-only log of records in files of bounded size, which a crash can cut off anywhere.
+
+A record is a header of fixed size (what it is, how long it is, checksums of itself and of its body)
+and a body. Records are written one after the other into numbered files. What was flushed to the
+disk is never changed, so that damage in it is told from a tail that a crash left incomplete: each
+record says how far the log was on the disk when it was written.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from muntin.model.errors import StateCorruptedError
+
+PLAN, BLOB, COMMIT, BEGIN, END = b"P", b"B", b"C", b"L", b"E"
+"""The kinds of records: a batch that was planned, a blob, a commit, the begin of a file, and the
+end of an orderly process, behind which nothing was cut off."""
+
+_MAGIC = b"MUNT"
+# The magic, the kind, the file and the position that were on the disk, the length and the checksum
+# of the body; then the checksum of all that.
+_FIELDS = struct.Struct("<4scQQQI")
+_HEADER_BYTES = _FIELDS.size + 4
+_SUFFIX = ".log"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a record's body lies: the number of the file, the first byte, and how many."""
+
+    file: int
+    start: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record of a log.
+
+    Attributes:
+        kind: One of `PLAN`, `BLOB`, `COMMIT`, `BEGIN` and `END`.
+        place: Where its body lies.
+        synced: The file and the position up to which the log was on the disk when it was written.
+        body: Its body.
+    """
+
+    kind: bytes
+    place: Place
+    synced: tuple[int, int]
+    body: bytes
+
+    @property
+    def end(self) -> int:
+        """The position behind it in its file."""
+        return self.place.start + self.place.length
+
+
+class Log:
+    """The files of a log, one of which is written.
+
+    Args:
+        folder: The folder of the files.
+        sync: Flushes a file to the disk.
+    """
+
+    def __init__(self, folder: Path, sync: bool = True) -> None:
+        self.folder = folder
+        self.current = 0
+        self.position = 0
+        self._sync = sync
+        self._synced = (0, 0)
+        self._writing: BinaryIO | None = None
+        self._pending: list[bytes] = []
+        self._reading: dict[int, BinaryIO] = {}
+
+    def path(self, file: int) -> Path:
+        """The path of a file."""
+        return self.folder / f"{file:08d}{_SUFFIX}"
+
+    def files(self) -> list[int]:
+        """The numbers of the files, in order."""
+        found = self.folder.glob(f"*{_SUFFIX}")
+        return sorted(int(path.stem) for path in found if path.stem.isdigit())
+
+    def begin(self, file: int, body: bytes) -> None:
+        """Begin a file, which is written from now on."""
+        if self._writing is not None:
+            self.flush(disk=True)
+            self._writing.close()
+        self._writing = open(self.path(file), "xb", buffering=0)  # noqa: SIM115
+        self.current, self.position = file, 0
+        self.append(BEGIN, body)
+        self.flush(disk=True)
+        self._sync_folder()
+
+    def resume(self, file: int, position: int) -> None:
+        """Go on with a file behind a position; what stands there is cut off."""
+        self._writing = open(self.path(file), "r+b", buffering=0)  # noqa: SIM115
+        self._writing.truncate(position)
+        self._writing.seek(position)
+        self.current, self.position = file, position
+        self.flush(disk=True)
+
+    def append(self, kind: bytes, body: bytes) -> Place:
+        """Write a record; it is on the disk after the next `flush(disk=True)`."""
+        header = _FIELDS.pack(_MAGIC, kind, *self._synced, len(body), zlib.crc32(body))
+        self._pending += [header, zlib.crc32(header).to_bytes(4, "little"), body]
+        place = Place(self.current, self.position + _HEADER_BYTES, len(body))
+        self.position = place.start + place.length
+        return place
+
+    def flush(self, *, disk: bool) -> None:
+        """Hand what was written to the operating system, or to the disk."""
+        assert self._writing is not None
+        if self._pending:
+            pending, self._pending = b"".join(self._pending), []
+            write(self._writing.fileno(), pending)
+        if disk and self._sync:
+            position = self.position
+            sync(self._writing.fileno())
+            self._synced = (self.current, position)
+
+    def read(self, place: Place) -> bytes:
+        """The body of a record.
+
+        Raises:
+            StateCorruptedError: When it isn't what was written.
+        """
+        reading = self._reading.get(place.file)
+        if reading is None:
+            try:
+                reading = self._reading[place.file] = open(self.path(place.file), "rb")  # noqa: SIM115
+            except FileNotFoundError as error:
+                raise StateCorruptedError(f"{self.path(place.file)} is missing") from error
+        if place.file == self.current and self._writing is not None:
+            self.flush(disk=False)
+        header = os.pread(reading.fileno(), _HEADER_BYTES, place.start - _HEADER_BYTES)
+        body = os.pread(reading.fileno(), place.length, place.start)
+        parsed = _parse(header)
+        if parsed is None or parsed[2] != place.length or zlib.crc32(body) != parsed[3]:
+            raise _damaged(self.path(place.file), place.start - _HEADER_BYTES)
+        return body
+
+    def records(self, file: int, *, last: bool) -> Iterator[Record]:
+        """The records of a file, in order.
+
+        Args:
+            file: The number of the file.
+            last: Whether it is the last file, whose tail a crash may have cut off.
+
+        Raises:
+            StateCorruptedError: When something is damaged that was on the disk.
+        """
+        data, position = self.path(file).read_bytes(), 0
+        while position < len(data):
+            record = _record(data, file, position)
+            if record is None:
+                if not last or _was_synced(data, file, position):
+                    raise _damaged(self.path(file), position)
+                return
+            yield record
+            position = record.end
+
+    def remove(self, files: Sequence[int]) -> None:
+        """Delete files."""
+        for file in files:
+            if (reading := self._reading.pop(file, None)) is not None:
+                reading.close()
+            self.path(file).unlink()
+
+    def end(self) -> None:
+        """Write that all before this is on the disk."""
+        self.flush(disk=True)
+        self.append(END, b"")
+        self.flush(disk=True)
+
+    def close(self) -> None:
+        """Close all files; what wasn't flushed is lost."""
+        for reading in self._reading.values():
+            reading.close()
+        self._reading = {}
+        self._pending = []
+        if self._writing is not None:
+            self._writing.close()
+            self._writing = None
+
+    def _sync_folder(self) -> None:
+        if self._sync:
+            descriptor = os.open(self.folder, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+
+def write(descriptor: int, data: bytes) -> None:
+    """Write all of the data."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def sync(descriptor: int) -> None:
+    """Have a file's data on the disk."""
+    os.fdatasync(descriptor)
+
+
+def _parse(header: bytes) -> tuple[bytes, tuple[int, int], int, int] | None:
+    """The kind, what was synced, the length and the checksum; `None` if it isn't a header."""
+    if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
+        return None
+    fields, checksum = header[: _FIELDS.size], header[_FIELDS.size : _HEADER_BYTES]
+    if zlib.crc32(fields).to_bytes(4, "little") != checksum:
+        return None
+    _, kind, file, position, length, body = _FIELDS.unpack(fields)
+    return kind, (file, position), length, body
+
+
+def _record(data: bytes, file: int, position: int) -> Record | None:
+    """The record at a position; `None` where there is no whole one."""
+    header = _parse(data[position : position + _HEADER_BYTES])
+    if header is None:
+        return None
+    kind, synced, length, checksum = header
+    start = position + _HEADER_BYTES
+    body = data[start : start + length]
+    if len(body) < length or zlib.crc32(body) != checksum:
+        return None
+    return Record(kind, Place(file, start, length), synced, body)
+
+
+def _was_synced(data: bytes, file: int, position: int) -> bool:
+    """Whether a later record says that what stands at a position was on the disk."""
+    following = data.find(_MAGIC, position + 1)
+    while following >= 0:
+        header = _parse(data[following : following + _HEADER_BYTES])
+        if header is not None and header[1] > (file, position):
+            return True
+        following = data.find(_MAGIC, following + 1)
+    return False
+
+
+def _damaged(path: Path, position: int) -> StateCorruptedError:
+    return StateCorruptedError(
+        f"{path} is damaged at byte {position:,}: restore the checkpoint from a copy, or start "
+        "with a new folder"
+    )

@@ -1,0 +1,182 @@
+"""The loop of a query: plan a range, read it, step, deliver, commit; and wait for more."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from muntin.hosts.local.checkpoint import Checkpoint, PlannedBatch
+from muntin.hosts.local.delivery import REJECTED, RESULTS, Delivery
+from muntin.hosts.local.plan import Plan
+from muntin.hosts.local.run import OperatorRun
+from muntin.hosts.progress import Progress, Totals
+from muntin.sinks.batch import Batch
+from muntin.sources.source import Planned, SourceOffsets, SourceReader
+
+# How many rows of a source a batch reads at most.
+BATCH_ROWS = 1_000_000
+# How long the loop sleeps when nothing is new, seconds: from the first to the last of these.
+_SHORTEST_WAIT, _LONGEST_WAIT = 0.001, 0.02
+# How long a source may wait for messages before the loop looks whether it is to stop, seconds.
+_SOURCE_WAIT = 0.1
+
+Clock = Callable[[], int]
+
+
+def machine_clock() -> int:
+    """The wall clock, microseconds."""
+    return time.time_ns() // 1000
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How fast batches follow each other.
+
+    Attributes:
+        every: The least time from one batch's begin to the next one's, seconds.
+        available_now: Whether the loop ends when it has read what the sources have.
+        rows: How many rows of a source a batch reads at most.
+    """
+
+    every: float = 0.0
+    available_now: bool = False
+    rows: int = BATCH_ROWS
+
+
+class Loop:
+    """Runs the batches of a query.
+
+    Args:
+        plan: The plan.
+        run: Its operators.
+        readers: A reader for each source, in the order of `Plan.sources`.
+        checkpoint: Where progress and state are kept.
+        delivery: Takes rows to the sinks.
+        pace: How fast batches follow each other.
+        clock: The wall clock, microseconds.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        run: OperatorRun,
+        readers: Sequence[SourceReader],
+        checkpoint: Checkpoint,
+        delivery: Delivery,
+        pace: Pace,
+        clock: Clock = machine_clock,
+    ) -> None:
+        self.checkpoint = checkpoint
+        self.stopping = threading.Event()
+        stored = checkpoint.committed.progress
+        self._totals = Totals(Progress.from_dict(stored).of_new_run() if stored else None)
+        self._shards = tuple(one.shards for one in plan.plans)
+        self._period = plan.ticks
+        self._run = run
+        self._readers = tuple(readers)
+        self._delivery = delivery
+        self._pace = pace
+        self._clock = clock
+        self._last_tick: int | None = None
+        self._begun = 0.0
+        self._wait = _SHORTEST_WAIT
+        self.planned: list[Planned] = []
+
+    @property
+    def progress(self) -> Progress:
+        """What the last batch left behind."""
+        return self._totals.progress
+
+    @property
+    def ends(self) -> tuple[SourceOffsets | None, ...]:
+        """How far the sources were read."""
+        return self.checkpoint.committed.ends or (None,) * len(self._readers)
+
+    def batches(self) -> Iterator[tuple[Progress, list[Batch]] | None]:
+        """Run batch after batch; `None` each time when nothing was to be done.
+
+        A batch that was planned before a crash comes first, with the same rows.
+        """
+        while not self.stopping.is_set() and not self.checkpoint.committed.final:
+            self.planned = []
+            batch = self.checkpoint.planned or self._plan()
+            if batch is not None:
+                self._begun = time.monotonic()
+                self._wait = _SHORTEST_WAIT
+                yield self._step(batch)
+            else:
+                yield None
+            # A batch that is repeated wasn't planned here.
+            if self._pace.available_now and self.planned:
+                if all(one.caught_up for one in self.planned):
+                    return
+            elif batch is None:
+                self._wait_for_messages()
+            else:
+                self._pause()
+
+    def _plan(self) -> PlannedBatch | None:
+        """Plan the next batch; `None` where there is nothing to be done."""
+        pairs = zip(self._readers, self.ends, strict=True)
+        self.planned = [reader.plan(start, self._pace.rows) for reader, start in pairs]
+        final = all(one.finished for one in self.planned)
+        now = self._clock()
+        if not (final or any(one.has_new for one in self.planned) or self._ticks(now)):
+            return None
+        ends = tuple(one.end for one in self.planned)
+        number = self.checkpoint.committed.number + 1
+        batch = PlannedBatch(number, now, ends, final)
+        self.checkpoint.plan(batch)
+        return batch
+
+    def _ticks(self, now: int) -> bool:
+        """Whether the clock has passed a multiple of the period since the batch before."""
+        if self._period is None or self.checkpoint.committed.number < 0:
+            return False
+        last, self._last_tick = self._last_tick, now // self._period
+        return last is None or self._last_tick > last
+
+    def _step(self, batch: PlannedBatch) -> tuple[Progress, list[Batch]]:
+        """Run a batch, deliver its rows and commit it."""
+        starts = self.ends
+        ranges = zip(self._readers, starts, batch.ends, strict=True)
+        read = (reader.read(start, end) for reader, start, end in ranges)
+        wall = None
+        if self._period is not None:
+            wall, self._last_tick = batch.now, batch.now // self._period
+        emitted = self._run.step(read, batch.now, wall, final=batch.final)
+        rows = {RESULTS: emitted.results, REJECTED: emitted.rejected}
+        batches = self._delivery.batches(batch.number, rows)
+        if self._delivery.must_last(batches):
+            self.checkpoint.sync_plan()
+        unstorable = self._delivery.write(batches)
+        progress = self._totals.add_shards(batch.number, emitted.progress, unstorable)
+        self.checkpoint.commit(progress.to_dict(), self._shards)
+        return progress, batches
+
+    def _pause(self) -> None:
+        """Wait until the next batch may begin."""
+        rest = self._begun + self._pace.every - time.monotonic()
+        if self._pace.every and rest > 0:
+            self.stopping.wait(rest)
+
+    def _wait_for_messages(self) -> None:
+        limit = _SOURCE_WAIT
+        if self._period is not None:
+            limit = min(limit, (self._period - self._clock() % self._period) / 1_000_000)
+        wait = getattr(self._readers[0], "wait", None) if len(self._readers) == 1 else None
+        if wait is not None:
+            wait(self.ends[0], limit)
+            return
+        self.stopping.wait(min(self._wait, limit))
+        self._wait = min(self._wait * 2, _LONGEST_WAIT)
+
+    def close(self) -> None:
+        """Release the sources and the checkpoint."""
+        for reader in self._readers:
+            with suppress(Exception):
+                reader.close()
+        self.checkpoint.close()

@@ -1,0 +1,247 @@
+"""Rows of a source as an operator's messages: the time, the key columns and the flags of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import cached_property
+
+import polars as pl
+
+from muntin.engine import columns
+from muntin.engine.admission import FLAGS
+from muntin.engine.utf8 import GARBLED
+from muntin.hosts.local.expressions import (
+    Expression,
+    column_or_field,
+    condition,
+    name_of,
+    sql_expression,
+    type_of,
+)
+from muntin.model.axis import FARTHEST
+from muntin.model.errors import OptionError
+
+_PARSED = "__muntin_parsed"
+_OFFSET_KEYS = (pl.Int8(), pl.Int16(), pl.Int32(), pl.Int64())
+# Texts of a moment; other formats aren't times.
+_ZONED = "%Y-%m-%dT%H:%M:%S%.f%#z"
+_PLAIN = ("%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%dT%H:%M", "%Y-%m-%d")
+
+
+@dataclass(frozen=True)
+class MessageReader:
+    """How the rows of a source become an operator's messages.
+
+    Attributes:
+        rows: The columns of a row.
+        computed: Columns that messages have beside those of their row.
+        time: The event time as an expression; `None` where there is none.
+        time_name: The name of the event time.
+        where: Which messages are taken; the others are counted as `filtered`.
+        clock: When a message arrived; `None` is the clock of the machine.
+        max_ahead: How far ahead of the clock a time may be, microseconds; `None` is any.
+        malformed: The column that holds what couldn't be decoded, if the source has one.
+        used: The columns that something is computed with: a message with text in one of them that
+            isn't UTF-8 is malformed.
+    """
+
+    rows: pl.Schema
+    computed: Mapping[str, pl.Expr] = field(default_factory=dict)
+    time: pl.Expr | None = None
+    time_name: str | None = None
+    where: pl.Expr | None = None
+    clock: pl.Expr | None = None
+    max_ahead: int | None = None
+    malformed: str | None = None
+    used: frozenset[str] = frozenset()
+
+    @cached_property
+    def time_type(self) -> pl.DataType | None:
+        """The type of the event time in the rows."""
+        if self.time is None:
+            return None
+        return type_of(self.rows, "time", self.time, self.time_name)
+
+    @cached_property
+    def schema(self) -> dict[str, pl.DataType]:
+        """The columns of messages, without those of the engine."""
+        computed = {
+            name: type_of(self.rows, name, expression, name)
+            for name, expression in self.computed.items()
+        }
+        return {**self.rows, **computed}
+
+    def with_columns(self, computed: Mapping[str, pl.Expr]) -> MessageReader:
+        """The same reader with more computed columns."""
+        return replace(self, computed={**self.computed, **computed})
+
+    @cached_property
+    def _clock_type(self) -> pl.DataType | None:
+        return None if self.clock is None else type_of(self.rows, "clock", self.clock, "clock")
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        """The columns of messages and those of the engine."""
+        return frozenset((*self.schema, *FLAGS, columns.TIME))
+
+    def read(self, rows: pl.DataFrame, now: int) -> pl.DataFrame:
+        """Turn rows into messages.
+
+        Args:
+            rows: Rows of the source; they may have `GARBLED` beside their columns.
+            now: The clock of the machine for this batch, microseconds.
+        """
+        flags = [expression.alias(name) for name, expression in self.computed.items()]
+        malformed: list[pl.Expr] = []
+        if self.malformed is not None:
+            malformed.append(pl.col(self.malformed).is_not_null())
+        if GARBLED in rows.columns:
+            garbled = pl.col(GARBLED).list.set_intersection(list(self.used)).list.len() > 0
+            malformed.append(garbled.fill_null(False))
+        time = pl.lit(0, dtype=pl.Int64)
+        if self.time is not None:
+            kind = self.time_type
+            time = micros_of(self.time, kind)
+            if kind == pl.String():
+                malformed.append(self.time.is_not_null() & time.is_null())
+        flags.append(time.alias(columns.TIME))
+        if malformed:
+            flags.append(pl.any_horizontal(malformed).fill_null(False).alias(columns.MALFORMED))
+        if self.where is not None:
+            flags.append(self.where.alias(columns.KEEP))
+        wall: pl.Expr = pl.lit(self._local(now), dtype=pl.Int64)
+        if self.clock is not None:
+            wall = micros_of(self.clock, self._clock_type)
+            flags.append(wall.alias(columns.CLOCK))
+        if self.max_ahead is not None and self.time is not None:
+            ahead = (time > wall + self.max_ahead).fill_null(False)
+            flags.append(ahead.alias(columns.FUTURE))
+        messages = rows.with_columns(flags)
+        if len(messages.columns) == len(self._names):
+            return messages
+        return messages.select([name for name in messages.columns if name in self._names])
+
+    def _local(self, now: int) -> int:
+        """The clock of the machine as the times say it: local where they have no zone."""
+        if not has_zone(self.time_type) and abs(now) < FARTHEST:
+            try:
+                shift = datetime.fromtimestamp(now / 1_000_000).astimezone().utcoffset()
+            except (OverflowError, ValueError, OSError):
+                return now
+            return now + (0 if shift is None else round(shift.total_seconds() * 1_000_000))
+        return now
+
+
+def has_zone(time: pl.DataType | None) -> bool:
+    """Whether moments in results are those of UTC; they have no zone where the times have none."""
+    if isinstance(time, pl.Datetime):
+        return time.time_zone is not None
+    return not isinstance(time, pl.Date)
+
+
+def moment_type(time: pl.DataType | None) -> pl.DataType:
+    """The type of moments in results, like that of the event times."""
+    if isinstance(time, pl.Datetime) and time.time_zone is not None:
+        return pl.Datetime("us", time.time_zone)
+    return pl.Datetime("us", "UTC" if has_zone(time) else None)
+
+
+def micros_of(time: pl.Expr, kind: pl.DataType | None) -> pl.Expr:
+    """A time as microseconds; NULL where a text isn't a time."""
+    if kind == pl.String():
+        iso = time.str.replace(" ", "T", literal=True)
+        zoned = iso.str.to_datetime(_ZONED, time_unit="us", strict=False).cast(pl.Int64)
+        plain = (
+            iso.str.to_datetime(one, time_unit="us", time_zone="UTC", strict=False).cast(pl.Int64)
+            for one in _PLAIN
+        )
+        return pl.coalesce(zoned, *plain)
+    if isinstance(kind, pl.Datetime) and kind.time_unit == "ms":
+        # A cast would wrap around.
+        physical, most = time.to_physical(), FARTHEST // 1000
+        return pl.when(physical.is_between(-most, most)).then(physical * 1000).otherwise(FARTHEST)
+    if isinstance(kind, pl.Datetime) and kind.time_unit == "us":
+        return time.to_physical()
+    return time.cast(pl.Datetime("us")).to_physical()
+
+
+def message_reader(
+    rows: pl.Schema,
+    *,
+    time: Expression | None,
+    where: Expression | None,
+    clock: Expression | None,
+    max_ahead: int | None,
+    offset: tuple[str, str] | None,
+    malformed: str | None,
+) -> MessageReader:
+    """Check what a query says of an input, and build its reader.
+
+    Raises:
+        OptionError: Naming what can't work: a column, a type, an expression.
+    """
+    _check_offset(rows, offset)
+    found = None if time is None else named_expression(rows, "time", time)
+    reader = MessageReader(
+        rows,
+        time=None if found is None else found[1],
+        time_name=None if found is None else found[0],
+        where=None if where is None else condition(rows, "where", where),
+        clock=None if clock is None else named_expression(rows, "clock", clock)[1],
+        max_ahead=max_ahead,
+        malformed=malformed,
+    )
+    for option, expression in (("time", reader.time), ("clock", reader.clock)):
+        if expression is not None:
+            _check_time(option, type_of(rows, option, expression, time or clock), expression)
+    return reader
+
+
+def named_expression(rows: pl.Schema, option: str, given: object) -> tuple[str, pl.Expr]:
+    """An expression of one column, and its name.
+
+    Args:
+        rows: The columns.
+        option: The option, for the error.
+        given: The name of a column, a field of structs, or a Polars expression.
+    """
+    if isinstance(given, str):
+        found = column_or_field(rows, option, given)
+        return given if option in ("time", "clock") else name_of(option, found), found
+    if not isinstance(given, pl.Expr):
+        raise OptionError(option, given, "isn't a column", "give its name or a Polars expression")
+    type_of(rows, option, given, given)
+    return name_of(option, given), given
+
+
+def expression_of(rows: pl.Schema, option: str, given: object, shown: object) -> pl.Expr:
+    """What an aggregate or a session's gap is computed of."""
+    if isinstance(given, str):
+        if given in rows or given.replace(".", "").isidentifier():
+            return column_or_field(rows, option, given)
+        return sql_expression(rows, option, given)
+    if not isinstance(given, pl.Expr):
+        hint = "give the name of a column, or a Polars expression"
+        raise OptionError(option, shown, "isn't over a column", hint)
+    type_of(rows, option, given, shown)
+    return given
+
+
+def _check_time(option: str, kind: pl.DataType, shown: pl.Expr) -> None:
+    if isinstance(kind, pl.Datetime | pl.String) or (option == "time" and kind == pl.Date()):
+        return
+    name = shown.meta.output_name()
+    hint = f"cast it first: pl.from_epoch({name!r}, time_unit='ms')"
+    raise OptionError(option, name, f"has type {kind}, not a timestamp", hint)
+
+
+def _check_offset(rows: pl.Schema, offset: Sequence[str] | None) -> None:
+    for position, name in enumerate(offset or ()):
+        if name not in rows:
+            raise OptionError("offset", name, "isn't a column", f"give two of {', '.join(rows)}")
+        kind = rows[name]
+        if kind in _OFFSET_KEYS or (position == 0 and kind == pl.String()):
+            continue
+        raise OptionError("offset", name, f"has type {kind}", "cast it to Int64")

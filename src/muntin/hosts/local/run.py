@@ -1,0 +1,195 @@
+"""Operators of a plan, run batch by batch: messages in, rows and figures out, state in blobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from muntin.engine.operator import (
+    REJECTED,
+    RESULTS,
+    Judged,
+    Part,
+    ShardState,
+    StepOutput,
+    Task,
+)
+from muntin.hosts.local.plan import OperatorInput, Plan, Upstream
+from muntin.hosts.progress import INNER, STAGE
+from muntin.state.blobs import Blobs
+from muntin.state.manifest import loads
+from muntin.state.offsets import Offsets
+from muntin.state.runs import FrameCache
+
+# The frames that all shards of an operator remember together.
+_CACHE_BYTES = 512 << 20
+
+Rows = Iterable[pl.DataFrame]
+Stores = Callable[[int, int], Blobs]
+"""The store of an operator's shard, by their numbers."""
+
+
+@dataclass
+class Emitted:
+    """What a batch emitted.
+
+    Attributes:
+        results: The rows that are shown.
+        rejected: The rejected messages.
+        progress: The figures of each shard of each operator.
+    """
+
+    results: pl.DataFrame
+    rejected: pl.DataFrame
+    progress: list[dict[str, Any]] = field(default_factory=list)
+
+
+class OperatorRun:
+    """An operator with its shards, and the operators before it.
+
+    Args:
+        plan: The plan.
+        stores: Opens the store of a shard.
+        pool: Runs shards side by side; without it they run one after the other.
+        number: The operator's number in its chain.
+
+    Raises:
+        SpecChangedError: When a store was written by another spec.
+        StateCorruptedError: When a store can't be read.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        stores: Stores,
+        pool: ThreadPoolExecutor | None = None,
+        number: int = 0,
+    ) -> None:
+        self.plan = plan
+        self._identity = f"local-{number}"
+        self._pool = pool
+        self._stores = [stores(number, shard) for shard in range(plan.shards)]
+        self._caches = [FrameCache(_CACHE_BYTES // plan.shards) for _ in self._stores]
+        for shard in range(plan.shards):
+            # The shard compares the spec that wrote its store with its own.
+            plan.operator.open(self._state(shard))
+        self._judged = _judged(self._stores[0])
+        self._no_results = pl.DataFrame(schema=plan.shown)
+        self._no_rejected = pl.DataFrame(schema=plan.layout.schema)
+        self._before: dict[str, OperatorRun] = {}
+        number += 1
+        for one in plan.inputs:
+            if isinstance(one.rows, Upstream):
+                self._before[one.name] = OperatorRun(one.rows.plan, stores, pool, number)
+                number += len(one.rows.plan.plans)
+
+    def step(self, read: Iterator[Rows], now: int, wall: int | None, *, final: bool) -> Emitted:
+        """Run a batch through the operators before this one, and through this one.
+
+        Args:
+            read: The rows of each source of the chain, in the order of `Plan.sources`.
+            now: The clock of the machine for this batch, microseconds.
+            wall: The clock that policies go by; `None` where nothing ticks.
+            final: Whether the input ends with this batch.
+        """
+        parts: list[Part] = []
+        beside: list[pl.DataFrame] = []
+        progress: list[dict[str, Any]] = []
+        for one in self.plan.inputs:
+            rows: Rows = ()
+            reached = None
+            if isinstance(one.rows, Upstream):
+                emitted = self._before[one.name].step(read, now, wall, final=final)
+                beside.append(self.plan.layout.fit_upstream(emitted.rejected, one.name))
+                stage = one.name or ("join" if one.rows.plan.joins else INNER)
+                reached = _reached(emitted.progress, one.ahead)
+                progress += [_staged(shard, stage) for shard in emitted.progress]
+                rows = [one.rows.rows(emitted.results)] if len(emitted.results) else []
+            else:
+                rows = next(read)
+            parts += self._prepare(one, rows, now, reached)
+        outputs = self._run_shards(parts, wall, final)
+        mine = [{"bucket": shard, **out.progress} for shard, out in enumerate(outputs)]
+        aside = [out.rows[REJECTED] for out in outputs if len(out.rows[REJECTED])]
+        own = [self.plan.layout.fit_own(rows) for rows in aside]
+        rejected = [rows for rows in (*beside, *own) if len(rows)]
+        return Emitted(
+            self._shown([out.rows[RESULTS] for out in outputs if len(out.rows[RESULTS])]),
+            _concatenate(rejected, self._no_rejected),
+            [*mine, *progress],
+        )
+
+    def _prepare(self, one: OperatorInput, rows: Rows, now: int, reached: int | None) -> list[Part]:
+        judged = self._judged
+        task = Task(one.name, 0, self.plan.shards, lambda: judged, lambda: reached)
+
+        def messages() -> Iterator[pl.DataFrame]:
+            for frame in rows:
+                if len(frame):
+                    yield one.reader.read(frame, now)
+
+        parts = self.plan.operator.prepare(messages(), task)
+        for part in parts:
+            part.input = one.name
+        return parts
+
+    def _run_shards(self, parts: Sequence[Part], wall: int | None, final: bool) -> list[StepOutput]:
+        def run(shard: int) -> StepOutput:
+            mine = [part for part in parts if part.shard == shard]
+            return self.plan.operator.open(self._state(shard)).run(mine, wall, final=final)
+
+        numbers = range(self.plan.shards)
+        busy = self._pool is not None and self.plan.shards > 1
+        outputs = [*self._pool.map(run, numbers)] if busy and self._pool else [*map(run, numbers)]
+        self._judged = outputs[0].judged or self._judged
+        return outputs
+
+    def _state(self, shard: int) -> ShardState:
+        cache = self._caches[shard]
+        cache.turn_to((self._identity, shard))
+        return ShardState(self._identity, shard, self._stores[shard], cache)
+
+    def _shown(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        """The results of all shards as they are shown."""
+        if not frames:
+            return self._no_results
+        whole = _concatenate(frames, self._no_results)
+        results = whole.select(
+            pl.col(name) if whole.schema[name] == kind else pl.col(name).cast(kind)
+            for name, kind in self.plan.results.items()
+        )
+        return results if self.plan.shape is None else self.plan.shape.apply(results)
+
+
+def _concatenate(frames: Sequence[pl.DataFrame], nothing: pl.DataFrame) -> pl.DataFrame:
+    if len(frames) == 1:
+        return frames[0]
+    return pl.concat(frames) if frames else nothing
+
+
+def _judged(store: Blobs) -> Judged:
+    """What is known of an operator's watermark by what a shard stored last."""
+    text = store.load()
+    if text is None:
+        return Judged(True, None, Offsets())
+    manifest = loads(text)
+    return Judged(True, manifest.watermark, Offsets(manifest.offsets.get("", ())))
+
+
+def _reached(progress: Sequence[dict[str, Any]], ahead: int | None) -> int | None:
+    """How far the event time of an operator's results has come, by its watermark."""
+    if ahead is None:
+        return None
+    own = (shard["watermark"] for shard in progress if STAGE not in shard)
+    watermarks = [watermark for watermark in own if watermark is not None]
+    return min(watermarks) + ahead if watermarks else None
+
+
+def _staged(shard: dict[str, Any], stage: str) -> dict[str, Any]:
+    """A shard's figures with the way to its operator from the one behind it."""
+    before = shard.get(STAGE)
+    return {**shard, STAGE: f"{stage}/{before}" if before else stage}

@@ -1,0 +1,189 @@
+"""Windows on the local host: what a sentence asks for, checked and made a plan."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+
+from muntin.engine import columns
+from muntin.engine.dtypes import shape_of
+from muntin.engine.results import no_results
+from muntin.engine.windows.operator import WindowOperator
+from muntin.hosts.clock import period_of
+from muntin.hosts.local.messages import (
+    MessageReader,
+    expression_of,
+    has_zone,
+    moment_type,
+    named_expression,
+)
+from muntin.hosts.local.plan import Input, OperatorInput, Plan, layout_of, resharded
+from muntin.model.aggregates import Aggregate
+from muntin.model.axis import micros
+from muntin.model.errors import OptionError
+from muntin.model.grouping_sets import GROUPING_ID
+from muntin.model.kinds import Kind
+from muntin.model.sessions import Sessions
+from muntin.model.spec import WindowSpec
+
+_GAP = "__muntin_gap"
+
+
+def build_windows(
+    given: Input, keys: tuple[Any, ...], spec: WindowSpec, shards: int | None = None
+) -> Plan:
+    """Check everything that can be checked before anything runs, and build the plan.
+
+    Args:
+        given: What is read.
+        keys: Key columns, by name or as expressions.
+        spec: The query; its keys and columns are filled in here.
+        shards: How many shards; `None` is the default.
+
+    Raises:
+        OptionError: Naming what can't work: a column, a type, a policy.
+    """
+    reader = given.reader()
+    names, key_columns = _name_keys(reader.rows, keys)
+    aggregates, operands = _name_operands(reader.rows, spec)
+    windows, gaps = _name_gaps(reader.rows, spec.windows)
+    reader = reader.with_columns({**key_columns, **operands, **gaps})
+    schema = reader.schema
+    shapes = {name: shape_of(kind) for name, kind in schema.items()}
+    for name, aggregate in aggregates.items():
+        aggregate.check(shapes, words=f"{name}={spec.aggregates[name]}")
+    read = [*names, *(str(c) for a in aggregates.values() for c in a.columns), *gaps]
+    types = {name: str(schema[name]) for name in read}
+    if reader.time_name is not None:
+        types[reader.time_name] = str(reader.time_type)
+    if spec.sets is not None:
+        names, types[GROUPING_ID] = (*names, GROUPING_ID), "Int64"
+    whole = replace(
+        spec,
+        keys=names,
+        time=reader.time_name,
+        aggregates=aggregates,
+        types=types,
+        windows=windows,
+        buckets=shards or default_shards(),
+        zone="UTC" if reader.time_type == pl.String() else None,
+    )
+    reader = replace(reader, used=frozenset((*types, *(spec.offset or ()))))
+    follows = spec.axis == "time" and spec.idle is None and spec.lateness >= 0
+    ahead = given.fed.ahead(reader.time_name) if given.fed is not None and follows else None
+
+    def again(count: int) -> Plan:
+        return build_windows(resharded(given, count), keys, spec, shards or count)
+
+    operator = WindowOperator(whole, schema)
+    period, firing = None, whole.firing
+    if given.clock is None:
+        period = period_of((firing.early, firing.late if firing.grace else None), whole.idle)
+    return Plan(
+        whole,
+        operator,
+        (OperatorInput("", given.rows, reader, ahead),),
+        results=_results(operator, reader),
+        layout=layout_of(_rejected(reader), {"": given}, joins=False),
+        period=period,
+        keys=whole.keys,
+        shards=whole.buckets or 1,
+        asked=shards,
+        again=again,
+    )
+
+
+def default_shards() -> int:
+    """How many shards a query has where no number is asked for."""
+    return 1 if (os.cpu_count() or 1) < 4 else 2
+
+
+def _results(operator: WindowOperator, reader: MessageReader) -> pl.Schema:
+    """The columns of results: keys, window bounds, aggregates, emission, revision."""
+    combiner = operator.combiner
+    kinds = dict(no_results(combiner).schema)
+    if combiner.spec.axis == "time":
+        for bound in (columns.WINDOW_START, columns.WINDOW_END):
+            kinds[bound] = moment_type(reader.time_type)
+    kinds[columns.REVISION] = pl.Int32()
+    return pl.Schema(kinds)
+
+
+def _rejected(reader: MessageReader) -> pl.Schema:
+    """The columns of rejected messages: the row's, the reason, the watermark in force."""
+    moment = pl.Datetime("us", "UTC" if has_zone(reader.time_type) else None)
+    if isinstance(reader.time_type, pl.Datetime):
+        moment = pl.Datetime("us", reader.time_type.time_zone)
+    return pl.Schema({**reader.rows, columns.REASON: pl.String(), columns.WATERMARK: moment})
+
+
+def _name_keys(
+    rows: pl.Schema, keys: tuple[Any, ...]
+) -> tuple[tuple[str, ...], dict[str, pl.Expr]]:
+    """The names of the key columns, and those of them that are computed."""
+    names, computed = [], {}
+    for key in keys:
+        if isinstance(key, str) and key in rows:
+            names.append(key)
+            continue
+        name, expression = named_expression(rows, "key", key)
+        if name not in rows:
+            computed[name] = expression
+        elif isinstance(key, str) or not key.meta.eq(pl.col(name)):
+            # Messages keep the column of this name as it came.
+            hint = f'give it another name: expression.alias("{name}_key")'
+            raise OptionError("key", str(key), f"is named as the column {name!r}", hint)
+        names.append(name)
+    return tuple(names), computed
+
+
+def _name_operands(
+    rows: pl.Schema, spec: WindowSpec
+) -> tuple[dict[str, Aggregate], dict[str, pl.Expr]]:
+    """The aggregates over named columns, and those of the columns that are computed."""
+    found, computed = {}, {}
+    for position, (name, aggregate) in enumerate(spec.aggregates.items()):
+        changes: dict[str, Any] = {}
+        for part in ("column", "by"):
+            column = getattr(aggregate, part)
+            if column is None or (isinstance(column, str) and column in rows):
+                continue
+            changes[part] = f"__muntin_{part}_{position}"
+            computed[changes[part]] = expression_of(rows, "agg", column, f"{name}={aggregate}")
+        found[name] = replace(aggregate, **changes)
+    return found, computed
+
+
+def _name_gaps(rows: pl.Schema, windows: Kind) -> tuple[Kind, dict[str, pl.Expr]]:
+    """The windows over named columns; each message's own gap is computed in microseconds."""
+    if not isinstance(windows, Sessions) or windows.by is None:
+        return windows, {}
+    by = expression_of(rows, "by", windows.by, windows.by)
+    kind = pl.LazyFrame(schema=rows).select(by).collect_schema()
+    dtype = next(iter(kind.values()))
+    if isinstance(dtype, pl.Duration):
+        gap = by.dt.total_microseconds()
+    elif dtype == pl.String():
+        gap = by.map_batches(_lengths, return_dtype=pl.Int64())
+    else:
+        problem = f"is {dtype}, which says no length of time"
+        hint = "give a duration, as pl.duration makes it, or text such as '5 minutes'"
+        raise OptionError("by", str(windows.by), problem, hint)
+    return replace(windows, by=_GAP), {_GAP: gap}
+
+
+def _lengths(texts: pl.Series) -> pl.Series:
+    """Texts of durations in microseconds; NULL where a text isn't one."""
+    known: Mapping[str, int | None] = {text: _length(text) for text in texts.unique().drop_nulls()}
+    return texts.replace_strict(known, default=None, return_dtype=pl.Int64())
+
+
+def _length(text: str) -> int | None:
+    try:
+        return micros("by", text)
+    except OptionError:
+        return None

@@ -1,0 +1,1 @@
+"""Sinks: tables, files and topics that results are written to, without Spark."""

@@ -1,0 +1,191 @@
+"""Rows in Parquet files, a folder a batch."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Sequence
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from muntin.engine.utf8 import frame_of
+from muntin.model.errors import OptionError
+from muntin.sinks.batch import Batch
+from muntin.sinks.sink import BATCH, TableSink, set_aside
+
+# How many bytes the name of a folder has at most, on nearly all file systems.
+LONGEST_NAME = 255
+# What readers of folders take for NULL, and Spark calls an empty text.
+_NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
+# The characters that Spark writes as %XX in the name of a folder.
+_ESCAPES = {
+    char: f"%{ord(char):02X}" for char in [*map(chr, range(1, 32)), *"\"#%'*/:=?\\\x7f{[]^"]
+}
+
+
+class ParquetSink(TableSink):
+    """Parquet files; see ``to_parquet``."""
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        partition_by: Sequence[Any] = (),
+        files: int | None = None,
+    ) -> None:
+        super().__init__(fspath(path).rstrip("/"), None, str)
+        self.partition_by = tuple(partition_by)
+        self.files = files
+
+    def check(self, schema: pa.Schema, keys: tuple[str, ...] | None) -> None:
+        super().check(schema, keys)
+        if "://" in self.table.removeprefix("file://"):
+            hint = "give a folder of this machine, or run the query on Spark"
+            raise OptionError("path", self.table, "is no local folder", hint)
+        names = [name for name, _ in self._folders(schema.names)]
+        self.check_folders(names, schema.names)
+
+    def check_folders(self, folders: Sequence[str], names: Sequence[str]) -> None:
+        """Refuse folders that are named twice, or leave no column for the files."""
+        if len({*folders}) < len(folders) or {*names} <= {*folders}:
+            hint = "name each once, and leave one column for the files"
+            raise OptionError("partition_by", ", ".join(folders), "can't be folders", hint)
+
+    def check_column(self, name: str, names: Sequence[str]) -> None:
+        """Refuse a folder's column that isn't one of the rows'."""
+        if name not in names:
+            hint = f"give some of {', '.join(names)}, or an expression with a name"
+            raise OptionError("partition_by", name, "isn't a column", hint)
+
+    def check_names(self, names: Iterable[str], keys: tuple[str, ...] | None) -> None:
+        # Who reads the folder would get its number in place of the column.
+        super().check_names(names, None)
+
+    def _folders(self, names: Sequence[str]) -> list[tuple[str, pl.Expr]]:
+        """The columns whose values are folders, and how they are computed."""
+        folders = []
+        for column in self.partition_by:
+            if isinstance(column, str):
+                self.check_column(column, names)
+                folders.append((column, pl.col(column)))
+            elif isinstance(column, pl.Expr):
+                folders.append((column.meta.output_name(), column))
+            else:
+                hint = "give the name of a column, or an expression of Polars with an alias"
+                raise OptionError("partition_by", column, "isn't computed in this process", hint)
+        return folders
+
+    def _write(self, batch: Batch) -> None:
+        rows = batch.table()
+        self.check_names(rows.column_names, None)
+        root = Path(self.table.removeprefix("file://"))
+        target = root / f"{BATCH}={batch.number}"
+        # Readers of the folder pass over hidden names.
+        staging = root / f".{target.name}.writing"
+        shutil.rmtree(staging, ignore_errors=True)
+        staging.mkdir(parents=True)
+        refused = self._write_files(rows, staging)
+        set_aside(batch, rows, refused, self.table)
+        for path in (*staging.rglob("*"), staging):
+            _sync(path)
+        _replace(staging, target)
+
+    def _write_files(self, rows: pa.Table, root: Path) -> dict[int, str]:
+        """Write a file a folder; return the rows that no folder can hold, and why."""
+        folders = self._folders(rows.column_names)
+        if not folders:
+            pq.write_table(rows, root / "part-0.parquet")
+            return {}
+        names = [_folder_name(name, value) for name, value in folders]
+        frame = frame_of(rows).select(names)
+        refused: dict[int, str] = {}
+        for name in frame.columns:
+            for row in (frame[name].str.len_bytes() > LONGEST_NAME).arg_true():
+                size = frame[name].str.len_bytes()[row]
+                refused[row] = (
+                    f"the folder of {name} has a name of {size} bytes; "
+                    f"file systems take {LONGEST_NAME}"
+                )
+        rest = rows.select([name for name in rows.column_names if name not in frame.columns])
+        paths = frame.select(path=pl.concat_str(pl.all(), separator="/")).with_row_index("row")
+        paths = paths.filter(~pl.col("row").is_in([*refused]))
+        for path, among in paths.group_by("path", maintain_order=True).agg("row").iter_rows():
+            folder = root / path
+            folder.mkdir(parents=True, exist_ok=True)
+            pq.write_table(rest.take(pa.array(among, pa.int64())), folder / "part-0.parquet")
+        if paths.is_empty():
+            # There is no folder without a value, and a reader still finds the other columns.
+            pq.write_table(rest.slice(0, 0), root / "part-0.parquet")
+        return dict(sorted(refused.items()))
+
+
+def _folder_name(name: str, value: pl.Expr) -> pl.Expr:
+    """The name of the folder of a column's value."""
+    text = value.cast(pl.String)
+    text = pl.when(text != "").then(text.str.replace_many(_ESCAPES))
+    column = "".join(_ESCAPES.get(char, char) for char in name)
+    folder = pl.concat_str(pl.lit(f"{column}="), text.fill_null(_NULL_FOLDER))
+    return folder.alias(name)
+
+
+def _sync(path: Path) -> None:
+    """Have the disk keep a file, or the names in a folder."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _replace(staging: Path, target: Path) -> None:
+    """Put a folder in the place of another, which an earlier try left."""
+    old = target.with_name(f".{target.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if target.exists():
+        target.rename(old)
+    staging.rename(target)
+    _sync(target.parent)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def to_parquet(
+    path: str | PathLike[str],
+    *,
+    partition_by: Any = (),
+    files: int | None = None,
+) -> ParquetSink:
+    """Keep every row in Parquet under ``path``, a folder a batch.
+
+    A repeated batch replaces its folder. Readers of the folder see all rows, with the batch's
+    number in the column ``batch``, which therefore no other column may be called. A batch without
+    rows makes no folder, but the first one after a start does, so that there are columns to read.
+
+    Args:
+        path: The folder.
+        partition_by: Columns by whose values a batch's rows lie in folders of their own, so that
+            who asks for one value reads its files only: names, or expressions with names. On Spark
+            these are Spark's (``F.to_date("window_start").alias("day")``), in one process those of
+            Polars (``pl.col("window_start").dt.date().alias("day")``). A row whose folder's name
+            would be longer than 255 bytes is set aside as unwritable.
+        files: The most files that a batch's rows lie in, of each folder. Default: on Spark one a
+            shard, in one process one.
+
+    Returns:
+        The sink. A query that starts with it raises an ``OptionError`` where a column of
+        ``partition_by`` isn't one of its own.
+
+    Raises:
+        OptionError: When ``files`` is less than one.
+
+    Example:
+        >>> to_parquet("out", partition_by="country").table
+        'out'
+    """
+    if files is not None and files < 1:
+        raise OptionError("files", files, "is less than one", "give 1 or more")
+    several = isinstance(partition_by, Sequence) and not isinstance(partition_by, str)
+    return ParquetSink(path, partition_by if several else [partition_by], files)

@@ -1,0 +1,1 @@
+"""Sources: streams of messages in columns, without Spark."""

@@ -1,0 +1,126 @@
+"""Records of one Avro schema as records of another: what the specification calls resolution.
+
+A field is found by its name or by one of its aliases. What the reader's schema doesn't have is left
+out, what the writer's hasn't is the reader's default, and numbers may grow.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from muntin.engine.utf8 import text
+from muntin.sources.avro_schema import REQUIRED, AvroField, AvroType
+from muntin.sources.lists import items_of, list_of
+from muntin.sources.payloads import UnreadableError
+
+_GROW = {
+    ("int", "long"), ("int", "float"), ("int", "double"), ("long", "float"), ("long", "double"),
+    ("float", "double"), ("string", "bytes"), ("bytes", "string"),
+}  # fmt: skip
+_PLAIN = ("boolean", "int", "long", "float", "double", "string", "enum")
+
+
+def converted(
+    frame: pl.DataFrame, writer: AvroType, reader: AvroType
+) -> tuple[pl.DataFrame, pl.Series]:
+    """Records that were written by one schema as those of another.
+
+    Returns:
+        The records in the reader's columns, and which of them have no such form: a null, or a
+        symbol of an enum, that the reader's schema doesn't have.
+
+    Raises:
+        UnreadableError: When no record of the one is one of the other.
+    """
+    known = {field.name: field.kind for field in writer.fields}
+    types = reader.columns()
+    bad = pl.repeat(False, len(frame), dtype=pl.Boolean, eager=True)
+    columns = []
+    for field in reader.fields:
+        # Its own name goes before those it had once.
+        name = next((n for n in (field.name, *sorted(field.names)) if n in known), None)
+        if name is None:
+            columns.append(_default(field, types[field.name], len(frame)))
+            continue
+        column, wrong = _column(frame[name], known[name], field.kind, types[field.name])
+        columns.append(column.alias(field.name))
+        bad |= wrong
+    return pl.DataFrame(columns), bad
+
+
+def _column(
+    given: pl.Series, writer: AvroType, reader: AvroType, dtype: pl.DataType
+) -> tuple[pl.Series, pl.Series]:
+    """A field's values as another type's, and which of them have no such form."""
+    missing = given.is_null()
+    if writer.kind != reader.kind and (writer.kind, reader.kind) not in _GROW:
+        raise UnreadableError(f"has a {writer.kind} where {reader.kind} is wanted")
+    if bool(writer.logical) != bool(reader.logical) or writer.size != reader.size:
+        raise UnreadableError(f"has another kind of {writer.kind} than is wanted")
+    if writer.kind == "record":
+        parts, bad = converted(given.struct.unnest(), writer, reader)
+        whole = pl.DataFrame({"": parts.to_struct(), "missing": missing})
+        found = whole.select(pl.when(~pl.col("missing")).then(pl.col(""))).to_series()
+    elif writer.items is not None and reader.items is not None:
+        found, bad = _items(given, writer, reader, dtype)
+    elif (writer.kind, reader.kind) == ("bytes", "string"):
+        found, bad = text(given)
+    elif writer.kind == "enum":
+        found, bad = given, ~given.is_in(reader.symbols) & ~missing
+    else:
+        if writer.logical == "decimal" and writer.column != reader.column:
+            raise UnreadableError(f"has a {writer.column} where another is wanted")
+        found = given.cast(dtype, strict=False)
+        bad = found.is_null() & ~missing
+    bad = bad.fill_null(False) & ~missing
+    return found, bad | missing if reader.null is None else bad
+
+
+def _items(
+    given: pl.Series, writer: AvroType, reader: AvroType, dtype: Any
+) -> tuple[pl.Series, pl.Series]:
+    """Arrays or maps with what they hold as another type, and which of them can't have it."""
+    assert writer.items is not None
+    assert reader.items is not None
+    items, sizes = items_of(given)
+    if isinstance(dtype, pl.Map):
+        keys, values = (items.struct.field(name) for name in ("key", "value"))
+        kind: Any = dtype.value
+        values, wrong = _column(values, writer.items, reader.items, kind)
+        found = pl.DataFrame({"key": keys, "value": values}).to_struct()
+    else:
+        found, wrong = _column(items, writer.items, reader.items, dtype.inner)
+    of = np.repeat(np.arange(len(sizes)), sizes)
+    bad = np.bincount(of[wrong.to_numpy()], minlength=len(sizes)) > 0
+    return list_of(found, sizes, given.is_null()), pl.Series(bad)
+
+
+def _default(field: AvroField, dtype: pl.DataType, count: int) -> pl.Series:
+    """What a field is where it wasn't written."""
+    value: Any = field.default
+    if value == REQUIRED:
+        raise UnreadableError(f"has no {field.name!r}, for which there is no default")
+    is_empty = field.kind.items is not None and value in ([], {})
+    if value is None:
+        if field.kind.null is None:
+            raise UnreadableError(f"has no {field.name!r}, whose default null it can't be")
+    elif not is_empty and (field.kind.kind not in _PLAIN or field.kind.logical):
+        raise UnreadableError(f"has no {field.name!r}, whose default isn't a plain value")
+    elif not is_empty and not _is_of(value, field.kind):
+        raise UnreadableError(f"has no {field.name!r}, whose default isn't of its type")
+    return pl.Series(field.name, [value], dtype=dtype).new_from_index(0, count)
+
+
+def _is_of(value: Any, kind: AvroType) -> bool:
+    """Whether a default is a value of a plain type."""
+    if kind.kind in ("string", "enum"):
+        return isinstance(value, str) and (kind.kind == "string" or value in kind.symbols)
+    if kind.kind == "boolean" or isinstance(value, bool):
+        return kind.kind == "boolean" and isinstance(value, bool)
+    if kind.kind in ("float", "double"):
+        return isinstance(value, (int, float)) and abs(value) < 2**1000
+    limit = 2**31 if kind.kind == "int" else 2**63
+    return isinstance(value, int) and -limit <= value < limit

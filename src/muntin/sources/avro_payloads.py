@@ -1,0 +1,187 @@
+"""Avro payloads as columns: a field is read for all messages at once, never a message by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from muntin.engine.utf8 import text
+from muntin.sources.avro_scalar import AvroReader
+from muntin.sources.avro_schema import AvroType
+from muntin.sources.byte_cursor import ByteCursor, Numbers, Rows, decoded, given
+from muntin.sources.lists import list_of, without_repeats
+from muntin.sources.payloads import MOST_ITEMS
+from muntin.sources.text_values import spread
+
+_EACH = slice(None)
+_FLOATS = {"float": "<f4", "double": "<f8"}
+_TEXT = AvroType("string", pl.String())
+# More of them aren't so many microseconds.
+_MILLIS = (2**63 - 1) // 1000
+
+
+@dataclass(frozen=True)
+class AvroPayloads:
+    """Decodes records of one schema, plain as they are.
+
+    Attributes:
+        kind: The schema.
+        columns: The columns wanted, and their types.
+        skip: How many bytes stand before a record.
+    """
+
+    kind: AvroType
+    columns: dict[str, pl.DataType]
+    skip: int = 0
+
+    def decode(self, values: Sequence[bytes | None]) -> tuple[pl.DataFrame, pl.Series]:
+        """See ``Payloads``; a record ends with its last field."""
+        return decoded(*given(values), self.columns, self._record, self._one, self.skip)
+
+    def _one(self, message: bytes) -> list[Any]:
+        return AvroReader(message, self.skip).record(self.kind)
+
+    def _record(self, cursor: ByteCursor) -> pl.DataFrame:
+        fields = self.kind.fields
+        return pl.DataFrame({field.name: _read(cursor, _EACH, field.kind) for field in fields})
+
+
+def _read(cursor: ByteCursor, rows: Rows, kind: AvroType) -> pl.Series:
+    """The next value of some messages."""
+    if kind.null is not None:
+        return _nullable(cursor, rows, kind)
+    if kind.kind == "record":
+        parts = {field.name: _read(cursor, rows, field.kind) for field in kind.fields}
+        return pl.DataFrame(parts).to_struct()
+    if kind.items is not None:
+        return _listed(cursor, rows, kind)
+    if kind.kind in ("int", "long"):
+        return _number(cursor, rows, kind)
+    if kind.kind == "enum":
+        which = cursor.zigzag(rows)
+        wrong = (which < 0) | (which >= len(kind.symbols))
+        cursor.mark(rows, wrong)
+        return pl.Series(kind.symbols, dtype=pl.String).gather(np.where(wrong, 0, which))
+    if kind.kind == "boolean":
+        found = cursor.bytes[cursor.move(rows, 1)]
+        cursor.mark(rows, found > 1)
+        return pl.Series(found == 1)
+    if kind.kind in _FLOATS:
+        form = _FLOATS[kind.kind]
+        return pl.Series(cursor.words(cursor.move(rows, np.dtype(form).itemsize), form))
+    return _bytes(cursor, rows, kind)
+
+
+def _nullable(cursor: ByteCursor, rows: Rows, kind: AvroType) -> pl.Series:
+    """A value, or null: which of both stands before it."""
+    branch, plain = cursor.zigzag(rows), replace(kind, null=None)
+    cursor.mark(rows, (branch != 0) & (branch != 1))
+    there = branch == 1 - (kind.null or 0)
+    if there.all():
+        return _read(cursor, rows, plain)
+    among = np.flatnonzero(there)
+    found = _read(cursor, np.arange(len(cursor.at))[rows][among], plain)
+    return spread(found.to_frame(), among, len(there)).to_series()
+
+
+def _listed(cursor: ByteCursor, rows: Rows, kind: AvroType) -> pl.Series:
+    """Arrays and maps: blocks of items behind their number, until a block has none.
+
+    The first item of all messages is read at once, then the second one, and so on.
+    """
+    picked = np.arange(len(cursor.at))[rows]
+    left, had = np.zeros(len(picked), np.int64), np.zeros(len(picked), np.int64)
+    going = np.arange(len(picked))
+    owners, parts = [going[:0]], [_item(cursor, picked[:0], kind)]
+    while len(cursor.take_step(picked[going])):
+        begins = going[left[going] == 0]
+        left[begins] = _block(cursor, picked[begins], had[begins])
+        had[begins] += left[begins]
+        at = picked[going]
+        going = going[(left[going] > 0) & ~cursor.bad[at] & ~cursor.deferred[at]]
+        owners.append(going)
+        parts.append(_item(cursor, picked[going], kind))
+        left[going] -= 1
+    owner = np.concatenate(owners)
+    found = pl.concat(parts).gather(np.argsort(owner, kind="stable"))
+    listed = list_of(found, np.bincount(owner, minlength=len(picked)))
+    return without_repeats(listed) if kind.kind == "map" else listed
+
+
+def _block(cursor: ByteCursor, rows: Numbers, had: Numbers) -> Numbers:
+    """How many items the next block of some messages has, behind those that there were."""
+    count = cursor.zigzag(rows)
+    # A number below zero says that the block's size in bytes stands behind it.
+    if (count < 0).any():
+        cursor.zigzag(rows[count < 0])
+    count = np.abs(count)
+    # Each takes a byte at least. (The least number has no positive one.)
+    wrong = (count < 0) | (count > np.minimum(cursor.left(rows), MOST_ITEMS - had))
+    cursor.mark(rows, wrong)
+    return np.where(wrong, 0, count)
+
+
+def _item(cursor: ByteCursor, rows: Numbers, kind: AvroType) -> pl.Series:
+    """The next item of some messages' arrays, or entry of their maps."""
+    assert kind.items is not None
+    if kind.kind == "array":
+        return _read(cursor, rows, kind.items).alias("")
+    keys = _bytes(cursor, rows, _TEXT)
+    return pl.DataFrame({"key": keys, "value": _read(cursor, rows, kind.items)}).to_struct()
+
+
+def _number(cursor: ByteCursor, rows: Rows, kind: AvroType) -> pl.Series:
+    found = cursor.zigzag(rows)
+    if kind.kind == "int":
+        cursor.mark(rows, (found < -(2**31)) | (found >= 2**31))
+        return pl.Series(found.astype(np.int32))
+    if kind.logical.endswith("millis"):
+        cursor.mark(rows, (found < -_MILLIS) | (found > _MILLIS))
+        found = found * 1000
+    return pl.Series(found)
+
+
+def _bytes(cursor: ByteCursor, rows: Rows, kind: AvroType) -> pl.Series:
+    if kind.kind == "fixed":
+        sizes = np.full(len(cursor.at[rows]), kind.size)
+    else:
+        sizes = cursor.zigzag(rows)
+    if isinstance(kind.column, pl.Decimal):
+        return _decimals(cursor, rows, sizes, kind.column)
+    found = cursor.views(*cursor.take(rows, sizes))
+    if kind.kind != "string":
+        return found
+    texts, wrong = text(found)
+    cursor.mark(rows, wrong.to_numpy())
+    return texts
+
+
+def _decimals(cursor: ByteCursor, rows: Rows, sizes: Numbers, column: pl.Decimal) -> pl.Series:
+    """Numbers of given sizes in bytes, the most significant first, in two's complement."""
+    cursor.mark(rows, (sizes < 1) | (sizes > 16))
+    at, sizes = cursor.take(rows, np.where((sizes < 1) | (sizes > 16), 0, sizes))
+    behind = at + sizes
+    low = _signed(cursor.words(behind - 8, ">u8"), np.minimum(sizes, 8))
+    high = np.where(sizes > 8, _signed(cursor.words(behind - 16, ">u8"), sizes - 8), low >> 63)
+    cursor.mark(rows, ~_within(high, low.view(np.uint64), 10**column.precision))
+    halves = np.stack([low, high], axis=1)
+    kind = pa.decimal128(column.precision, column.scale)
+    return pl.Series(pa.Array.from_buffers(kind, len(low), [None, pa.py_buffer(halves)]))
+
+
+def _within(high: Numbers, low: Numbers, limit: int) -> Numbers:
+    """Whether numbers of two halves are less than a limit, whatever their sign."""
+    most, least = divmod(limit - 1, 2**64), divmod(1 - limit, 2**64)
+    small = (high < most[0]) | ((high == most[0]) & (low <= np.uint64(most[1])))
+    return small & ((high > least[0]) | ((high == least[0]) & (low >= np.uint64(least[1]))))
+
+
+def _signed(words: Numbers, count: Numbers) -> Numbers:
+    """So many of the lowest bytes of each word, as a number with a sign."""
+    shift = 64 - 8 * np.clip(count, 1, 8)
+    return (words << shift.astype(np.uint64)).view(np.int64) >> shift

@@ -1,0 +1,146 @@
+"""Avro with a schema registry: a byte of nothing, the schema's number, and then the record.
+
+That is the wire format of Confluent's registry, and of those that speak its protocol: Karapace,
+Apicurio, Redpanda's. The workers ask for a schema once, by its number, and keep it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import compress
+from typing import Any
+
+import polars as pl
+
+from muntin.sources.avro_evolution import converted
+from muntin.sources.avro_payloads import AvroPayloads
+from muntin.sources.avro_schema import AvroType, record
+from muntin.sources.payloads import HEAD, UnreadableError
+from muntin.sources.schema_registry import Registry
+from muntin.sources.text_values import sound
+
+logger = logging.getLogger(__name__)
+
+# How many numbers that the registry doesn't have are asked for in one frame of messages: garbage
+# must not cost a request per message.
+_MOST_ASKED = 1_000
+# How long such a number isn't asked for again, seconds, and how many of them are remembered.
+_FORGOTTEN, _MOST_UNKNOWN = 30.0, 10_000
+_SCHEMAS: dict[tuple[str, int], AvroType | None] = {}
+# The registry, a number that it doesn't have, and until when that is taken to be so.
+_UNKNOWN: dict[tuple[str, int], float] = {}
+
+
+def schema_of_number(registry: Registry, number: int) -> AvroType | None:
+    """The schema of a number, asked for once.
+
+    Returns:
+        ``None`` where the registry has no such number, which is asked again after a while, or has a
+        schema that isn't decoded in columns, which is said once.
+
+    Raises:
+        SourceError: When the registry refuses, or doesn't answer.
+    """
+    known = (registry.url, number)
+    if known in _SCHEMAS:
+        return _SCHEMAS[known]
+    if time.monotonic() < _UNKNOWN.get(known, 0.0):
+        return None
+    answer = registry.get(f"schemas/ids/{number}")
+    if answer is None:
+        if len(_UNKNOWN) >= _MOST_UNKNOWN:
+            _UNKNOWN.clear()
+        _UNKNOWN[known] = time.monotonic() + _FORGOTTEN
+        return None
+    try:
+        _SCHEMAS[known] = _record_of(answer)
+    except UnreadableError as error:
+        _warn(registry.place, number, str(error))
+        _SCHEMAS[known] = None
+    return _SCHEMAS[known]
+
+
+def _record_of(answer: Any) -> AvroType:
+    """The record that a registry's answer describes."""
+    if not isinstance(answer, dict) or not isinstance(answer.get("schema"), str):
+        raise UnreadableError("is answered with JSON that holds none")
+    if answer.get("schemaType", "AVRO") != "AVRO" or answer.get("references"):
+        raise UnreadableError("is no Avro that stands by itself")
+    return record(answer["schema"])
+
+
+@dataclass(frozen=True)
+class RegisteredAvro:
+    """Decodes records that say by which schema they were written."""
+
+    registry: Registry
+    kind: AvroType
+    columns: dict[str, pl.DataType]
+
+    def decode(self, values: Sequence[bytes | None]) -> tuple[pl.DataFrame, pl.Series]:
+        """See ``Payloads``; the schema of each has to be there, and readable as the one wanted.
+
+        Raises:
+            SourceError: When the registry doesn't answer.
+        """
+        heads = pl.Series(values, dtype=pl.Binary).bin.head(HEAD)
+        left = pl.repeat(True, len(values), dtype=pl.Boolean, eager=True)
+        frames, wrong, rows = [], [], []
+        for number, writer in self._writers(heads).items():
+            among = heads.eq_missing(pl.Series([number.to_bytes(HEAD, "big")]))
+            frame, bad = self._read(list(compress(values, among)), writer)
+            frames.append(frame)
+            wrong.append(bad)
+            rows.append(among.arg_true())
+            left &= ~among
+        rest = left.arg_true()
+        frames.append(pl.DataFrame(schema=self.columns).clear(len(rest)))
+        wrong.append(pl.Series([True]).new_from_index(0, len(rest)))
+        order = pl.concat([*rows, rest]).arg_sort()
+        bad = pl.concat(wrong).gather(order)
+        return sound(pl.concat(frames).select(pl.all().gather(order)), bad), bad
+
+    def _writers(self, heads: pl.Series) -> dict[int, AvroType]:
+        """The schemas whose numbers messages begin with, as far as the registry has them."""
+        whole = heads.filter(heads.is_not_null() & (heads.bin.size() == HEAD))
+        counts = whole.value_counts(sort=True, name="messages").rows()
+        numbers = [int.from_bytes(head[1:], "big") for head, _ in counts if not head[0]]
+        writers, unknown = {}, 0
+        # Numbers of many messages come first: those of garbage are many, and of one message each.
+        for number in numbers:
+            writer = None
+            if unknown < _MOST_ASKED or (self.registry.url, number) in _SCHEMAS:
+                writer = schema_of_number(self.registry, number)
+            unknown += writer is None
+            if writer is not None and self._converts(number, writer):
+                writers[number] = writer
+        return writers
+
+    def _converts(self, number: int, writer: AvroType) -> bool:
+        try:
+            self._read([], writer)
+        except UnreadableError as error:
+            _warn(self.registry.place, number, str(error))
+            return False
+        return True
+
+    def _read(
+        self, values: Sequence[bytes | None], writer: AvroType
+    ) -> tuple[pl.DataFrame, pl.Series]:
+        own = writer.columns()
+        frame, bad = AvroPayloads(writer, own, HEAD).decode(values)
+        if writer == self.kind:
+            return frame, bad
+        frame, unlike = converted(frame, writer, self.kind)
+        return frame.cast(pl.Schema(self.columns)), bad | unlike
+
+
+@lru_cache(maxsize=1000)
+def _warn(place: str, number: int, problem: str) -> None:
+    """Say once why messages of a schema are rejected."""
+    logger.warning("schema %d of the registry at %s %s: its messages are rejected as malformed",
+                   number, place, problem)  # fmt: skip

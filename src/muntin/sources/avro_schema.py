@@ -1,0 +1,338 @@
+"""Schemas of Avro as types: which bytes a record consists of, and which columns it becomes.
+
+What is read here is what the columnar reader decodes; whatever else a schema may say is an
+``UnreadableError``, and left to Spark.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import polars as pl
+
+from muntin.model.errors import OptionError
+from muntin.sources.payloads import UnreadableError
+
+_PLAIN: Mapping[str, pl.DataType] = {
+    "boolean": pl.Boolean(),
+    "int": pl.Int32(),
+    "long": pl.Int64(),
+    "float": pl.Float32(),
+    "double": pl.Float64(),
+    "bytes": pl.Binary(),
+    "string": pl.String(),
+}
+# A logical type, what it is written as, and the type of its column.
+_LOGICAL: Mapping[tuple[str, str], pl.DataType] = {
+    ("date", "int"): pl.Date(),
+    ("timestamp-millis", "long"): pl.Datetime("us", "UTC"),
+    ("timestamp-micros", "long"): pl.Datetime("us", "UTC"),
+    ("local-timestamp-millis", "long"): pl.Datetime("us"),
+    ("local-timestamp-micros", "long"): pl.Datetime("us"),
+    ("uuid", "string"): pl.String(),
+}
+# What a column of a type is written as.
+_WRITTEN: Mapping[pl.DataType, Any] = {
+    **{column: kind for kind, column in _PLAIN.items()},
+    **{
+        column: {"type": kind, "logicalType": name}
+        for (name, kind), column in _LOGICAL.items()
+        if name == "date" or name.endswith("micros")
+    },
+    pl.Int8(): "int",
+    pl.Int16(): "int",
+}
+# More logical types of Avro's, which aren't decoded in columns, and what they are written as.
+_OTHERS: Mapping[str, str] = {
+    "time-millis": "int", "time-micros": "long", "timestamp-nanos": "long",
+    "local-timestamp-nanos": "long", "duration": "fixed", "big-decimal": "bytes",
+}  # fmt: skip
+_DIGITS = 38
+# A schema has at most so many columns, those of nested records and of records that are used again
+# included; so many levels of records, arrays and maps; and so many of JSON.
+_MOST_COLUMNS, _DEEPEST, _DEEPEST_JSON = 2_500, 32, 200
+# The largest fixed, bytes.
+_LARGEST = 2**31 - 1
+_LONGEST_SHOWN = 60
+# Where a field has no default; no JSON is bytes.
+REQUIRED = b""
+
+
+@dataclass(frozen=True)
+class AvroField:
+    """A part of a record.
+
+    Attributes:
+        name: Its name.
+        kind: Its type.
+        default: What it is in records that were written without it, as JSON; ``REQUIRED`` where
+            they can't be read.
+        names: By which names it may have been written.
+    """
+
+    name: str
+    kind: AvroType
+    default: Any = REQUIRED
+    names: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class AvroType:
+    """How a value is written, and what it becomes.
+
+    Attributes:
+        kind: The form in bytes: ``long``, ``string``, ``record``, …
+        column: The type of its column.
+        logical: The logical type, where it is one that counts; else nothing.
+        size: Bytes of a ``fixed``.
+        symbols: The texts of an ``enum``.
+        fields: The parts of a ``record``, in the order in which they are written.
+        items: What an ``array`` or a ``map`` holds.
+        null: Which branch of its union is null; ``None`` where it isn't in a union.
+        columns_within: How many columns it has, nested ones included.
+        levels: How many records, arrays and maps are within each other.
+    """
+
+    kind: str
+    column: pl.DataType
+    logical: str = ""
+    size: int = 0
+    symbols: tuple[str, ...] = ()
+    fields: tuple[AvroField, ...] = ()
+    items: AvroType | None = None
+    null: int | None = None
+    columns_within: int = field(default=1, compare=False, repr=False)
+    levels: int = field(default=0, compare=False, repr=False)
+
+    def columns(self) -> dict[str, pl.DataType]:
+        """A record's columns."""
+        return {one.name: one.kind.column for one in self.fields}
+
+
+def record(text: str) -> AvroType:
+    """The record that a schema describes: the one function that judges a schema.
+
+    Raises:
+        UnreadableError: When it is no schema of a record, or says what isn't decoded in columns:
+            unions of more than null and one type, records within themselves, too much.
+    """
+    try:
+        schema = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        problem = "it is nested too deep" if isinstance(error, RecursionError) else error
+        raise UnreadableError(f"isn't JSON: {problem}") from error
+    kind = _Names({}).type_of(schema, "", 0)
+    if kind.kind != "record" or kind.null is not None:
+        raise UnreadableError("isn't the schema of a record")
+    return kind
+
+
+def schema_of(columns: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The schema by which rows are written; every column may be null."""
+    fields = [
+        {"name": own, "type": ["null", _written(kind, f"{name}_{own}")], "default": None}
+        for own, kind in columns.items()
+    ]
+    return {"type": "record", "name": name, "fields": fields}
+
+
+def _written(kind: Any, name: str) -> Any:
+    if isinstance(kind, pl.Struct):
+        return schema_of({one.name: one.dtype for one in kind.fields}, name)
+    if isinstance(kind, pl.List):
+        return {"type": "array", "items": ["null", _written(kind.inner, name)]}
+    if isinstance(kind, pl.Map) and kind.key == pl.String:
+        return {"type": "map", "values": ["null", _written(kind.value, name)]}
+    if isinstance(kind, pl.Decimal):
+        digits = {"precision": kind.precision, "scale": kind.scale}
+        return {"type": "bytes", "logicalType": "decimal", **digits}
+    schema = _WRITTEN.get(kind)
+    if schema is None:
+        problem = f"has type {kind}, which Avro doesn't have"
+        raise OptionError("format", name, problem, "cast it to another type, or write JSON")
+    return schema
+
+
+@dataclass(frozen=True)
+class _Names:
+    """The types that a schema has named so far."""
+
+    known: dict[str, AvroType]
+
+    def type_of(self, schema: Any, space: str, depth: int) -> AvroType:
+        """The type of a part of a schema, within a namespace, so far inside other parts."""
+        if depth > _DEEPEST_JSON:
+            raise UnreadableError("is nested too deep")
+        if isinstance(schema, list):
+            return self._union(schema, space, depth)
+        if isinstance(schema, str):
+            return self._named(schema, space)
+        if not isinstance(schema, dict):
+            raise UnreadableError(f"has {_shown(schema)} where a type is due")
+        kind = schema.get("type")
+        if isinstance(kind, str) and kind in ("record", "enum", "fixed"):
+            return self._define(kind, schema, space, depth)
+        if kind == "array":
+            items = self.type_of(schema.get("items"), space, depth + 1)
+            return _listed("array", pl.List(items.column), items)
+        if kind == "map":
+            items = self.type_of(schema.get("values"), space, depth + 1)
+            return _listed("map", pl.Map(pl.String, items.column), items)
+        if isinstance(kind, str) and kind in _PLAIN:
+            return _with_logical(AvroType(kind, _PLAIN[kind]), schema)
+        return self.type_of(kind, space, depth + 1)
+
+    def _named(self, name: str, space: str) -> AvroType:
+        if name in _PLAIN:
+            return AvroType(name, _PLAIN[name])
+        kind = self.known.get(_full(name, space)) or self.known.get(name)
+        if kind is None:
+            raise UnreadableError(f"has a type {_shown(name)}, which isn't decoded in columns")
+        return kind
+
+    def _union(self, branches: list[Any], space: str, depth: int) -> AvroType:
+        kinds = [branch for branch in branches if branch not in ("null", {"type": "null"})]
+        if len(branches) != 2 or len(kinds) != 1 or isinstance(kinds[0], list):
+            raise UnreadableError("has a union of other than null and one type")
+        kind = self.type_of(kinds[0], space, depth + 1)
+        if kind.null is not None:
+            raise UnreadableError("has a union within a union")
+        return replace(kind, null=1 - branches.index(kinds[0]))
+
+    def _define(self, kind: str, schema: Mapping[str, Any], space: str, depth: int) -> AvroType:
+        name = _text(schema, "name", f"a {kind}")
+        # A name with dots is whole, and what is inside has its namespace.
+        namespace = schema.get("namespace", space)
+        space = name.rpartition(".")[0] if "." in name else namespace
+        if not isinstance(space, str):
+            raise UnreadableError(f"has {_shown(space)} for a namespace")
+        if _full(name, space) in self.known:
+            raise UnreadableError(f"has two types {_shown(_full(name, space))}")
+        if kind == "record":
+            defined = self._record(schema, space, depth)
+        elif kind == "enum":
+            defined = AvroType(kind, pl.String(), symbols=_symbols(schema.get("symbols")))
+        else:
+            size = _whole(schema.get("size"))
+            if size is None or not 0 <= size <= _LARGEST:
+                raise UnreadableError(f"has a fixed of {_shown(schema.get('size'))} bytes")
+            defined = _with_logical(AvroType(kind, pl.Binary(), size=size), schema)
+        self.known[_full(name, space)] = defined
+        return defined
+
+    def _record(self, schema: Mapping[str, Any], space: str, depth: int) -> AvroType:
+        parts = schema.get("fields")
+        if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
+            raise UnreadableError(f"has {_shown(parts)} for the fields of a record")
+        if not parts:
+            raise UnreadableError("has a record without fields")
+        fields, columns = [], 1
+        for part in parts:
+            one = self._field(part, space, depth)
+            columns += one.kind.columns_within
+            if columns > _MOST_COLUMNS:
+                raise UnreadableError(
+                    f"has more than {_MOST_COLUMNS} columns, nested ones included"
+                )
+            fields.append(one)
+        names = [one.name.casefold() for one in fields]
+        if len({*names}) < len(names):
+            raise UnreadableError("has a record whose fields have two of one name")
+        # Also where the schema has no null: what can't be read is null.
+        column = pl.Struct({one.name: one.kind.column for one in fields})
+        levels = _deeper(max(one.kind.levels for one in fields))
+        return AvroType(
+            "record", column, fields=tuple(fields), columns_within=columns, levels=levels
+        )
+
+    def _field(self, part: Mapping[str, Any], space: str, depth: int) -> AvroField:
+        name = _text(part, "name", "a field")
+        if "type" not in part:
+            raise UnreadableError(f"has a field {_shown(name)} without a type")
+        aliases = part.get("aliases", [])
+        if not isinstance(aliases, list) or not all(isinstance(alias, str) for alias in aliases):
+            raise UnreadableError(f"has {_shown(aliases)} for the aliases of {_shown(name)}")
+        kind = self.type_of(part["type"], space, depth + 1)
+        return AvroField(name, kind, part.get("default", REQUIRED), frozenset((name, *aliases)))
+
+
+def _listed(kind: str, column: pl.DataType, items: AvroType) -> AvroType:
+    """A list of items, which take a byte at least: else a few bytes could say any number."""
+    if items.kind == "fixed" and items.size < 1 and items.null is None:
+        raise UnreadableError("has a list of what takes no bytes")
+    within = items.columns_within + 1
+    return AvroType(kind, column, items=items, columns_within=within, levels=_deeper(items.levels))
+
+
+def _deeper(levels: int) -> int:
+    if levels >= _DEEPEST:
+        raise UnreadableError(f"is nested more than {_DEEPEST} levels deep")
+    return levels + 1
+
+
+def _symbols(symbols: Any) -> tuple[str, ...]:
+    if (
+        not isinstance(symbols, list)
+        or not symbols
+        or not all(isinstance(symbol, str) for symbol in symbols)
+        or len({*symbols}) < len(symbols)
+    ):
+        raise UnreadableError(f"has {_shown(symbols)} for the symbols of an enum")
+    return tuple(symbols)
+
+
+def _text(schema: Mapping[str, Any], part: str, what: str) -> str:
+    text = schema.get(part)
+    if not isinstance(text, str) or not text:
+        raise UnreadableError(f"has {what} without a {part}")
+    return text
+
+
+def _whole(value: Any) -> int | None:
+    """A whole number, where it is one."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _shown(value: Any) -> str:
+    """A part of a schema, short enough for a message."""
+    try:
+        text = repr(value)
+    except RecursionError:
+        text = "…"
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+
+
+def _full(name: str, space: str) -> str:
+    return name if "." in name or not space else f"{space}.{name}"
+
+
+def _with_logical(plain: AvroType, schema: Mapping[str, Any]) -> AvroType:
+    """A type with what its logical type makes of it; one that is unknown or invalid is ignored."""
+    logical = schema.get("logicalType")
+    if not isinstance(logical, str):
+        return plain
+    if logical == "decimal":
+        return _decimal(plain, schema)
+    column = _LOGICAL.get((logical, plain.kind))
+    if column is not None:
+        return replace(plain, logical=logical, column=column)
+    if _OTHERS.get(logical) == plain.kind:
+        raise UnreadableError(f"has a {logical} that is written as {plain.kind}")
+    return plain
+
+
+def _decimal(plain: AvroType, schema: Mapping[str, Any]) -> AvroType:
+    """A decimal; the bytes that it is written as, where it has no such digits."""
+    digits, scale = _whole(schema.get("precision")), _whole(schema.get("scale", 0))
+    if plain.kind not in ("bytes", "fixed") or digits is None or scale is None:
+        return plain
+    if not 0 <= scale <= digits or digits == 0:
+        return plain
+    if plain.kind == "fixed" and 10 ** min(digits, 999) > 2 ** (8 * min(plain.size, 500) - 1):
+        return plain
+    if digits > _DIGITS or plain.size > 16:
+        raise UnreadableError(f"has a decimal of {digits} digits, {scale} of them fractions")
+    return replace(plain, logical="decimal", column=pl.Decimal(digits, scale))

@@ -1,0 +1,91 @@
+"""CSV payloads as columns: one record a message, split where nothing is quoted in one step."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from muntin.engine.session_zone import SessionZone
+from muntin.engine.utf8 import decode_text
+from muntin.sources.text_values import sound, typed
+
+# A field, up to the comma behind it or to the end: quoted, or without any quote at its start.
+_FIELD = re.compile(r'(?:"((?:[^"\\]|\\.|"")*)"|([^",\r\n][^,\r\n]*|))(,|\r?\n?\Z)', re.DOTALL)
+_PATTERN = r'(?:"(?:[^"\\]|\\.|"")*"|[^",\r\n][^,\r\n]*|)'
+_RECORD = rf"(?s)\A{_PATTERN}(?:,{_PATTERN})*(?:\r?\n)?\z"
+_ESCAPED = re.compile(r'\\(["\\])|""')
+
+
+@dataclass(frozen=True)
+class CsvPayloads:
+    """Decodes records of values between commas.
+
+    A field that holds a comma, a quote or a line feed is quoted; a quote in it is doubled, or has a
+    backslash before it. A field that is empty and not quoted is null.
+
+    Attributes:
+        columns: The columns of a record in their order, and their types.
+        zone: Which zone a time without one is of.
+    """
+
+    columns: dict[str, pl.DataType]
+    zone: SessionZone
+
+    def decode(self, values: Sequence[bytes | None]) -> tuple[pl.DataFrame, pl.Series]:
+        """See ``Payloads``; a record has just as many fields as there are columns."""
+        texts = decode_text(pl.Series(values, dtype=pl.Binary))
+        odd = texts.str.contains('["\r\n]').fill_null(False)
+        plain = texts.set(odd, None)
+        fields, bad = self._split(plain)
+        if odd.any():
+            fields, bad = self._put(fields, bad, texts, odd)
+        found, untyped = typed(fields, self.columns, self.zone)
+        bad |= untyped
+        return sound(found, bad), bad
+
+    def _split(self, plain: pl.Series) -> tuple[pl.DataFrame, pl.Series]:
+        """The fields of records in which nothing is quoted, and which records haven't as many."""
+        commas = len(self.columns) - 1
+        fields = pl.DataFrame({"": plain}).select(pl.col("").str.split_exact(",", commas))
+        found = fields.to_series().struct.unnest()
+        found.columns = list(self.columns)
+        found = found.with_columns(pl.all().replace("", None))
+        wrong = (plain.str.count_matches(",", literal=True) != commas) | (plain == "")
+        return found, wrong.fill_null(True)
+
+    def _put(
+        self, fields: pl.DataFrame, bad: pl.Series, texts: pl.Series, odd: pl.Series
+    ) -> tuple[pl.DataFrame, pl.Series]:
+        """The fields with those of records that are read one by one."""
+        rows, width = odd.arg_true(), len(self.columns)
+        # Reading what is no record up to where it breaks is slower than telling all of them at once.
+        records = texts.gather(rows).str.contains(_RECORD)
+        bad, rows = bad.scatter(rows, True), rows.filter(records)
+        split = [_fields(value) for value in texts.gather(rows)]
+        right = [found if found and len(found) == width else [None] * width for found in split]
+        each = pl.DataFrame(right, dict.fromkeys(self.columns, pl.String), orient="row")
+        wrong = [found is None or len(found) != width for found in split]
+        put = [fields[name].scatter(rows, each[name]) for name in self.columns]
+        return pl.DataFrame(put), bad.scatter(rows, wrong)
+
+
+def _fields(record: str | None) -> list[str | None] | None:
+    """The fields of a record; ``None`` where it is no record."""
+    if not record:
+        return None
+    found: list[str | None] = []
+    place, behind = 0, ","
+    while behind == ",":
+        field = _FIELD.match(record, place)
+        if field is None:
+            return None
+        quoted, plain, behind = field.groups()
+        if quoted is None:
+            found.append(plain or None)
+        else:
+            found.append(_ESCAPED.sub(lambda one: one[1] or '"', quoted))
+        place = field.end()
+    return found

@@ -1,0 +1,109 @@
+"""A frame as a source: all of its rows are there, and none comes after them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+
+from muntin.engine.utf8 import GARBLED, frame_of, from_pandas
+from muntin.model.errors import OptionError, SourceError
+from muntin.sources.source import Planned, SourceOffsets
+
+_ROWS_AT_ONCE = 500_000
+_ROW = "row"
+
+
+class FrameSource:
+    """The rows of a frame, in their order.
+
+    Args:
+        rows: The rows; they may have `GARBLED` beside their columns.
+        origin: What kind of frame it was: `polars`, `pandas` or `arrow`.
+    """
+
+    ordered = True
+
+    def __init__(self, rows: pl.DataFrame, origin: str = "polars") -> None:
+        self.rows = rows
+        self.origin = origin
+
+    def __repr__(self) -> str:
+        return f"FrameSource({len(self.rows):,} rows)"
+
+    @property
+    def schema(self) -> pl.Schema:
+        """The columns of the frame."""
+        return pl.Schema({n: kind for n, kind in self.rows.schema.items() if n != GARBLED})
+
+    def open(self) -> FrameReader:
+        """Read the frame."""
+        return FrameReader(self.rows)
+
+    def give_back(self, rows: pl.DataFrame) -> Any:
+        """Rows as the kind of frame that this source was given as."""
+        if self.origin == "pandas":
+            return rows.to_pandas()
+        return rows.to_arrow() if self.origin == "arrow" else rows
+
+
+class FrameReader:
+    """Reads ranges of a frame; see `SourceReader`."""
+
+    def __init__(self, rows: pl.DataFrame) -> None:
+        self._rows = rows
+
+    def plan(self, start: SourceOffsets | None, limit: int | None) -> Planned:
+        """Plan the next rows."""
+        first = 0 if start is None else int(start[_ROW])
+        if first > len(self._rows):
+            raise SourceError(
+                f"{first:,} rows of this frame were read, and it has {len(self._rows):,}: give the "
+                "frame that the query was started with, or a new checkpoint folder"
+            )
+        last = len(self._rows) if limit is None else min(len(self._rows), first + limit)
+        done = last == len(self._rows)
+        return Planned({_ROW: last}, has_new=last > first, caught_up=done, finished=done)
+
+    def read(self, start: SourceOffsets | None, end: SourceOffsets) -> Iterator[pl.DataFrame]:
+        """Read rows in slices."""
+        first, last = 0 if start is None else int(start[_ROW]), int(end[_ROW])
+        for row in range(first, last, _ROWS_AT_ONCE):
+            yield self._rows.slice(row, min(_ROWS_AT_ONCE, last - row))
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+def frame_source(given: object) -> FrameSource | None:
+    """The source of a Polars, pandas or Arrow frame; `None` for anything else.
+
+    Raises:
+        OptionError: When its columns have types that can't be read.
+    """
+    home = type(given).__module__.partition(".")[0]
+    try:
+        if isinstance(given, pl.DataFrame):
+            return FrameSource(_plain(given))
+        if isinstance(given, pl.LazyFrame):
+            return FrameSource(_plain(given.collect()))
+        if isinstance(given, pa.RecordBatch):
+            given = pa.Table.from_batches([given])
+        if isinstance(given, pa.Table):
+            return FrameSource(_plain(frame_of(given)), "arrow")
+        if home == "pandas" and type(given).__name__ == "DataFrame":
+            return FrameSource(_plain(from_pandas(given)), "pandas")
+    except (pa.ArrowException, pl.exceptions.PolarsError, TypeError, ValueError) as error:
+        line = str(error).partition("\n")[0]
+        hint = "cast its columns to types that Arrow has"
+        raise OptionError("frame", type(given), f"can't be read ({line})", hint) from error
+    return None
+
+
+def _plain(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows with text in place of categories, which differ from frame to frame."""
+    kinds = rows.schema.items()
+    casts = {n: pl.String() for n, kind in kinds if isinstance(kind, pl.Categorical | pl.Enum)}
+    return rows.cast(casts) if casts else rows  # type: ignore[arg-type]

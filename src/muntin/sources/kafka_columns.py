@@ -1,0 +1,138 @@
+"""Topics of Kafka as columns: decoded by the workers, combined where they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from muntin.engine.utf8 import marked, text
+from muntin.sources.flags import Flags
+from muntin.sources.kafka_broker import PATIENCE, refuse_other_topics
+from muntin.sources.kafka_consumer import Columns, Range, read
+from muntin.sources.payloads import Payloads
+
+# Kafka's own columns, beside those of the payload.
+OWN = ("key", "topic", "partition", "offset", "timestamp", "headers")
+# The column of a payload that couldn't be parsed, as it came; null for all others.
+MALFORMED = "malformed"
+# Kafka's own columns that differ by message, and what confluent_kafka calls them.
+_FIELDS = {
+    "key": "key",
+    "value": "value",
+    "offset": "offset",
+    "timestamp": "timestamp",
+    "timestampType": "timestamp",
+    "headers": "headers",
+}
+
+
+@dataclass(frozen=True)
+class KafkaReader:
+    """Reads ranges in a worker, as columns.
+
+    Attributes:
+        client: Settings of librdkafka.
+        payload: Decodes payloads; ``None`` where they are left as bytes.
+        wanted: The columns to give, in order, of the types that Spark would send.
+        flags: What is said of each message.
+        lossy: Whether to go on where messages were deleted before they were read.
+        marks: The column to say in which messages couldn't be parsed, if anybody asks.
+        patience: How long brokers may be away, seconds.
+    """
+
+    client: Mapping[str, str] = field(repr=False)
+    payload: Payloads | None
+    wanted: dict[str, pl.DataType]
+    flags: Flags
+    lossy: bool = False
+    marks: str | None = None
+    patience: float = PATIENCE
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
+        """The messages of all ranges, flags added, in frames of a bounded size."""
+        for batch in batches:
+            rows = batch.to_pylist()
+            now = max((row.pop("now") for row in rows), default=0)
+            ids = {row["topic"]: row.pop("topic_id") for row in rows}
+            ranges = [Range(**row) for row in rows]
+            for messages in read(self.client, self.lossy, ranges, self.fields):
+                yield self.flags.add(self.frame(messages), now)
+            # A topic that was created again meanwhile has given messages of its own.
+            ids = {topic: number for topic, number in ids.items() if number is not None}
+            refuse_other_topics(self.client, ids, self.patience)
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """What is to be known of each message."""
+        payload = {} if self.payload is None else self.payload.columns
+        fields = {_FIELDS[name] for name in self.wanted if name in _FIELDS.keys() - payload.keys()}
+        # A message whose columns are none of its own is still counted, and may be malformed.
+        return frozenset(fields | ({"value"} if self.payload is not None else set()))
+
+    def frame(self, parts: Sequence[Columns]) -> pl.DataFrame:
+        """Messages as columns, those of each partition one behind the other."""
+        lists = {name: _joined(parts, name) for name in self.fields}
+        values = lists.get("value", [])
+        found: dict[str, pl.Series] = {}
+        if self.payload is not None:
+            # All columns, whoever asks: whether a message is malformed can't depend on that.
+            decoded, bad = self.payload.decode(values)
+            found = {name: decoded[name] for name in decoded.columns if name in self.wanted}
+            if MALFORMED in self.wanted:
+                found[MALFORMED] = _raw(values, bad)
+            if self.marks is not None:
+                found[self.marks] = bad
+        garbled = {}
+        for name, dtype in self.wanted.items():
+            if name == "key" and name not in found:
+                keys = pl.Series(lists["key"], dtype=pl.Binary)
+                # Spark's rows have whatever bytes a key has, as those of Spark's own reader.
+                if dtype == pl.Binary:
+                    found[name] = keys
+                else:
+                    found[name], garbled[name] = text(keys)
+            elif name not in found:
+                found[name] = _own(name, parts, lists).cast(dtype)
+        frame = pl.DataFrame([column.alias(name) for name, column in found.items()])
+        return marked(frame, garbled)
+
+
+def _raw(values: Sequence[bytes | None], bad: pl.Series) -> pl.Series:
+    """Payloads that couldn't be parsed; one that is null is kept as nothing."""
+    if not bad.any():
+        return pl.Series([None], dtype=pl.Binary).new_from_index(0, len(values))
+    kept = [value or b"" if wrong else None for value, wrong in zip(values, bad, strict=True)]
+    return pl.Series(kept, dtype=pl.Binary)
+
+
+def _joined(parts: Sequence[Columns], name: str) -> list[Any]:
+    """A field of all messages."""
+    return parts[0].lists[name] if len(parts) == 1 else [*chain(*(p.lists[name] for p in parts))]
+
+
+def _own(name: str, parts: Sequence[Columns], lists: Mapping[str, list[Any]]) -> pl.Series:
+    """One of Kafka's own columns."""
+    if name in ("topic", "partition"):
+        dtype = pl.String() if name == "topic" else pl.Int32()
+        return pl.concat(
+            pl.repeat(getattr(part, name), part.count, dtype=dtype, eager=True) for part in parts
+        )
+    found = lists[_FIELDS[name]]
+    if name == "value":
+        return pl.Series(found, dtype=pl.Binary)
+    if name == "offset":
+        return pl.Series(found, dtype=pl.Int64)
+    if name in ("timestamp", "timestampType"):
+        both = np.fromiter(chain.from_iterable(found), np.int64, 2 * len(found)).reshape(-1, 2)
+        if name == "timestamp":
+            return pl.Series(both[:, 1] * 1000).cast(pl.Datetime("us", "UTC"))
+        # Spark's 0 is the producer's time, and 1 the broker's.
+        return pl.Series(both[:, 0] - 1)
+    headers = [[{"key": k, "value": v} for k, v in some or ()] or None for some in found]
+    return pl.Series(headers, dtype=pl.List(pl.Struct({"key": pl.String, "value": pl.Binary})))

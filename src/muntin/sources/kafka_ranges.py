@@ -1,0 +1,143 @@
+"""Ranges of Kafka's offsets: how far a batch may read, what a task reads, and what is gone.
+
+A host asks a ``Broker`` for the newest offsets before each batch and writes them down, so that a
+batch that is repeated reads the same ranges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from muntin.model.errors import SourceError
+from muntin.sources.kafka_broker import Offsets, TopicIds
+from muntin.sources.kafka_consumer import Range
+
+# Fewer messages aren't worth a second task.
+_MESSAGES_OF_A_TASK = 20_000
+# What can be done about messages that nobody can read any more; the state stays as it is.
+GO_ON = (
+    "To go on without them, with the state as it is, start the query with "
+    "options={'failOnDataLoss': 'false'}"
+)
+
+
+def ends_of(offset: Mapping[str, Any]) -> Offsets:
+    """The offsets that a checkpoint has, by this reader or by Spark's connector."""
+    return dict(offset["ends"]) if "ends" in offset else dict(offset)
+
+
+def within(start: Offsets, newest: Offsets, limit: int) -> Offsets:
+    """Ends of a batch of at most about so many messages, shared out by what there is."""
+    rest = {
+        (topic, p): max(0, end - start.get(topic, {}).get(p, 0))
+        for topic, numbers in newest.items()
+        for p, end in numbers.items()
+    }
+    whole = sum(rest.values())
+    if whole <= limit:
+        return newest
+    return {
+        topic: {p: end - rest[topic, p] + -(-rest[topic, p] * limit // whole)
+                for p, end in numbers.items()}
+        for topic, numbers in newest.items()
+    }  # fmt: skip
+
+
+def ranges_of(start: Offsets, end: Offsets, *, lossy: bool = False) -> list[Range]:
+    """The ranges between two offsets.
+
+    Args:
+        start: The offsets to begin with; a partition without one begins with its first message.
+        end: The offsets behind the last messages.
+        lossy: Whether a partition that is gone, or shorter than it was, is no error.
+
+    Raises:
+        SourceError: When a partition is gone, or ends before what was read of it.
+    """
+    ranges = []
+    for topic in sorted(start.keys() | end.keys()):
+        for p in sorted(start.get(topic, {}).keys() | end.get(topic, {}).keys(), key=int):
+            first, behind = start.get(topic, {}).get(p, 0), end.get(topic, {}).get(p)
+            if behind is None or behind < first:
+                if lossy:
+                    continue
+                has = "is gone" if behind is None else f"ends at {behind} now"
+                raise SourceError(
+                    f"partition {p} of topic {topic!r} was read up to offset {first} and {has}: "
+                    f"the topic was deleted, or a broker has lost messages. {GO_ON}"
+                )
+            if behind > first:
+                ranges.append(Range(topic, int(p), first, behind))
+    return ranges
+
+
+def refuse_recreated(was: TopicIds, now: TopicIds, ends: Offsets, present: Collection[str]) -> None:
+    """Raise when a topic isn't the one that was read.
+
+    Args:
+        was: The topics' ids when they were read.
+        now: Their ids.
+        ends: Up to where they were read.
+        present: The topics that there are.
+
+    Raises:
+        SourceError: With the topic, and up to where each of its partitions was read.
+    """
+    for topic, topic_id in was.items():
+        if topic in present and now.get(topic, topic_id) == topic_id:
+            continue
+        upto = ", ".join(f"{p} up to {n}" for p, n in sorted(ends.get(topic, {}).items()))
+        again = f" and created again (id {topic_id}, now {now[topic]})" if topic in now else ""
+        raise SourceError(
+            f"topic {topic!r} was deleted{again}: what was read of it, partition {upto}, and what "
+            f"it had behind that, is gone; nothing of a new topic is read as the old one's. {GO_ON}"
+        )
+
+
+def refuse_expired(ranges: Sequence[Range], lows: Offsets) -> None:
+    """Raise when messages of a range can't be read any more.
+
+    Raises:
+        SourceError: With the topic, the partition and the offsets.
+    """
+    for one in ranges:
+        low = lows.get(one.topic, {}).get(str(one.partition), one.start)
+        if low > one.start:
+            raise SourceError(
+                f"messages {one.start} to {min(low, one.end) - 1} of partition {one.partition} of "
+                f"topic {one.topic!r} were deleted before they were read: the partition begins "
+                f"with offset {low} now. Keep messages for longer than the query may stand still. "
+                f"{GO_ON}"
+            )
+
+
+def lag_of(offset: Mapping[str, Any]) -> dict[str, int]:
+    """How many messages of each partition weren't read yet when a batch was planned.
+
+    Example:
+        >>> lag_of({"ends": {"orders": {"0": 5, "1": 7}}, "newest": {"orders": {"0": 9, "1": 7}}})
+        {'orders[0]': 4, 'orders[1]': 0}
+    """
+    ends = ends_of(offset)
+    return {
+        f"{topic}[{p}]": max(0, newest - ends.get(topic, {}).get(p, 0))
+        for topic, numbers in offset.get("newest", {}).items()
+        for p, newest in numbers.items()
+    }
+
+
+def shares(ranges: Sequence[Range], tasks: int) -> list[list[Range]]:
+    """Ranges cut into parts of like size, one a task, in their order."""
+    whole = sum(one.size for one in ranges)
+    count = max(1, min(tasks, whole // _MESSAGES_OF_A_TASK))
+    found: list[list[Range]] = [[] for _ in range(count)]
+    done = 0
+    for one in ranges:
+        start = one.start
+        while start < one.end:
+            task = done * count // whole
+            cut = min(one.end, start + -(-(task + 1) * whole // count) - done)
+            found[task].append(one._replace(start=start, end=cut))
+            done, start = done + cut - start, cut
+    return [part for part in found if part]

@@ -1,0 +1,233 @@
+"""Messages of Protobuf as types: which bytes stand for which columns.
+
+A message is described by a class that ``protoc`` has generated, or by a file of descriptors
+(``protoc --include_imports --descriptor_set_out=orders.desc orders.proto``) and a name in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from muntin.model.errors import MissingExtraError, OptionError
+
+# The kinds of values by their numbers in a descriptor; groups (10) aren't among them.
+_KINDS = {
+    1: "double", 2: "float", 3: "int64", 4: "uint64", 5: "int32", 6: "fixed64", 7: "fixed32",
+    8: "bool", 9: "string", 11: "message", 12: "bytes", 13: "uint32", 14: "enum", 15: "sfixed32",
+    16: "sfixed64", 17: "sint32", 18: "sint64",
+}  # fmt: skip
+# Without a sign, a number takes the next larger type.
+_COLUMNS: dict[str, pl.DataType] = {
+    "double": pl.Float64(), "float": pl.Float32(), "bool": pl.Boolean(), "bytes": pl.Binary(),
+    **dict.fromkeys(("string", "enum"), pl.String()),
+    **dict.fromkeys(("int32", "sint32", "sfixed32"), pl.Int32()),
+    **dict.fromkeys(
+        ("int64", "sint64", "sfixed64", "uint32", "fixed32", "uint64", "fixed64"), pl.Int64()
+    ),
+}  # fmt: skip
+_GOOGLES = "google.protobuf."
+_MADE = {"Timestamp": pl.Datetime("us", "UTC"), "Duration": pl.Duration("us")}
+_WRAPPERS = (
+    "BoolValue", "BytesValue", "DoubleValue", "FloatValue", "Int32Value", "Int64Value",
+    "StringValue", "UInt32Value", "UInt64Value",
+)  # fmt: skip
+_HINT = "give a generated class, or a file of descriptors and a message: 'orders.desc#shop.Order'"
+
+
+@dataclass(frozen=True)
+class ProtoField:
+    """A field of a message.
+
+    Attributes:
+        name: Its name.
+        number: What it is known by in bytes.
+        kind: What a value of it is.
+        column: The type of its column.
+        repeated: Whether there may be any number of values.
+        map: Whether these are the entries of a map.
+        present: Whether it may be missing, and is null then; where it may not, what is missing has
+            the value ``default``.
+        required: Whether a message without it isn't one.
+        default: See ``present``.
+        choice: Which choice of fields it belongs to, of which the last one counts; or nothing.
+    """
+
+    name: str
+    number: int
+    kind: ProtoType
+    column: pl.DataType
+    repeated: bool = False
+    map: bool = False
+    present: bool = True
+    required: bool = False
+    default: Any = None
+    choice: str = ""
+
+
+@dataclass(frozen=True)
+class ProtoType:
+    """What a value is.
+
+    Attributes:
+        kind: Its kind in a descriptor, as ``sint32`` or ``message``.
+        column: The type of its column.
+        fields: The fields of a message.
+        symbols: The names of an enum, by their numbers.
+        made: What a message of Google's own becomes: ``timestamp``, ``duration``, or the ``value``
+            that it is around; else nothing.
+    """
+
+    kind: str
+    column: pl.DataType
+    fields: tuple[ProtoField, ...] = ()
+    symbols: tuple[tuple[int, str], ...] = ()
+    made: str = ""
+
+
+@dataclass(frozen=True)
+class ProtoMessage:
+    """A message, and how a registry's serializers say which of its file's it is.
+
+    Attributes:
+        name: Its full name.
+        kind: What it consists of.
+        place: Its number among the messages of its file, behind those of the messages around it.
+    """
+
+    name: str
+    kind: ProtoType
+    place: tuple[int, ...]
+
+    def columns(self) -> dict[str, pl.DataType]:
+        """Its columns."""
+        return {field.name: field.column for field in self.kind.fields}
+
+
+def message_of(schema: Any) -> ProtoMessage:
+    """The message of a generated class, or of a file of descriptors and a name in it."""
+    found = schema.DESCRIPTOR if hasattr(schema, "DESCRIPTOR") else _of_file(schema)
+    kind = _message(found, ())
+    if kind is None:
+        problem = "has no fields that are columns"
+        raise OptionError("schema", found.full_name, problem, "give another message")
+    names = [field.name.casefold() for field in kind.fields]
+    if len({*names}) < len(names):
+        problem = "has two fields of one name, but for capitals"
+        raise OptionError("schema", found.full_name, problem, "read the topic's bytes yourself")
+    return ProtoMessage(found.full_name, kind, _place(found))
+
+
+def _of_file(schema: Any) -> Any:
+    """A message's descriptor, out of a file."""
+    try:
+        from google.protobuf import descriptor_pb2, descriptor_pool
+        from google.protobuf.message import DecodeError
+    except ImportError as error:
+        raise MissingExtraError("reading Protobuf", "protobuf") from error
+    path, _, name = str(schema).rpartition("#")
+    if not path or not name:
+        raise OptionError("schema", schema, "describes no message of Protobuf", _HINT)
+    described = descriptor_pb2.FileDescriptorSet()
+    try:
+        described.ParseFromString(Path(path).read_bytes())
+    except (OSError, DecodeError) as error:
+        raise OptionError("schema", path, f"can't be read: {error}", _HINT) from error
+    pool = descriptor_pool.DescriptorPool()
+    try:
+        for file in described.file:
+            pool.AddSerializedFile(file.SerializeToString())
+        return pool.FindMessageTypeByName(name)
+    except (KeyError, TypeError) as error:
+        known = [
+            f"{f.package}.{m.name}".lstrip(".") for f in described.file for m in f.message_type
+        ]
+        hint = f"it has {', '.join(known)}; make it with protoc --include_imports"
+        raise OptionError("schema", name, f"isn't in {path}", hint) from error
+
+
+def _place(descriptor: Any) -> tuple[int, ...]:
+    from google.protobuf import descriptor_pb2
+
+    around = descriptor.containing_type
+    if around is None:
+        file = descriptor_pb2.FileDescriptorProto()
+        descriptor.file.CopyToProto(file)
+        return ([one.name for one in file.message_type].index(descriptor.name),)
+    outer = descriptor_pb2.DescriptorProto()
+    around.CopyToProto(outer)
+    return *_place(around), [one.name for one in outer.nested_type].index(descriptor.name)
+
+
+def _message(descriptor: Any, around: Sequence[str]) -> ProtoType | None:
+    """A message's type; ``None`` where it has no fields, or is within itself."""
+    name = descriptor.full_name
+    if name in around:
+        return None
+    found = (_field(field, (*around, name)) for field in descriptor.fields)
+    fields = tuple(field for field in found if field is not None)
+    if not fields:
+        return None
+    google, own = name.startswith(_GOOGLES), name.removeprefix(_GOOGLES)
+    if google and own in _MADE:
+        return ProtoType("message", _MADE[own], fields, made=own.lower())
+    if google and own in _WRAPPERS:
+        return ProtoType("message", fields[0].column, fields, made="value")
+    struct = pl.Struct({field.name: field.column for field in fields})
+    return ProtoType("message", struct, fields)
+
+
+def _field(field: Any, around: Sequence[str]) -> ProtoField | None:
+    """A field; ``None`` where it is no column: a group, or a message without a type here."""
+    kind = _kind(field, around)
+    if kind is None:
+        return None
+    entries = kind.kind == "message" and field.message_type.GetOptions().map_entry
+    column = kind.column
+    if entries:
+        key, value = (kind.fields[n].column for n in (0, 1))
+        column = pl.Map(key, value)
+    elif field.is_repeated:
+        column = pl.List(column)
+    choice = field.containing_oneof
+    return ProtoField(
+        field.name,
+        field.number,
+        kind,
+        column,
+        repeated=field.is_repeated,
+        map=entries,
+        present=_may_be_null(field),
+        required=field.is_required,
+        default=None if field.is_repeated or kind.kind == "message" else _default(field, kind),
+        choice="" if choice is None else choice.name,
+    )
+
+
+def _kind(field: Any, around: Sequence[str]) -> ProtoType | None:
+    kind = _KINDS.get(field.type, "")
+    if kind == "message":
+        found = _message(field.message_type, around)
+        # Where its values are no column, a map isn't one.
+        lacks = found is not None and len(found.fields) < 2
+        return None if lacks and field.message_type.GetOptions().map_entry else found
+    if kind == "enum":
+        names = tuple((one.number, one.name) for one in reversed(field.enum_type.values))
+        return ProtoType(kind, _COLUMNS[kind], symbols=names)
+    return ProtoType(kind, _COLUMNS[kind]) if kind else None
+
+
+def _may_be_null(field: Any) -> bool:
+    if field.is_repeated:
+        return False
+    # In a map a key or a number that is missing is what it is by default, in whichever syntax.
+    entry = field.containing_type.GetOptions().map_entry
+    return field.has_presence and not (entry and field.type != field.TYPE_MESSAGE)
+
+
+def _default(field: Any, kind: ProtoType) -> Any:
+    return dict(kind.symbols)[field.default_value] if kind.kind == "enum" else field.default_value

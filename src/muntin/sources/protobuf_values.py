@@ -1,0 +1,119 @@
+"""Values as Protobuf writes them: numbers of some bytes or of eight or four, and sized bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from muntin.sources.byte_cursor import ByteCursor, Numbers, unzigzag
+
+# How a value stands in bytes, by the lowest bits of what stands before it.
+VARINT, EIGHT, SIZED, FOUR = 0, 1, 2, 5
+FIXED = {EIGHT: 8, FOUR: 4}
+# Numbers of eight or four bytes as they stand there.
+_FORMS = {
+    "double": "<f8", "fixed64": "<u8", "sfixed64": "<i8",
+    "float": "<f4", "fixed32": "<u4", "sfixed32": "<i4",
+}  # fmt: skip
+_UNSIGNED = ("uint64", "fixed64")
+_SIZED = ("string", "bytes", "message")
+_MOST_BYTES = 10
+
+
+def wire_of(kind: str) -> int:
+    """How a kind of values stands in bytes."""
+    if kind in _FORMS:
+        return EIGHT if _FORMS[kind].endswith("8") else FOUR
+    return SIZED if kind in _SIZED else VARINT
+
+
+def numbers(cursor: ByteCursor, rows: Numbers, kind: str) -> Numbers:
+    """The next number of some messages; those of floats are the bits that they are made of."""
+    if kind in _FORMS:
+        return _fixed(cursor, cursor.move(rows, FIXED[wire_of(kind)]), kind)
+    return _whole(cursor.varint(rows), kind)
+
+
+def bytes_of(cursor: ByteCursor, rows: Numbers) -> tuple[Numbers, Numbers]:
+    """Where the next bytes of some messages lie, behind their number, and how many they are."""
+    # What is too large for a number with a sign is below zero then, and refused.
+    return cursor.take(rows, cursor.varint(rows).view(np.int64))
+
+
+def packed(cursor: ByteCursor, rows: Numbers, kind: str) -> tuple[Numbers, Numbers]:
+    """All numbers that stand packed in some messages.
+
+    Returns:
+        Whose each is, and the numbers, in order.
+    """
+    starts, sizes = bytes_of(cursor, rows)
+    if kind in _FORMS:
+        width = FIXED[wire_of(kind)]
+        wrong = sizes % width != 0
+        counts = np.where(wrong, 0, sizes // width)
+        found = _fixed(cursor, _along(starts, counts, width), kind)
+        cursor.mark(rows, wrong)
+        return np.repeat(rows, counts), found
+    at = _along(starts, sizes, 1)
+    stops = cursor.bytes[at] < 128
+    # The last byte of each has to be the last one of its last number.
+    ends = (np.cumsum(sizes) - 1)[sizes > 0]
+    wrong = np.zeros(len(rows), bool)
+    wrong[sizes > 0] = ~stops[ends]
+    if wrong.any():
+        cursor.mark(rows, wrong)
+        fine = ~wrong
+        rows, starts, sizes = rows[fine], starts[fine], sizes[fine]
+        at = _along(starts, sizes, 1)
+        stops = cursor.bytes[at] < 128
+    last = np.flatnonzero(stops)
+    first = np.concatenate([[0], last[:-1] + 1]) if len(last) else last
+    owners = np.repeat(rows, sizes)[last]
+    word, _, beyond = cursor.varints(at[first])
+    cursor.mark(owners, beyond | (last - first >= _MOST_BYTES))
+    return owners, _whole(word, kind)
+
+
+def narrowed(raw: Numbers, kind: str) -> tuple[pl.Series, Numbers]:
+    """Numbers of a kind out of what was read of them, and which of them no column holds."""
+    wrong = raw < 0 if kind in _UNSIGNED else np.zeros(len(raw), bool)
+    if kind == "double":
+        return pl.Series(raw.view(np.float64)), wrong
+    if kind == "float":
+        return pl.Series(raw.astype(np.int32).view(np.float32)), wrong
+    if kind == "bool":
+        return pl.Series(raw != 0), wrong
+    narrow = kind in ("int32", "sint32", "sfixed32")
+    return pl.Series(raw.astype(np.int32) if narrow else raw), wrong
+
+
+def _fixed(cursor: ByteCursor, at: Numbers, kind: str) -> Numbers:
+    form = _FORMS[kind]
+    if kind in ("double", "float"):
+        form = form.replace("f", "i")
+    return cursor.words(at, form).astype(np.int64)
+
+
+def _whole(word: Numbers, kind: str) -> Numbers:
+    """Numbers as their kind has them: what is beyond 32 bits is cut off, as Protobuf has it."""
+    if kind in ("int32", "enum"):
+        return word.astype(np.uint32).view(np.int32).astype(np.int64)
+    if kind == "uint32":
+        return word.astype(np.uint32).astype(np.int64)
+    if kind == "sint32":
+        return unzigzag(word.astype(np.uint32).astype(np.uint64))
+    if kind == "sint64":
+        return unzigzag(word)
+    return (word != 0).astype(np.int64) if kind == "bool" else word.view(np.int64)
+
+
+def _along(starts: Numbers, counts: Numbers, width: int) -> Numbers:
+    """So many places from each start on, so far apart.
+
+    Example:
+        >>> _along(np.array([5, 20]), np.array([2, 1]), 4).tolist()
+        [5, 9, 20]
+    """
+    before = np.cumsum(counts) - counts
+    inside = np.arange(counts.sum()) - np.repeat(before, counts)
+    return np.repeat(starts, counts) + width * inside

@@ -1,0 +1,135 @@
+"""The protocol of a source: a stream of messages in columns, read in ranges that can be repeated.
+
+A source keeps no progress. A host asks a reader how far it may read (`SourceReader.plan`), writes
+that down, and reads exactly that range (`SourceReader.read`). A batch that is repeated after a
+crash therefore has the same rows.
+
+Example:
+    A source of one batch of two rows:
+
+    >>> class Pair:
+    ...     schema = pl.Schema({"n": pl.Int64()})
+    ...     ordered = True
+    ...
+    ...     def open(self):
+    ...         return self
+    ...
+    ...     def plan(self, start, limit):
+    ...         first = 0 if start is None else start["row"]
+    ...         return Planned({"row": 2}, has_new=first < 2, caught_up=True, finished=True)
+    ...
+    ...     def read(self, start, end):
+    ...         first = 0 if start is None else start["row"]
+    ...         yield pl.DataFrame({"n": [10, 20]})[first : end["row"]]
+    ...
+    ...     def close(self):
+    ...         pass
+    >>> reader = Pair().open()
+    >>> planned = reader.plan(None, None)
+    >>> [frame["n"].to_list() for frame in reader.read(None, planned.end)]
+    [[10, 20]]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import polars as pl
+
+SourceOffsets = Mapping[str, Any]
+"""How far a source has been read; plain JSON, for example `{"clicks": {"0": 17, "1": 4}}`.
+
+Equal offsets mean equal positions, so hosts compare them with `==`.
+"""
+
+MALFORMED = "malformed"
+"""The column (binary, NULL for good messages) with the bytes of a message that can't be decoded.
+
+Only the column of this name that a source lists in `malformed` has that meaning.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A range of a source that the next batch reads.
+
+    Attributes:
+        end: Where the range ends; the start of the range after it.
+        has_new: Whether the range can have messages.
+        caught_up: Whether the range reaches to the end that the source had when it was planned.
+        finished: Whether no message can ever come behind the range: the source is finite.
+    """
+
+    end: SourceOffsets
+    has_new: bool
+    caught_up: bool = True
+    finished: bool = False
+
+
+@runtime_checkable
+class Source(Protocol):
+    """A stream of messages, in columns.
+
+    A source is a description: cheap to make, without connections. It may have a property
+    `malformed`: the name of the binary column that holds the bytes of messages that can't be
+    decoded (their other columns are NULL). Without it no message is malformed.
+
+    Attributes:
+        schema: The columns of a message.
+        ordered: Whether the order in which `read` returns messages is the order of their arrival.
+    """
+
+    @property
+    def schema(self) -> pl.Schema:
+        """The columns of a message, with their types."""
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the order of arrival is defined."""
+
+    def open(self) -> SourceReader:
+        """Connect to the source.
+
+        Raises:
+            SourceError: When it can't be reached.
+            OptionError: When an option can't work.
+        """
+
+
+class SourceReader(Protocol):
+    """A connection to a source. One thread uses it at a time.
+
+    A reader may also have a method `wait(start, timeout)`, which blocks until something may have
+    come behind `start`, at most `timeout` seconds. A host calls it when a plan has nothing new, and
+    otherwise plans again every few milliseconds.
+    """
+
+    def plan(self, start: SourceOffsets | None, limit: int | None) -> Planned:
+        """Choose the range of the next batch; returns at once, also when nothing is new.
+
+        Args:
+            start: Where the range begins: the `end` of an earlier plan. `None` is where a new query
+                begins.
+            limit: How many messages the range may have at most, approximately; `None` is the
+                source's own bound.
+
+        Raises:
+            SourceError: When the source can't be reached, or no longer has what follows `start`.
+        """
+
+    def read(self, start: SourceOffsets | None, end: SourceOffsets) -> Iterator[pl.DataFrame]:
+        """Read the messages of a range, in frames of a bounded number of rows.
+
+        A range that was planned before always has the same rows, also in another process. Each
+        frame has exactly the columns and types of `Source.schema`. `start` is `None` where a new
+        query begins; a reader then finds the start in `end` or begins at the source's first
+        message, so a plan with `start=None` must fix where its range begins.
+
+        Raises:
+            SourceError: When a part of the range no longer exists.
+        """
+
+    def close(self) -> None:
+        """Release connections. Closing twice is allowed."""

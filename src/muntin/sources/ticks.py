@@ -1,0 +1,99 @@
+"""A source that makes messages by the clock: for first steps, tests and load."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import polars as pl
+
+from muntin.model.errors import OptionError
+from muntin.sources.source import Planned, SourceOffsets
+
+_START, _VALUE = "start", "value"
+_ROWS_AT_ONCE = 500_000
+_SECOND = 1_000_000
+
+
+class TickSource:
+    """Messages at a constant rate; see `ticks`."""
+
+    ordered = True
+    schema = pl.Schema({"timestamp": pl.Datetime("us", "UTC"), "value": pl.Int64()})
+
+    def __init__(self, rate: float, clock: Callable[[], float] = time.time) -> None:
+        self.rate = rate
+        self._clock = clock
+
+    def __repr__(self) -> str:
+        return f"ticks({self.rate:g})"
+
+    def open(self) -> TickReader:
+        """Read the clock from now on."""
+        return TickReader(self.rate, self._clock)
+
+
+class TickReader:
+    """Reads ranges of ticks; see `SourceReader`."""
+
+    def __init__(self, rate: float, clock: Callable[[], float]) -> None:
+        self._rate = rate
+        self._clock = clock
+        self._began: int | None = None
+
+    def plan(self, start: SourceOffsets | None, limit: int | None) -> Planned:
+        """Plan the ticks until now."""
+        now = round(self._clock() * _SECOND)
+        if start is None:
+            # The first tick is when the query first asks.
+            self._began = self._began or now
+            start = {_START: self._began, _VALUE: 0}
+        first = int(start[_VALUE])
+        passed = int((now - int(start[_START])) * self._rate / _SECOND) + 1
+        last = max(first, passed)
+        if limit is not None:
+            last = min(last, first + limit)
+        end = {_START: start[_START], _VALUE: last}
+        return Planned(end, has_new=last > first, caught_up=last >= passed)
+
+    def read(self, start: SourceOffsets | None, end: SourceOffsets) -> Iterator[pl.DataFrame]:
+        """Make the ticks of a range."""
+        first = 0 if start is None else int(start[_VALUE])
+        for value in range(first, int(end[_VALUE]), _ROWS_AT_ONCE):
+            values = pl.int_range(
+                value, min(value + _ROWS_AT_ONCE, int(end[_VALUE])), eager=True
+            ).alias("value")
+            micros = (values * (_SECOND / self._rate)).round().cast(pl.Int64) + int(end[_START])
+            moments = micros.cast(pl.Datetime("us", "UTC")).alias("timestamp")
+            yield pl.DataFrame([moments, values])
+
+    def wait(self, start: SourceOffsets | None, timeout: float) -> None:
+        """Sleep until the next tick is due."""
+        if start is None:
+            return
+        due = (int(start[_START]) + int(start[_VALUE]) / self._rate * _SECOND) / _SECOND
+        time.sleep(max(0.0, min(timeout, due - self._clock())))
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+def ticks(rate: float = 1.0) -> TickSource:
+    """A source of messages at a constant rate, for first steps, tests and load.
+
+    Messages have `timestamp` (when each was due, in UTC) and `value` (0, 1, 2, …), as Spark's rate
+    source has them. A query that was stopped gets the messages of the meantime when it resumes.
+
+    Args:
+        rate: How many messages a second; above 0.
+
+    Raises:
+        OptionError: When it isn't above 0.
+
+    Example:
+        >>> ticks(100)
+        ticks(100)
+    """
+    if isinstance(rate, bool) or not isinstance(rate, int | float) or not rate > 0:
+        raise OptionError("rate", rate, "isn't above 0", "give messages a second, as in ticks(100)")
+    return TickSource(float(rate))

@@ -1,0 +1,65 @@
+"""The folder beside a query's state in which rows are kept that no sink could store."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from muntin.sinks.batch import Batch
+from muntin.sinks.unwritable import COLUMNS, SINK, UNSTORABLE, UnwritableRows
+from muntin.spark.host.internals.checkpoints import is_there
+
+_SCHEMA = ", ".join(f"{name} string" for name in COLUMNS)
+_LOG = logging.getLogger(__name__)
+
+
+class DeadLetters:
+    """A folder beside a query's state, with a folder for each batch in it."""
+
+    def __init__(self, checkpoint: str) -> None:
+        self.path = f"{checkpoint.rstrip('/')}/{UNSTORABLE}"
+        self._begun = False
+
+    def keep(self, spark: SparkSession, batches: Sequence[Batch]) -> int:
+        """Keep the rows of a batch that no sink could store, in place of what an earlier try left.
+
+        Returns:
+            The number of rows.
+        """
+        if not batches:
+            return 0
+        first, self._begun = not self._begun, True
+        frames = [frame for batch in batches for frame in _frames(batch.unwritable, spark)]
+        number = batches[0].number
+        path = f"{self.path}/batch={number}"
+        if not frames:
+            # The first batch of a run may repeat one, of which a sink now takes every row.
+            if first and is_there(spark, path):
+                spark.createDataFrame([], _SCHEMA).write.mode("overwrite").json(path)
+            return 0
+        whole = frames[0]
+        for frame in frames[1:]:
+            whole = whole.union(frame)
+        whole.coalesce(1).write.mode("overwrite").json(path)
+        counts = spark.read.schema(_SCHEMA).json(path).groupBy("output", SINK).count().collect()
+        for batch in batches:
+            while batch.unwritable.frames:
+                batch.unwritable.frames.pop().unpersist()
+        for row in counts:
+            _LOG.warning(
+                "%s can't take %d rows of %s of batch %d; they are in %s",
+                row[SINK], row["count"], row["output"], number, path,
+            )  # fmt: skip
+        return int(sum(row["count"] for row in counts))
+
+
+def _frames(unwritable: UnwritableRows, spark: SparkSession) -> Iterator[DataFrame]:
+    """The rows of one output, in the columns that are kept of them."""
+    fixed = (F.lit(unwritable.output).alias("output"), F.lit(UNSTORABLE).alias("reason"))
+    for frame in unwritable.frames:
+        yield frame.select(*fixed, *COLUMNS[2:])
+    if unwritable.tables:
+        yield spark.createDataFrame(unwritable.table())

@@ -1,0 +1,101 @@
+"""How Spark writes sinks: most of them like any host, files and tables of a lake by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql.types import NullType, StructField, StructType
+
+from muntin.model.errors import OptionError
+from muntin.sinks import sink as sinks
+from muntin.sinks.batch import Batch
+from muntin.sinks.delta import DeltaSink
+from muntin.sinks.iceberg import IcebergSink
+from muntin.sinks.kafka import KafkaSink
+from muntin.sinks.parquet import ParquetSink
+from muntin.sinks.sink import Sink
+from muntin.spark.host.internals.versions import arrow_schema
+from muntin.spark.sinks.delta import DeltaWriter
+from muntin.spark.sinks.iceberg import IcebergWriter
+from muntin.spark.sinks.kafka import KafkaWriter
+from muntin.spark.sinks.parquet import ParquetWriter
+
+
+class SparkWriter(Protocol):
+    """Writes a sink's batches by Spark."""
+
+    def check(self, schema: StructType, keys: tuple[str, ...] | None) -> None:
+        """Refuse rows that can't be written, before anything runs."""
+
+    def write(self, batch: Batch, *, few: bool) -> bool:
+        """Write a batch, or leave it to the sink.
+
+        Args:
+            batch: The batch.
+            few: Whether its rows are on the driver already.
+
+        Returns:
+            Whether the batch is written.
+        """
+
+
+_WRITERS: Mapping[type, Callable[[Any], SparkWriter]] = {
+    DeltaSink: DeltaWriter,
+    IcebergSink: IcebergWriter,
+    KafkaSink: KafkaWriter,
+    ParquetSink: ParquetWriter,
+}
+
+
+def _writer_of(sink: Any) -> SparkWriter | None:
+    """What writes a kind of sinks by Spark; ``None`` where the sink does it itself."""
+    for kind in type(sink).__mro__:
+        if kind in _WRITERS:
+            return _WRITERS[kind](sink)
+    return None
+
+
+def write_by_spark(sink: Any, batch: Batch, *, few: bool) -> bool:
+    """Write a batch by Spark, if that is how sinks of this kind are written."""
+    writer = _writer_of(sink)
+    return writer is not None and writer.write(batch, few=few)
+
+
+def check(target: Sink | None, schema: StructType, keys: tuple[str, ...] | None) -> None:
+    """Ask a sink, before anything runs, whether it can take such rows.
+
+    Raises:
+        OptionError: When it can't.
+    """
+    writer = _writer_of(target)
+    if writer is not None:
+        writer.check(schema, keys)
+    elif target is not None:
+        sinks.check(target, _arrow_schema(schema), keys)
+
+
+def table_schema(schema: StructType) -> pa.Schema:
+    """The Arrow types of columns; of what has none there, the type of nothing."""
+    try:
+        return arrow_schema(schema)
+    except PySparkException:
+        return arrow_schema(StructType([_within_arrow(field) for field in schema.fields]))
+
+
+def _within_arrow(field: StructField) -> StructField:
+    try:
+        arrow_schema(StructType([field]))
+    except PySparkException:
+        return StructField(field.name, NullType(), True)
+    return field
+
+
+def _arrow_schema(schema: StructType) -> pa.Schema:
+    for field in schema.fields:
+        if _within_arrow(field) is not field:
+            problem = f"has type {field.dataType.simpleString()}, which leaves Spark in no form"
+            raise OptionError("column", field.name, problem, "cast it to a number or a string")
+    return arrow_schema(schema)

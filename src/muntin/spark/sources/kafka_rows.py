@@ -1,0 +1,295 @@
+"""Topics of Kafka as a data source of Spark's, planned by the driver and read by the workers.
+
+Spark asks for the newest offsets before each batch and writes them down, so that a batch that is
+repeated reads the same ranges. A task's function travels with the source and gets its ranges: one
+Python stage reads messages and combines them.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.types import BinaryType, StructField, StructType
+
+from muntin.engine.utf8 import unchecked
+from muntin.model.errors import SourceError
+from muntin.sources.kafka_broker import Broker, Described, Offsets, TopicIds, Topics
+from muntin.sources.kafka_columns import KafkaReader
+from muntin.sources.kafka_consumer import Range
+from muntin.sources.kafka_ranges import (
+    GO_ON,
+    ends_of,
+    ranges_of,
+    refuse_expired,
+    refuse_recreated,
+    shares,
+    within,
+)
+from muntin.spark.host.internals.data_sources import register
+from muntin.spark.host.internals.jvm import is_connected
+from muntin.spark.host.internals.plans import remember, remembered
+from muntin.spark.host.internals.versions import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from muntin.spark.host.packed import PackedTask
+from muntin.spark.host.schema import to_batches
+
+Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+# A range of messages, the batch's wall clock in microseconds, and the topic's id.
+RANGES = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("start", pa.int64()),
+        ("end", pa.int64()),
+        ("now", pa.int64()),
+        ("topic_id", pa.string()),
+    ]
+)
+NAME = "muntin_kafka"
+_MADE_OF = "_muntin_columnar"
+
+
+class _Ranges(InputPartition):
+    """The ranges that one task reads."""
+
+    def __init__(self, ranges: Sequence[Range], now: int, ids: TopicIds) -> None:
+        self.rows = [(*one, now, ids.get(one.topic)) for one in ranges]
+
+
+class _Reader:
+    """Plans ranges on the driver; ``read`` runs in a worker."""
+
+    def __init__(self, topics: Topics, task: Task, tasks: int) -> None:
+        self.topics, self.task, self.tasks = topics, task, tasks
+        self._broker: Broker | None = None
+        self._last: tuple[Described, Offsets] | None = None
+        self._planned: dict[str, Any] | None = None
+
+    @property
+    def broker(self) -> Broker:
+        """Connected to where it is used: a worker needs none."""
+        if self._broker is None:
+            self._broker = Broker(self.topics)
+        return self._broker
+
+    def plan(self, ranges: Sequence[Range], now: int, ids: TopicIds) -> Sequence[InputPartition]:
+        """Ranges as the partitions of a batch."""
+        if not ranges:
+            return []
+        return [_Ranges(part, now, ids) for part in shares(ranges, self.tasks)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if not isinstance(partition, _Ranges):
+            # A batch frame without any partition is asked for rows all the same.
+            return iter(())
+        columns = zip(*partition.rows, strict=True)
+        arrays = [pa.array(values, f.type) for values, f in zip(columns, RANGES, strict=True)]
+        return self.task(iter([pa.RecordBatch.from_arrays(arrays, schema=RANGES)]))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_broker": None, "_last": None, "_planned": None}
+
+
+class _Stream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A batch goes up to what there is, or to so many messages.
+
+    Its offset says up to where it reads, its wall clock (so that a repeated batch has the one it
+    had), the topics' ids, and the newest offsets as of the planning.
+    """
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        described = self.broker.describe()
+        return {"ends": self.broker.first(described.partitions), "now": 0, "ids": described.ids}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        limit = self.topics.per_batch
+        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+
+    def latestOffset(  # noqa: N802
+        self, start: dict[str, Any], limit: ReadLimit
+    ) -> dict[str, Any]:
+        self._refuse_other_topics(ends_of(start))
+        self.broker.remember(ends_of(start))
+        described, newest = self._newest() if self._last is None else self._last
+        before = self._beginning(start, described)
+        lossy = self.topics.lossy
+        ranges = ranges_of(before, newest, lossy=lossy)
+        if self._planned is None and not lossy:
+            # Messages may have expired while the query stood still.
+            refuse_expired(ranges, self.broker.earliest(described.partitions))
+        ends = newest
+        if isinstance(limit, ReadMaxRows):
+            ends = within(before, newest, limit.max_rows)
+        # Alone the clock doesn't make a batch.
+        if not ranges:
+            return start
+        now = time.time_ns() // 1000
+        self._planned = {"ends": ends, "now": now, "ids": described.ids, "newest": newest}
+        return self._planned
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._last = self._newest()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """The newest offsets, for Spark's own ``lastProgress``."""
+        return None if self._planned is None else {"ends": self._planned["newest"]}
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        ids = end.get("ids", {})
+        before, ends = ends_of(start), ends_of(end)
+        lossy = self.topics.lossy
+        for topic, topic_id in start.get("ids", {}).items():
+            if ids.get(topic, topic_id) != topic_id:
+                # Planned with leave to lose messages: a new topic is read from its beginning.
+                before[topic] = {}
+        ranges = ranges_of(before, ends, lossy=lossy)
+        if end != self._planned:
+            ranges = self._readable(ranges, ids, ends)
+        return self.plan(ranges, end.get("now", 0), ids)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Tell the consumer group that a batch is done."""
+        self.broker.commit(ends_of(end))
+
+    def _refuse_other_topics(self, before: Offsets) -> None:
+        """Refuse a checkpoint that has read a topic which the query leaves out."""
+        for topic in before:
+            if topic not in self.topics.names and not self.topics.lossy:
+                reads = ", ".join(map(repr, self.topics.names))
+                raise SourceError(
+                    f"the checkpoint has read topic {topic!r}, and the query reads {reads}. Name "
+                    f"the topics that it read, too. {GO_ON}"
+                )
+
+    def _newest(self) -> tuple[Described, Offsets]:
+        described = self.broker.describe()
+        return described, self.broker.latest(described.partitions)
+
+    def _beginning(self, start: dict[str, Any], described: Described) -> Offsets:
+        """Where a batch begins: where the last one ended, unless a topic is another one now."""
+        before, was = ends_of(start), start.get("ids", {})
+        if not self.topics.lossy:
+            refuse_recreated(was, described.ids, before, described.partitions)
+        for topic, topic_id in described.ids.items():
+            if was.get(topic, topic_id) != topic_id:
+                before[topic] = {}
+        return before
+
+    def _readable(self, ranges: list[Range], ids: TopicIds, ends: Offsets) -> list[Range]:
+        """The ranges of a batch that was planned before, as far as they are still there."""
+        self.broker.remember(ends)
+        described = self.broker.describe()
+        if not self.topics.lossy:
+            refuse_recreated(ids, described.ids, ends, described.partitions)
+            refuse_expired(ranges, self.broker.earliest(described.partitions))
+            return ranges
+        return [
+            one
+            for one in ranges
+            if one.topic in described.partitions
+            and described.ids.get(one.topic) == ids.get(one.topic, described.ids.get(one.topic))
+        ]
+
+
+class _Batch(_Reader, DataSourceReader):
+    """Everything that the topics hold when the query is planned."""
+
+    def partitions(self) -> Sequence[InputPartition]:
+        described = self.broker.describe()
+        first = self.broker.first(described.partitions)
+        ranges = ranges_of(first, self.broker.latest(described.partitions))
+        return self.plan(ranges, time.time_ns() // 1000, described.ids)
+
+
+@dataclass(frozen=True)
+class KafkaRows:
+    """Ranges of topics to which a function is applied, as ``DataFrame.mapInArrow`` applies one."""
+
+    spark: SparkSession
+    topics: Topics
+    streaming: bool
+
+    def mapInArrow(self, task: Task, schema: StructType) -> DataFrame:  # noqa: N802
+        """What a function makes of the ranges, which it gets as rows of ``RANGES``."""
+        topics, tasks, packed = self.topics, _tasks(self.spark), PackedTask(task)
+        made = schema
+        format_name = f"{NAME}_{uuid.uuid4().hex[:12]}"
+
+        class Ranges(DataSource):
+            """Topics of Kafka, read in columns."""
+
+            @classmethod
+            def name(cls) -> str:
+                return format_name
+
+            def schema(self) -> StructType:
+                return made
+
+            def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
+                return _Stream(topics, packed, tasks)
+
+            def reader(self, schema: Any) -> DataSourceReader:
+                return _Batch(topics, packed, tasks)
+
+        register(self.spark, Ranges)
+        reader = self.spark.readStream if self.streaming else self.spark.read
+        return reader.format(format_name).load()
+
+
+def _tasks(spark: SparkSession) -> int:
+    if not is_connected(spark):
+        return spark.sparkContext.defaultParallelism
+    return int(spark.conf.get("spark.sql.shuffle.partitions", "2") or 2)
+
+
+def messages(rows: KafkaRows, reader: KafkaReader, schema: StructType) -> DataFrame:
+    """The messages of topics as a DataFrame, which remembers what it was made of."""
+    payload = set() if reader.payload is None else reader.payload.columns.keys()
+    texts = {"key"} & (reader.wanted.keys() - payload)
+    as_bytes = replace(reader, wanted={**reader.wanted, **dict.fromkeys(texts, pl.Binary())})
+    frame = rows.mapInArrow(MessageReader(as_bytes, schema, texts), schema)
+    remember(frame, _MADE_OF, (rows, reader))
+    return frame
+
+
+def columnar(frame: DataFrame) -> tuple[KafkaRows, KafkaReader] | None:
+    """What a DataFrame was made of, where it is a topic's and nothing else."""
+    found: tuple[KafkaRows, KafkaReader] | None = remembered(frame, _MADE_OF)
+    return found
+
+
+@dataclass(frozen=True)
+class MessageReader:
+    """Gives messages to Spark, as rows of a DataFrame; for ``mapInArrow``."""
+
+    read: KafkaReader
+    schema: StructType
+    texts: set[str]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The messages of ranges."""
+        held = [
+            StructField(f.name, BinaryType() if f.name in self.texts else f.dataType, f.nullable)
+            for f in self.schema.fields
+        ]
+        for frame in self.read(batches):
+            for batch in to_batches(frame, StructType(held)):
+                yield unchecked(batch, self.texts)

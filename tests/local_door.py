@@ -1,0 +1,228 @@
+"""The doors of windows and of joins through the operators of the local host."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+import polars as pl
+from tests.doors import Batch, in_order
+from tests.join_doors import KINDS, Columns, JoinBatch
+from tests.join_oracle import JoinStep
+
+from muntin.hosts.local.join_plan import build_join
+from muntin.hosts.local.plan import Input, Plan
+from muntin.hosts.local.run import Emitted, OperatorRun
+from muntin.hosts.local.window_plan import build_windows
+from muntin.model.axis import instant
+from muntin.model.errors import OptionError
+from muntin.model.joins import SIDES, JoinSpec, SideName
+from muntin.model.kinds import Kind
+from muntin.model.sessions import Sessions
+from muntin.model.spec import WindowSpec
+from muntin.sources.frames import FrameSource
+from muntin.state.blobs import MemoryBlobs
+from muntin.testing.oracle import OracleStep
+from muntin.testing.oracle.stepping import COUNTS
+
+_TYPES: dict[str, pl.DataType] = {
+    "string": pl.String(),
+    "long": pl.Int64(),
+    "double": pl.Float64(),
+    "boolean": pl.Boolean(),
+}
+_STAMP = pl.Datetime("us", "UTC")
+
+
+@dataclass(frozen=True)
+class LocalDoor:
+    """The plan of a frame, run step by step.
+
+    Attributes:
+        shards: How many shards the keys are kept in.
+        restart: Whether every step begins with operators that were just opened.
+    """
+
+    shards: int = 1
+    restart: bool = False
+    tells_watermark: bool = True
+
+    @property
+    def name(self) -> str:
+        return f"local-{self.shards}{'-restarted' * self.restart}"
+
+    def runs(self, spec: WindowSpec, steps: Sequence[Batch]) -> bool:
+        return all(step.reached is None for step in steps)
+
+    def run(self, spec: WindowSpec, steps: Sequence[Batch]) -> list[OracleStep]:
+        plan, frames = window_plan(spec, steps, self.shards)
+        found, totals = [], dict.fromkeys((*COUNTS, "filtered"), 0)
+        with Run(plan, self.restart) as run:
+            for step, frame in zip(steps, frames, strict=True):
+                emitted = run.step([frame], step.wall, final=step.final)
+                found.append(_window_step(emitted, spec, totals, final=step.final))
+        return found
+
+
+class Run:
+    """The operators of a plan over stores in memory."""
+
+    def __init__(self, plan: Plan, restart: bool = False) -> None:
+        self.plan = plan
+        self.restart = restart
+        self.stores: dict[tuple[int, int], MemoryBlobs] = {}
+        self.pool = ThreadPoolExecutor(plan.shards)
+        self.opened = self.open()
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.pool.shutdown()
+
+    def open(self) -> OperatorRun:
+        def store(operator: int, shard: int) -> MemoryBlobs:
+            return self.stores.setdefault((operator, shard), MemoryBlobs())
+
+        return OperatorRun(self.plan, store, self.pool)
+
+    def step(self, frames: Sequence[pl.DataFrame], wall: int, *, final: bool) -> Emitted:
+        if self.restart:
+            self.opened = self.open()
+        read = iter([[frame] for frame in frames])
+        return self.opened.step(read, wall, wall, final=final)
+
+
+def window_plan(
+    spec: WindowSpec, steps: Sequence[Batch], shards: int
+) -> tuple[Plan, list[pl.DataFrame]]:
+    """The plan of a spec as if a sentence had asked for it, and the frame of each step."""
+    times = [m[spec.time] for step in steps for m in step.messages if spec.time]
+    text = any(isinstance(time, str) for time in times)
+    types = {n: _TYPES[kind] for n, kind in spec.types.items() if n != spec.time}
+    if spec.time:
+        types[spec.time] = pl.String() if text else _STAMP
+    frames = [_frame(types, step.messages, spec.time if text else None) for step in steps]
+    given = Input(
+        FrameSource(frames[0].clear()), spec.time, None, None, spec.max_ahead, spec.offset
+    )
+    bare = replace(spec, types={}, windows=_with_durations(spec.windows))
+    return build_windows(given, spec.key_columns, bare, shards), frames
+
+
+def _frame(
+    types: dict[str, pl.DataType], messages: Sequence[dict[str, Any]], text: str | None
+) -> pl.DataFrame:
+    held = {n: pl.Int64() if kind == _STAMP else kind for n, kind in types.items()}
+    rows = [{n: message[n] for n in types} for message in messages]
+    for row in rows:
+        if text is not None:
+            row[text] = _text(row[text])
+    return pl.DataFrame(rows, schema=held).with_columns(
+        pl.col(n).cast(kind) for n, kind in types.items() if kind == _STAMP
+    )
+
+
+def _with_durations(windows: Kind) -> Kind:
+    """Windows whose gaps of messages' own are durations."""
+    if not isinstance(windows, Sessions) or windows.by is None:
+        return windows
+    return replace(windows, by=pl.col(windows.by).cast(pl.Duration("us")).alias("own_gap"))
+
+
+def _text(time: int | str | None) -> str | None:
+    if not isinstance(time, int):
+        return time
+    return str(pl.Series([time]).cast(pl.Datetime("us")).dt.strftime("%Y-%m-%d %H:%M:%S%.6f")[0])
+
+
+def _window_step(
+    emitted: Emitted, spec: WindowSpec, totals: dict[str, int], *, final: bool
+) -> OracleStep:
+    firings = _rows(emitted.results)
+    firings.sort(key=lambda row: in_order(row, spec))
+    rejected = _rows(emitted.rejected)
+    for row in rejected:
+        if spec.time and isinstance(row[spec.time], str):
+            row[spec.time] = _micros(row[spec.time])
+    counts = _counted(emitted, totals)
+    assert counts.pop("filtered", 0) == 0
+    marks = {shard["watermark"] for shard in emitted.progress}
+    assert len(marks) == 1
+    ends = final and spec.axis == "time"
+    return OracleStep(firings, rejected, counts, math.inf if ends else marks.pop())
+
+
+def _counted(emitted: Emitted, totals: dict[str, int]) -> dict[str, int]:
+    """What the step counted, by what became of messages."""
+    sums: dict[str, int] = {}
+    for shard in emitted.progress:
+        for name, n in shard["counts"].items():
+            sums[name] = sums.get(name, 0) + n
+    new = {name: sums.get(name, 0) - totals.get(name, 0) for name in {*totals, *sums}}
+    totals.update(sums)
+    return new
+
+
+def _rows(frame: pl.DataFrame) -> list[dict[str, Any]]:
+    """Rows with every moment as microseconds."""
+    moments = [n for n, kind in frame.schema.items() if isinstance(kind, pl.Datetime)]
+    return frame.with_columns(pl.col(moments).cast(pl.Int64)).to_dicts()
+
+
+def _micros(time: str) -> int | str:
+    try:
+        return instant("time", time)
+    except OptionError:
+        return time
+
+
+@dataclass(frozen=True)
+class LocalJoinDoor:
+    """The plan of a join of two frames, run step by step; see `LocalDoor`."""
+
+    shards: int = 1
+    restart: bool = False
+    tells_watermarks: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"local-{self.shards}{'-restarted' * self.restart}"
+
+    def runs(self, spec: JoinSpec, steps: Sequence[JoinBatch]) -> bool:
+        """Each shard keeps its part of the rows that are kept."""
+        return self.shards == 1 or not any(spec.side(side).firing.rows for side in SIDES)
+
+    def run(self, spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch]) -> list[JoinStep]:
+        inputs: dict[SideName, Input] = {}
+        frames: dict[SideName, list[pl.DataFrame]] = {}
+        for side in SIDES:
+            given = spec.side(side)
+            kinds = {n: _STAMP if n == given.time else KINDS[t] for n, t in types[side].items()}
+            frames[side] = [_frame(kinds, step.side(side), None) for step in steps]
+            source = FrameSource(frames[side][0].clear())
+            inputs[side] = Input(source, given.time, None, None, given.max_ahead, given.offset)
+            spec = spec.with_side(side, replace(given, types={}))
+        plan = build_join(inputs, spec, "_right", self.shards)
+        found, totals = [], dict.fromkeys(COUNTS, 0)
+        with Run(plan, self.restart) as run:
+            for number, step in enumerate(steps):
+                both = [frames[side][number] for side in SIDES]
+                emitted = run.step(both, step.wall, final=step.final)
+                one = JoinStep(_rows(emitted.results))
+                one.rejected = [_rejected(types, row) for row in _rows(emitted.rejected)]
+                one.counts.update(_counted(emitted, totals))
+                found.append(one)
+        return found
+
+
+def _rejected(types: Columns, row: dict[str, Any]) -> tuple[SideName, dict[str, Any], str, Any]:
+    message = {name: row[name] for name in types[row["side"]]}
+    return row["side"], message, row["reason"], row["watermark"]
+
+
+LOCAL_DOORS = [LocalDoor(), LocalDoor(2), LocalDoor(restart=True)]
+LOCAL_JOIN_DOORS = [LocalJoinDoor(), LocalJoinDoor(2), LocalJoinDoor(restart=True)]

@@ -1,0 +1,125 @@
+"""What brokers refuse, with one that is made up; the real one is in tests/spark/test_kafka.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from muntin.model.errors import SinkError
+from muntin.sinks import kafka_producer
+from muntin.sinks.kafka_producer import Messages, send
+
+CLIENT = {"bootstrap.servers": "nowhere:9"}
+
+
+class Broker:
+    """A producer that refuses messages above a size, with all that goes along with one."""
+
+    def __init__(self, most: int, client_most: int = 10_000, error: int | None = None) -> None:
+        self.most = most
+        self.client_most = client_most
+        self.error = error
+        self.sent: list[list[bytes]] = []
+        self.full = True
+        self._waiting: list[tuple[bytes, Callable[[Any, Any], None]]] = []
+        self._alone = False
+
+    def of(self, client: dict[str, str], topic: str) -> Broker:
+        assert client["delivery.report.only.error"] is True
+        assert client["partitioner"] == "murmur2_random"
+        self._alone = client.get("batch.num.messages") == "1"
+        self.sent.append([])
+        return self
+
+    def produce(self, topic: str, value: bytes, key: Any, on_delivery: Any, headers: Any) -> None:
+        if self.full:
+            self.full = False
+            raise BufferError
+        if len(value) > self.client_most:
+            raise KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
+        self._waiting.append((value, on_delivery))
+        if self._alone:
+            self.flush(0)
+
+    def poll(self, timeout: float) -> None:
+        """Nothing was held."""
+
+    def flush(self, timeout: float) -> int:
+        code = self.error
+        if any(len(value) > self.most for value, _ in self._waiting):
+            code = KafkaError.MSG_SIZE_TOO_LARGE
+        for value, said in self._waiting:
+            if code is None:
+                self.sent[-1].append(value)
+            else:
+                said(KafkaError(code), None)
+        self._waiting = []
+        return 0
+
+
+def given(*values: bytes) -> Messages:
+    return Messages([None] * len(values), list(values), [[("batch", "0")]] * len(values))
+
+
+@pytest.mark.parametrize("most", [10_000, 700, 0])
+def test_what_is_too_large_is_left_out(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """Whether it is the client that refuses it, the broker, or neither."""
+    broker = Broker(most)
+    monkeypatch.setattr(kafka_producer, "_producer", broker.of)
+    values = [b"x" * 500, b"y" * 50_000, b"a", b"z" * 900, b"b"]
+    unfit = send(CLIENT, "t", given(*values), range(len(values)))
+    large = [n for n, value in enumerate(values) if len(value) > min(most, 10_000)]
+    assert sorted(unfit) == large
+    assert unfit[1] == "the message is too large: 50006 bytes"
+    # In the end, everything else was sent once more, in its order.
+    assert broker.sent[-1] == [v for n, v in enumerate(values) if n not in large]
+    assert len(broker.sent) == (1 if most == 10_000 else 2)
+
+
+def test_only_some_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = Broker(1000)
+    monkeypatch.setattr(kafka_producer, "_producer", broker.of)
+    assert send(CLIENT, "t", given(b"a", b"b", b"c"), [0, 2]) == {}
+    assert broker.sent == [[b"a", b"c"]]
+
+
+def test_another_error_is_the_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = Broker(1000, error=KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    monkeypatch.setattr(kafka_producer, "_producer", broker.of)
+    with pytest.raises(SinkError, match=r"Kafka nowhere:9, topic t takes no messages: .*authoriz"):
+        send(CLIENT, "t", given(b"a"), [0])
+
+
+def test_a_new_producer_asks_for_its_topic_before_it_sends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+    broker = Broker(1000)
+
+    class Asking:
+        def __init__(self, client: dict[str, Any]) -> None:
+            self.produce, self.flush, self.poll = broker.produce, broker.flush, broker.poll
+            broker.sent.append([])
+
+        def list_topics(self, topic: str, timeout: float) -> None:
+            assert not broker.sent[-1]
+            asked.append(topic)
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+
+    monkeypatch.setattr("confluent_kafka.Producer", Asking)
+    monkeypatch.setattr(kafka_producer, "_PRODUCERS", {})
+    for value in (b"a", b"b"):
+        assert send(CLIENT, "t", given(value), [0]) == {}
+    assert (asked, broker.sent) == (["t"], [[b"a", b"b"]])
+
+
+def test_brokers_that_are_away_are_an_error() -> None:
+    """With one that librdkafka plays itself, and one that isn't there."""
+    mock = {"bootstrap.servers": "", "test.mock.num.brokers": "1"}
+    assert send(mock, "t", given(b"a", b"b"), [0, 1]) == {}
+    away = {"bootstrap.servers": "127.0.0.1:1", "message.timeout.ms": "300"}
+    with pytest.raises(SinkError, match=r"Kafka 127\.0\.0\.1:1, topic t takes no messages"):
+        send(away, "t", given(b"a"), [0])

@@ -1,0 +1,121 @@
+"""CSV in columns: what a record becomes depends on itself alone, and nothing wrong is taken."""
+
+from __future__ import annotations
+
+import csv
+import io
+from datetime import UTC, datetime
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muntin.engine.session_zone import SessionZone
+from muntin.sources.csv_payloads import CsvPayloads
+
+SCHEMA: dict[str, pl.DataType] = {
+    "id": pl.Int64(),
+    "at": pl.Datetime("us", "UTC"),
+    "note": pl.String(),
+    "price": pl.Float64(),
+    "paid": pl.Boolean(),
+}
+NOTHING = dict.fromkeys(SCHEMA)
+PAYLOADS = CsvPayloads(SCHEMA, SessionZone())
+MALFORMED = [
+    None,
+    b"",
+    b"1",
+    b"1,,,",
+    b"1,,,,,",
+    b"1,,a,2.5,true,",
+    b"x,,,,",
+    b"1.5,,,,",
+    b"9223372036854775808,,,,",
+    b"1,yesterday,,,",
+    b"1,57971-01-01T00:00:00Z,,,",
+    b"1,,,abc,",
+    b"1,,,,1",
+    b"1,,,,yes",
+    b"1,,\xff,,",
+    b'1,,"a,,',
+    b'1,,"a"b,,',
+    b"1,,a\nb,,",
+    b'1,,"a",,\n2,,"b",,',
+    b'"1",,,,,',
+    b"\n",
+]
+TAKEN: list[tuple[bytes, dict[str, Any]]] = [
+    (b",,,,", {}),
+    (b"-9223372036854775808,,,,", {"id": -(2**63)}),
+    (b"1,2026-01-01T10:00:00Z,a,,true",
+     {"id": 1, "at": datetime(2026, 1, 1, 10, tzinfo=UTC), "note": "a", "paid": True}),
+    (b"1,,a,2.5,FALSE\r\n", {"id": 1, "note": "a", "price": 2.5, "paid": False}),
+    (b'"1",,"","2.5",\n', {"id": 1, "note": "", "price": 2.5}),
+    (b'1,,"a,b",,', {"id": 1, "note": "a,b"}),
+    (b'1,,"a\nb",,', {"id": 1, "note": "a\nb"}),
+    (b'1,,"say ""x""",,', {"id": 1, "note": 'say "x"'}),
+    (b'1,,"say \\"x\\" \\\\ \\n",,', {"id": 1, "note": 'say "x" \\ \\n'}),
+    (b'1,,a"b,,', {"id": 1, "note": 'a"b'}),
+    (b"1,, \\ ,,", {"id": 1, "note": " \\ "}),
+]  # fmt: skip
+
+
+def rows(values: list[bytes | None]) -> list[dict[str, Any] | None]:
+    """What each payload becomes; ``None`` where it can't be read."""
+    found, bad = PAYLOADS.decode(values)
+    assert found.schema == pl.Schema(SCHEMA)
+    assert len(found) == len(bad) == len(values)
+    return [None if wrong else row for row, wrong in zip(found.to_dicts(), bad, strict=True)]
+
+
+@pytest.mark.parametrize("value", MALFORMED, ids=lambda v: repr(v)[:40])
+def test_what_isnt_the_columns_is_malformed(value: bytes | None) -> None:
+    found, bad = PAYLOADS.decode([value])
+    assert (bad.to_list(), found.to_dicts()) == ([True], [NOTHING])
+
+
+@pytest.mark.parametrize(("value", "fields"), TAKEN, ids=lambda v: repr(v)[:40])
+def test_a_payload_becomes_its_columns(value: bytes, fields: dict[str, Any]) -> None:
+    assert rows([value]) == [NOTHING | fields]
+
+
+EVERY = [*MALFORMED, *(value for value, _ in TAKEN)]
+ALONE = {value: rows([value])[0] for value in EVERY}
+
+
+@given(st.lists(st.sampled_from(EVERY), max_size=40))
+def test_a_message_is_the_same_whatever_it_is_read_with(values: list[bytes | None]) -> None:
+    assert rows(values) == [ALONE[value] for value in values]
+
+
+def test_a_single_column_may_be_null_only_where_it_is_quoted() -> None:
+    found, bad = CsvPayloads({"note": pl.String()}, SessionZone()).decode(
+        [b"a", b"", b'""', b"a,b"]
+    )
+    assert found["note"].to_list() == ["a", None, "", None]
+    assert bad.to_list() == [False, True, False, True]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(-(2**63), 2**63 - 1),
+            st.text(st.characters(exclude_categories=["Cs"]), min_size=1),
+            st.floats(allow_nan=False),
+        ),
+        max_size=20,
+    )
+)
+def test_what_python_writes_is_read_back(messages: list[tuple[int, str, float]]) -> None:
+    values: list[bytes | None] = []
+    for number, note, price in messages:
+        out = io.StringIO()
+        csv.writer(out).writerow([number, None, note.replace("\\", "/"), price, None])
+        values.append(out.getvalue().encode())
+    assert rows(values) == [
+        NOTHING | {"id": number, "note": note.replace("\\", "/"), "price": price}
+        for number, note, price in messages
+    ]

@@ -1,0 +1,165 @@
+"""JSON in columns: what a message becomes depends on itself alone, and nothing wrong is taken."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muntin.engine.session_zone import SessionZone
+from muntin.sources.json_payloads import JsonPayloads
+from muntin.sources.text_values import readable
+
+SCHEMA: dict[str, pl.DataType] = {
+    "small": pl.Int8(),
+    "id": pl.Int64(),
+    "price": pl.Float64(),
+    "half": pl.Float32(),
+    "name": pl.String(),
+    "paid": pl.Boolean(),
+    "at": pl.Datetime("us", "UTC"),
+    "local": pl.Datetime("us"),
+    "day": pl.Date(),
+}
+NOTHING = dict.fromkeys(SCHEMA)
+DEEP = 10_000
+MALFORMED = [
+    None,
+    b"",
+    b"   ",
+    b"{",
+    b"null",
+    b"[1]",
+    b"17",
+    b'{"id": 1} {"id": 2}',
+    b'{"id": 1}\n{"id": 2}',
+    b"\xff\xfe",
+    b'{"name": "\xff"}',
+    b'{"id": "1"}',
+    b'{"id": 1.5}',
+    b'{"id": 1e3}',
+    b'{"id": true}',
+    b'{"id": 9223372036854775808}',
+    b'{"small": 128}',
+    b'{"price": "1"}',
+    b'{"price": NaN}',
+    b'{"price": 1e400}',
+    b'{"price": 1e10000000}',
+    b'{"unknown": 1e-100000000x}',
+    b'{"paid": 1}',
+    b'{"at": 17}',
+    b'{"at": "yesterday"}',
+    b'{"at": "57971-01-01T00:00:00Z"}',
+    b'{"at": "2026-02-30T00:00:00Z"}',
+    b'{"local": "2026-01-01T00:00:00Z"}',
+    b'{"day": "2026-01-01T00:00:00"}',
+    b'{"name": "a\nb"}',
+    b'{"name": "\\ud800"}',
+    b'{"name": "\\uDFFF!"}',
+    b'{"unknown": ' + b"[" * DEEP + b"]" * DEEP + b"}",
+]
+TAKEN: list[tuple[bytes, dict[str, Any]]] = [
+    (b"{}", {}),
+    (b'{"id": null, "unknown": {"id": "x"}}', {}),
+    (b'{"id": -9223372036854775808}', {"id": -(2**63)}),
+    (b'{\n"id":\n 7}', {"id": 7}),
+    (b'{"small": -128, "paid": false}', {"small": -128, "paid": False}),
+    (b'{"price": 1, "half": 0.5}', {"price": 1.0, "half": 0.5}),
+    (b'{"name": "\\ud83d\\ude00 a\\u0000b"}', {"name": "😀 a\0b"}),
+    (b'{"name": 5}', {"name": "5"}),
+    (b'{"at": "2026-01-01T10:00:00Z"}', {"at": datetime(2026, 1, 1, 10, tzinfo=UTC)}),
+    (b'{"at": "2026-01-01 10:00:00.5+02:00"}',
+     {"at": datetime(2026, 1, 1, 8, 0, 0, 500_000, tzinfo=UTC)}),
+    # Without a zone it is of Berlin's.
+    (b'{"at": "2026-01-01T10:00"}', {"at": datetime(2026, 1, 1, 9, tzinfo=UTC)}),
+    (b'{"at": "2026-01-01"}', {"at": datetime(2025, 12, 31, 23, tzinfo=UTC)}),
+    (b'{"local": "2026-01-01 10:00:00.25"}', {"local": datetime(2026, 1, 1, 10, 0, 0, 250_000)}),
+    (b'{"day": "2026-01-31"}', {"day": date(2026, 1, 31)}),
+]  # fmt: skip
+
+
+def rows(values: list[bytes | None]) -> list[dict[str, Any] | None]:
+    """What each payload becomes; ``None`` where it can't be read."""
+    found, bad = JsonPayloads(SCHEMA, SessionZone("Europe/Berlin")).decode(values)
+    assert found.schema == pl.Schema(SCHEMA)
+    assert len(found) == len(bad) == len(values)
+    return [None if wrong else row for row, wrong in zip(found.to_dicts(), bad, strict=True)]
+
+
+@pytest.mark.parametrize("value", MALFORMED, ids=lambda v: repr(v)[:40])
+def test_what_isnt_the_columns_is_malformed(value: bytes | None) -> None:
+    assert rows([value]) == [None]
+    found, _ = JsonPayloads(SCHEMA, SessionZone()).decode([value])
+    assert found.to_dicts() == [NOTHING]
+
+
+@pytest.mark.parametrize(("value", "members"), TAKEN, ids=lambda v: repr(v)[:40])
+def test_a_payload_becomes_its_columns(value: bytes, members: dict[str, Any]) -> None:
+    assert rows([value]) == [NOTHING | members]
+
+
+EVERY = [*MALFORMED, *(value for value, _ in TAKEN)]
+ALONE = {value: rows([value])[0] for value in EVERY}
+
+
+@given(
+    st.lists(st.sampled_from(EVERY), max_size=40),
+    st.integers(0, 1500),
+    st.randoms(use_true_random=False),
+)
+def test_a_message_is_the_same_whatever_it_is_read_with(
+    some: list[bytes | None], good: int, random: Any
+) -> None:
+    """Also in blocks that are large enough to be divided."""
+    values = [*some, *[b'{"id": 7}'] * good]
+    random.shuffle(values)
+    assert rows(values) == [ALONE.get(value, NOTHING | {"id": 7}) for value in values]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(-(2**63), 2**63 - 1),
+            st.text(st.characters(exclude_categories=["Cs"])),
+            st.floats(allow_nan=False, allow_infinity=False),
+            st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30)),
+        ),
+        max_size=20,
+    ),
+    st.booleans(),
+)
+def test_what_python_writes_is_read_back(messages: list[Any], ascii_only: bool) -> None:
+    values = [
+        json.dumps(
+            {"id": n, "name": text, "price": real, "at": f"{at.isoformat()}+00:00"},
+            ensure_ascii=ascii_only,
+        ).encode()
+        for n, text, real, at in messages
+    ]
+    assert rows(list(values)) == [
+        NOTHING | {"id": n, "name": text, "price": real, "at": at.replace(tzinfo=UTC)}
+        for n, text, real, at in messages
+    ]
+
+
+def test_times_may_be_written_in_several_ways_in_one_block() -> None:
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    moments = [start + timedelta(milliseconds=7 * n) for n in range(300)]
+    ways = [
+        lambda t: t.strftime("%Y-%m-%dT%H:%M:%S.") + f"{t.microsecond // 1000:03d}Z",
+        lambda t: t.isoformat(sep=" "),
+        lambda t: t.isoformat(timespec="microseconds"),
+    ]
+    values = [json.dumps({"at": ways[n % 3](t)}).encode() for n, t in enumerate(moments)]
+    assert [row and row["at"] for row in rows(list(values))] == moments
+
+
+def test_other_types_are_for_sparks_reader() -> None:
+    assert not readable(pl.Decimal(10, 2))
+    assert not readable(pl.List(pl.Int64))
+    assert all(readable(dtype) for dtype in SCHEMA.values())

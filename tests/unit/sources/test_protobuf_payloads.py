@@ -1,0 +1,303 @@
+"""Protobuf in columns: held against Google's own reader and writer, and against broken messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf.message import DecodeError
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.sources.protos import NUMBERS, All, compiled, described
+
+from muntin.model.errors import OptionError
+from muntin.sources import byte_cursor, protobuf_payloads, protobuf_scalar
+from muntin.sources.protobuf_payloads import ProtobufPayloads
+from muntin.sources.protobuf_schema import message_of
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+NARROW, WIDE = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
+VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "double": st.floats(allow_nan=False), "float": st.floats(width=32, allow_nan=False),
+    **dict.fromkeys(("int64", "sint64", "sfixed64"), WIDE),
+    **dict.fromkeys(("uint64", "fixed64"), st.integers(0, 2**63 - 1)),
+    **dict.fromkeys(("int32", "sint32", "sfixed32"), NARROW),
+    **dict.fromkeys(("uint32", "fixed32"), st.integers(0, 2**32 - 1)),
+    "bool": st.booleans(), "string": TEXTS, "bytes": st.binary(max_size=20),
+}  # fmt: skip
+INNER = st.fixed_dictionaries({"n": WIDE, "note": TEXTS})
+SIDES = {0: "NONE", 1: "BUY", -3: "SELL", 7: "7"}
+MICROS = st.integers(-(2**55), 2**55)
+EITHER = st.sampled_from(["either", "or_text", ""])
+
+
+@pytest.fixture(params=["together", "alone"], autouse=True)
+def way(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Each test reads messages together, and then one by one."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "alone":
+            patch.setattr(byte_cursor, "_STEPS", 0)
+        yield
+
+
+@st.composite
+def rows(draw: st.DrawFn) -> dict[str, Any]:
+    """A message as it is to be read."""
+    row: dict[str, Any] = {kind: draw(values) for kind, values in VALUES.items()}
+    row |= {f"many_{kind}": draw(st.lists(VALUES[kind], max_size=4)) for kind in NUMBERS}
+    chosen = draw(EITHER)
+    return {
+        **row,
+        "maybe": draw(st.none() | WIDE),
+        "either": draw(WIDE) if chosen == "either" else None,
+        "or_text": draw(TEXTS) if chosen == "or_text" else None,
+        "side": draw(st.sampled_from([*SIDES.values()])),
+        "inner": draw(st.none() | INNER),
+        "inners": draw(st.lists(INNER, max_size=3)),
+        "at": draw(st.none() | MICROS.map(lambda n: EPOCH + timedelta(microseconds=n))),
+        "took": draw(st.none() | MICROS.map(lambda n: timedelta(microseconds=n))),
+        "wrapped": draw(st.none() | WIDE),
+        "counts": draw(
+            st.dictionaries(TEXTS, WIDE, max_size=4).map(lambda d: dict(sorted(d.items())))
+        ),
+        "words": draw(st.lists(TEXTS, max_size=4)),
+    }
+
+
+def written(row: dict[str, Any]) -> bytes:
+    made = All()
+    for name, value in row.items():
+        field = getattr(made, name)
+        if value is None:
+            continue
+        if name == "side":
+            made.side = next(number for number, known in SIDES.items() if known == value)
+        elif name == "inner":
+            made.inner.SetInParent()
+            made.inner.n, made.inner.note = value["n"], value["note"]
+        elif name == "inners":
+            for one in value:
+                made.inners.add(**one)
+        elif name == "at":
+            made.at.FromMicroseconds((value - EPOCH) // timedelta(microseconds=1))
+            made.at.SetInParent()
+        elif name == "took":
+            made.took.FromMicroseconds(value // timedelta(microseconds=1))
+            made.took.SetInParent()
+        elif name == "wrapped":
+            made.wrapped.SetInParent()
+            made.wrapped.value = value
+        elif isinstance(value, dict):
+            field.update(value)
+        elif isinstance(value, list):
+            field.extend(value)
+        else:
+            setattr(made, name, value)
+    whole: bytes = made.SerializeToString()
+    return whole
+
+
+def payloads(message: Any = All, registered: bool = False) -> ProtobufPayloads:
+    found = message_of(message)
+    return ProtobufPayloads(found, found.columns(), registered)
+
+
+def decoded(values: list[bytes | None]) -> tuple[list[dict[str, Any]], list[bool]]:
+    found, bad = payloads().decode(values)
+    read = found.drop("at").to_dicts()
+    for row, micros in zip(read, found["at"].to_physical(), strict=True):
+        row["at"] = None if micros is None else moment(micros)
+        # Entries in any order.
+        row["counts"] = row["counts"] and dict(sorted(row["counts"].items()))
+    return read, bad.to_list()
+
+
+def moment(micros: int) -> datetime | int:
+    """A time; of changed bytes it may be one that Python can't hold."""
+    try:
+        return EPOCH + timedelta(microseconds=micros)
+    except OverflowError:
+        return micros
+
+
+@given(st.lists(rows(), max_size=6))
+def test_what_googles_writer_writes_is_read_back(given_rows: list[dict[str, Any]]) -> None:
+    found, bad = decoded([written(row) for row in given_rows])
+    assert found == given_rows
+    assert not any(bad)
+
+
+def theirs(value: bytes) -> bytes | None:
+    """What Google's reader makes of bytes, written down again; ``None`` where it refuses them."""
+    made = All()
+    try:
+        made.ParseFromString(value)
+    except DecodeError:
+        return None
+    made.DiscardUnknownFields()
+    whole: bytes = made.SerializeToString(deterministic=True)
+    return whole
+
+
+@given(st.lists(rows(), min_size=1, max_size=3), st.randoms(use_true_random=False))
+def test_what_is_broken_is_malformed_and_disturbs_nothing(given_rows: Any, random: Any) -> None:
+    whole = [written(row) for row in given_rows]
+    cut = [value[: random.randrange(len(value))] for value in whole if value]
+    changed = []
+    for value in whole:
+        bent = bytearray(value or b"x")
+        bent[random.randrange(len(bent))] = random.randrange(256)
+        changed.append(bytes(bent))
+    values: list[bytes | None] = [*cut, *whole, *changed, None]
+    random.shuffle(values)
+    found, bad = decoded(values)
+    for value, row, wrong in zip(values, found, bad, strict=True):
+        read = None if value is None else theirs(value)
+        assert wrong or read is not None
+        alone, alone_bad = decoded([value])
+        assert (repr(alone), alone_bad) == (repr([row]), [wrong])
+        if value in whole:
+            assert not wrong
+
+
+@given(st.lists(st.binary(max_size=40), max_size=20))
+def test_what_is_taken_of_any_bytes_is_what_googles_reader_takes(values: list[bytes]) -> None:
+    for value, row, wrong in zip(values, *decoded(list(values)), strict=True):
+        read = theirs(value)
+        assert wrong or read is not None
+        far = isinstance(row["at"], int)
+        if not wrong and not far and "itself" not in str(All.FromString(value)):
+            # An enum's number that has no name, and a field within itself, aren't written here.
+            side = row["side"] if row["side"] in SIDES.values() else "NONE"
+            again = decoded([theirs(written({**row, "side": side}))])
+            assert repr(again) == repr(([{**row, "side": side}], [False]))
+
+
+def test_an_empty_message_has_the_values_of_its_fields() -> None:
+    (row,), bad = decoded([b""])
+    assert bad == [False]
+    assert (row["int32"], row["string"], row["bytes"], row["bool"]) == (0, "", b"", False)
+    assert (row["side"], row["maybe"], row["inner"], row["at"]) == ("NONE", None, None, None)
+    assert (row["inners"], row["counts"], row["many_int32"]) == ([], {}, [])
+    assert "itself" not in row
+
+
+def test_the_last_value_counts_and_the_order_doesnt() -> None:
+    one, two = All(int32=1, either=5, words=["a"]), All(int32=2, or_text="x", words=["b"])
+    both = one.SerializeToString() + two.SerializeToString()
+    back = two.SerializeToString() + one.SerializeToString()
+    (first, second), bad = decoded([both, back])
+    assert bad == [False, False]
+    names = ("int32", "either", "or_text", "words")
+    assert [first[name] for name in names] == [2, None, "x", ["a", "b"]]
+    assert [second[name] for name in names] == [1, 5, None, ["b", "a"]]
+
+
+def test_packed_or_not_a_list_is_a_list() -> None:
+    # Field 103 is int64, unpacked here, and 104 uint64, packed: each as the other is written.
+    loose, packed = b"\xb8\x06\x05\xb8\x06\x07", b"\xba\x06\x02\x05\x07"
+    assert [row["many_int64"] for row in decoded([loose, packed])[0]] == [[5, 7], [5, 7]]
+    for broken in (b"\xba\x06\x02\x05\x87", b"\xba\x06\x0b" + b"\xff" * 10 + b"\1"):
+        assert decoded([broken])[1] == [True]
+    assert decoded([b"\xaa\x06\x03\0\0\0"])[1] == [True]  # doubles of three bytes
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        All(uint64=2**63).SerializeToString(),
+        All(fixed64=2**63).SerializeToString(),
+        All(inner=All.Inner(n=1)).SerializeToString() * 2,
+        b"\x4a\1\xff",  # a text that isn't UTF-8
+        b"\xaa\x02\x02\x08",  # a time that ends within a number
+        b"\xaa\x02\x0b\x08" + b"\xff" * 9 + b"\x7f",
+        b"\xaa\x02\x0a\x08" + b"\xff" * 8 + b"\x7f",  # a time beyond all times
+        b"\0\0",  # a field 0
+        b"\x9b\1\x9c\1",  # a group
+    ],
+)
+def test_values_that_no_column_holds_are_malformed(value: bytes) -> None:
+    found, bad = decoded([value, b""])
+    assert bad == [True, False]
+    assert set(found[0].values()) == {None}
+
+
+def test_a_message_of_endless_fields_is_malformed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protobuf_payloads, "MOST_ITEMS", 100)
+    monkeypatch.setattr(protobuf_scalar, "MOST_ITEMS", 100)
+    loose = b"\xb8\x06\x05"
+    assert decoded([loose * 99, loose * 101, b""])[1] == [False, True, False]
+
+
+def test_a_message_of_many_unknown_fields_is_read_alone() -> None:
+    unknown = b"\xf8\x7f\x05\xfa\x7f\1x\xf9\x7f12345678\xfd\x7f1234"
+    whole = unknown * 300 + All(int32=7, words=["a"] * 200).SerializeToString() + unknown * 300
+    found, bad = decoded([b"", whole, b"", whole[:-1]])
+    assert bad == [False, False, False, True]
+    assert (found[1]["int32"], found[1]["words"]) == (7, ["a"] * 200)
+    assert found[0] == found[2]
+
+
+def test_what_a_later_value_replaces_isnt_looked_into() -> None:
+    # A text that isn't UTF-8 and a number that no column holds, and then good ones.
+    good = All(string="x", uint64=5)
+    bad_text = b"\x4a\1\xff"
+    values = [bad_text + good.SerializeToString(), good.SerializeToString() + bad_text]
+    assert decoded([*values])[1] == [False, True]
+
+
+def test_what_is_required_has_to_be_there() -> None:
+    old = compiled("""
+        name: "old.proto" package: "tests.old" syntax: "proto2"
+        message_type { name: "Old"
+          field { name: "id" number: 1 type: TYPE_INT32 label: LABEL_REQUIRED }
+          field { name: "tag" number: 2 type: TYPE_STRING label: LABEL_OPTIONAL default_value: "x" }
+        }""")
+    found, bad = payloads(old).decode([b"\x08\x01", b"", b"\x12\x01t"])
+    assert bad.to_list() == [False, True, True]
+    # What has a presence of its own is null where it is missing, whatever it is by default.
+    assert found.rows() == [(1, None), (None, None), (None, None)]
+
+
+def test_what_a_registrys_serializers_write() -> None:
+    body = All(int32=7).SerializeToString()
+    good = b"\0\0\0\0\x2a\x02\x02" + body  # one number: the second message of its file
+    values = [good, b"\1" + good[1:], b"\0\0\0\0\x2a\0" + body, b"\0\0", b"", None, good[:-1]]
+    found, bad = payloads(registered=True).decode(values)
+    assert bad.to_list() == [False, True, True, True, True, True, True]
+    assert found["int32"].to_list() == [7, *[None] * 6]
+    assert payloads(All.Inner, registered=True).decode(
+        [b"\0\0\0\0\1\x04\x02\0" + All.Inner(n=3).SerializeToString()]
+    )[0].rows() == [(3, "")]
+
+
+def test_a_file_of_descriptors(tmp_path: Path) -> None:
+    path = tmp_path / "all.desc"
+    path.write_bytes(described().SerializeToString())
+    assert message_of(f"{path}#tests.All") == message_of(All)
+    with pytest.raises(OptionError, match=r"isn't in .*; it has .*tests\.First, tests\.All"):
+        message_of(f"{path}#tests.Other")
+    path.write_bytes(b"no descriptors")
+    with pytest.raises(OptionError, match="can't be read"):
+        message_of(f"{path}#tests.All")
+    with pytest.raises(OptionError, match="describes no message of Protobuf; give a generated"):
+        message_of("tests.All")
+
+
+def test_messages_without_columns_are_refused() -> None:
+    empty = compiled(
+        'name: "no.proto" package: "tests.no" syntax: "proto3" message_type { name: "Nothing" }'
+    )
+    with pytest.raises(OptionError, match="has no fields that are columns"):
+        message_of(empty)
+    twice = compiled("""
+        name: "twice.proto" package: "tests.twice" syntax: "proto3" message_type { name: "Twice"
+          field { name: "a" number: 1 type: TYPE_INT32 label: LABEL_OPTIONAL json_name: "a" }
+          field { name: "A" number: 2 type: TYPE_INT32 label: LABEL_OPTIONAL json_name: "b" }
+        }""")
+    with pytest.raises(OptionError, match="two fields of one name"):
+        message_of(twice)
