@@ -20,7 +20,7 @@ def build() -> typer.Typer:
         raise MissingExtraError("the command muntin", "cli") from error
     from muntin.cli.demo import demo
     from muntin.cli.doctor import doctor
-    from muntin.cli.explain import explain, schema
+    from muntin.cli.explain import check, explain, schema
     from muntin.cli.inspect import inspect
     from muntin.cli.rescale import rescale
     from muntin.cli.run import run
@@ -38,7 +38,7 @@ def build() -> typer.Typer:
         pretty_exceptions_show_locals=False,
     )
     app.callback()(options)
-    looks = (doctor, explain, schema, inspect, rescale, serve, sql, warm, why)
+    looks = (doctor, check, explain, schema, inspect, rescale, serve, sql, warm, why)
     for command in (run, demo, *looks):
         app.command()(command)
     table = typer.Typer()

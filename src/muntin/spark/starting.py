@@ -55,6 +55,10 @@ def start(
         hint = "write its .results and .rejected instead"
         raise OptionError("start", "a batch DataFrame", "doesn't stream", hint)
     if noted(plan, name):
+        _check_outputs(
+            Destination(RESULTS, plan.results, plan.keys, results),
+            Destination(REJECTED, plan.rejected, None, rejected),
+        )
         return WindowedQuery()
     # Where nobody takes rejected messages, the columns that only they would show need not travel.
     shown = rejected is not None or results is None or _SHOWN.get()
@@ -84,6 +88,13 @@ def start(
     return query
 
 
+def _check_outputs(*outputs: Destination) -> None:
+    """Refuse sinks that can't take what a query emits."""
+    check_apart(output.target for output in outputs)
+    for output in outputs:
+        check(output.target, output.schema, output.keys)
+
+
 def launch(
     emitted: DataFrame,
     outputs: Sequence[Destination],
@@ -109,10 +120,8 @@ def launch(
     handle = handle or WindowedQuery()
     handle.spark, handle.checkpoint = emitted.sparkSession, checkpoint
     handle.outputs = tuple(outputs)
-    check_apart(output.target for output in outputs)
     make_active(handle.spark)  # what sinks look at
-    for output in outputs:
-        check(output.target, output.schema, output.keys)
+    _check_outputs(*outputs)
     with handle.claimed():
         if remote:
             check_sendable(outputs)
