@@ -1,6 +1,7 @@
 """Groups transcripts into queries, since a query of Spark takes a second whatever it computes.
 
-Some transcripts run in every run, the others with the slow tests.
+Some transcripts run in every run, a third of the others with the slow tests, and all of them with
+``MUNTIN_TRANSCRIPTS=all``.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from itertools import groupby
 from typing import Any
 
 import pytest
+from tests.transcripts.pairing import ALL
 
 _CASES_PER_QUERY = 8
+_RARELY_ONE_IN = 3
 
 
 def spark_can_run(steps: Sequence[Any]) -> bool:
@@ -28,6 +31,7 @@ def group_cases(cases: Sequence[Any], every_run: Container[str]) -> list[Any]:
     able = [case for case in cases if spark_can_run(case.steps)]
     often = [case for case in able if case.name in every_run]
     rarely = [case for case in able if case.name not in every_run]
+    rarely = rarely if ALL else rarely[::_RARELY_ONE_IN]
     return [
         *(pytest.param(group, id=group[0].name) for group in _cut(often)),
         *(pytest.param(group, id=group[0].name, marks=pytest.mark.slow) for group in _cut(rarely)),

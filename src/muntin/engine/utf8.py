@@ -6,6 +6,8 @@ marked, so that messages are rejected where something would be computed with it.
 
 from __future__ import annotations
 
+import codecs
+import threading
 from collections.abc import Collection
 from typing import Any
 
@@ -63,12 +65,60 @@ def marked(messages: pl.DataFrame, bad: dict[str, pl.Series]) -> pl.DataFrame:
 
 def text(values: pl.Series) -> tuple[pl.Series, pl.Series]:
     """Bytes as text, escaped where they aren't any, and which these are."""
+    texts = decode_text(values)
+    bad = texts.is_null() & values.is_not_null()
+    rows = bad.arg_true()
+    if len(rows):
+        escaped = [value.decode(errors="backslashreplace") for value in values.gather(rows)]
+        texts = texts.scatter(rows, escaped)
+    return texts, bad
+
+
+def decode_text(values: pl.Series) -> pl.Series:
+    """Decode bytes as UTF-8; null where they aren't."""
     try:
-        return values.cast(pl.String), pl.repeat(False, len(values), eager=True)
+        return values.cast(pl.String)
     except pl.exceptions.PolarsError:
-        found = [None if value is None else _decoded(value) for value in values]
-    texts = pl.Series(values.name, [None if f is None else f[0] for f in found], dtype=pl.String)
-    return texts, pl.Series([f is not None and f[1] for f in found], dtype=pl.Boolean)
+        held = values.to_arrow().cast(pa.large_binary())
+    _, offsets, data = held.buffers()
+    ends = np.frombuffer(offsets, np.int64)[held.offset : held.offset + len(held) + 1]
+    data = np.frombuffer(data, np.uint8).copy()
+    bad = _find_garbled(data, ends)
+    for start, end in zip(ends[:-1][bad], ends[1:][bad], strict=True):
+        data[start:end] = 0
+    made = pa.Array.from_buffers(
+        pa.large_string(), len(held), [None, *map(pa.py_buffer, (ends, data))]
+    )
+    return pl.Series(values.name, made).set(pl.Series(bad) | values.is_null(), None)
+
+
+def _find_garbled(data: NDArray[np.uint8], ends: NDArray[np.int64]) -> Rows:
+    """Tell which pieces of bytes aren't UTF-8; the first offset is where the first piece begins."""
+    _NOTED.offsets = []
+    first, last = ends[0], ends[-1]
+    codecs.decode(memoryview(data[first:last]), "utf-8", _NOTE)
+    wrong = np.array(_NOTED.offsets, np.int64) + first
+    starts, sizes = ends[:-1], np.diff(ends)
+    garbled = np.zeros(len(sizes), np.bool_)
+    garbled[np.searchsorted(ends, wrong, "right") - 1] = True
+    # A character may not go on in the next piece either.
+    begun = np.flatnonzero(sizes > 0)
+    continued = begun[(data[starts[begun]] & 0xC0) == 0x80]
+    garbled[continued] = True
+    joined = continued[~np.isin(starts[continued], wrong)]
+    garbled[begun[np.searchsorted(begun, joined) - 1]] = True
+    return garbled
+
+
+def _note(error: UnicodeError) -> tuple[str, int]:
+    """Note where bytes aren't UTF-8, and go on behind them."""
+    assert isinstance(error, UnicodeDecodeError)
+    _NOTED.offsets.append(error.start)
+    return "", error.end
+
+
+_NOTED, _NOTE = threading.local(), "muntin.note"
+codecs.register_error(_NOTE, _note)
 
 
 def unchecked(batch: pa.RecordBatch, names: Collection[str]) -> pa.RecordBatch:
@@ -81,13 +131,6 @@ def unchecked(batch: pa.RecordBatch, names: Collection[str]) -> pa.RecordBatch:
             )
             batch = batch.set_column(place, name, made)
     return batch
-
-
-def _decoded(value: bytes) -> tuple[str, bool]:
-    try:
-        return value.decode(), False
-    except UnicodeDecodeError:
-        return value.decode(errors="backslashreplace"), True
 
 
 def _escaped(array: pa.Array) -> tuple[pa.Array, Rows]:

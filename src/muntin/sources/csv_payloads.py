@@ -9,11 +9,13 @@ from dataclasses import dataclass
 import polars as pl
 
 from muntin.engine.session_zone import SessionZone
-from muntin.engine.utf8 import text
+from muntin.engine.utf8 import decode_text
 from muntin.sources.text_values import sound, typed
 
 # A field, up to the comma behind it or to the end: quoted, or without any quote at its start.
 _FIELD = re.compile(r'(?:"((?:[^"\\]|\\.|"")*)"|([^",\r\n][^,\r\n]*|))(,|\r?\n?\Z)', re.DOTALL)
+_PATTERN = r'(?:"(?:[^"\\]|\\.|"")*"|[^",\r\n][^,\r\n]*|)'
+_RECORD = rf"(?s)\A{_PATTERN}(?:,{_PATTERN})*(?:\r?\n)?\z"
 _ESCAPED = re.compile(r'\\(["\\])|""')
 
 
@@ -34,14 +36,14 @@ class CsvPayloads:
 
     def decode(self, values: Sequence[bytes | None]) -> tuple[pl.DataFrame, pl.Series]:
         """See ``Payloads``; a record has just as many fields as there are columns."""
-        texts, garbled = text(pl.Series(values, dtype=pl.Binary))
-        odd = texts.str.contains('["\r\n]').fill_null(True)
+        texts = decode_text(pl.Series(values, dtype=pl.Binary))
+        odd = texts.str.contains('["\r\n]').fill_null(False)
         plain = texts.set(odd, None)
         fields, bad = self._split(plain)
         if odd.any():
             fields, bad = self._put(fields, bad, texts, odd)
         found, untyped = typed(fields, self.columns, self.zone)
-        bad |= untyped | garbled
+        bad |= untyped
         return sound(found, bad), bad
 
     def _split(self, plain: pl.Series) -> tuple[pl.DataFrame, pl.Series]:
@@ -59,6 +61,9 @@ class CsvPayloads:
     ) -> tuple[pl.DataFrame, pl.Series]:
         """The fields with those of records that are read one by one."""
         rows, width = odd.arg_true(), len(self.columns)
+        # Reading what is no record up to where it breaks is slower than telling all of them at once.
+        records = texts.gather(rows).str.contains(_RECORD)
+        bad, rows = bad.scatter(rows, True), rows.filter(records)
         split = [_fields(value) for value in texts.gather(rows)]
         right = [found if found and len(found) == width else [None] * width for found in split]
         each = pl.DataFrame(right, dict.fromkeys(self.columns, pl.String), orient="row")

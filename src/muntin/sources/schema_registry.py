@@ -18,6 +18,7 @@ from urllib.parse import SplitResult, quote, unquote, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from muntin.model.errors import OptionError, SourceError
+from muntin.model.secrets import redacted
 from muntin.sources.patience import AwayError, Patience
 
 # How long a registry may be away where nothing is said; how long one answer may take; seconds.
@@ -136,7 +137,7 @@ def registry_at(url: str | None, patience: float = _PATIENCE) -> Registry | None
         is_address = False
     if not is_address:
         hint = "give its address: registry='http://localhost:8081'"
-        raise OptionError("registry", url, "isn't an address", hint)
+        raise OptionError("registry", redacted(url), "isn't an address", hint)
     return Registry(url, patience)
 
 

@@ -1,0 +1,195 @@
+"""Checks of JSON's syntax for many messages at once.
+
+A call that reads many messages fails as a whole if one of them is broken. These checks find the
+broken ones with regular expressions over the whole column. They accept what Polars' reader of lines
+accepts, apart from half surrogate pairs, which Polars reads as a character of its own choice.
+"""
+
+from __future__ import annotations
+
+import json
+from math import inf
+
+import numpy as np
+import polars as pl
+
+_HEX = "[0-9a-fA-F]"
+_HIGH, _LOW = f"\\\\u[dD][89abAB]{_HEX}{{2}}", f"\\\\u[dD][c-fC-F]{_HEX}{{2}}"
+_ESCAPE = f'\\\\["\\\\/bfnrt]|\\\\u(?:[0-9a-cA-CefEF]{_HEX}|[dD][0-7]){_HEX}{{2}}|{_HIGH}{_LOW}'
+_STRING = f'"(?:[^"\\\\\\x00-\\x1f]|{_ESCAPE})*"'
+_NUMBER = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
+_WORD = "true|false|null"
+# These fit into 128 bits, or are finite, whatever their digits are.
+_SHORT_NUMBER = r"-?(?:0|[1-9][0-9]{0,37})(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,2})?"
+_LONG_NUMBER = r"[0-9]{39}|[eE][+-]?[0-9]{3}"
+_SPACE = r"[ \t\r\n]*"
+_SCALAR = f"{_STRING}|{_SHORT_NUMBER}|{_WORD}"
+
+
+def _object(value: str) -> str:
+    member = f"{_STRING}{_SPACE}:{_SPACE}{value}{_SPACE}"
+    return rf"\{{{_SPACE}(?:{member}(?:,{_SPACE}{member})*)?\}}"
+
+
+def _list(value: str) -> str:
+    return rf"\[{_SPACE}(?:{value}{_SPACE}(?:,{_SPACE}{value}{_SPACE})*)?\]"
+
+
+def _value(levels: int) -> str:
+    """Return the pattern of a value of at most so many levels; its size grows fourfold a level."""
+    if not levels:
+        return f"(?:{_SCALAR})"
+    inner = _value(levels - 1)
+    return f"(?:{_SCALAR}|{_object(inner)}|{_list(inner)})"
+
+
+# Most messages are such objects.
+_SHALLOW = rf"\A{_SPACE}{_object(_value(3))}{_SPACE}\z"
+# And most of those with a number that can't be read have it beside values of this kind: a whole
+# number of 40 digits, or one of at least 1e310.
+_EXPONENT = "(?:[4-9][0-9]{2}|3[1-9][0-9]|[1-9][0-9]{3,8})"
+_GREAT = rf"-?[1-9](?:[0-9]{{39,}}|[0-9]*(?:\.[0-9]+)?[eE]\+?0*{_EXPONENT}){_SPACE}[,}}]"
+_MEMBER = f"{_STRING}{_SPACE}:{_SPACE}"
+_OVERFLOWS = rf"\A{_SPACE}\{{{_SPACE}(?:{_MEMBER}{_value(1)}{_SPACE},{_SPACE})*{_MEMBER}{_GREAT}"
+
+# No message may have it, so it stands for a string in what follows; a zero stands for any value.
+_TEXT = "\x01"
+_CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f]"
+_OBJECT = r"\{(?:\x01:[\x010](?:,\x01:[\x010])*)?\}"
+_LIST = r"\[(?:[\x010](?:,[\x010])*)?\]"
+# Levels that are taken away from all messages at once; what is deeper is read token by token.
+_LEVELS = 4
+_DEEPEST = 1024
+# Python's parser calls itself for each level.
+_SAFE_LEVELS = 200
+_MOST_UNSIGNED, _MOST_NEGATIVE = str(2**128 - 1), str(2**127)
+_MOST_DIGITS = len(_MOST_UNSIGNED)
+# Of so many digits Polars reads a number from its text.
+_FAST_DIGITS = 19
+_LONG_EXPONENT = r"[eE][+-]?0*([1-9][0-9]{9,})\z"
+
+
+def has_half_pairs(texts: pl.Series) -> bool:
+    """Tell whether a text escapes half a surrogate pair."""
+    whole = f"\\\\\\\\|{_HIGH}{_LOW}"
+    suspects = texts.filter(texts.str.contains(r"\\u[dD][89a-fA-F]"))
+    return suspects.str.replace_all(whole, "").str.contains(r"\\u[dD][89a-fA-F]").any()
+
+
+def find_objects(texts: pl.Series) -> pl.Series:
+    """Tell which texts are one JSON object; null isn't."""
+    sound = texts.str.contains(_SHALLOW).fill_null(False)
+    if sound.all():
+        return sound
+    left = texts.set(sound, None)
+    others = (left.is_not_null() & ~left.str.contains(_OVERFLOWS)).arg_true()
+    return sound.scatter(others, _find_nested(texts.gather(others)))
+
+
+def _find_nested(texts: pl.Series) -> pl.Series:
+    """Tell which texts are an object, of any depth and with numbers of any length."""
+    sound = ~texts.str.contains(_CONTROL)
+    tokens = texts.str.replace_all(_STRING, _TEXT)
+    long = tokens.str.contains(_LONG_NUMBER).arg_true()
+    if len(long):
+        sound = sound.scatter(long, sound.gather(long) & _find_finite(tokens.gather(long)))
+    tokens = tokens.str.replace_all(f"{_NUMBER}|{_WORD}", "0").str.replace_all(r"[ \t\r\n]+", "")
+    # What holds anything else is broken, whatever stands around it.
+    open_rows = (sound & tokens.str.contains(r"\A\{[\x010:,{}\[\]]*\}\z")).arg_true()
+    nested = np.zeros(len(texts), bool)
+    for _ in range(_LEVELS):
+        left = tokens.gather(open_rows)
+        whole = left.str.contains(rf"\A{_OBJECT}\z")
+        nested[open_rows.filter(whole)] = True
+        shorter = left.str.replace_all(f"{_OBJECT}|{_LIST}", "0")
+        goes_on = ~whole & (shorter.str.len_bytes() < left.str.len_bytes())
+        open_rows = open_rows.filter(goes_on)
+        tokens = tokens.scatter(open_rows, shorter.filter(goes_on))
+        if not len(open_rows):
+            break
+    for row in open_rows:
+        nested[row] = _is_nested(tokens[row], _DEEPEST - _LEVELS)
+    return pl.Series(nested)
+
+
+def _is_nested(tokens: str, deepest: int) -> bool:
+    """Tell whether tokens are an object of at most so many levels."""
+    if tokens.count("[") + tokens.count("{") < _SAFE_LEVELS:
+        try:
+            json.loads(tokens.replace(_TEXT, '""'))
+        except ValueError:
+            return False
+        return True
+    closers: list[str] = []
+    # The token before; behind a value of any kind it is a zero.
+    before = ":"
+    for token in tokens:
+        if token in "]}":
+            if not closers or closers.pop() != token or before not in "0[{":
+                return False
+            # An object can end behind a member only, and a list can't end behind a bracket of one.
+            if before in "[{" and {"[": "]", "{": "}"}[before] != token:
+                return False
+            before = "0"
+        elif token == ",":
+            if before != "0" or not closers:
+                return False
+            before = token
+        elif token == ":":
+            if before != _TEXT:
+                return False
+            before = token
+        elif closers and closers[-1] == "}" and before in "{,":
+            if token != _TEXT:
+                return False
+            before = token
+        elif before not in ":[,":
+            return False
+        elif token in "[{":
+            closers.append("]" if token == "[" else "}")
+            if len(closers) > deepest:
+                return False
+            before = token
+        else:
+            before = "0"
+    return before == "0" and not closers
+
+
+def _find_finite(tokens: pl.Series) -> pl.Series:
+    """Tell in which texts all numbers are finite, and whole ones fit into 128 bits."""
+    numbers = tokens.str.extract_all(_NUMBER).list.explode(keep_nulls=False, empty_as_null=False)
+    owners = np.repeat(np.arange(len(tokens)), tokens.str.count_matches(_NUMBER).to_numpy())
+    suspects = numbers.str.contains(_LONG_NUMBER)
+    numbers, owners = numbers.filter(suspects), owners[suspects.to_numpy()]
+    digits = numbers.str.strip_chars_start("-")
+    limits = pl.select(
+        pl.when(numbers.str.starts_with("-")).then(pl.lit(_MOST_NEGATIVE))
+        .otherwise(pl.lit(_MOST_UNSIGNED))
+    ).to_series()  # fmt: skip
+    size = digits.str.len_bytes()
+    fits = (size < _MOST_DIGITS) | ((size == _MOST_DIGITS) & (digits <= limits))
+    real = numbers.str.contains("[.eE]")
+    finite = numbers.cast(pl.Float64, strict=False).is_finite().fill_null(False)
+    sound = (fits & ~real) | (finite & real)
+    wide = numbers.str.contains(_LONG_EXPONENT).arg_true()
+    if len(wide):
+        sound = sound.scatter(wide, [_is_finite(number) for number in numbers.gather(wide)])
+    every = np.ones(len(tokens), bool)
+    every[owners[~sound.to_numpy()]] = False
+    return pl.Series(every)
+
+
+def _is_finite(number: str) -> bool:
+    """Tell whether Polars reads a number whose exponent has ten digits or more.
+
+    It refuses an exponent that goes on behind 2³², and keeps 32 bits of one that doesn't.
+    """
+    mantissa, exponent = number.lower().lstrip("-").split("e")
+    power, digits = int(exponent), mantissa.replace(".", "").lstrip("0")
+    if abs(power) // 10 > 2**32:
+        return False
+    if float(number.lstrip("-")) < inf:
+        return True
+    fraction = len(mantissa.partition(".")[2])
+    kept = (power - fraction + 2**31) % 2**32 - 2**31
+    return len(digits) < _FAST_DIGITS and kept <= 308 and float(f"{digits}e{kept}") < inf
