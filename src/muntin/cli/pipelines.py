@@ -14,10 +14,10 @@ import typer
 from muntin.model.errors import OptionError
 from muntin.pipelines.files import SUFFIXES, read
 
-PipelineFile = Annotated[Path, typer.Argument(help="A pipeline in SQL, TOML or Python.")]
+PipelineFile = Annotated[Path, typer.Argument(help="Pipeline file: SQL, TOML or Python.")]
 SetValues = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A value that the pipeline asks for."),
+    typer.Option("--set", metavar="NAME=VALUE", help="Set a parameter of the pipeline."),
 ]
 _NAME = "pipeline"
 
