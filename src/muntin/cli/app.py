@@ -21,7 +21,7 @@ def build() -> typer.Typer:
     from muntin.cli.demo import demo
     from muntin.cli.doctor import doctor
     from muntin.cli.explain import explain, schema
-    from muntin.cli.flags import Command, Group
+    from muntin.cli.flags import PlainCommand, PlainGroup
     from muntin.cli.inspect import inspect
     from muntin.cli.rescale import rescale
     from muntin.cli.run import run
@@ -34,7 +34,7 @@ def build() -> typer.Typer:
     from muntin.cli.windowing_delete import delete
 
     app = typer.Typer(
-        cls=Group,
+        cls=PlainGroup,
         no_args_is_help=True,
         rich_markup_mode="rich",
         pretty_exceptions_show_locals=False,
@@ -42,10 +42,10 @@ def build() -> typer.Typer:
     app.callback()(options)
     looks = (doctor, explain, schema, inspect, rescale, serve, sql, warm, why)
     for command in (run, demo, *looks):
-        app.command(cls=Command)(command)
-    table = typer.Typer(cls=Group)
+        app.command(cls=PlainCommand)(command)
+    table = typer.Typer(cls=PlainGroup)
     table.callback(invoke_without_command=True)(windowing)
-    table.command(cls=Command)(delete)
+    table.command(cls=PlainCommand)(delete)
     app.add_typer(table, name="windowing")
     return app
 

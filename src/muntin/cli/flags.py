@@ -15,7 +15,7 @@ def hide_flag_types(params: list[Any]) -> list[Any]:
     return params
 
 
-class Command(TyperCommand):
+class PlainCommand(TyperCommand):
     """A command whose help shows no type beside flags."""
 
     def get_params(self, ctx: Any) -> list[Any]:
@@ -23,7 +23,7 @@ class Command(TyperCommand):
         return hide_flag_types(super().get_params(ctx))
 
 
-class Group(TyperGroup):
+class PlainGroup(TyperGroup):
     """A group of commands whose help shows no type beside flags."""
 
     def get_params(self, ctx: Any) -> list[Any]:
