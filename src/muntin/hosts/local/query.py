@@ -17,6 +17,7 @@ from muntin.hosts.local.checkpoint import Checkpoint, LogCheckpoint, MemoryCheck
 from muntin.hosts.local.delivery import RESULTS, Delivery, Destination, destinations
 from muntin.hosts.local.loop import Loop, Pace
 from muntin.hosts.local.plan import Plan
+from muntin.hosts.local.rescale import rescale_operators
 from muntin.hosts.local.run import OperatorRun
 from muntin.hosts.progress import Progress
 from muntin.hosts.watchers import Shown, Watcher
@@ -259,7 +260,7 @@ def start_query(
 
 
 def resume_plan(plan: Plan, checkpoint: Checkpoint) -> Plan:
-    """The plan in as many shards as the checkpoint has.
+    """The plan in as many shards as the checkpoint has; it gets as many as were asked for.
 
     Raises:
         SpecChangedError: When the checkpoint was written by another chain of operators.
@@ -278,7 +279,11 @@ def resume_plan(plan: Plan, checkpoint: Checkpoint) -> Plan:
             f"and this query has {len(plan.sources)}: go back to them, or start with a new "
             "checkpoint folder"
         )
-    return plan.with_shards(shards[0])
+    free = [count for one, count in zip(plan.plans, shards, strict=True) if one.asked is None]
+    plan = plan.with_shards(free[0]) if free else plan
+    if isinstance(checkpoint, LogCheckpoint):
+        rescale_operators(checkpoint, [one.shards for one in plan.plans])
+    return plan
 
 
 def sync_seconds(durable: bool | Duration) -> float | None:
