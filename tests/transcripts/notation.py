@@ -74,6 +74,8 @@ from muntin.model.policies import (
 from muntin.model.sessions import Closed
 from muntin.model.spec import WindowSpec
 
+# Reading all transcripts takes a second with libyaml, and many without.
+LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 _SECONDS = re.compile(r"-?\d+(\.\d+)?")
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d(\.\d+)?")
 _OF_STEPS = {"expect", "rejected", "watermark", "duplicates"}
@@ -110,7 +112,7 @@ class Case:
 def read_cases(folder: Path) -> list[Case]:
     """All cases of a folder, file by file."""
     files = sorted(folder.glob("*.yaml"))
-    return [_case(item) for path in files for item in yaml.load(path.read_text(), yaml.BaseLoader)]
+    return [_case(item) for path in files for item in yaml.load(path.read_text(), LOADER)]
 
 
 def _case(item: dict[str, Any]) -> Case:

@@ -29,11 +29,14 @@ def explain(
     pipeline: PipelineFile,
     set_: SetValues = None,
     rate: Annotated[
-        float | None, typer.Option(min=0.0, help="Messages a second, to estimate the state's size.")
+        float | None,
+        typer.Option(min=0.0, help="Messages per second, to estimate the size of the state."),
     ] = None,
-    keys: Annotated[int, typer.Option(min=1, help="Keys that send within a window.")] = 1000,
+    keys: Annotated[
+        int, typer.Option(min=1, help="Number of keys that are active within a window.")
+    ] = 1000,
 ) -> None:
-    """Say what the queries of a pipeline do: windows, firings, state, and what to be careful of.
+    """Describe the queries of a pipeline: windows, triggers, state, and possible problems.
 
     Refuses whatever muntin run refuses, all mistakes of the file at once. No query is started, and
     Spark only where nothing else can judge an expression.

@@ -18,19 +18,21 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def inspect(
-    checkpoint: Annotated[Path, typer.Argument(help="The folder that a query started with.")],
+    checkpoint: Annotated[Path, typer.Argument(help="Checkpoint folder of the query.")],
     key: Annotated[
         list[str] | None,
-        typer.Option(help=r"Show what is kept of a key; once for each column, \N for NULL."),
+        typer.Option(
+            help=r"Only show the state of this key. Repeat for each key column; \N is NULL."
+        ),
     ] = None,
-    table: Annotated[str | None, typer.Option(help="Of this table of agents.")] = None,
-    batch: Annotated[int | None, typer.Option(help="As this batch left it.")] = None,
+    table: Annotated[str | None, typer.Option(help="Only show this agent table.")] = None,
+    batch: Annotated[int | None, typer.Option(help="Show the state as of this batch.")] = None,
     operator: Annotated[
-        int, typer.Option(help="Which operator of a chain, counted from the last one.")
+        int, typer.Option(help="Operator of a chain to show, counted from the last one.")
     ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show what a query's checkpoint holds: its spec, panes, sizes, watermark and windows.
+    """Show the contents of a checkpoint: query, watermark, sizes, panes and windows.
 
     Reads what the query's last batch has committed; the query may be running.
     """

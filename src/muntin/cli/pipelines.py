@@ -21,10 +21,10 @@ from muntin.pipelines.files import SUFFIXES, read
 if TYPE_CHECKING:
     from muntin.pipelines.checks import Checked
 
-PipelineFile = Annotated[Path, typer.Argument(help="A pipeline in SQL, TOML or Python.")]
+PipelineFile = Annotated[Path, typer.Argument(help="Pipeline file: SQL, TOML or Python.")]
 SetValues = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A value that the pipeline asks for."),
+    typer.Option("--set", metavar="NAME=VALUE", help="Set a parameter of the pipeline."),
 ]
 _NAME = "pipeline"
 

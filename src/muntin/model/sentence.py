@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import Axis, Duration, Length, Origin, measure
@@ -28,6 +28,7 @@ from muntin.model.joins import (
     pairs_of,
 )
 from muntin.model.kinds import MOST_OVERLAPPING, Kind, cumulating_in, of_size
+from muntin.model.other_words import missing_word, translate_call
 from muntin.model.policies import Firing, PolicyWords, fill_of, policy
 from muntin.model.sessions import Closed, session
 from muntin.model.sliding import sliding
@@ -55,6 +56,11 @@ class Sentence:
         check_nulls(self._nulls)
         for name in self._marks.offset or ():
             check_name("offset", name)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise AttributeError(missing_word(name, complete=False))
 
     def sets(self, *sets: str | Sequence[str]) -> Self:
         """Windows by several choices of the key columns at once, as ``GROUPING SETS`` in SQL.
@@ -379,4 +385,6 @@ def _check_aggregates(aggregates: Mapping[str, object], unnamed: tuple[Any, ...]
     for name, aggregate in aggregates.items():
         if not isinstance(aggregate, Aggregate):
             hint = f'give one of muntin\'s, as in {name}=muntin.count() or {name}=muntin.sum("v")'
+            if (call := translate_call(str(aggregate))) is not None:
+                hint = f"write {name}={call}"
             raise OptionError("agg", f"{name}={aggregate}", "isn't an aggregate of muntin", hint)

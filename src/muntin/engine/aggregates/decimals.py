@@ -12,7 +12,9 @@ from muntin.engine.aggregates.algebra import Algebra
 from muntin.engine.windows.compose import Line
 from muntin.engine.windows.dense import Scatter
 
-_MOST, _LEAST_SCALE = 38, 6
+_MOST = 38
+# As many digits before the point a mean keeps, where its values have them.
+_WHOLE = 16
 # Spark divides decimals to so many digits behind the point before it rounds to those of the type.
 _DIVIDED = 39
 
@@ -91,18 +93,15 @@ class DecimalSum(Algebra):
 class DecimalMean(DecimalSum):
     """``mean`` of ``decimal(p, s)``: a ``decimal(p + 4, s + 4)``, half up.
 
-    Where that are more than 38 digits, those before the point stay, and the scale gives as far as
-    6 digits behind it: Spark's rule of adjusted precision. So a mean is no overflow where its
-    values aren't.
+    Where that are more than 38 digits, the scale gives, so that up to 16 digits before the point
+    stay: a mean lies between its values, and is no overflow where they have no more.
     """
 
     def __init__(self, index: int, column: str, dtype: pl.Decimal) -> None:
         super().__init__(index, column, dtype)
-        precision, scale = dtype.precision + 4, dtype.scale + 4
-        if precision > _MOST:
-            whole = precision - scale
-            precision, scale = _MOST, max(_MOST - whole, min(scale, _LEAST_SCALE))
-        self.dtype = pl.Decimal(precision, scale)
+        precision = min(_MOST, dtype.precision + 4)
+        whole = min(dtype.precision - dtype.scale, _WHOLE)
+        self.dtype = pl.Decimal(precision, min(dtype.scale + 4, precision - whole))
 
     def overflowed(self, frame: pl.DataFrame) -> pl.Series:
         number, _ = self._mean(frame)

@@ -59,8 +59,8 @@ def mean(column: Any) -> Aggregate:
     """The mean, a double.
 
     Of ``decimal(p, s)`` it is exact and rounded half up to a ``decimal(p + 4, s + 4)``. Where that
-    are more than 38 digits, the scale gives, as far as 6 digits behind the point. One that still
-    doesn't fit is null and reported as rejected.
+    are more than 38 digits, the scale gives, so that up to 16 digits before the point stay. One
+    that doesn't fit is null and reported as rejected.
     """
     return Aggregate("mean", column)
 

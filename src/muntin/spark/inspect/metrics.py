@@ -81,12 +81,18 @@ class Metrics:
         """Every figure now; called by the registry."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-        def counted(name: str, text: str, by: str, of: Callable[[Any], dict[str, float]]) -> Metric:
-            family = CounterMetricFamily(f"muntin_{name}", text, labels=["query", by])
+        def labelled(
+            kind: Any, name: str, text: str, by: str, of: Callable[[Any], dict[str, Any]]
+        ) -> Metric:
+            family: Metric = kind(f"muntin_{name}", text, labels=["query", by])
             for query in self._queries:
                 for label, value in of(query).items():
-                    family.add_metric([_name(query), label], value)
+                    family.add_metric([_name(query), label], value)  # type: ignore[attr-defined]
             return family
+
+        counted, by_label = (
+            partial(labelled, kind) for kind in (CounterMetricFamily, GaugeMetricFamily)
+        )
 
         def now(name: str, text: str, of: Callable[[Any], float | None]) -> Metric:
             family = GaugeMetricFamily(f"muntin_{name}", text, labels=["query"])
@@ -106,6 +112,7 @@ class Metrics:
         )
         yield now("state_rows", "Rows in the state.", lambda q: q.progress.state_rows)
         yield now("state_bytes", "Memory of the state.", self._state_bytes)
+        yield by_label("lag", "Messages of Kafka not read yet.", "partition", _partition_lag)
         yield now("batch", "The number of the last batch.", lambda q: q.progress.batch)
         yield now("running", "Whether the query runs.", lambda q: float(q.is_active))
         yield now(
@@ -209,6 +216,10 @@ def _application(
         return Response(figures(), media_type="text/plain; version=0.0.4")
 
     return Starlette(routes=[Route("/metrics", answer), Route("/", answer)])
+
+
+def _partition_lag(query: WindowedQuery) -> dict[str, int]:
+    return query.progress.lag
 
 
 def _name(query: WindowedQuery) -> str:

@@ -103,6 +103,7 @@ def _numbers(query: WindowedQuery, now: int, rate: float | None) -> dict[str, fl
         "rejected": aside,
         "watermark": watermark,
         "lag": None if watermark is None else (now - watermark) / 1000,
+        "behind": progress.messages_behind if progress.lag else None,
         "pending": progress.pending,
         "state": progress.state_rows,
         **{name: progress.fired.get(name, 0) for name in ("early", "full", "late", "retract")},

@@ -29,9 +29,8 @@ def in_spark(values: list[Decimal], precision: int, scale: int) -> dict[str, Any
     if not values:
         return {"sum": None, "mean": None}
     total = sum(values)
-    digits, places = precision + 4, scale + 4
-    if digits > 38:
-        digits, places = 38, max(38 - (precision - scale), min(scale + 4, 6))
+    digits = min(38, precision + 4)
+    places = min(scale + 4, digits - min(precision - scale, 16))
     mean = total / len(values)
     for rounded in (39, places):
         mean = mean.quantize(Decimal(1).scaleb(-rounded))
@@ -62,7 +61,13 @@ def test_any_values_in_any_parts(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize(
     ("of", "kind"),
-    [((10, 2), (14, 6)), ((38, 36), (38, 36)), ((38, 37), (38, 37)), ((38, 2), (38, 6))],
+    [
+        ((10, 2), (14, 6)),
+        ((38, 36), (38, 36)),
+        ((38, 37), (38, 37)),
+        ((38, 18), (38, 22)),
+        ((38, 2), (38, 6)),
+    ],
 )
 def test_the_scale_of_a_mean_gives_where_digits_run_out(
     of: tuple[int, int], kind: tuple[int, int]
