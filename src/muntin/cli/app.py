@@ -20,7 +20,7 @@ def build() -> typer.Typer:
         raise MissingExtraError("the command muntin", "cli") from error
     from muntin.cli.demo import demo
     from muntin.cli.doctor import doctor
-    from muntin.cli.explain import explain, schema
+    from muntin.cli.explain import check, explain, schema
     from muntin.cli.flags import PlainCommand, PlainGroup
     from muntin.cli.inspect import inspect
     from muntin.cli.rescale import rescale
@@ -40,7 +40,7 @@ def build() -> typer.Typer:
         pretty_exceptions_show_locals=False,
     )
     app.callback()(options)
-    looks = (doctor, explain, schema, inspect, rescale, serve, sql, warm, why)
+    looks = (doctor, check, explain, schema, inspect, rescale, serve, sql, warm, why)
     for command in (run, demo, *looks):
         app.command(cls=PlainCommand)(command)
     table = typer.Typer(cls=PlainGroup)

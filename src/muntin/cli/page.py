@@ -32,6 +32,7 @@ _TILES = (
     Tile("Messages a second", "rate"),
     Tile("Watermark", "watermark", "time"),
     Tile("Lag of the watermark", "lag", "s"),
+    Tile("Messages behind", "behind"),
     Tile("Rejected", "rejected"),
     Tile("Windows that wait", "pending"),
     Tile("Rows of state", "state"),
