@@ -1,4 +1,4 @@
-"""What commands print, errors among it, and the sessions that they run in."""
+"""Output and errors of commands, and the sessions that they run in."""
 
 from __future__ import annotations
 

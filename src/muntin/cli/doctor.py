@@ -174,7 +174,7 @@ def spark() -> Finding:
 
 
 def extras() -> Iterator[Finding]:
-    """What may be there."""
+    """Check the optional packages, one for each extra."""
     for extra, (module, purpose) in _EXTRAS.items():
         hint = f"pip install 'muntin[{extra}]'"
         yield Finding(f"extra {extra}", _is_installed(module) or None, purpose, hint)
@@ -188,7 +188,7 @@ def _is_installed(module: str) -> bool:
 
 
 def connector() -> Finding:
-    """Where Spark's Kafka connector would come from."""
+    """Check where Spark's Kafka connector would be loaded from."""
     jars = os.environ.get("MUNTIN_KAFKA_JARS")
     if jars is not None:
         good = any(Path(jars).glob("*.jar"))

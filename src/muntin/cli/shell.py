@@ -66,7 +66,7 @@ def sql(
 
 
 class Shell:
-    """What has been defined so far, and what runs the queries.
+    """The definitions of a shell so far, and the session that runs its queries.
 
     Args:
         console: Where rows and errors go.
