@@ -17,6 +17,12 @@ Streaming TransformWithStateInPandas Python worker finish init stage of Python r
 Streaming TransformWithStateInPandas Python worker Starting execution of UDF: <bound method>.
 
 """
+START = b"""WARNING: Using incubator modules: jdk.incubator.vector
+Using Spark's default log4j profile: org/apache/spark/log4j2-defaults.properties
+Setting default log level to "WARN".
+To adjust logging level use sc.setLogLevel(newLevel). For SparkR, use setLogLevel(newLevel).
+26/11/27 10:16:00 WARN NativeCodeLoader: Unable to load native-hadoop library for your platform
+"""
 TWICE_CLOSED = b"""26/11/22 18:00:00 ERROR TransformWithStateInPySparkPythonPreInitRunner: failed
 java.lang.NullPointerException: Cannot invoke "close()" because "this.stateServerSocket" is null
 \tat org.apache.spark.sql.X.run(X.scala:1)
@@ -41,7 +47,7 @@ no line's end"""
 
 @pytest.mark.parametrize("size", [1, 7, 100, 10_000])
 def test_only_noise_is_left_out(size: int) -> None:
-    text = STEPS + TWICE_CLOSED + STEPS + b"first\n" + THROWN + STEPS + OURS
+    text = START + STEPS + TWICE_CLOSED + STEPS + b"first\n" + THROWN + STEPS + OURS
     passing, found = StderrFilter(), b""
     for start in range(0, len(text), size):
         found += passing.take(text[start : start + size])

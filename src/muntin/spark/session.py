@@ -101,8 +101,8 @@ def session(
     Args:
         app: The application's name.
         master: The cluster; ``local[*]`` where neither this nor the environment says another.
-        verbose: Whether stderr has the lines too by which Spark's Python processes report each of
-            their steps. It is decided when the JVM starts.
+        verbose: Whether to print what Spark writes to stderr when it starts, and each step of its
+            Python processes. It is decided when the JVM starts.
         **more: More settings, dots written as double underscores, for example
             ``spark__driver__memory="4g"``.
 

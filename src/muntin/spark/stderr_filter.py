@@ -1,9 +1,10 @@
-"""What Spark's JVM writes to stderr, without lines that are of no use.
+"""Filters lines out of the JVM's stderr that tell a user nothing.
 
-For each batch with state Spark starts a Python process that prints each of its steps, and now and
-then a socket that is closed twice ends in a NullPointerException that harms nothing. Neither goes
-through a logger that could be set. So a JVM that we start writes into a pipe, and a thread passes
-on everything else.
+When Spark starts, it prints which logging profile it uses and that it has no native Hadoop library.
+For each batch with state it starts a Python process that prints each of its steps, and now and then
+a socket that is closed twice ends in a harmless NullPointerException. No logger that could be set
+prints these lines, or it isn't set up yet. So a JVM that muntin starts writes into a pipe, and a
+thread passes on everything else.
 """
 
 from __future__ import annotations
@@ -16,6 +17,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 _STEP = b"Streaming TransformWithStateInPandas Python worker"
+_START = re.compile(
+    rb"WARNING: Using incubator modules: jdk\.incubator\.vector$"
+    rb"|Using Spark's default log4j profile:"
+    rb"|Setting default log level to "
+    rb"|To adjust logging level use sc\.setLogLevel"
+    rb"|.* WARN NativeCodeLoader: Unable to load native-hadoop library"
+)
 _TWICE_CLOSED = re.compile(rb"NullPointerException.*stateServerSocket", re.DOTALL)
 # Lines that go on with what the line before began: stack traces, and the exception they are of.
 _GOES_ON = re.compile(rb"\s|Caused by:|(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error)\b")
@@ -58,6 +66,8 @@ class StderrFilter:
                 yield self._ended()
             if _STEP in line:
                 self._dropped = True
+            elif _START.match(line.rstrip()):
+                continue
             else:
                 self._record.append(line)
 
