@@ -299,11 +299,11 @@ def days(
         ('tumbling 1 day in America/New_York', 'tumbling 6 hours in Asia/Kolkata')
     """
     begins = local_origin(origin, known_zone(zone), offset)
-    lengths = [given for given in (size, slide) if given is not None]
-    if any(isinstance(given, Rows) for given in lengths):
+    lengths = [length for length in (size, slide) if length is not None]
+    if any(isinstance(length, Rows) for length in lengths):
         hint = 'give a duration, as "1 day", or leave the zone away'
         raise OptionError("size", str(size), "is measured in rows, which have no zone", hint)
-    whole = all(micros("size", given, zero=False) % DAY == 0 for given in lengths)  # type: ignore[arg-type]
+    whole = all(micros("size", length, zero=False) % DAY == 0 for length in lengths)  # type: ignore[arg-type]
     return (Days if whole else Hours).of(size, slide, zone, begins)
 
 
@@ -316,17 +316,17 @@ def cumulating_days(
         >>> str(cumulating_days("1 day", "6 hours", "Europe/Berlin"))
         'cumulating 1 day by 6 hours in Europe/Berlin'
     """
-    found = days(size, zone, slide=step, origin=origin, offset=offset)
-    one, pace = found.grid.size, found.grid.pace
-    if isinstance(found, Hours) and found.part * pace <= HOUR:
+    windows = days(size, zone, slide=step, origin=origin, offset=offset)
+    one, pace = windows.grid.size, windows.grid.pace
+    if isinstance(windows, Hours) and windows.part * pace <= HOUR:
         hint = "give steps of 2 hours or more, or leave the zone away"
         raise OptionError("step", str(step), "may be skipped by a change of clocks", hint)
     if one % pace:
         hint = f"give a step that {phrase(micros('size', size))} is a multiple of"  # type: ignore[arg-type]
         raise OptionError("step", str(step), "doesn't divide the size", hint)
     begins = local_origin(origin, zone, offset)
-    start = found.number_at(begins.day * DAY + begins.time)
-    return replace(found, grid=Cumulating(one, pace, start % one, "rows"))
+    start = windows.number_at(begins.day * DAY + begins.time)
+    return replace(windows, grid=Cumulating(one, pace, start % one, "rows"))
 
 
 def local_time(position: int, zone: str) -> int:

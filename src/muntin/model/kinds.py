@@ -47,16 +47,16 @@ def of_size(
         ('tumbling 1 month in Europe/Berlin', 'hopping 1 hour by 5 minutes')
     """
     _check_size(size)
-    found: Windows | Days
+    windows: Windows | Days
     if in_months(size) is not None:
-        found = months(size, zone, slide=slide, origin=origin, offset=offset)
+        windows = months(size, zone, slide=slide, origin=origin, offset=offset)
     elif zone is not None:
-        found = days(size, zone, slide=slide, origin=origin, offset=offset)
+        windows = days(size, zone, slide=slide, origin=origin, offset=offset)
     else:
         step = size if slide is None else slide
-        found = hopping(size, step, origin=_position(origin) + offset)
-    _check_overlap(found, "slide", slide, overlap)
-    return found
+        windows = hopping(size, step, origin=_position(origin) + offset)
+    _check_overlap(windows, "slide", slide, overlap)
+    return windows
 
 
 def cumulating_in(
@@ -70,13 +70,13 @@ def cumulating_in(
 ) -> Cumulating | Days:
     """Windows that cumulate, of local days and parts of them where there is a zone."""
     _check_size(size)
-    found: Cumulating | Days
+    windows: Cumulating | Days
     if zone is None:
-        found = cumulating(size, step, origin=_position(origin) + offset)
+        windows = cumulating(size, step, origin=_position(origin) + offset)
     else:
-        found = cumulating_days(size, step, zone, origin=origin, offset=offset)
-    _check_overlap(found, "step", step, overlap)
-    return found
+        windows = cumulating_days(size, step, zone, origin=origin, offset=offset)
+    _check_overlap(windows, "step", step, overlap)
+    return windows
 
 
 def _check_size(size: Length) -> None:

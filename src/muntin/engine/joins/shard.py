@@ -145,10 +145,10 @@ class JoinShard:
 
     def _pass_idle_sides(self, wall: int) -> None:
         """Let a side that is idle not hold the other one back, however old its last message is."""
-        known = [mark for mark in self.marks.values() if mark is not None]
-        for side in SIDES if known else ():
+        marks = [mark for mark in self.marks.values() if mark is not None]
+        for side in SIDES if marks else ():
             if self.state.is_idle(self.spec.side(side).idle, wall, side):
-                self.marks[side] = max(known)
+                self.marks[side] = max(marks)
 
 
 def fresh_side(joiner: Joiner, side: SideName, arrived: Sequence[Arrived], state: State) -> Arrived:
