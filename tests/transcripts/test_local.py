@@ -1,4 +1,4 @@
-"""Every transcript through the local host."""
+"""Every transcript through the local host, its doors in turn."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from tests.local_door import LOCAL_DOORS, LOCAL_JOIN_DOORS, LocalDoor, LocalJoin
 from tests.transcripts import test_joins, test_transcripts
 from tests.transcripts.join_notation import JoinCase
 from tests.transcripts.notation import Case
+from tests.transcripts.pairing import pair_in_turn
 from tests.transcripts.test_transcripts import by_name
 
 
-@pytest.mark.parametrize("door", LOCAL_DOORS, ids=by_name)
-@pytest.mark.parametrize("case", test_transcripts.RIGHT, ids=by_name)
+@pytest.mark.parametrize(("case", "door"), pair_in_turn(test_transcripts.RIGHT, LOCAL_DOORS))
 def test_windows(case: Case, door: LocalDoor) -> None:
     assert test_transcripts.differences(case, door) == []
 
@@ -21,8 +21,7 @@ def test_wrong_windows(case: Case) -> None:
     assert test_transcripts.differences(case, LOCAL_DOORS[0]) != []
 
 
-@pytest.mark.parametrize("door", LOCAL_JOIN_DOORS, ids=by_name)
-@pytest.mark.parametrize("case", test_joins.RIGHT, ids=by_name)
+@pytest.mark.parametrize(("case", "door"), pair_in_turn(test_joins.RIGHT, LOCAL_JOIN_DOORS))
 def test_joined(case: JoinCase, door: LocalJoinDoor) -> None:
     assert test_joins.differences(case, door) == []
 

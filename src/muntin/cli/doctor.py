@@ -24,6 +24,7 @@ _NEEDED = ("polars", "pyarrow", "numpy")
 _SPARK = ("pyspark", "pandas", "google.protobuf")
 # One module that each extra brings, and what it is for.
 _EXTRAS = {
+    "delta": ("deltalake", "the sink to_delta in one process"),
     "duckdb": ("duckdb", "the sink to_duckdb"),
     "kafka": ("confluent_kafka", "topics of Kafka in columns, and to_kafka"),
     "metrics": ("prometheus_client", "figures for Prometheus"),
@@ -60,7 +61,7 @@ class Finding:
 def doctor(
     quick: bool = typer.Option(False, "--quick", help="Don't start Spark."),
 ) -> None:
-    """Look at Java, Python, Spark and the extras, and say how to fix what is missing.
+    """Check Java, Python, Spark and the extras, and show how to fix what is missing.
 
     Ends with 0 when queries can run here, and with 1 when they can't.
     """
@@ -103,6 +104,16 @@ def spark_findings(quick: bool) -> Iterator[Finding]:
     if not quick and home.good:
         yield spark()
     yield connector()
+    yield network()
+
+
+def network() -> Finding:
+    """Who can reach a session; what a cluster has to be told isn't seen from here."""
+    hint = (
+        "on a cluster set spark.authenticate=true and spark.network.crypto.enabled=true: what "
+        "driver and executors exchange holds the passwords of sources"
+    )
+    return Finding("Network", None, "local sessions listen on 127.0.0.1 alone", hint)
 
 
 def java() -> Finding:
@@ -163,7 +174,7 @@ def spark() -> Finding:
 
 
 def extras() -> Iterator[Finding]:
-    """What may be there."""
+    """Check the optional packages, one for each extra."""
     for extra, (module, purpose) in _EXTRAS.items():
         hint = f"pip install 'muntin[{extra}]'"
         yield Finding(f"extra {extra}", _is_installed(module) or None, purpose, hint)
@@ -177,7 +188,7 @@ def _is_installed(module: str) -> bool:
 
 
 def connector() -> Finding:
-    """Where Spark's Kafka connector would come from."""
+    """Check where Spark's Kafka connector would be loaded from."""
     jars = os.environ.get("MUNTIN_KAFKA_JARS")
     if jars is not None:
         good = any(Path(jars).glob("*.jar"))

@@ -14,15 +14,17 @@ from muntin.cli.console import words
 from muntin.model.errors import OptionError
 from muntin.serve import Chart, Feed, Subject, Tile
 
-Host = Annotated[str, typer.Option(help="Where the page listens; elsewhere needs --token.")]
-Port = Annotated[int, typer.Option(help="The page's port; 0 is any that is free.")]
+Host = Annotated[
+    str, typer.Option(help="Address to listen on. Other than the loopback it requires --token.")
+]
+Port = Annotated[int, typer.Option(help="Port to listen on (0 = any free port).")]
 Token = Annotated[
     str | None,
     typer.Option(help="Access token required to view the page. Use 'new' to generate one."),
 ]
 TokenFile = Annotated[
     Path | None,
-    typer.Option(help="File that holds the access token: what --token says, others see in 'ps'."),
+    typer.Option(help="File to read the access token from, so that 'ps' doesn't show it."),
 ]
 
 _TILES = (
@@ -94,7 +96,7 @@ def put(feed: Feed, query: Any) -> None:
 
 
 def kinds_of(schema: Any, names: Sequence[str]) -> dict[str, str]:
-    """What columns hold, for the page."""
+    """Return the kind of each column that the page formats specially."""
     found = {}
     for field in schema.fields:
         kind = field.dataType.typeName()

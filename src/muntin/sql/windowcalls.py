@@ -10,9 +10,8 @@ from sqlglot import exp
 from sqlglot.tokens import TokenType
 
 from muntin.model.axis import HOUR, MICROSECOND, MINUTE, SECOND, Rows, instant, phrase
-from muntin.model.cumulating import cumulating
 from muntin.model.errors import OptionError, SqlError
-from muntin.model.kinds import Kind, of_size
+from muntin.model.kinds import Kind, cumulating_in, of_size
 from muntin.model.pipeline import Expression
 from muntin.model.sessions import session
 from muntin.sql import lengths
@@ -49,9 +48,15 @@ _PLACES = {
 _NAMED = {
     "TUMBLE": ("ORIGIN", "ZONE"),
     "HOP": ("ORIGIN", "ZONE"),
-    "CUMULATE": ("ORIGIN",),
+    "CUMULATE": ("ORIGIN", "ZONE"),
     "SESSION": ("CLOSED",),
 }
+# Windows by processing time give another result at each run.
+_PROCTIME = (
+    "windows by processing time depend on when they run",
+    "write SELECT *, current_timestamp() AS at FROM t in a view, the time of the batch that reads "
+    "a row, and window by at",
+)
 _ROUNDED = {"HOUR": HOUR, "MINUTE": MINUTE, "SECOND": SECOND}
 _LENGTHS = ("SIZE", "SLIDE", "STEP", "GAP", "OFFSET")
 
@@ -150,8 +155,7 @@ def _label(cursor: Cursor, name: str) -> str:
 def _descriptor(cursor: Cursor) -> tuple[str, ...]:
     cursor.takes("DESCRIPTOR", "(")
     if cursor.sees("PROCTIME", "("):
-        hint = "window (SELECT *, current_timestamp() AS at FROM t) by at"
-        cursor.fail(None, "PROCTIME() is no column", hint)
+        cursor.fail(None, *_PROCTIME)
     names = cursor.several(lambda: cursor.path("a column"))
     cursor.closes("DESCRIPTOR", "write DESCRIPTOR(ts)")
     return tuple(names)
@@ -271,6 +275,8 @@ class _Placed:
     def _column(self, label: str, argument: Argument) -> str | tuple[str, ...]:
         """The table, or the time, that was written as a column."""
         node = argument.value
+        if isinstance(node, exp.Anonymous) and node.name.upper() == "PROCTIME":
+            self._fail(argument.span, *_PROCTIME)
         if not isinstance(node, exp.Column):
             hint = "compute it first: WITH v AS (SELECT *, ... AS at FROM t), and name at here"
             self._fail(argument.span, "this isn't a column", hint)
@@ -301,21 +307,21 @@ class _Placed:
             return f"{length.value} months"
         return Rows(length.value) if length.axis == "rows" else phrase(length.value)
 
-    def origin(self) -> int:
-        """Where some window starts."""
+    def origin(self) -> tuple[int | None, int]:
+        """Where some window starts, and how much later than the epoch, or local midnight."""
         moment, shift = self.by_label.get("ORIGIN"), self.by_label.get("OFFSET")
         if moment is not None and shift is not None:
             self.refuse("OFFSET", "is given beside ORIGIN", "give one of them")
         if moment is not None:
             try:
-                return instant("origin", str(moment.value))
+                return instant("origin", str(moment.value)), 0
             except OptionError as error:
                 self._fail(moment.span, error.problem, "write ORIGIN => '2026-01-01T00:00:00'")
         if shift is not None:
             assert isinstance(shift.value, Length)
-            return shift.value.value
+            return None, shift.value.value
         # What is rounded up to a full hour is all behind the hour before, and that hour itself.
-        return MICROSECOND if self.name == "CEIL" else 0
+        return None, MICROSECOND if self.name == "CEIL" else 0
 
     def windows(self) -> Kind:
         """The windows."""
@@ -327,12 +333,13 @@ class _Placed:
                 return session(by=Expression(self.text[slice(*gap.span)]), closed=ends)
             return session(self.length("GAP"), closed=ends)
         zone = self.by_label.get("ZONE")
-        size, origin = self.length("SIZE"), self.origin()
-        if self.name == "CUMULATE":
-            return cumulating(size, self.length("STEP"), origin=origin)
-        slide = self.length("SLIDE") if self.name == "HOP" or "SLIDE" in self.by_label else None
         named = None if zone is None else str(zone.value)
-        return of_size(size, slide, zone=named, origin=origin)
+        size, (origin, offset) = self.length("SIZE"), self.origin()
+        if self.name == "CUMULATE":
+            step = self.length("STEP")
+            return cumulating_in(size, step, zone=named, origin=origin, offset=offset)
+        slide = self.length("SLIDE") if self.name == "HOP" or "SLIDE" in self.by_label else None
+        return of_size(size, slide, zone=named, origin=origin, offset=offset)
 
 
 def same_call(one: WindowCall, other: WindowCall, text: str, qualifiers: Collection[str]) -> bool:

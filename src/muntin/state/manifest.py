@@ -1,4 +1,4 @@
-"""What a shard writes down of itself at a commit: one value, whatever kind of query it is of.
+"""The manifest that a shard writes at a commit: one value, for queries of every kind.
 
 Blobs hold rows; the manifest says which of them make up which table, and what else the query has to
 know to go on. It carries the number of its format, and whatever reads state begins here.
@@ -44,7 +44,7 @@ class Run(NamedTuple):
 
 @dataclass
 class Manifest:
-    """What one shard keeps.
+    """The state of one shard: its query, clocks, counts and tables.
 
     Attributes:
         kind: What kind of query it is of.
@@ -75,7 +75,7 @@ class Manifest:
         return {partition: loads(text) for partition, text in self.parts} or {None: self}
 
     def each(self) -> list[Manifest]:
-        """The same, without the partitions."""
+        """Return the manifests of the partitions, or this one where none has its own."""
         return list(self.by_part().values())
 
     def runs(self) -> Iterator[Run]:

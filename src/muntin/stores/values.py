@@ -1,4 +1,4 @@
-"""What a store keeps under a key: JSON, raw bytes, or window metadata.
+"""Values that a store keeps under a key: JSON, raw bytes, or window metadata.
 
 Rows on a disk outlive the code that wrote them, so nothing is pickled. JSON is the default because
 any tool can read it back; ``raw`` is for callers that have a format of their own already, an Arrow
@@ -17,7 +17,7 @@ from muntin.model.errors import OptionError, StateCorruptedError
 
 @dataclass(frozen=True, slots=True)
 class WindowMeta:
-    """What is known of one window besides its messages.
+    """Metadata of one window, stored beside its messages.
 
     Source: the Samza SQL window operator design, "Window Metadata".
 
@@ -54,7 +54,7 @@ class WindowMeta:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> WindowMeta:
-        """What ``to_bytes`` was called on.
+        """Read the metadata that ``to_bytes`` wrote.
 
         Raises:
             StateCorruptedError: When the bytes aren't such a list.

@@ -44,31 +44,7 @@ def open_state(
     operator: int = 0,
     spark: SparkSession | None = None,
 ) -> OpenWindows | OpenJoin:
-    """Read the state of a query from outside, while it runs or after.
-
-    What is read is a snapshot of one committed batch: whatever the query commits afterwards
-    doesn't show. Each read is a Spark job of about a second.
-
-    Args:
-        checkpoint: The folder that the query was started with.
-        batch: The number of a batch that is still kept (Spark keeps a hundred); the newest
-            committed one where it isn't given.
-        aggregates: The aggregates that run functions of yours, by output name, as the query has
-            them: code isn't kept in state.
-        operator: Which operator of a chain, counted from the last one.
-        spark: The session; the active one, or a new ``muntin.session()``.
-
-    Returns:
-        The windows or sessions of an aggregation, or the messages that a join keeps.
-
-    Raises:
-        OptionError: When the folder is no checkpoint of windows, has no such batch, or was written
-            by another version.
-
-    Example:
-        >>> state = open_state("checkpoints/late_flights")  # doctest: +SKIP
-        >>> state.fetch("AA", start="2013-01-01 09:00")  # doctest: +SKIP
-    """
+    """Read the state of a query on Spark; ``muntin.open_state`` says what each option means."""
     opened = Checkpoint(active(spark), checkpoint, batch, operator)
     spec = spec_of(opened)
     if isinstance(spec, JoinSpec):
@@ -138,11 +114,11 @@ class OpenWindows:
         return fetched(self.checkpoint, self._view(key, start, end))
 
     def frame(self, key: Any = None, *, start: Given = None, end: Given = None) -> DataFrame:
-        """The same as a Spark DataFrame, put together by the workers, in no order."""
+        """Return the windows as a Spark DataFrame that workers read, in no order."""
         return framed(self.checkpoint, self._view(key, start, end))
 
     def windows(self, key: Any, *, start: Given = None, end: Given = None) -> pl.DataFrame:
-        """What is known of the windows of a key: when, how many messages, how often they emitted.
+        """Return the windows of a key: their bounds, messages and emissions.
 
         Args:
             key: The key.
@@ -178,7 +154,7 @@ class OpenWindows:
         return frame.with_columns(bounds.cast(pl.Datetime("us", "UTC")))
 
     def changes(self, since: int) -> pl.DataFrame:
-        """What has changed since an earlier batch, found by the change feed of the state.
+        """Return the changes since an earlier batch, from the change feed of the state.
 
         Args:
             since: The number of that batch.
@@ -212,7 +188,7 @@ class OpenWindows:
     def _asked(
         self, key: Any = None, start: Given = None, end: Given = None
     ) -> tuple[int | None, int | None, pl.DataFrame | None, int | None]:
-        """Where a stretch begins and ends, which keys are wanted, and the slot of their shard."""
+        """Return the bounds of a range, the keys to read, and the slot of their shard."""
         axis, slot = self.spec.axis, None
         only = None if key is None else self._reader.key(key)
         if only is not None and len(only.columns):
