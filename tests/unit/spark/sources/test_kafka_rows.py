@@ -1,0 +1,161 @@
+"""How Spark's batches of a topic are planned, repeated and refused; a broker is played here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from muntin.model.errors import SourceError
+from muntin.sources.kafka_broker import Described, Offsets, Topics
+from muntin.sources.kafka_ranges import lag_of
+from muntin.spark.host.internals.versions import ReadAllAvailable, ReadMaxRows
+from muntin.spark.sources.kafka_rows import _Stream
+
+
+def ranges(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """A task that gives the ranges it gets."""
+    yield from batches
+
+
+class Cluster:
+    """Topics of one partition: their ids, and the offsets between which they have messages."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, tuple[str, int, int]] = {}
+        self.committed: Offsets = {}
+
+    def topic(self, name: str = "orders", count: int = 0) -> str:
+        self.topics[name] = (f"id-{len(self.topics)}", 0, count)
+        return name
+
+    def create_again(self, name: str, count: int) -> None:
+        self.topics[name] = (f"{self.topics[name][0]}-again", 0, count)
+
+    def send(self, name: str, count: int) -> None:
+        topic_id, low, high = self.topics[name]
+        self.topics[name] = (topic_id, low, high + count)
+
+    def delete_before(self, name: str, low: int) -> None:
+        topic_id, _, high = self.topics[name]
+        self.topics[name] = (topic_id, low, high)
+
+
+class Played:
+    """Answers for a cluster as ``Broker`` does."""
+
+    def __init__(self, cluster: Cluster, topics: Topics) -> None:
+        self.cluster, self.names = cluster, topics.names
+
+    def describe(self) -> Described:
+        known = [name for name in self.names if name in self.cluster.topics]
+        ids = {name: self.cluster.topics[name][0] for name in known}
+        return Described({name: [0] for name in known}, ids)
+
+    def remember(self, names: Any) -> None:
+        """Nothing is forgotten here."""
+
+    def earliest(self, partitions: Any) -> Offsets:
+        return {name: {"0": self.cluster.topics[name][1]} for name in partitions}
+
+    def latest(self, partitions: Any) -> Offsets:
+        return {name: {"0": self.cluster.topics[name][2]} for name in partitions}
+
+    first = earliest
+
+    def commit(self, ends: Offsets) -> None:
+        self.cluster.committed = ends
+
+
+@pytest.fixture
+def kafka() -> Cluster:
+    return Cluster()
+
+
+def stream(kafka: Cluster, topic: str, **more: Any) -> _Stream:
+    topics = Topics((topic,), "earliest", None, {"bootstrap.servers": "h:1"}, **more)
+    reader = _Stream(topics, ranges, 2)
+    reader._broker = Played(kafka, topics)  # type: ignore[assignment]
+    return reader
+
+
+def logged(offset: dict[str, Any]) -> dict[str, Any]:
+    """An offset as Spark's log gives it back."""
+    return dict(json.loads(json.dumps(offset)))
+
+
+def planned(reader: _Stream, start: Any, end: Any) -> list[tuple[int, int]]:
+    """What the tasks of a batch read."""
+    parts = reader.partitions(logged(start), logged(end))
+    rows = [row for part in parts for batch in reader.read(part) for row in batch.to_pylist()]
+    assert {row["topic_id"] for row in rows} <= {*end["ids"].values()}
+    return [(row["start"], row["end"]) for row in rows]
+
+
+def test_offsets_say_ids_lag_and_what_is_committed(kafka: Cluster) -> None:
+    topic = kafka.topic()
+    kafka.send(topic, 10)
+    reader = stream(kafka, topic, group="billing")
+    start = reader.initialOffset()
+    end = reader.latestOffset(logged(start), ReadMaxRows(4))
+    assert lag_of(end) == {f"{topic}[0]": 6}
+    assert reader.reportLatestOffset() == {"ends": {topic: {"0": 10}}}
+    assert planned(reader, start, end) == [(0, 4)]
+    reader.commit(logged(end))
+    assert kafka.committed == {topic: {"0": 4}}
+    # Where there is nothing new there is no batch.
+    last = reader.latestOffset(logged(end), ReadAllAvailable())
+    assert reader.latestOffset(logged(last), ReadAllAvailable()) == last
+
+
+def test_a_planned_batch_that_expired_is_refused_at_restart(kafka: Cluster) -> None:
+    topic = kafka.topic()
+    kafka.send(topic, 10)
+    reader = stream(kafka, topic)
+    start = reader.initialOffset()
+    end = reader.latestOffset(logged(start), ReadAllAvailable())
+    assert planned(stream(kafka, topic), start, end) == [(0, 10)]
+    kafka.send(topic, 10)
+    # Also what lies behind the planned end.
+    kafka.delete_before(topic, 15)
+    with pytest.raises(SourceError, match=f"messages 0 to 9 of partition 0 of topic '{topic}'"):
+        planned(stream(kafka, topic), start, end)
+    with pytest.raises(SourceError, match=f"messages 10 to 14 of partition 0 of topic '{topic}'"):
+        stream(kafka, topic).latestOffset(logged(end), ReadAllAvailable())
+    lossy = stream(kafka, topic, lossy=True)
+    assert lossy.latestOffset(logged(end), ReadAllAvailable())["ends"] == {topic: {"0": 20}}
+
+
+def test_a_topic_created_again_is_refused_or_read_from_its_beginning(kafka: Cluster) -> None:
+    topic = kafka.topic()
+    kafka.send(topic, 10)
+    reader = stream(kafka, topic)
+    start = reader.initialOffset()
+    end = reader.latestOffset(logged(start), ReadAllAvailable())
+    kafka.create_again(topic, 30)
+    for one in (reader, stream(kafka, topic)):
+        with pytest.raises(SourceError, match="was deleted and created again") as error:
+            one.latestOffset(logged(end), ReadAllAvailable())
+        assert "failOnDataLoss" in str(error.value)
+        assert "checkpoint folder" not in str(error.value)
+    with pytest.raises(SourceError, match="was deleted and created again"):
+        planned(stream(kafka, topic), start, end)
+    lossy = stream(kafka, topic, lossy=True)
+    # Nothing of the new topic is read as the old one's.
+    assert planned(lossy, start, end) == []
+    again = lossy.latestOffset(logged(end), ReadAllAvailable())
+    assert planned(lossy, end, again) == [(0, 30)]
+    assert planned(stream(kafka, topic, lossy=True), end, again) == [(0, 30)]
+    other = kafka.topic("other")
+    with pytest.raises(SourceError, match=f"has read topic '{topic}', and the query reads"):
+        stream(kafka, other).latestOffset(logged(again), ReadAllAvailable())
+
+
+def test_a_checkpoint_of_sparks_connector_has_no_ids(kafka: Cluster) -> None:
+    topic = kafka.topic()
+    kafka.send(topic, 10)
+    end = stream(kafka, topic).latestOffset({topic: {"0": 4}}, ReadAllAvailable())
+    assert planned(stream(kafka, topic), {topic: {"0": 4}}, end) == [(4, 10)]
