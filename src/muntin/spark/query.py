@@ -25,7 +25,6 @@ from muntin.sources.kafka_ranges import lag_of_line
 from muntin.spark.card import Card, show_card
 from muntin.spark.ending import QueryEnd, error_of_muntin
 from muntin.spark.failures import Failure
-from muntin.spark.host.executors import Executors
 from muntin.spark.host.internals.checkpoints import planned_offsets, remove_cut_off_move
 from muntin.spark.host.internals.jvm import is_connected, silence_spark
 from muntin.spark.remote import Follower, Reporter
@@ -47,7 +46,6 @@ class WindowedQuery:
         spark: The session that it runs in.
         checkpoint: Where its progress and state are kept.
         progress: What the last batch left behind.
-        executors: Who runs its tasks, where that isn't the driver.
         outputs: What kinds of rows it emits.
         watchers: Are shown batches when they are written, each watcher in a thread of its own: the
             number, and the rows of each kind. One who is slow is shown the newest. Rejected
@@ -67,7 +65,6 @@ class WindowedQuery:
         self._writing = False
         self._totals = Totals()
         self._follower: Follower | None = None
-        self.executors: Executors | None = None
         self._lease: Lease | None = None
         self._record: Record | None = None
         self._without_lag = False
@@ -261,8 +258,6 @@ class WindowedQuery:
         try:
             if self._lease is not None:
                 self._lease.check()
-            if self.executors is not None:
-                self.executors.check()
             yield
         finally:
             with self._changed:

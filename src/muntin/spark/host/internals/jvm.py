@@ -106,14 +106,6 @@ def make_active(spark: SparkSession) -> None:
         SparkSession._activeSession = spark
 
 
-def executors_of(spark: SparkSession) -> frozenset[str]:
-    """The addresses of the executors that a session has now."""
-    context = spark.sparkContext._jsc.sc()
-    driver = str(context.env().blockManager().blockManagerId().hostPort())
-    infos = context.statusTracker().getExecutorInfos()
-    return frozenset(f"{info.host()}:{info.port()}" for info in infos) - {driver}
-
-
 def silence_spark(spark: SparkSession) -> None:
     """Have Spark log nothing more: what is cut off now is of no interest to anybody."""
     if not is_connected(spark):
