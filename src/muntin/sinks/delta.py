@@ -13,7 +13,6 @@ from muntin.model.errors import MissingExtraError, OptionError
 from muntin.sinks.batch import Batch
 from muntin.sinks.frames import newest_revisions, polars_rows
 from muntin.sinks.sink import BATCH, TableSink, sql_name, warn_of_new_table
-from muntin.sources.table_options import TableOptions
 
 # What no column of Delta's may have in its name, unless the table maps names.
 _UNNAMEABLE = set(" ,;{}()\n\t=")
@@ -133,8 +132,3 @@ def to_delta(table: str, *, history: str | None = None) -> DeltaSink:
     refused by an ``OptionError``.
     """
     return DeltaSink(table, history)
-
-
-def declared(options: TableOptions) -> DeltaSink:
-    """The sink that a table of SQL or TOML says."""
-    return to_delta(options.left.pop("path", "") or options.name(), **options.known("history"))
