@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 # The base is what one process needs: Polars, PyArrow and NumPy are most of it.
-MOST_MEGABYTES = 420
+MOST_MEGABYTES = 480
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 USED = """
@@ -33,6 +33,10 @@ op = mt.standalone.WindowedAggregator(spec)
 for at in (1, 9, 12):
     op.add_message(key="north", time=at)
 print(op.get_result()["n"].to_list())
+
+frame = pl.DataFrame({"shop": ["a", "a"], "at": [1, 12]}).cast({"at": pl.Datetime("us", "UTC")})
+sales = mt.windowed(frame, key="shop", time="at").tumbling("10 us").agg(n=mt.count())
+print(sales.results["n"].to_list())
 
 app = mt.App("shop")
 sold = app.Table("sold", default=int)
@@ -108,6 +112,7 @@ def test_the_base_works_without_spark(built: Path, tmp_path: Path) -> None:
     printed = run(python, "-c", USED, cwd=tmp_path).splitlines()
     assert printed == [
         "[2]",
+        "[1, 1]",
         "2",
         "[('a', 1, 0)]",
         *["a query on Spark needs an extra: pip install 'muntin[spark]'"] * 2,

@@ -163,7 +163,8 @@ def test_rejected_messages_keep_their_bytes_and_headers(
 
 
 def test_it_shows_nothing_of_its_options() -> None:
-    sink = to_kafka("h:1", "t", options={"sasl.password": "secret", "kafka.linger.ms": "1"})
+    secret = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "me"}
+    sink = to_kafka("h:1", "t", options={**secret, "sasl.password": "x", "kafka.linger.ms": "1"})
     assert repr(sink) == "KafkaSink('h:1', 't')"
     assert isinstance(sink, KafkaSink)
 

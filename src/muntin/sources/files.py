@@ -35,7 +35,7 @@ _MESSAGE_BYTES = 100
 _PAUSE = 0.1
 
 
-class FoundFile(NamedTuple):
+class ListedFile(NamedTuple):
     """A file of a listing.
 
     Attributes:
@@ -117,7 +117,7 @@ class FileReader:
         end = seen.add(chosen)
         return Planned(end, has_new=True, caught_up=len(chosen) == len(new))
 
-    def _choose(self, files: list[FoundFile], limit: int | None) -> list[FoundFile]:
+    def _choose(self, files: list[ListedFile], limit: int | None) -> list[ListedFile]:
         """The files of a batch: as many as fit, and one at least."""
         most = _BATCH_BYTES if limit is None else limit * _MESSAGE_BYTES
         count, total = 0, 0
@@ -173,13 +173,13 @@ class _Seen:
     Attributes:
         oldest: The time and the path up to which every file counts as read.
         recent: The newer files that were read, with their times and sizes.
-        offsets: The same, as a host keeps it.
+        offsets: What a host keeps of it.
     """
 
     oldest: tuple[int, str] = (0, "")
     recent: dict[str, list[int]] = field(default_factory=dict)
     offsets: SourceOffsets | None = None
-    _known: set[str] | None = None
+    _listed: set[str] | None = None
 
     @classmethod
     def read(cls, offsets: SourceOffsets | None) -> _Seen:
@@ -190,28 +190,28 @@ class _Seen:
         recent = {name: [*known] for name, known in offsets["recent"].items()}
         return cls((int(time_of_oldest), str(path)), recent, offsets)
 
-    def select_new(self, listing: list[FoundFile]) -> list[FoundFile]:
+    def select_new(self, listing: list[ListedFile]) -> list[ListedFile]:
         """The files of a listing that weren't read, oldest first."""
         new = []
         for one in listing:
-            known = self.recent.get(one.path)
-            if known is not None:
-                if known[1] != one.size:
+            read = self.recent.get(one.path)
+            if read is not None:
+                if read[1] != one.size:
                     _LOG.warning("%s was read and has changed: it isn't read again", one.path)
-                    known[1] = one.size
+                    read[1] = one.size
                 continue
             if (one.time, one.path) > self.oldest:
                 new.append(one)
-            elif self._known is not None and one.path not in self._known:
+            elif self._listed is not None and one.path not in self._listed:
                 # It wasn't in the last listing, whatever its age.
                 _LOG.warning("%s came with an old time of writing; it is read now", one.path)
                 new.append(one)
         if self.oldest[0]:
             unread = {one.path for one in new}
-            self._known = {one.path for one in listing} - unread
+            self._listed = {one.path for one in listing} - unread
         return new
 
-    def add(self, files: list[FoundFile]) -> dict[str, Any]:
+    def add(self, files: list[ListedFile]) -> dict[str, Any]:
         """Count files as read; returns the offset behind them."""
         self.recent |= {one.path: [one.time, one.size] for one in files}
         beyond = len(self.recent) - MOST_REMEMBERED
@@ -220,19 +220,19 @@ class _Seen:
             path, (written, _) = by_age[beyond - 1]
             self.oldest = max(self.oldest, (written, path))
             self.recent = dict(by_age[beyond:])
-        if self._known is not None:
-            self._known |= {one.path for one in files}
+        if self._listed is not None:
+            self._listed |= {one.path for one in files}
         self.offsets = self.to_offsets(files)
         return dict(self.offsets)
 
-    def to_offsets(self, files: list[FoundFile]) -> dict[str, Any]:
+    def to_offsets(self, files: list[ListedFile]) -> dict[str, Any]:
         """The files that were read, as a host keeps them, and those of one batch."""
         batch = [[one.path, one.size] for one in files]
         recent = {name: [*known] for name, known in self.recent.items()}
         return {"oldest": [*self.oldest], "recent": recent, "batch": batch}
 
 
-def list_files(pattern: str) -> Iterator[FoundFile]:
+def list_files(pattern: str) -> Iterator[ListedFile]:
     """The files of a folder or a pattern, without hidden ones."""
     paths = glob.iglob(pattern, recursive=True)
     if os.path.isdir(pattern):
@@ -241,11 +241,11 @@ def list_files(pattern: str) -> Iterator[FoundFile]:
         if os.path.basename(path).startswith(("_", ".")):
             continue
         try:
-            found = os.stat(path)
+            status = os.stat(path)
         except OSError:  # it was removed meanwhile
             continue
         if not os.path.isdir(path):
-            yield FoundFile(found.st_mtime_ns, path, found.st_size)
+            yield ListedFile(status.st_mtime_ns, path, status.st_size)
 
 
 def files(
@@ -306,8 +306,9 @@ def files(
         raise OptionError("files_per_batch", files_per_batch, "is less than one", "give 1 or more")
     if bad_files not in get_args(BadFiles):
         raise OptionError("bad_files", bad_files, "isn't known", "give 'fail' or 'skip'")
-    known: SessionZone | None = session_zone(zone)
-    if known is None:
+    text_zone: SessionZone | None = session_zone(zone)
+    if text_zone is None:
         raise OptionError("zone", zone, "isn't a time zone", "give one as 'Europe/Berlin'")
-    given = None if columns is None else plain_columns(columns)
-    return FileSource(pattern, format_of(form, given, header, known), files_per_batch, bad_files)
+    schema = None if columns is None else plain_columns(columns)
+    text_format = format_of(form, schema, header, text_zone)
+    return FileSource(pattern, text_format, files_per_batch, bad_files)
