@@ -59,7 +59,7 @@ class ByteCursor:
         steps: How many steps were taken whose number depends on the messages.
     """
 
-    def __init__(self, data: bytes, at: Numbers, end: Numbers) -> None:
+    def __init__(self, data: Any, at: Numbers, end: Numbers) -> None:
         self.data = data
         self.bytes = np.frombuffer(data, np.uint8)
         self.at = at

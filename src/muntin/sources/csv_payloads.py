@@ -61,7 +61,7 @@ class CsvPayloads:
     ) -> tuple[pl.DataFrame, pl.Series]:
         """The fields with those of records that are read one by one."""
         rows, width = odd.arg_true(), len(self.columns)
-        # Reading what is no record up to where it breaks is slower than telling all of them at once.
+        # To read what is no record up to where it breaks would be slow.
         records = texts.gather(rows).str.contains(_RECORD)
         bad, rows = bad.scatter(rows, True), rows.filter(records)
         split = [_fields(value) for value in texts.gather(rows)]

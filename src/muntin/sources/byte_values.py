@@ -1,0 +1,115 @@
+"""Values in one buffer: where each begins and how long it is, without an object each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+from numpy.typing import NDArray
+
+Bytes = NDArray[np.uint8]
+Numbers = NDArray[np.int64]
+
+# Room before and behind the values, so that a reader may look at whole words around each.
+ROOM = 16
+
+
+@dataclass(frozen=True, eq=False)
+class ByteValues(Sequence[bytes | None]):
+    """A sequence of values, some of which may be null, over a buffer.
+
+    Values don't overlap, and lie in the buffer in their order.
+
+    Attributes:
+        data: The buffer, with `ROOM` bytes before the first value and behind the last one.
+        starts: Where each value begins.
+        sizes: How many bytes each has; -1 for null.
+    """
+
+    data: Bytes
+    starts: Numbers
+    sizes: Numbers
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @overload
+    def __getitem__(self, index: int) -> bytes | None: ...
+    @overload
+    def __getitem__(self, index: slice) -> ByteValues: ...
+    def __getitem__(self, index: int | slice) -> bytes | ByteValues | None:
+        if isinstance(index, slice):
+            return ByteValues(self.data, self.starts[index], self.sizes[index])
+        start, size = int(self.starts[index]), int(self.sizes[index])
+        return None if size < 0 else self.data[start : start + size].tobytes()
+
+    def __iter__(self) -> Iterator[bytes | None]:
+        data = self.data.tobytes()
+        for start, size in zip(self.starts.tolist(), self.sizes.tolist(), strict=True):
+            yield None if size < 0 else data[start : start + size]
+
+    @property
+    def nulls(self) -> NDArray[np.bool_]:
+        """Which values are null."""
+        return self.sizes < 0
+
+    def select(self, rows: Any) -> ByteValues:
+        """Select some of the values, without a copy of their bytes."""
+        return ByteValues(self.data, self.starts[rows], self.sizes[rows])
+
+    def to_series(self) -> pl.Series:
+        """Copy the values into a binary column."""
+        sizes = np.maximum(self.sizes, 0)
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self._packed(sizes, offsets))]
+        column = pl.Series(pa.Array.from_buffers(pa.large_binary(), len(self), buffers))
+        return column.set(pl.Series(self.nulls), None) if self.nulls.any() else column
+
+    def _packed(self, sizes: Numbers, offsets: Numbers) -> Bytes:
+        """Return the values' bytes without what lies between them."""
+        moved = np.repeat(self.starts - offsets[:-1], sizes)
+        return self.data[moved + np.arange(offsets[-1])]
+
+    def as_lines(self) -> Bytes | None:
+        """Write the values as lines over a copy of the buffer, blanks between them.
+
+        Returns:
+            The lines; ``None`` if a value is null, empty or holds a line feed itself, or if the
+            values don't follow each other closely.
+        """
+        if not len(self) or self.sizes.min() <= 0:
+            return None
+        ends = self.starts + self.sizes
+        gaps = self.starts[1:] - ends[:-1]
+        smallest, largest = int(gaps.min(initial=_WIDEST)), int(gaps.max(initial=1))
+        if smallest < 1 or largest > _WIDEST:
+            return None
+        lines = self.data[self.starts[0] : ends[-1]].copy()
+        # A feed takes the place before each value but the first one.
+        feeds = self.starts[1:] - self.starts[0] - 1
+        for distance in range(1, largest):
+            wide = feeds if distance < smallest else feeds[gaps > distance]
+            lines[wide - distance] = _BLANK
+        lines[feeds] = _FEED
+        return lines if np.count_nonzero(lines == _FEED) == len(feeds) else None
+
+
+_BLANK, _FEED = 32, 10
+# Framing between two values that is overwritten byte by byte.
+_WIDEST = 64
+
+
+def join_values(parts: Sequence[ByteValues]) -> ByteValues:
+    """Join values of several buffers into one."""
+    if len(parts) == 1:
+        return parts[0]
+    before = np.cumsum([0, *(len(part.data) for part in parts[:-1])])
+    return ByteValues(
+        np.concatenate([part.data for part in parts]),
+        np.concatenate([part.starts + moved for part, moved in zip(parts, before, strict=True)]),
+        np.concatenate([part.sizes for part in parts]),
+    )

@@ -1,0 +1,363 @@
+"""Record batches of Kafka (magic 2) as columns, without an object a message.
+
+A batch is a header of 61 bytes and records, each framed by its length and by variable-length
+numbers. Where records begin is a chain from one to the next: it is followed for many batches in
+step, or for one after the other. All else is read for all records at once.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from muntin.sources.byte_cursor import ByteCursor, unzigzag
+from muntin.sources.byte_values import ROOM, Bytes, ByteValues, Numbers
+
+# base offset, length, leader epoch, magic, checksum, attributes, last offset delta, base timestamp,
+# greatest timestamp, producer, producer epoch, base sequence, number of records.
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+# The length counts what stands behind it, and the checksum covers what stands behind that.
+_BEFORE_LENGTH, _BEFORE_CHECKED, _MAGIC = 12, 21, 2
+_CODEC, _APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
+_ABORT = struct.Struct(">hh")
+# With as many batches a step of all of them is faster than their records one by one.
+_IN_STEP = 64
+_NO_TIME = -1
+
+
+class DamagedBatchError(ValueError):
+    """A record batch that isn't what its header or its checksum say."""
+
+
+class UnknownFormatError(ValueError):
+    """A batch in a format that isn't read here."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordBatch:
+    """One batch.
+
+    Attributes:
+        base: Its first offset.
+        last: Its last offset; records may have been removed.
+        count: How many records it has.
+        time: The timestamp that those of the records are relative to, milliseconds.
+        append_time: The broker's timestamp of all records, where it sets them.
+        producer: The producer of a transaction, else ``None``.
+        control: Whether it holds a transaction's mark in place of messages.
+        body: The records, decompressed.
+    """
+
+    base: int
+    last: int
+    count: int
+    time: int
+    append_time: int | None
+    producer: int | None
+    control: bool
+    body: Any
+
+    @property
+    def aborts(self) -> bool:
+        """Whether it marks the end of a transaction that was aborted."""
+        if not self.control or self.count != 1:
+            return False
+        records = read_records([self])
+        key = records.keys[0] or b""
+        return len(key) >= _ABORT.size and _ABORT.unpack_from(key)[1] == 0
+
+
+class Aborted(NamedTuple):
+    """A transaction that was aborted: its producer, and its first offset."""
+
+    producer: int
+    first: int
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """Records as columns.
+
+    Attributes:
+        offsets: The offset of each.
+        timestamps: The timestamp of each, milliseconds; -1 for none.
+        append_time: Whether a timestamp is the broker's, of each.
+        keys: The keys.
+        values: The values.
+        header_counts: How many headers each has.
+        header_starts: Where the headers of each begin in the buffer of the values.
+    """
+
+    offsets: Numbers
+    timestamps: Numbers
+    append_time: Any
+    keys: ByteValues
+    values: ByteValues
+    header_counts: Numbers
+    header_starts: Numbers
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def select(self, rows: Any) -> Records:
+        """Select some of the records."""
+        return Records(
+            self.offsets[rows], self.timestamps[rows], self.append_time[rows],
+            self.keys.select(rows), self.values.select(rows),
+            self.header_counts[rows], self.header_starts[rows],
+        )  # fmt: skip
+
+    def headers(self) -> list[list[tuple[str, bytes | None]]]:
+        """Read the headers of each record, one record after the other."""
+        data = self.values.data.tobytes()
+        listed = zip(self.header_starts.tolist(), self.header_counts.tolist(), strict=True)
+        return [_headers(data, start, count) for start, count in listed]
+
+
+def split_batches(data: bytes) -> Iterator[RecordBatch]:
+    """Split what a broker sent into batches; the last one may be cut off and is left out.
+
+    Raises:
+        DamagedBatchError: When a batch isn't what its checksum says, or can't be decompressed.
+        UnknownFormatError: When a batch has an older format, or an unknown codec.
+    """
+    from google_crc32c import value as checksum
+
+    view, at = memoryview(data), 0
+    while at + _BEFORE_CHECKED <= len(view):
+        length, magic = struct.unpack_from(">i4xb", view, at + 8)
+        end = at + _BEFORE_LENGTH + length
+        if magic != _MAGIC:
+            raise UnknownFormatError(f"a batch of format {magic}")
+        if length < _HEADER.size - _BEFORE_LENGTH:
+            raise DamagedBatchError(f"a batch of {length} bytes")
+        if end > len(view):
+            return
+        (base, _, _, _, crc, attributes, delta, first_time, greatest_time, producer, _, _,
+         count) = _HEADER.unpack_from(view, at)  # fmt: skip
+        if checksum(data[at + _BEFORE_CHECKED : end]) != crc:
+            raise DamagedBatchError(f"the batch at offset {base} isn't what its checksum says")
+        if count < 0 or delta < 0 or base < 0:
+            raise DamagedBatchError(f"the batch at offset {base} has {count} records")
+        yield RecordBatch(
+            base, base + delta, count, first_time,
+            greatest_time if attributes & _APPEND_TIME else None,
+            producer if attributes & _TRANSACTIONAL else None,
+            bool(attributes & _CONTROL),
+            _decompress(attributes & _CODEC, view[at + _HEADER.size : end], base),
+        )  # fmt: skip
+        at = end
+
+
+def select_messages(
+    batches: Sequence[RecordBatch], aborted: Sequence[Aborted] = ()
+) -> list[RecordBatch]:
+    """Select the batches that hold messages.
+
+    Args:
+        batches: Batches of one partition, in order of their offsets.
+        aborted: The transactions that were aborted, to leave out their messages.
+    """
+    begins = sorted(aborted, key=lambda one: one.first, reverse=True)
+    open_producers: set[int | None] = set()
+    messages = []
+    for batch in batches:
+        while begins and begins[-1].first <= batch.last:
+            open_producers.add(begins.pop().producer)
+        if batch.control:
+            if batch.aborts:
+                open_producers.discard(batch.producer)
+        elif batch.producer is None or batch.producer not in open_producers:
+            messages.append(batch)
+    return messages
+
+
+def read_records(batches: Sequence[RecordBatch]) -> Records:
+    """Read the records of batches.
+
+    Raises:
+        DamagedBatchError: When a batch doesn't hold just the records that it says.
+    """
+    room = bytes(ROOM)
+    data = np.frombuffer(bytearray().join([room, *(b.body for b in batches), room]), np.uint8)
+    sizes = np.array([len(b.body) for b in batches], np.int64)
+    counts = np.array([b.count for b in batches], np.int64)
+    ends = np.cumsum(sizes) + ROOM
+    # A record has at least seven bytes.
+    if (counts * 7 > sizes).any():
+        raise DamagedBatchError("a batch says that it has more records than bytes")
+    starts = _chain(data, ends - sizes, ends, counts)
+    of_batch = np.repeat(np.arange(len(batches)), counts)
+    firsts = np.cumsum(counts) - counts
+    cursor = ByteCursor(data, starts.copy(), starts.copy())
+    every = slice(None)
+    length = cursor.zigzag(every)
+    cursor.end = cursor.at + length
+    _require((length > 0).all() and _follow(starts, cursor.end, ends, firsts, counts))
+    cursor.move(every, 1)
+    timestamps = cursor.zigzag(every)
+    offsets = cursor.zigzag(every)
+    keys = _values(cursor, data)
+    values = _values(cursor, data)
+    header_counts = cursor.zigzag(every)
+    header_starts = cursor.at.copy()
+    _require(not cursor.bad.any() and (header_counts >= 0).all())
+    _skip_headers(cursor, header_counts)
+    _require(not cursor.wrong().any())
+    base = np.array([b.base for b in batches], np.int64)[of_batch]
+    last = np.array([b.last for b in batches], np.int64)[of_batch]
+    offsets += base
+    _require(((offsets >= base) & (offsets <= last)).all())
+    times = np.array([b.time for b in batches], np.int64)[of_batch]
+    append_time = np.array([b.append_time is not None for b in batches], bool)[of_batch]
+    appended = np.array([b.append_time or 0 for b in batches], np.int64)[of_batch]
+    timestamps = np.where(append_time, appended, times + timestamps)
+    return Records(offsets, timestamps, append_time, keys, values, header_counts, header_starts)
+
+
+def _require(holds: Any) -> None:
+    if not holds:
+        raise DamagedBatchError("a batch's records aren't framed as they have to be")
+
+
+def _follow(
+    starts: Numbers, behind: Numbers, ends: Numbers, firsts: Numbers, counts: Numbers
+) -> bool:
+    """Tell whether each record ends where the next one, or its batch's end, is."""
+    expected = np.empty_like(starts)
+    expected[:-1] = starts[1:]
+    has = counts > 0
+    expected[(firsts + counts - 1)[has]] = ends[has]
+    return bool((behind == expected).all())
+
+
+def _values(cursor: ByteCursor, data: Bytes) -> ByteValues:
+    """Read the next bytes of each record, which may be null."""
+    sizes = cursor.zigzag(slice(None))
+    cursor.mark(slice(None), sizes < -1)
+    starts, taken = cursor.take(slice(None), np.maximum(sizes, 0))
+    return ByteValues(data, starts, np.where(sizes < 0, -1, taken))
+
+
+def _skip_headers(cursor: ByteCursor, counts: Numbers) -> None:
+    """Move behind the headers of each record: the first of all, then the second, and so on."""
+    left = np.flatnonzero(counts)
+    counts = counts.copy()
+    while len(left):
+        sizes = cursor.zigzag(left)
+        cursor.mark(left, sizes < 0)
+        cursor.take(left, np.maximum(sizes, 0))
+        sizes = cursor.zigzag(left)
+        cursor.mark(left, sizes < -1)
+        cursor.take(left, np.maximum(sizes, 0))
+        counts[left] -= 1
+        left = left[(counts[left] > 0) & ~cursor.bad[left]]
+
+
+def _chain(data: Bytes, at: Numbers, ends: Numbers, counts: Numbers) -> Numbers:
+    """Find where each record begins, batch after batch."""
+    if len(counts) < _IN_STEP:
+        whole = data.tobytes()
+        each = zip(at.tolist(), ends.tolist(), counts.tolist(), strict=True)
+        starts = [start for batch in each for start in _chain_one(whole, *batch)]
+        return np.array(starts, np.int64)
+    firsts = np.cumsum(counts) - counts
+    order = np.argsort(-counts, kind="stable")
+    at, ends, firsts = at[order], ends[order], firsts[order]
+    # So many batches have more than so many records.
+    wide = np.searchsorted(-counts[order], -np.arange(int(counts.max(initial=0))), "left")
+    starts = np.empty(int(counts.sum()), np.int64)
+    cursor = ByteCursor(data, at, ends)
+    for step, width in enumerate(wide.tolist()):
+        at, firsts = at[:width], firsts[:width]
+        starts[firsts + step] = at
+        low = data[at].astype(np.int64)
+        if (low < 128).all():
+            at = at + 1 + (low >> 1)
+        else:
+            word, size, _ = cursor.varints(at)
+            at = at + size + unzigzag(word)
+        _require(((at > 0) & (at <= ends[:width])).all())
+    return starts
+
+
+def _chain_one(data: bytes, at: int, end: int, count: int) -> list[int]:
+    """Find where each record of a batch begins."""
+    starts = []
+    for _ in range(count):
+        starts.append(at)
+        low = data[at]
+        if low < 128:
+            at += 1 + (low >> 1)
+        elif (high := data[at + 1]) < 128:
+            at += 2 + ((low & 127 | high << 7) >> 1)
+        else:
+            number, behind = _varint(data, at)
+            at = behind + number
+        _require(0 < at <= end)
+    return starts
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """Read a number with its sign in the lowest bit; returns it and where it ends."""
+    number = shift = 0
+    while True:
+        low = data[at]
+        number |= (low & 127) << shift
+        at, shift = at + 1, shift + 7
+        if low < 128:
+            return (number >> 1) ^ -(number & 1), at
+        _require(shift < 70)
+
+
+def _headers(data: bytes, at: int, count: int) -> list[tuple[str, bytes | None]]:
+    headers = []
+    for _ in range(count):
+        size, at = _varint(data, at)
+        name, at = data[at : at + size].decode(errors="replace"), at + size
+        size, at = _varint(data, at)
+        value = None if size < 0 else data[at : at + size]
+        headers.append((name, value))
+        at += max(size, 0)
+    return headers
+
+
+def _decompress(codec: int, body: memoryview, base: int) -> Any:
+    if codec == 0:
+        return body
+    import cramjam
+
+    decompressors: Mapping[int, Any] = {
+        1: cramjam.gzip.decompress,
+        2: _from_snappy,
+        3: cramjam.lz4.decompress,
+        4: cramjam.zstd.decompress,
+    }
+    if codec not in decompressors:
+        raise UnknownFormatError(f"a batch with compression {codec}")
+    try:
+        return bytes(decompressors[codec](bytes(body)))
+    except (cramjam.DecompressionError, struct.error) as error:
+        raise DamagedBatchError(f"the batch at offset {base} can't be decompressed") from error
+
+
+_XERIAL = b"\x82SNAPPY\x00"
+
+
+def _from_snappy(body: bytes) -> bytes:
+    """Decompress what Java's clients write as blocks behind a header, and others as one block."""
+    import cramjam
+
+    if not body.startswith(_XERIAL):
+        return bytes(cramjam.snappy.decompress_raw(body))
+    at, blocks = 16, []
+    while at < len(body):
+        (size,) = struct.unpack_from(">i", body, at)
+        at += 4
+        blocks.append(bytes(cramjam.snappy.decompress_raw(body[at : at + size])))
+        at += size
+    return b"".join(blocks)

@@ -1,0 +1,215 @@
+"""Record batches as columns: what an encoder writes is read back, and damage never goes unseen."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.sources.batch_encoder import (
+    CODECS,
+    Record,
+    checksum,
+    encode_batch,
+    encode_mark,
+    encode_record,
+    xerial,
+)
+
+from muntin.sources.byte_values import ByteValues, join_values
+from muntin.sources.record_batches import (
+    Aborted,
+    DamagedBatchError,
+    RecordBatch,
+    UnknownFormatError,
+    read_records,
+    select_messages,
+    split_batches,
+)
+
+BYTES = st.none() | st.binary(max_size=20) | st.sampled_from([b"x" * 63, b"y" * 64, b"z" * 9000])
+HEADERS = st.lists(st.tuples(st.text(st.characters(codec="utf-8"), max_size=5), BYTES), max_size=3)
+
+
+@st.composite
+def partitions(draw: st.DrawFn) -> list[tuple[int, int, list[Record]]]:
+    """Batches of a partition from which records may be missing: base, last offset, records."""
+    offset, batches = draw(st.integers(0, 2**40)), []
+    for count in draw(st.lists(st.integers(0, 6), min_size=1, max_size=5)):
+        offset += draw(st.integers(0, 3))
+        base, records = offset, []
+        for _ in range(count):
+            offset += draw(st.sampled_from([0, 0, 0, 5, 200]))
+            time = draw(st.integers(-1, 2**43))
+            records.append(Record(draw(BYTES), draw(BYTES), offset, time, draw(HEADERS)))
+            offset += 1
+        last = max(offset - 1, base) + draw(st.integers(0, 2))
+        batches.append((base, last, records))
+        offset = last + 1
+    return batches
+
+
+def messages(batches: list[RecordBatch]) -> list[tuple[Any, ...]]:
+    """Messages as an object each."""
+    found = read_records(batches)
+    return list(
+        zip(
+            found.offsets.tolist(), found.timestamps.tolist(), found.append_time.tolist(),
+            found.keys, found.values, found.headers(), strict=True,
+        )
+    )  # fmt: skip
+
+
+@given(partitions(), st.sampled_from(sorted(CODECS)), st.none() | st.integers(0, 2**43))
+def test_what_was_written_is_read(
+    drawn: list[tuple[int, int, list[Record]]], codec: int, append_time: int | None
+) -> None:
+    data = b"".join(
+        encode_batch(records, base, last=last, codec=codec, append_time=append_time)
+        for base, last, records in drawn
+    )
+    read = list(split_batches(data))
+    assert [(batch.base, batch.last, batch.count) for batch in read] == [
+        (base, last, len(records)) for base, last, records in drawn
+    ]
+    expected = [
+        (r.offset, r.time if append_time is None else append_time, append_time is not None,
+         r.key, r.value, [(name, value) for name, value in r.headers])
+        for _, _, records in drawn for r in records
+    ]  # fmt: skip
+    assert messages(read) == expected
+    # So many batches are read in step.
+    assert messages(read * 70) == expected * 70
+
+
+def test_a_batch_that_is_cut_off_is_left_out() -> None:
+    first = encode_batch([Record(b"a"), Record(b"b", offset=1)])
+    second = encode_batch([Record(b"c", offset=2)], 2)
+    for size in range(len(second)):
+        assert len(list(split_batches(first + second[:size]))) == 1
+
+
+def test_snappy_of_javas_clients_is_read() -> None:
+    records = [Record(bytes([n]) * 900, offset=n) for n in range(5)]
+    [batch] = split_batches(encode_batch(records, codec=2, compress=xerial))
+    assert list(read_records([batch]).values) == [r.value for r in records]
+
+
+@given(partitions(), st.sampled_from(sorted(CODECS)), st.data())
+def test_damage_is_never_read_in_silence(
+    drawn: list[tuple[int, int, list[Record]]], codec: int, data: st.DataObject
+) -> None:
+    """A changed byte behind the offsets and lengths is an error, or changes nothing."""
+    base, last, records = drawn[0]
+    whole = encode_batch(records, base, last=last, codec=codec)
+    at = data.draw(st.integers(8, len(whole) - 1))
+    damaged = bytearray(whole)
+    damaged[at] ^= data.draw(st.integers(1, 255))
+    try:
+        read = list(split_batches(bytes(damaged)))
+        assert not read or messages(read) == messages(list(split_batches(whole)))
+    except (DamagedBatchError, UnknownFormatError):
+        pass
+
+
+@given(partitions(), st.data())
+def test_records_that_dont_add_up_are_refused_under_a_right_checksum(
+    drawn: list[tuple[int, int, list[Record]]], data: st.DataObject
+) -> None:
+    """Whatever a body holds, records are read that encode to it, or none."""
+    base, last, records = drawn[0]
+    time = records[0].time if records else -1
+    body = bytearray(b"".join(encode_record(record, base, time) for record in records))
+    for _ in range(data.draw(st.integers(1, 3)) if body else 0):
+        body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
+    whole = encode_batch(records, base, last=last, body=bytes(body))
+    for copies in (1, 70):
+        try:
+            read = messages(list(split_batches(whole)) * copies)
+        except DamagedBatchError:
+            continue
+        assert len(read) == len(records) * copies
+        assert all(base <= offset <= last for offset, *_ in read)
+        sizes = sum(len(key or b"") + len(value or b"") for *_, key, value, _ in read)
+        assert sizes <= len(body) * copies
+
+
+def test_older_formats_and_unknown_codecs_are_left_to_others() -> None:
+    old = bytearray(encode_batch([Record(b"a")]))
+    old[16] = 1
+    with pytest.raises(UnknownFormatError):
+        list(split_batches(bytes(old)))
+    with pytest.raises(UnknownFormatError):
+        list(split_batches(encode_batch([Record(b"a")], codec=5, compress=bytes)))
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+def test_bytes_that_arent_compressed_are_damage(codec: int) -> None:
+    with pytest.raises(DamagedBatchError):
+        list(
+            split_batches(encode_batch([Record(b"a")], codec=codec, compress=lambda b: b"\xff" * 9))
+        )
+
+
+def test_messages_of_aborted_transactions_are_left_out() -> None:
+    data = b"".join(
+        [
+            encode_batch([Record(b"plain")], 0),
+            encode_batch([Record(b"aborted", offset=1)], 1, producer=7),
+            encode_batch([Record(b"committed", offset=2)], 2, producer=8),
+            encode_mark(3, 7, commits=False),
+            encode_batch([Record(b"again", offset=4)], 4, producer=7),
+            encode_mark(5, 8, commits=True),
+            encode_mark(6, 7, commits=True),
+        ]
+    )
+    batches = list(split_batches(data))
+    every = [b"plain", b"aborted", b"committed", b"again"]
+    assert list(read_records(select_messages(batches)).values) == every
+    kept = select_messages(batches, [Aborted(7, 1)])
+    assert list(read_records(kept).values) == [b"plain", b"committed", b"again"]
+
+
+@given(st.lists(st.binary(min_size=1, max_size=70), min_size=1, max_size=20), st.integers(1, 3))
+def test_values_become_lines_in_place(values: list[bytes], headers: int) -> None:
+    records = [
+        Record(value, offset=n, headers=[("h", b"\n")] * (n % headers))
+        for n, value in enumerate(values)
+    ]
+    held = read_records(list(split_batches(encode_batch(records)))).values
+    lines = held.as_lines()
+    if any(b"\n" in value for value in values):
+        assert lines is None
+    else:
+        assert lines is not None
+        read = bytes(lines).split(b"\n")
+        assert len(read) == len(values)
+        assert all(
+            line.startswith(value) and not line[len(value) :].strip(b" ")
+            for line, value in zip(read, values, strict=True)
+        )
+
+
+@given(st.lists(st.lists(BYTES, max_size=6), min_size=1, max_size=4))
+def test_values_are_a_sequence_and_a_column(parts: list[list[bytes | None]]) -> None:
+    held = [
+        read_records(
+            list(split_batches(encode_batch([Record(v, offset=n) for n, v in enumerate(part)])))
+        ).values
+        for part in parts
+    ]
+    joined, plain = join_values(held), [value for part in parts for value in part]
+    assert list(joined) == [joined[n] for n in range(len(joined))] == plain
+    assert joined.to_series().to_list() == plain
+    assert list(joined[1:]) == plain[1:]
+    odd = np.arange(0, len(plain), 2)
+    assert list(joined.select(odd)) == plain[::2]
+    assert isinstance(joined[1:], ByteValues)
+
+
+def test_the_encoders_checksum_is_crc32c() -> None:
+    assert checksum(b"123456789") == 0xE3069283
+    assert struct.unpack(">I", encode_batch([])[17:21])[0] == checksum(encode_batch([])[21:])
