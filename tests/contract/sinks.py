@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import duckdb
 import psycopg
 import pyarrow as pa
+from deltalake import DeltaTable
 from psycopg import sql
 from pyspark.sql import SparkSession
 from tests.services.iceberg import iceberg_catalog
@@ -129,6 +130,26 @@ class MemoryPlace:
 
     def drop(self, table: str) -> None:
         self.sinks.pop(table)
+
+
+class LocalDeltaPlace:
+    """Delta tables in a folder, written in this process."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def sink(self, table: str, history: str | None) -> Sink:
+        return mt.to_delta(self._path(table), history=history and self._path(history))
+
+    def read(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
+        rows = DeltaTable(self._path(table)).to_pyarrow_table(columns=list(columns))
+        return in_order([tuple(row.values()) for row in rows.to_pylist()])
+
+    def drop(self, table: str) -> None:
+        rmtree(self._path(table))
+
+    def _path(self, table: str) -> str:
+        return f"{self.folder}/{table}"
 
 
 class DeltaPlace:

@@ -13,6 +13,7 @@ from tests.contract.sinks import (
     DeltaPlace,
     DuckDBPlace,
     IcebergPlace,
+    LocalDeltaPlace,
     MemoryPlace,
     Place,
     PostgresPlace,
@@ -30,13 +31,15 @@ from muntin.testing import check_sink
 TABLE = 'a "table"; --'
 
 
-@pytest.fixture(params=["memory", "duckdb", "postgres", "delta", "iceberg"])
+@pytest.fixture(params=["memory", "duckdb", "delta", "postgres", "delta-spark", "iceberg-spark"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     if request.param == "delta":
+        return LocalDeltaPlace(tmp_path)
+    if request.param == "delta-spark":
         if not has_delta():
             pytest.skip("this Spark has no Delta")
         return DeltaPlace(request.getfixturevalue("spark"), tmp_path)
-    if request.param == "iceberg":
+    if request.param == "iceberg-spark":
         if not has_iceberg():
             pytest.skip("this Spark has no Iceberg")
         return IcebergPlace(request.getfixturevalue("spark"), tmp_path)

@@ -24,6 +24,7 @@ _NEEDED = ("polars", "pyarrow", "numpy")
 _SPARK = ("pyspark", "pandas", "google.protobuf")
 # One module that each extra brings, and what it is for.
 _EXTRAS = {
+    "delta": ("deltalake", "the sink to_delta in one process"),
     "duckdb": ("duckdb", "the sink to_duckdb"),
     "kafka": ("confluent_kafka", "topics of Kafka in columns, and to_kafka"),
     "metrics": ("prometheus_client", "figures for Prometheus"),

@@ -93,7 +93,10 @@ class WindowsForm(_Part):
     slide: Text | None = Field(None, description="The distance between two starts.")
     step: Text | None = Field(None, description="The distance between two ends.")
     origin: Text | None = Field(None, description="A moment at which some window starts.")
-    zone: Text | None = Field(None, description="A time zone, for whole calendar days.")
+    zone: Text | None = Field(
+        None, description="A time zone, for calendar days, parts of them, and months."
+    )
+    overlap: int | None = Field(None, ge=1, description="In how many windows a message may be.")
     closed: Literal["both", "left"] | None = Field(None, description="Of sessions: their edges.")
 
 

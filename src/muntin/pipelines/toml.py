@@ -39,8 +39,8 @@ _ROWS = re.compile(r"(\d+)\s+rows?")
 # What each kind of windows takes beside its size.
 _USES = {
     "tumbling": {"origin", "zone"},
-    "hopping": {"slide", "origin", "zone"},
-    "cumulating": {"step", "origin"},
+    "hopping": {"slide", "origin", "zone", "overlap"},
+    "cumulating": {"step", "origin", "zone", "overlap"},
     "sliding": set[str](),
     "session": {"closed"},
 }

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
+import polars as pl
 import pyarrow as pa
 
-from muntin.model.errors import OptionError
+from muntin.engine import columns
+from muntin.model.errors import MissingExtraError, OptionError
 from muntin.sinks.batch import Batch
-from muntin.sinks.sink import TableSink
+from muntin.sinks.frames import newest_revisions, polars_rows
+from muntin.sinks.sink import BATCH, TableSink, sql_name, warn_of_new_table
 
 # What no column of Delta's may have in its name, unless the table maps names.
 _UNNAMEABLE = set(" ,;{}()\n\t=")
@@ -29,7 +33,16 @@ class DeltaSink(TableSink):
 
     def check(self, schema: pa.Schema, keys: tuple[str, ...] | None) -> None:
         super().check(schema, keys)
-        raise OptionError("sink", "to_delta", "isn't written in this process", "run it on Spark")
+        _deltalake()
+        for option, name in (("table", self.table), ("history", self.history)):
+            if name is not None and "/" not in name:
+                hint = "give a path (with a '/'), or run the query on Spark"
+                raise OptionError(option, name, "is a name of Spark's catalog", hint)
+        for field in schema:
+            if pa.types.is_duration(field.type) or pa.types.is_time(field.type):
+                problem = f"has type {field.type}, which Delta has no type for"
+                hint = "cast it to a number or a string first"
+                raise OptionError("column", field.name, problem, hint)
 
     def check_names(self, names: Iterable[str], keys: tuple[str, ...] | None) -> None:
         listed = list(names)
@@ -40,7 +53,64 @@ class DeltaSink(TableSink):
         super().check_names(listed, keys)
 
     def _write(self, batch: Batch) -> None:
-        self.check(batch.schema, batch.keys)
+        rows = polars_rows(batch, f"Delta {self.table}").to_arrow()
+        if batch.identity is not None:
+            table = _open(self.table, rows.schema, batch.number)
+            if len(rows):
+                _merge(table, rows, batch.identity)
+        if (log := self.log_table(batch.keys)) is not None:
+            number = pa.array([batch.number] * len(rows), pa.int64())
+            _append(log, rows.append_column(BATCH, number), batch)
+
+
+def _deltalake() -> Any:
+    try:
+        import deltalake
+    except ImportError as error:
+        instead = "run the query on Spark"
+        raise MissingExtraError("to_delta() in this process", "delta", instead) from error
+    return deltalake
+
+
+def _open(path: str, schema: pa.Schema, number: int) -> Any:
+    """A table, which is created where it doesn't exist."""
+    delta = _deltalake()
+    if not delta.DeltaTable.is_deltatable(path):
+        warn_of_new_table(f"Delta {path}", number)
+        nullable = pa.schema([field.with_nullable(True) for field in schema])
+        delta.DeltaTable.create(path, nullable, mode="ignore")
+    return delta.DeltaTable(path)
+
+
+def _merge(table: Any, rows: pa.Table, identity: tuple[str, ...]) -> None:
+    """Merge the newest revision of each window in one transaction."""
+    frame = pl.from_arrow(rows)
+    assert isinstance(frame, pl.DataFrame)
+    same = " AND ".join(
+        f"(target.{sql_name(name)} IS NOT DISTINCT FROM source.{sql_name(name)})"
+        for name in identity
+    )
+    newer = f"source.{columns.REVISION} >= target.{columns.REVISION}"
+    gone = f"source.{columns.EMISSION} = 'retract'"
+    merger = table.merge(
+        newest_revisions(frame, identity).to_arrow(), same, source_alias="source",
+        target_alias="target",
+    )  # fmt: skip
+    merger = merger.when_matched_delete(f"{newer} AND {gone}").when_matched_update_all(newer)
+    merger.when_not_matched_insert_all(f"NOT ({gone})").execute()
+
+
+def _append(path: str, rows: pa.Table, batch: Batch) -> None:
+    """Append rows, unless this query has appended the batch."""
+    delta = _deltalake()
+    table = _open(path, rows.schema, batch.number)
+    writer = f"muntin {batch.query} {batch.kind}"
+    written = table.transaction_version(writer)
+    if not len(rows) or (written is not None and written >= batch.number):
+        return
+    transaction = delta.Transaction(writer, batch.number)
+    commit = delta.CommitProperties(app_transactions=[transaction])
+    delta.write_deltalake(table, rows, mode="append", schema_mode="merge", commit_properties=commit)
 
 
 def to_delta(table: str, *, history: str | None = None) -> DeltaSink:
@@ -53,11 +123,12 @@ def to_delta(table: str, *, history: str | None = None) -> DeltaSink:
     (Delta's ``txnAppId`` and ``txnVersion``), also where another query writes to the same table.
 
     Args:
-        table: The table: a name of the catalog, or a path (whatever has a ``/``). It is made at the
-            first batch where it doesn't exist.
+        table: The table: a path (whatever has a ``/``), or on Spark a name of the catalog. It is
+            created at the first batch where it doesn't exist.
         history: Another table that keeps every emission, with the batch's number.
 
-    A session without Delta is refused by a ``SettingError`` when the query starts; columns that
-    Delta can't have, by an ``OptionError``.
+    In one process it needs the extra ``delta``. On Spark it needs Delta's jars: a session without
+    them is refused by a ``SettingError`` when the query starts. Columns that Delta can't have are
+    refused by an ``OptionError``.
     """
     return DeltaSink(table, history)

@@ -10,6 +10,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.model.errors import SinkError
 from muntin.sinks.batch import Batch
+from muntin.sinks.frames import newest_revisions, polars_rows
 from muntin.sinks.sink import BATCH
 
 # Windows are merged when so many rows have come, or as many as there are windows.
@@ -35,8 +36,7 @@ class MemorySink:
         with self._lock:
             if batch.empty and (self._newest or self._log):
                 return
-            rows = pl.from_arrow(batch.table())
-            assert isinstance(rows, pl.DataFrame)
+            rows = polars_rows(batch, "memory")
             if batch.identity is None or self._has_history:
                 if batch.number == self._number:
                     # Only the last batch is ever repeated.
@@ -85,10 +85,7 @@ def _concatenate(frames: list[pl.DataFrame]) -> pl.DataFrame:
 
 def _keep_newest(rows: pl.DataFrame, identity: tuple[str, ...]) -> pl.DataFrame:
     """The greatest revision of each window, without windows that were taken back."""
-    newest = rows.sort(columns.REVISION, maintain_order=True).unique(
-        identity, keep="last", maintain_order=True
-    )
-    return newest.filter(pl.col(columns.EMISSION) != "retract")
+    return newest_revisions(rows, identity).filter(pl.col(columns.EMISSION) != "retract")
 
 
 def to_memory(*, history: bool = False) -> MemorySink:

@@ -16,7 +16,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -26,6 +25,7 @@ from muntin.model.errors import MuntinError
 from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.host.internals.checkpoints import newest_batch
 from muntin.spark.host.internals.hadoop_path import HadoopPath
+from muntin.spark.host.internals.jvm import JvmError
 
 _LOG = logging.getLogger(__name__)
 RECORD = "record.json"
@@ -57,7 +57,7 @@ class HadoopLeaseFile:
             return False
         try:
             self._path.write(text, replaces=False)
-        except Py4JError:
+        except JvmError:
             if self._path.exists():
                 return False
             raise
@@ -138,7 +138,7 @@ class Record:
             _LOG.debug("The record of batch %d can't be written", progress.batch, exc_info=True)
 
     def _read(self) -> dict[str, Any]:
-        with suppress(OSError, ValueError, Py4JError):
+        with suppress(OSError, ValueError, JvmError):
             text = self._file.read() if self._local is None else self._local.read_text()
             stored = json.loads(text)
             if isinstance(stored, dict):

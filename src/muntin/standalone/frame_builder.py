@@ -7,6 +7,7 @@ is rejected as malformed.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from operator import or_
@@ -19,6 +20,7 @@ from muntin.engine import columns
 from muntin.engine.dtypes import moment_of
 from muntin.engine.sessions.combine import no_gap
 from muntin.engine.utf8 import GARBLED, frame_of, from_pandas
+from muntin.model.axis import DAY
 from muntin.model.errors import OptionError
 from muntin.standalone.fields import (
     GREATEST,
@@ -38,6 +40,9 @@ from muntin.standalone.input_fields import InputFields
 UNREAD, JUDGED = "__muntin_unread", "__muntin_judged"
 
 _UTC = pl.Datetime("us", "UTC")
+# Whole numbers between these are taken for microseconds, and may be seconds or milliseconds.
+_SECONDS_OF_TODAY, _TWO_MONTHS = 10**9, 62 * DAY
+_log = logging.getLogger("muntin.standalone")
 
 
 class FrameBuilder:
@@ -50,6 +55,7 @@ class FrameBuilder:
         self.clock = clock
         self.columns: pl.Schema | None = None
         self._given = schema
+        self._has_warned = False
         self.forget()
 
     def forget(self) -> None:
@@ -198,6 +204,8 @@ class FrameBuilder:
         future: pl.Series | None = None,
     ) -> pl.DataFrame:
         """Add what travels with the messages, and the flags that some of them need."""
+        if self.moment.is_integer() and not self._has_warned:
+            self._warn_of_unit(place)
         frame = frame.with_columns(
             place.alias(columns.TIME),
             (pl.lit(None, dtype=pl.String) if unread is None else unread).alias(UNREAD),
@@ -213,6 +221,19 @@ class FrameBuilder:
         if future is not None and future.any():
             frame = frame.with_columns(future.fill_null(False).alias(columns.FUTURE))
         return frame
+
+    def _warn_of_unit(self, place: pl.Series) -> None:
+        """Warn once where whole numbers look like seconds or milliseconds of today."""
+        least, greatest = place.min(), place.max()
+        if not isinstance(least, int) or not isinstance(greatest, int):
+            return
+        if least >= _SECONDS_OF_TODAY and greatest <= _TWO_MONTHS:
+            self._has_warned = True
+            _log.warning(
+                "time=%r: all times lie within two months of 1970. "
+                "Give whole microseconds: multiply milliseconds by 1000.",
+                self.input.time,
+            )
 
     def _beyond(self, place: pl.Series) -> pl.Series | None:
         """Which times lie so far out that their windows have no place; ``None`` where none do."""

@@ -18,13 +18,12 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from muntin.model.errors import SettingError
 from muntin.spark.host.internals.hadoop_path import HadoopPath
-from muntin.spark.host.internals.jvm import executors_of, is_connected, runs_in_driver
+from muntin.spark.host.internals.jvm import JvmError, executors_of, is_connected, runs_in_driver
 
 NEEDED = ("muntin", "polars", "pyarrow", "pandas", "google.protobuf")
 """The modules that workers' processes import, beside Spark."""
@@ -126,7 +125,7 @@ class Executors:
         try:
             answers: list[str] = context.parallelize([question] * tasks, tasks).map(_look).collect()
             return answers
-        except (PySparkException, Py4JError) as error:
+        except (PySparkException, JvmError) as error:
             raise SettingError(_explain(str(error))) from None
 
     def _check_folders(self, answer: Answer) -> None:
@@ -224,13 +223,11 @@ def _look(question: str) -> str:
         if name == "muntin" and module.__file__:
             folder, digest = Path(module.__file__).parent, hashlib.sha256()
             for file in sorted(folder.rglob("*.py")):
-                digest.update(file.relative_to(folder).as_posix().encode())
-                digest.update(file.read_bytes())
+                digest.update(file.relative_to(folder).as_posix().encode() + file.read_bytes())
             build = digest.hexdigest()[:12]
-    unread, written = [], {}
+    unread = [path for path in asked["files"] if not os.path.exists(path)]
+    written = {}
     for path in asked["files"]:
-        if not os.path.exists(path):
-            unread.append(path)
         mine = f"{os.path.dirname(path)}/.muntin-executor-{uuid.uuid4().hex[:12]}"
         try:
             with open(mine, "w"):
