@@ -14,6 +14,7 @@ import json
 import secrets
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -90,8 +91,14 @@ class Checkpoint(Protocol):
     def store(self, operator: int, shard: int) -> Blobs:
         """The store of a shard; its changes are committed with the batch."""
 
-    def plan(self, batch: PlannedBatch) -> None:
-        """Write a batch's plan before it runs."""
+    def plan(self, batch: PlannedBatch, *, ahead: bool = False) -> None:
+        """Write a batch's plan before it runs.
+
+        Args:
+            batch: The batch.
+            ahead: Whether the plan goes to the disk while the batch is computed, since a sink is
+                likely to get rows of it.
+        """
 
     def sync_plan(self) -> None:
         """Have the plan on the disk, before a sink sees rows of the batch."""
@@ -120,7 +127,7 @@ class MemoryCheckpoint:
         """See `Checkpoint`."""
         return self._stores.setdefault((operator, shard), MemoryBlobs())
 
-    def plan(self, batch: PlannedBatch) -> None:
+    def plan(self, batch: PlannedBatch, *, ahead: bool = False) -> None:
         """See `Checkpoint`."""
         self.planned = batch
 
@@ -210,6 +217,8 @@ class LogCheckpoint:
         self._last_sync = 0.0
         self._log = Log(self.folder, sync_every is not None)
         self._opened = False
+        self._syncer = ThreadPoolExecutor(1, thread_name_prefix="muntin-sync")
+        self._syncing: Future[None] | None = None
         try:
             self._open()
             self._opened = True
@@ -238,21 +247,32 @@ class LogCheckpoint:
             raise missing(key[2])
         return self._log.read(place)[_NUMBER_BYTES:]
 
-    def plan(self, batch: PlannedBatch) -> None:
+    def plan(self, batch: PlannedBatch, *, ahead: bool = False) -> None:
         """See `Checkpoint`."""
         self.planned = batch
         self._log.append(PLAN, json.dumps(asdict(batch)).encode())
         self._log.flush(disk=False)
+        if ahead and self._sync_every == 0:
+            self._syncing = self._syncer.submit(self._log.flush, disk=True)
 
     def sync_plan(self) -> None:
         """See `Checkpoint`."""
-        if self._sync_every == 0:
+        if self._syncing is not None:
+            self._await_sync()
+        elif self._sync_every == 0:
             self._log.flush(disk=True)
+
+    def _await_sync(self) -> None:
+        """Wait until the disk has what it is getting."""
+        syncing, self._syncing = self._syncing, None
+        if syncing is not None:
+            syncing.result()
 
     def commit(self, progress: dict[str, Any], shards: Sequence[int]) -> None:
         """See `Checkpoint`."""
         assert self.planned is not None
         self._lease.check()
+        self._await_sync()
         batch = self.planned
         for key, blob in self.waiting.items():
             self._write_blob(key, blob)
@@ -295,6 +315,7 @@ class LogCheckpoint:
 
     def close(self) -> None:
         """See `Checkpoint`."""
+        self._syncer.shutdown()
         if self._opened:
             self._log.end()
         self._log.close()
