@@ -31,7 +31,7 @@ _MARKER = ".muntin-demo"
 
 
 class DemoKind(StrEnum):
-    """What a demo is about."""
+    """The subject of a demo."""
 
     FLIGHTS = "flights"
     WEATHER = "weather"

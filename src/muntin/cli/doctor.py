@@ -104,6 +104,16 @@ def spark_findings(quick: bool) -> Iterator[Finding]:
     if not quick and home.good:
         yield spark()
     yield connector()
+    yield network()
+
+
+def network() -> Finding:
+    """Who can reach a session; what a cluster has to be told isn't seen from here."""
+    hint = (
+        "on a cluster set spark.authenticate=true and spark.network.crypto.enabled=true: what "
+        "driver and executors exchange holds the passwords of sources"
+    )
+    return Finding("Network", None, "local sessions listen on 127.0.0.1 alone", hint)
 
 
 def java() -> Finding:
@@ -164,7 +174,7 @@ def spark() -> Finding:
 
 
 def extras() -> Iterator[Finding]:
-    """What may be there."""
+    """Check the optional packages, one for each extra."""
     for extra, (module, purpose) in _EXTRAS.items():
         hint = f"pip install 'muntin[{extra}]'"
         yield Finding(f"extra {extra}", _is_installed(module) or None, purpose, hint)
@@ -178,7 +188,7 @@ def _is_installed(module: str) -> bool:
 
 
 def connector() -> Finding:
-    """Where Spark's Kafka connector would come from."""
+    """Check where Spark's Kafka connector would be loaded from."""
     jars = os.environ.get("MUNTIN_KAFKA_JARS")
     if jars is not None:
         good = any(Path(jars).glob("*.jar"))

@@ -10,7 +10,7 @@ _QUOTED = re.compile(r'[",\r\n]|^\s|\s$|^$')
 
 
 class RowFormat(StrEnum):
-    """How rows are printed."""
+    """Format that rows are printed in."""
 
     TABLE = "table"
     CSV = "csv"

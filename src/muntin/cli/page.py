@@ -96,7 +96,7 @@ def put(feed: Feed, query: Any) -> None:
 
 
 def kinds_of(schema: Any, names: Sequence[str]) -> dict[str, str]:
-    """What columns hold, for the page."""
+    """Return the kind of each column that the page formats specially."""
     found = {}
     for field in schema.fields:
         kind = field.dataType.typeName()

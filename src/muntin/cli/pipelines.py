@@ -30,7 +30,7 @@ _NAME = "pipeline"
 
 
 def opened(path: Path, given: dict[str, str]) -> Callable[[Any], list[Any]]:
-    """What starts the queries of a pipeline, in a session.
+    """Return a function that starts the queries of a pipeline in a session.
 
     Raises:
         MuntinError: When it can't be run, before any session is needed.

@@ -39,7 +39,7 @@ class SqlCompleter(Completer):
         self._fixed = [*WORDS, *(f"{name.lower()}(" for name in TAKEN)]
 
     def get_completions(self, document: Any, complete_event: Any) -> Iterable[Completion]:
-        """What the word before the cursor may become."""
+        """Yield completions of the word before the cursor."""
         begun = document.get_word_before_cursor(WORD=False)
         if not begun.strip():
             return
@@ -49,13 +49,13 @@ class SqlCompleter(Completer):
 
 
 def done(text: str) -> bool:
-    """Whether a text is a whole statement, or a command."""
+    """Return whether a text is a complete statement or a command of the shell."""
     bare = text.strip()
     return bare.endswith(";") or bare.lower() in ("", "exit", "quit", "help", "tables", "\\q")
 
 
 def prompt(shell: Shell) -> Callable[[], str]:
-    """What asks a person for a statement."""
+    """Return a function that prompts for a statement."""
     keys = KeyBindings()
 
     @keys.add("enter")

@@ -17,7 +17,7 @@ _WIDTH = 40
 
 
 def view(monitor: Monitor, last: Report | None, elapsed: float) -> RenderableType:
-    """What the terminal shows."""
+    """Return the terminal's view of a run."""
     options = monitor.options
     rows = Table.grid(padding=(0, 2))
     rows.add_column(style="bold", no_wrap=True)

@@ -1,4 +1,4 @@
-"""Where state is kept: numbered blobs and one manifest.
+"""Stores of state: numbered blobs and one manifest.
 
 Rows of a ``KeyValue`` hold blobs in ``muntin.stores.blobs``, Spark's state store in
 ``muntin.spark.host.state``; what is here keeps them in memory, or stands before others.

@@ -1,4 +1,4 @@
-"""What a shard writes down of itself at a commit: one value, whatever kind of query it is of.
+"""The manifest that a shard writes at a commit: one value, for queries of every kind.
 
 Blobs hold rows; the manifest says which of them make up which table, and what else the query has to
 know to go on. It carries the number of its format, and whatever reads state begins here.

@@ -1,4 +1,4 @@
-"""Which source offsets have been taken: stretches of neighbouring offsets, by partition.
+"""Source offsets that were taken, as ranges of neighbouring offsets by partition.
 
 Sources hand out offsets nearly without gaps, so that millions of them are a handful of stretches.
 """

@@ -1,4 +1,4 @@
-"""Which shard owns a key."""
+"""Assigns keys to shards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every store is built on: ordered rows of bytes, snapshots, and one atomic flush.
+"""The base of every store: ordered rows of bytes, snapshots, and one atomic flush.
 
 Three forms keep the same promises, and one suite of tests holds them to it: ``memory`` (this
 process), ``rocks`` (RocksDB on a disk) and ``paged`` (numbered blobs; in Spark's state,

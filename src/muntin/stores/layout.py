@@ -1,4 +1,4 @@
-"""How the message store orders its rows: the message-key matrix of the Samza design, once.
+"""The order of the message store's rows: the message-key matrix of the Samza design.
 
 Source: the Samza SQL window operator design, "Message Store". The key of a message is made of its
 position (event time and source offset, or the offset alone where windows count rows), and of the

@@ -1,4 +1,4 @@
-"""What expires by whole segments: the window store and the session store.
+"""Segments, which expire as a whole: of the window store and of the session store.
 
 Source: KIP-94 (segment interval); the in-memory window store's proposal (expired segments are
 dropped before each action).

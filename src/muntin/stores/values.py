@@ -1,4 +1,4 @@
-"""What a store keeps under a key: JSON, raw bytes, or window metadata.
+"""Values that a store keeps under a key: JSON, raw bytes, or window metadata.
 
 Rows on a disk outlive the code that wrote them, so nothing is pickled. JSON is the default because
 any tool can read it back; ``raw`` is for callers that have a format of their own already, an Arrow

@@ -1,4 +1,4 @@
-"""What a checkpoint holds, for people: ``muntin inspect``."""
+"""Reports on the contents of a checkpoint, for ``muntin inspect``."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def inspect(
 
 
 def report_of(opened: Checkpoint, key: Sequence[str] = (), table: str | None = None) -> Report:
-    """The same of a checkpoint that is open."""
+    """Return the report on an open checkpoint; see ``inspect`` for its contents."""
     sizes = opened.sizes()
     report: Report = {
         "checkpoint": opened.given,

@@ -1,4 +1,4 @@
-"""Whether a query runs here at all: session, worker, Arrow and state store."""
+"""Runs a query from end to end: session, worker, Arrow and state store."""
 
 from __future__ import annotations
 

@@ -78,11 +78,11 @@ class OpenJoin:
         return fetched(self.checkpoint, self._view(side, key, start, end))
 
     def held(self, side: SideName, key: Any) -> pl.DataFrame:
-        """The same as the engine has them: with their places, and who has found a partner."""
+        """Return messages with the engine's columns: position, and whether it has partners."""
         return held(self.checkpoint, self._view(side, key, partners=True))
 
     def frame(self, side: SideName, key: Any = None) -> DataFrame:
-        """The same as a Spark DataFrame, in no order."""
+        """Return the messages as a Spark DataFrame, in no order."""
         return framed(self.checkpoint, self._view(side, key))
 
     def slot(self, key: Any, side: SideName = "left") -> int:

@@ -58,7 +58,7 @@ class MetricsListener(StreamingQueryListener):
         """No batch, no figures."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        """What a query has done stays counted."""
+        """Do nothing: the counts of a query outlive it."""
 
 
 class Metrics:

@@ -1,4 +1,4 @@
-"""What a page can show of a batch: figures, and a few of its rows as plain values."""
+"""Figures and sample rows of a batch, as plain values for the live page."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def observe(query: WindowedQuery, show: Callable[[Seen], None]) -> None:
 
 
 def looking(query: WindowedQuery) -> Callable[[Sequence[str]], dict[str, Any]]:
-    """How to look into the state of a running query: each look is a Spark job of a second or two.
+    """Return a function that reads the state of a running query; each call is a Spark job.
 
     Returns:
         A function from a key's values as text, or none, to what ``inspect`` shows.

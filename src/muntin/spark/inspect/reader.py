@@ -25,7 +25,7 @@ from muntin.state.manifest import Manifest, loads
 
 @dataclass(frozen=True)
 class StateView:
-    """What is asked of a query's state; it is sent to workers.
+    """A view of a query's state: the rows and columns to read. It is sent to workers.
 
     Attributes:
         schema: The columns that are shown.
@@ -56,12 +56,12 @@ def fetched(opened: Checkpoint, view: StateView) -> pl.DataFrame:
 
 
 def held(opened: Checkpoint, view: StateView) -> pl.DataFrame:
-    """The same as the engine has them, with columns that aren't shown."""
+    """Return the rows of a view with the engine's own columns."""
     return _rows(opened, view, _texts(opened, view))
 
 
 def framed(opened: Checkpoint, view: StateView) -> DataFrame:
-    """The same as a Spark DataFrame, put together by the workers, in no order."""
+    """Return the rows of a view as a Spark DataFrame that workers read, in no order."""
     texts, schema = _texts(opened, view), view.schema
     numbers = [n for text in texts.values() for n in view.wanted(loads(text))]
     asked = F.col("slot").isin(list(texts)) & F.col("number").isin([MANIFEST, *numbers])
@@ -75,7 +75,7 @@ def framed(opened: Checkpoint, view: StateView) -> DataFrame:
 
 
 def changed(opened: Checkpoint, view: StateView, since: int) -> pl.DataFrame:
-    """What has changed since an earlier batch, found by the change feed of the state.
+    """Return the changes since an earlier batch, from the change feed of the state.
 
     Returns:
         The rows that are new or changed as they are now, those that are gone as they were, and in

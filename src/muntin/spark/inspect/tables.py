@@ -131,7 +131,7 @@ class OpenTable:
         return shown(_frame(self.spec, between, entries), self.schema)
 
     def of_text(self, key: Sequence[str]) -> tuple[int | None, list[Emitted]]:
-        """How far the clock has come where a key lies that is given as text, and its entries."""
+        """Return the clock of the partition that holds a key, and the key's entries."""
         form: Any = None
         for form in _forms(key):
             found = list(self._opened.snapshot(form))
@@ -141,11 +141,11 @@ class OpenTable:
         return None if mark == BEGINNING else mark, found
 
     def frame(self, *, start: Given = None, end: Given = None) -> DataFrame:
-        """The same as a Spark DataFrame, put together by the workers, in no order."""
+        """Return the entries as a Spark DataFrame that workers read, in no order."""
         return framed(self.checkpoint, self._view(start, end))
 
     def changes(self, since: int) -> pl.DataFrame:
-        """What has changed since an earlier batch, in the buckets that the change feed names.
+        """Return the changes since an earlier batch, in the buckets that the change feed lists.
 
         Args:
             since: The number of that batch.
@@ -194,7 +194,7 @@ def one_table(opened: Checkpoint, key: Sequence[str], table: str | None) -> str:
 
 
 def _forms(key: Sequence[str]) -> list[Any]:
-    """What a key may be that is given as text."""
+    """Return the values that a key written as text may stand for."""
     (text,) = key if len(key) == 1 else (tuple(key),)
     if isinstance(text, str) and text.lstrip("-").isdigit():
         return [text, int(text)]

@@ -51,7 +51,7 @@ def why(
 
 
 def reasons(opened: Checkpoint, key: Sequence[str], at: str, table: str | None = None) -> list[str]:
-    """The same of a checkpoint that is open."""
+    """Return the lines that ``why`` prints, for an open checkpoint."""
     lines = [f"key        {', '.join(key)}"]
     if opened.first.kind == "tables":
         return [*lines, *_of_table(opened, key, _place(at, "time"), table)]
@@ -101,7 +101,7 @@ def _no_shard(key: Sequence[str]) -> OptionError:
 def _arrived(
     opened: Checkpoint, slot: int, manifest: Manifest, spec: WindowSpec, key: pl.DataFrame
 ) -> int:
-    """How many messages of a key have come, where windows count them as they arrive."""
+    """Return the number of messages of a key so far, for windows that count them."""
     wanted = [blob for run in manifest.tables.get("cells", ()) for blob in run.blobs]
     blobs = opened.blobs({slot: wanted})[slot]
     return key_state.arrived(spec, blobs.values(), key)

@@ -114,11 +114,11 @@ class OpenWindows:
         return fetched(self.checkpoint, self._view(key, start, end))
 
     def frame(self, key: Any = None, *, start: Given = None, end: Given = None) -> DataFrame:
-        """The same as a Spark DataFrame, put together by the workers, in no order."""
+        """Return the windows as a Spark DataFrame that workers read, in no order."""
         return framed(self.checkpoint, self._view(key, start, end))
 
     def windows(self, key: Any, *, start: Given = None, end: Given = None) -> pl.DataFrame:
-        """What is known of the windows of a key: when, how many messages, how often they emitted.
+        """Return the windows of a key: their bounds, messages and emissions.
 
         Args:
             key: The key.
@@ -154,7 +154,7 @@ class OpenWindows:
         return frame.with_columns(bounds.cast(pl.Datetime("us", "UTC")))
 
     def changes(self, since: int) -> pl.DataFrame:
-        """What has changed since an earlier batch, found by the change feed of the state.
+        """Return the changes since an earlier batch, from the change feed of the state.
 
         Args:
             since: The number of that batch.
@@ -188,7 +188,7 @@ class OpenWindows:
     def _asked(
         self, key: Any = None, start: Given = None, end: Given = None
     ) -> tuple[int | None, int | None, pl.DataFrame | None, int | None]:
-        """Where a stretch begins and ends, which keys are wanted, and the slot of their shard."""
+        """Return the bounds of a range, the keys to read, and the slot of their shard."""
         axis, slot = self.spec.axis, None
         only = None if key is None else self._reader.key(key)
         if only is not None and len(only.columns):
