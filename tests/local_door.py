@@ -193,8 +193,15 @@ class LocalJoinDoor:
         return f"local-{self.shards}{'-restarted' * self.restart}"
 
     def runs(self, spec: JoinSpec, steps: Sequence[JoinBatch]) -> bool:
-        """Each shard keeps its part of the rows that are kept."""
-        return self.shards == 1 or not any(spec.side(side).firing.rows for side in SIDES)
+        """Each shard keeps its part of the rows that are kept; times are moments, not texts."""
+        bounded = any(spec.side(side).firing.rows for side in SIDES)
+        times = (
+            message.get(spec.side(side).time or "")
+            for step in steps
+            for side in SIDES
+            for message in step.side(side)
+        )
+        return not (bounded and self.shards > 1) and not any(isinstance(t, str) for t in times)
 
     def run(self, spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch]) -> list[JoinStep]:
         inputs: dict[SideName, Input] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -27,6 +28,10 @@ def rescale(
     With --to the old checkpoint stays unchanged, and the query continues from the new one.
     """
     console = Console()
+    if any(checkpoint.glob("*.log")):
+        _rescale_here(checkpoint, buckets, {"--to": to, "--batch": batch})
+        say(console, f"{checkpoint} has {buckets} buckets now; start the query from it")
+        return
     with session_for("rescale", checkpoint, console, "Moving the state") as spark:
         from muntin.apps.windowing.division import DIVISIONS
         from muntin.spark.rescale import rescale as moved
@@ -44,3 +49,14 @@ def rescale(
             made = moved(spark, old, buckets=buckets, to=new, batch=batch, more=DIVISIONS)
             text = f"{to} holds batch {made.batch} in {buckets} buckets; start the query from it"
     say(console, text)
+
+
+def _rescale_here(checkpoint: Path, buckets: int, options: Mapping[str, object]) -> None:
+    """Rescale a checkpoint of the local host, without Spark."""
+    from muntin.hosts.local.rescale import rescale_folder
+
+    for option, value in options.items():
+        if value is not None:
+            hint = "leave it out, and copy the folder first to keep it"
+            raise OptionError(option, value, "isn't for checkpoints of the local host", hint)
+    rescale_folder(str(checkpoint), buckets)

@@ -14,64 +14,29 @@ import json
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from muntin.hosts.leases import LocalLeaseFile, acquire_lease
-from muntin.hosts.local.log import BEGIN, BLOB, COMMIT, PLAN, Log, Place, Record
-from muntin.model.errors import SpecChangedError, StateCorruptedError
-from muntin.sources.source import SourceOffsets
+from muntin.hosts.local.log import BLOB, COMMIT, PLAN, Log, Place
+from muntin.hosts.local.log_contents import (
+    FORMAT,
+    NUMBER_BYTES,
+    BlobKey,
+    Committed,
+    LogContents,
+    PlannedBatch,
+    Shard,
+)
+from muntin.model.errors import SpecChangedError
 from muntin.state.blobs import Blobs, MemoryBlobs, missing
-from muntin.state.manifest import loads
 
-FORMAT = 1
-_NUMBER_BYTES = 24
 # A file of the log takes so many bytes before the next one begins.
 _FILE_BYTES = 64 << 20
 # A file is emptied when less than this part of it is in use.
 _LEAST_USED = 0.5
-
-Shard = tuple[int, int]
-"""The numbers of an operator and of one of its shards."""
-
-
-@dataclass(frozen=True)
-class PlannedBatch:
-    """A batch before it runs.
-
-    Attributes:
-        number: Its number, from 0.
-        now: The clock of the machine, microseconds.
-        ends: How far each source is read.
-        final: Whether no message comes after it.
-    """
-
-    number: int
-    now: int
-    ends: tuple[SourceOffsets, ...]
-    final: bool = False
-
-
-@dataclass(frozen=True)
-class Committed:
-    """What a query has done.
-
-    Attributes:
-        number: The number of the last batch; -1 before the first.
-        ends: How far each source was read; empty before the first batch.
-        final: Whether the input has ended.
-        progress: The figures of the query, as plain JSON.
-        shards: How many shards each operator has.
-        manifests: The manifest of each shard that has one.
-    """
-
-    number: int = -1
-    ends: tuple[SourceOffsets, ...] = ()
-    final: bool = False
-    progress: dict[str, Any] = field(default_factory=dict)
-    shards: tuple[int, ...] = ()
-    manifests: dict[Shard, str] = field(default_factory=dict)
 
 
 class Checkpoint(Protocol):
@@ -90,8 +55,14 @@ class Checkpoint(Protocol):
     def store(self, operator: int, shard: int) -> Blobs:
         """The store of a shard; its changes are committed with the batch."""
 
-    def plan(self, batch: PlannedBatch) -> None:
-        """Write a batch's plan before it runs."""
+    def plan(self, batch: PlannedBatch, *, ahead: bool = False) -> None:
+        """Write a batch's plan before it runs.
+
+        Args:
+            batch: The batch.
+            ahead: Whether the plan goes to the disk while the batch is computed, since a sink is
+                likely to get rows of it.
+        """
 
     def sync_plan(self) -> None:
         """Have the plan on the disk, before a sink sees rows of the batch."""
@@ -120,7 +91,7 @@ class MemoryCheckpoint:
         """See `Checkpoint`."""
         return self._stores.setdefault((operator, shard), MemoryBlobs())
 
-    def plan(self, batch: PlannedBatch) -> None:
+    def plan(self, batch: PlannedBatch, *, ahead: bool = False) -> None:
         """See `Checkpoint`."""
         self.planned = batch
 
@@ -168,9 +139,6 @@ class LogBlobs:
             self._checkpoint.removed.append(key)
 
 
-_Blob = tuple[int, int, int]
-
-
 class LogCheckpoint:
     """A checkpoint in a folder; see `Checkpoint`.
 
@@ -200,9 +168,9 @@ class LogCheckpoint:
         self.identity = ""
         self.committed = Committed()
         self.planned: PlannedBatch | None = None
-        self.waiting: dict[_Blob, bytes] = {}
-        self.removed: list[_Blob] = []
-        self._places: dict[_Blob, Place] = {}
+        self.waiting: dict[BlobKey, bytes] = {}
+        self.removed: list[BlobKey] = []
+        self._places: dict[BlobKey, Place] = {}
         self._used: dict[int, int] = {}
         self._stores: dict[Shard, LogBlobs] = {}
         self._file_bytes = file_bytes
@@ -210,6 +178,8 @@ class LogCheckpoint:
         self._last_sync = 0.0
         self._log = Log(self.folder, sync_every is not None)
         self._opened = False
+        self._syncer = ThreadPoolExecutor(1, thread_name_prefix="muntin-sync")
+        self._syncing: Future[None] | None = None
         try:
             self._open()
             self._opened = True
@@ -225,7 +195,7 @@ class LogCheckpoint:
             self._stores[place] = LogBlobs(self, place, manifest)
         return self._stores[place]
 
-    def blob(self, key: _Blob) -> bytes:
+    def blob(self, key: BlobKey) -> bytes:
         """A blob, written or waiting.
 
         Raises:
@@ -236,23 +206,34 @@ class LogCheckpoint:
         place = self._places.get(key)
         if place is None:
             raise missing(key[2])
-        return self._log.read(place)[_NUMBER_BYTES:]
+        return self._log.read(place)[NUMBER_BYTES:]
 
-    def plan(self, batch: PlannedBatch) -> None:
+    def plan(self, batch: PlannedBatch, *, ahead: bool = False) -> None:
         """See `Checkpoint`."""
         self.planned = batch
         self._log.append(PLAN, json.dumps(asdict(batch)).encode())
         self._log.flush(disk=False)
+        if ahead and self._sync_every == 0:
+            self._syncing = self._syncer.submit(self._log.flush, disk=True)
 
     def sync_plan(self) -> None:
         """See `Checkpoint`."""
-        if self._sync_every == 0:
+        if self._syncing is not None:
+            self._await_sync()
+        elif self._sync_every == 0:
             self._log.flush(disk=True)
+
+    def _await_sync(self) -> None:
+        """Wait until the disk has what it is getting."""
+        syncing, self._syncing = self._syncing, None
+        if syncing is not None:
+            syncing.result()
 
     def commit(self, progress: dict[str, Any], shards: Sequence[int]) -> None:
         """See `Checkpoint`."""
         assert self.planned is not None
         self._lease.check()
+        self._await_sync()
         batch = self.planned
         for key, blob in self.waiting.items():
             self._write_blob(key, blob)
@@ -295,17 +276,18 @@ class LogCheckpoint:
 
     def close(self) -> None:
         """See `Checkpoint`."""
+        self._syncer.shutdown()
         if self._opened:
             self._log.end()
         self._log.close()
         self._lease.release()
 
-    def _write_blob(self, key: _Blob, blob: bytes) -> None:
+    def _write_blob(self, key: BlobKey, blob: bytes) -> None:
         place = self._log.append(BLOB, b"".join(n.to_bytes(8, "little") for n in key) + blob)
         self._places[key] = place
         self._used[place.file] = self._used.get(place.file, 0) + place.length
 
-    def _forget(self, key: _Blob) -> None:
+    def _forget(self, key: BlobKey) -> None:
         place = self._places.pop(key, None)
         if place is not None:
             self._used[place.file] -= place.length
@@ -334,7 +316,7 @@ class LogCheckpoint:
         }
         for key, place in list(self._places.items()):
             if place.file in sparse:
-                blob = self._log.read(place)[_NUMBER_BYTES:]
+                blob = self._log.read(place)[NUMBER_BYTES:]
                 self._forget(key)
                 self._write_blob(key, blob)
         # The newest commit must stand behind the blobs that it names, whichever files are left.
@@ -361,108 +343,3 @@ class LogCheckpoint:
             self._used[place.file] = self._used.get(place.file, 0) + place.length
         self._log.remove([file for file in self._log.files() if file > contents.file])
         self._log.resume(contents.file, contents.end)
-
-
-class LogContents:
-    """What the files of a log say; reading changes nothing, so a query may write meanwhile.
-
-    Args:
-        log: The log.
-
-    Attributes:
-        identity: Distinguishes the query from every query with another checkpoint.
-        committed: What was committed last.
-        planned: A batch that was planned and not committed.
-        file: The last file that is whole at its begin; `None` where there is none.
-        end: The position behind its last commit or plan.
-
-    Raises:
-        StateCorruptedError: When something is damaged.
-    """
-
-    def __init__(self, log: Log) -> None:
-        self.identity = ""
-        self.committed = Committed()
-        self.planned: PlannedBatch | None = None
-        self.file: int | None = None
-        self.end = 0
-        self._log = log
-        self._places: dict[_Blob, Place] = {}
-        files = log.files()
-        for file in files:
-            end = self._replay(file, last=file == files[-1])
-            # A file without its begin was cut off when it was begun.
-            if end:
-                self.file, self.end = file, end
-
-    def blob(self, key: _Blob) -> bytes:
-        """A blob that was committed.
-
-        Raises:
-            StateCorruptedError: When there is none, or it is damaged.
-        """
-        if key not in self._places:
-            raise missing(key[2])
-        return self._log.read(self._places[key])[_NUMBER_BYTES:]
-
-    def live_places(self) -> dict[_Blob, Place]:
-        """Where the blobs lie that the manifests name."""
-        live: set[_Blob] = set()
-        for (operator, shard), text in self.committed.manifests.items():
-            for run in loads(text).runs():
-                live |= {(operator, shard, number) for number in run.blobs}
-        return {key: place for key, place in self._places.items() if key in live}
-
-    def _replay(self, file: int, *, last: bool) -> int:
-        """Take in the records of a file; of the last one without blobs that weren't committed.
-
-        Returns:
-            The position behind them.
-        """
-        end, written = 0, dict[_Blob, Place]()
-        for record in self._log.records(file, last=last):
-            if record.kind == BLOB:
-                numbers = record.body[:_NUMBER_BYTES]
-                operator, shard, number = (
-                    int.from_bytes(numbers[i : i + 8], "little") for i in (0, 8, 16)
-                )
-                written[operator, shard, number] = record.place
-                continue
-            if record.kind == BEGIN:
-                self._check_begin(record, file)
-            elif record.kind == PLAN:
-                self.planned = _planned(json.loads(record.body))
-            elif record.kind == COMMIT:
-                stored = json.loads(record.body)
-                self.committed = _committed(stored)
-                self.planned = _planned(stored["planned"]) if stored["planned"] else None
-            self._places |= written
-            end, written = record.end, {}
-        if not last:
-            self._places |= written
-        return end
-
-    def _check_begin(self, record: Record, file: int) -> None:
-        begin = json.loads(record.body)
-        if begin.get("format") != FORMAT:
-            raise StateCorruptedError(
-                f"{self._log.path(file)} has format {begin.get('format')}, this muntin reads "
-                f"format {FORMAT}: use the muntin that wrote it, or start with a new folder"
-            )
-        self.identity = begin["identity"]
-
-
-def _planned(stored: Mapping[str, Any]) -> PlannedBatch:
-    return PlannedBatch(stored["number"], stored["now"], tuple(stored["ends"]), stored["final"])
-
-
-def _committed(stored: Mapping[str, Any]) -> Committed:
-    manifests = {(operator, shard): text for operator, shard, text in stored["manifests"]}
-    return Committed(
-        stored["number"],
-        tuple(stored["ends"]),
-        stored["final"],
-        stored["progress"],
-        tuple(stored["shards"]),
-        manifests,
-    )

@@ -12,7 +12,7 @@ from muntin.hosts.chain import change_grace
 from muntin.hosts.clock import period_of
 from muntin.hosts.local.messages import moment_type
 from muntin.hosts.local.plan import Input, OperatorInput, Plan, layout_of, resharded
-from muntin.hosts.local.window_plan import default_shards
+from muntin.hosts.local.window_plan import DEFAULT_SHARDS
 from muntin.model.joins import SIDES, JoinSpec, Newest, SideName
 
 
@@ -37,7 +37,7 @@ def build_join(
 
     if isinstance(spec.bound, Newest):
         spec = _with_change_grace(inputs, spec)
-    spec = replace(spec, buckets=shards or default_shards())
+    spec = replace(spec, buckets=shards or DEFAULT_SHARDS)
     sources = []
     for side in SIDES:
         spec, source = _side(side, inputs[side], spec)

@@ -82,6 +82,8 @@ class Loop:
         self._clock = clock
         self._last_tick: int | None = None
         self._begun = 0.0
+        # Whether the last batch had rows for a sink, as the next one then has.
+        self._delivers = False
         self._wait = _SHORTEST_WAIT
         self.planned: list[Planned] = []
 
@@ -129,7 +131,7 @@ class Loop:
         ends = tuple(one.end for one in self.planned)
         number = self.checkpoint.committed.number + 1
         batch = PlannedBatch(number, now, ends, final)
-        self.checkpoint.plan(batch)
+        self.checkpoint.plan(batch, ahead=self._delivers)
         return batch
 
     def _ticks(self, now: int) -> bool:
@@ -150,7 +152,8 @@ class Loop:
         emitted = self._run.step(read, batch.now, wall, final=batch.final)
         rows = {RESULTS: emitted.results, REJECTED: emitted.rejected}
         batches = self._delivery.batches(batch.number, rows)
-        if self._delivery.must_last(batches):
+        self._delivers = self._delivery.must_last(batches)
+        if self._delivers:
             self.checkpoint.sync_plan()
         unstorable = self._delivery.write(batches)
         progress = self._totals.add_shards(batch.number, emitted.progress, unstorable)

@@ -21,8 +21,8 @@ from muntin.engine.state_reader import (
     key_of,
     types_of,
 )
-from muntin.hosts.local.checkpoint import LogContents
 from muntin.hosts.local.log import Log
+from muntin.hosts.local.log_contents import LogContents
 from muntin.hosts.local.messages import moment_type
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import as_datetime, position

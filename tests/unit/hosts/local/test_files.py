@@ -1,55 +1,30 @@
-"""Files under a query of this process: new ones alone, through sinks, over restarts."""
+"""Files as they arrive, read by a query of the local host."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
 import muntin as mt
 
 
-def write(path: Path, *lines: str) -> None:
-    """A file of JSON lines that was last written long ago, in the order of its name."""
-    path.write_text("".join(f"{line}\n" for line in lines))
-    age = 1_700_000_000 + int(path.stem)
-    os.utime(path, (age, age))
+def _write(folder: Path, name: str, *rows: tuple[str, str]) -> None:
+    frame = pl.DataFrame(rows, schema=["k", "at"], orient="row")
+    frame.with_columns(pl.col("at").str.to_datetime(time_zone="UTC")).write_parquet(folder / name)
 
 
-def message(page: str, second: int) -> str:
-    return f'{{"page": "{page}", "at": "2026-01-01T00:00:{second:02}Z"}}'
-
-
-def test_each_file_counts_once_over_restarts_and_broken_lines_are_rejected(tmp_path: Path) -> None:
-    folder = tmp_path / "in"
-    folder.mkdir()
-    write(folder / "1.jsonl", message("a", 1), "broken", message("a", 2))
-    views = (
-        mt.windowed(
-            mt.files(folder / "*.jsonl", columns="page string, at timestamp"), key="page", time="at"
-        )
-        .tumbling("10 seconds")
-        .early(each=True)
-        .agg(n=mt.count())
-    )
-
-    def run() -> Any:
-        query = views.start(
-            checkpoint=tmp_path / "checkpoint",
-            results=mt.to_parquet(tmp_path / "out", partition_by="page"),
-            rejected=mt.to_duckdb(tmp_path / "out.duckdb", "rejected"),
-            available_now=True,
-        )
+def test_new_files_are_read_once(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    _write(tmp_path / "in", "1.parquet", ("a", "2026-01-01T00:00:01"), ("b", "2026-01-01T00:00:02"))
+    clicks = mt.files(str(tmp_path / "in" / "*.parquet"))
+    counted = mt.windowed(clicks, key="k", time="at").tumbling("10 seconds").agg(n=mt.count())
+    sink = mt.to_memory()
+    for name, second in (("2.parquet", 11), ("3.parquet", 25), ("3.parquet", 25)):
+        query = counted.start(checkpoint=tmp_path / "c", results=sink, available_now=True)
         assert query.await_end(60)
-        return query.progress.counts
-
-    assert run()["malformed"] == 1
-    (folder / "1.jsonl").unlink()
-    write(folder / "2.jsonl", message("a", 3), message("b", 15))
-    run()
-    run()
-    rows = pl.scan_parquet(tmp_path / "out", hive_partitioning=True).collect()
-    emitted = rows.select("page", "n", "emission").sort("page", "n")
-    assert emitted.rows() == [("a", 2, "early"), ("a", 3, "full"), ("b", 1, "early")]
+        _write(tmp_path / "in", name, ("a", f"2026-01-01T00:00:{second}"))
+    query = counted.start(checkpoint=tmp_path / "c", results=sink, available_now=True)
+    assert query.await_end(60)
+    assert query.progress.counts["seen"] == 4
+    assert sink.frame().select("k", "n").sort("k", "n").rows() == [("a", 1), ("a", 1), ("b", 1)]

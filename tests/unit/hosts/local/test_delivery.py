@@ -1,0 +1,68 @@
+"""Results of local queries in the sinks of muntin."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import duckdb
+import polars as pl
+import pytest
+
+import muntin as mt
+from muntin import OptionError
+from muntin.hosts.local.definition import LocalWindowedAggregate
+
+_START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def _counted() -> LocalWindowedAggregate:
+    at = [_START + timedelta(seconds=second) for second in range(40)]
+    frame = pl.DataFrame({"k": ["a", "b"] * 20, "at": at})
+    feed = mt.windowed(frame, key="k", time="at").tumbling("10 seconds")
+    return feed.early(each=True).agg(n=mt.count())
+
+
+def test_parquet_has_every_row(tmp_path: Path) -> None:
+    query = _counted().start(
+        checkpoint=tmp_path / "checkpoint",
+        results=mt.to_parquet(tmp_path / "results"),
+        rejected=mt.to_parquet(tmp_path / "rejected"),
+    )
+    assert query.await_end(60)
+    rows = pl.read_parquet(tmp_path / "results")
+    assert rows.filter(emission="full").select("k", "n").sum()["n"].item() == 40
+    assert rows["batch"].unique().to_list() == [0]
+    assert len(pl.read_parquet(tmp_path / "rejected")) == 0
+
+
+def test_duckdb_has_the_newest_revision_of_each_window(tmp_path: Path) -> None:
+    path = str(tmp_path / "results.duckdb")
+    results = mt.to_duckdb(path, "views")
+    assert _counted().start(checkpoint=tmp_path / "c", results=results).await_end(60)
+    with duckdb.connect(path) as database:
+        found = database.sql("SELECT k, n, emission FROM views ORDER BY window_start, k").fetchall()
+    assert found == [(key, 5, "full") for _ in range(4) for key in "ab"]
+
+
+def test_two_outputs_never_share_a_table(tmp_path: Path) -> None:
+    sink = mt.to_parquet(tmp_path / "results")
+    with pytest.raises(OptionError, match="is where two outputs go"):
+        _counted().start(checkpoint=None, results=sink, rejected=sink)
+    with pytest.raises(OptionError, match="doesn't write"):
+        _counted().start(checkpoint=None, results=3)  # type: ignore[arg-type]
+
+
+def test_rows_that_a_sink_can_not_store_are_kept(tmp_path: Path) -> None:
+    class Choosy:
+        def write(self, batch: object) -> None:
+            rows = batch.table()  # type: ignore[attr-defined]
+            bad = [why for why in rows["k"].to_pylist() if why == "a"]
+            aside = rows.filter([key == "a" for key in rows["k"].to_pylist()])
+            batch.unwritable.add(aside, "choosy", bad)  # type: ignore[attr-defined]
+
+    query = _counted().start(checkpoint=tmp_path, results=Choosy())
+    assert query.await_end(60)
+    kept = pl.read_parquet(tmp_path / "unstorable" / "*.parquet")
+    assert query.progress.unstorable == len(kept) > 0
+    assert kept["sink"].unique().to_list() == ["choosy"]
