@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import tempfile
+import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,17 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from muntin.hosts.interrupts import quit_on_signals
 from muntin.model.errors import MuntinError, OptionError
 from muntin.model.printable import escape_controls
 from muntin.model.secrets import redacted
 
 # An error raised in a worker comes back as text, at the end of a line of the worker's traceback.
 _FROM_WORKER = re.compile(r"^\s*muntin\.[\w.]*Error: (.+)$", re.MULTILINE)
+# What Spark writes around the cause of a query's end.
+_STREAM_FAILED = re.compile(r"^\[STREAM_FAILED\] Query \[[^\]]*\] terminated with exception: ")
+_WITHOUT_CODE = re.compile(r"\s*SQLSTATE: \w+\s*$")
+_CAUSED_BY = re.compile(r"^Caused by: (?:[\w$]+\.)+[\w$]+: (.+)$", re.MULTILINE)
 
 
 class QueryFailedError(MuntinError):
@@ -29,8 +36,34 @@ def words(error: BaseException) -> str:
     text = redacted(str(error).strip())
     if isinstance(error, MuntinError):
         return text
-    found = _FROM_WORKER.findall(text)
-    return found[-1].strip() if found else text.partition("=== Streaming Query ===")[0].strip()
+    if said := _FROM_WORKER.findall(text):
+        return str(said[-1]).strip()
+    first = _STREAM_FAILED.sub("", text.partition("=== Streaming Query ===")[0]).strip()
+    first = _WITHOUT_CODE.sub("", first.partition("\n\tat ")[0]).strip()
+    causes = [cause.strip() for cause in _CAUSED_BY.findall(text)]
+    return first if not causes or causes[-1] in first else f"{first} ({causes[-1]})"
+
+
+def keep_details(error: BaseException) -> Path | None:
+    """Write all that Spark says of an error into a file that only this user can read.
+
+    Returns:
+        The file; ``None`` where Spark says nothing, or it can't be written.
+    """
+    spoken: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None:
+        spoken.append(cause)
+        cause = cause.__cause__ or cause.__context__
+    if not any(type(one).__module__.startswith(("pyspark.", "py4j.")) for one in spoken):
+        return None
+    try:
+        handle, path = tempfile.mkstemp(prefix="muntin-", suffix=".log")
+        with open(handle, "w", errors="replace") as file:
+            file.write(redacted("".join(traceback.format_exception(error))))
+    except OSError:
+        return None
+    return Path(path)
 
 
 @contextmanager
@@ -39,7 +72,10 @@ def reported() -> Iterator[None]:
     try:
         yield
     except MuntinError as error:
-        show_error(Console(stderr=True), error)
+        console = Console(stderr=True)
+        if (details := keep_details(error)) is not None:
+            say(console, f"details  {details}", "dim")
+        show_error(console, error)
         raise typer.Exit(1) from error
 
 
@@ -61,18 +97,28 @@ def say(console: Console, text: str, style: str | None = None) -> None:
 
 @contextmanager
 def session(
-    console: Console, name: str, doing: str = "Starting Spark", **settings: Any
+    console: Console, name: str, doing: str = "Starting Spark", quits: Any = True, **settings: Any
 ) -> Iterator[Any]:
-    """A session of Spark that ends with the block; ``settings`` are of ``mt.session``."""
+    """A session of Spark that ends with the block; ``settings`` are of ``mt.session``.
+
+    Unless it is verbose, Spark logs nothing: the command says what a query ends with. Where
+    ``quits``, a signal ends the command at once while no query is watched.
+    """
     # Importing Spark takes a while.
     import muntin as mt
+    from muntin.spark.host.internals.jvm import silence_spark
 
     console.print(f"{doing} …", style="dim")
-    spark = mt.session(name, **settings)
-    try:
-        yield spark
-    finally:
-        spark.stop()
+    with quit_on_signals() if quits else nullcontext():
+        spark = mt.session(name, **settings)
+        if not settings.get("verbose"):
+            silence_spark(spark)
+        # The session has set a handler that calls Spark from within whatever runs.
+        with quit_on_signals() if quits else nullcontext():
+            try:
+                yield spark
+            finally:
+                spark.stop()
 
 
 @contextmanager

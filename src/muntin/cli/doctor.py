@@ -104,6 +104,16 @@ def spark_findings(quick: bool) -> Iterator[Finding]:
     if not quick and home.good:
         yield spark()
     yield connector()
+    yield network()
+
+
+def network() -> Finding:
+    """Who can reach a session; what a cluster has to be told isn't seen from here."""
+    hint = (
+        "on a cluster set spark.authenticate=true and spark.network.crypto.enabled=true: what "
+        "driver and executors exchange holds the passwords of sources"
+    )
+    return Finding("Network", None, "local sessions listen on 127.0.0.1 alone", hint)
 
 
 def java() -> Finding:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 import tempfile
 from contextlib import ExitStack, closing
@@ -17,6 +18,7 @@ from muntin.cli.console import reported, say, session, show_error
 from muntin.cli.lines import Lines, RowFormat
 from muntin.cli.rows import KEPT, LiveRows
 from muntin.explain.flows import summary
+from muntin.hosts.interrupts import Interruption, watch_signals
 from muntin.model.axis import moment
 from muntin.model.counts import rejections_in_words
 from muntin.model.pipeline import DeclaredTable, Windowing
@@ -129,7 +131,9 @@ class Shell:
 
     def _ask(self, question: Question) -> None:
         if self._spark is None:
-            self._spark = self._stack.enter_context(session(self.console, "muntin sql"))
+            self._spark = self._stack.enter_context(
+                session(self.console, "muntin sql", quits=False)
+            )
         from muntin.spark.sources.tables import Surroundings
         from muntin.spark.statements import asked
 
@@ -160,27 +164,35 @@ class Shell:
     def _watch(self, query: Any, rows: LiveRows | None) -> None:
         """Show a streaming query's rows until it ends, or Ctrl-C."""
         try:
-            if self.console.is_terminal and rows is not None:
-                with Live(console=self.console, refresh_per_second=4) as live:
-                    while query.is_active and not (self.until_quiet and query.await_idle(0.2)):
-                        live.update(rows.table())
-                        query.await_end(0.2)
-                    live.update(rows.table())
-            else:
-                while query.is_active:
-                    if not self.until_quiet:
-                        query.await_end(0.5)
-                    elif query.await_idle(10.0):
-                        break
-                if rows is not None:
-                    self.console.print(rows.table())
-        except KeyboardInterrupt:
-            self.console.print("Stopped", style="dim")
+            with watch_signals() as interruption:
+                self._follow(query, rows, interruption)
+            if interruption.signal == signal.SIGTERM:
+                raise typer.Exit(interruption.exit_code)
+            if interruption.signal is not None:
+                self.console.print("Stopped", style="dim")
         finally:
             query.stop()
         rejected = rejections_in_words(query.progress.counts)
         if rejected:
             self.console.print(f"rejected: {rejected}", highlight=False)
+
+    def _follow(self, query: Any, rows: LiveRows | None, interruption: Interruption) -> None:
+        if self.console.is_terminal and rows is not None:
+            with Live(console=self.console, refresh_per_second=4) as live:
+                while query.is_active and interruption.signal is None:
+                    if self.until_quiet and query.await_idle(0.2):
+                        break
+                    live.update(rows.table())
+                    query.await_end(0.2)
+                live.update(rows.table())
+            return
+        while query.is_active and interruption.signal is None:
+            if not self.until_quiet:
+                query.await_end(0.5)
+            elif query.await_idle(0.5):
+                break
+        if rows is not None:
+            self.console.print(rows.table())
 
     def close(self) -> None:
         """Stop the session, if the shell started it."""

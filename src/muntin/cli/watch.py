@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import typer
@@ -15,6 +16,7 @@ from rich.live import Live
 from rich.table import Table
 
 from muntin.cli.console import QueryFailedError, cell, say, session, words
+from muntin.hosts.interrupts import Interruption, stop_queries, watch_signals
 from muntin.model.axis import moment
 from muntin.model.counts import rejections_in_words
 
@@ -24,8 +26,10 @@ _LINES_EVERY = 2.0
 
 def watch(
     queries: Sequence[Any], console: Console, *, until_quiet: bool = False, total: int | None = None
-) -> bool:
+) -> None:
     """Show queries while they run; whatever happens, none runs afterwards.
+
+    Ctrl-C and SIGTERM stop them, and end the command with exit code 130 or 143.
 
     Args:
         queries: Started queries.
@@ -33,29 +37,30 @@ def watch(
         until_quiet: Stop each when it has read all there is and emitted all it has to emit.
         total: How many messages each will see, if that is known.
 
-    Returns:
-        Whether they ended by themselves; ``False`` after Ctrl-C.
-
     Raises:
         QueryFailedError: When one failed, in its error's own words.
+        Exit: When a signal stopped them.
     """
     begun = time.monotonic()
     if until_quiet:
         for query in queries:
             threading.Thread(target=_stop_when_quiet, args=(query,), daemon=True).start()
     try:
-        if console.is_terminal:
-            with Live(console=console, refresh_per_second=4) as live:
-                _follow(queries, lambda: live.update(table(queries, begun, total)), _REFRESH)
-        else:
-            _follow(queries, _Lines(queries, begun, console).show, _LINES_EVERY)
-    except KeyboardInterrupt:
-        console.print("Stopping …", style="dim")
-        return False
+        with watch_signals() as interruption:
+            if console.is_terminal:
+                with Live(console=console, refresh_per_second=4) as live:
+                    show: Callable[[], object] = lambda: live.update(table(queries, begun, total))  # noqa: E731
+                    _follow(queries, show, _REFRESH, interruption)
+            else:
+                show = _Lines(queries, begun, console).show
+                _follow(queries, show, _LINES_EVERY, interruption)
+            if interruption.signal is not None:
+                stop_queries(partial(say, console), interruption.cause, queries)
+                raise typer.Exit(interruption.exit_code)
     finally:
         for query in queries:
-            query.stop()
-    return True
+            if query.is_active:
+                query.stop()
 
 
 def run_to_end(
@@ -65,26 +70,34 @@ def run_to_end(
     with session(console, name) as spark:
         begun = time.monotonic()
         queries = start(spark)
-        if not watch(queries, console, until_quiet=True, total=total):
-            raise typer.Exit(130)
+        watch(queries, console, until_quiet=True, total=total)
         return time.monotonic() - begun, queries
 
 
-def _follow(queries: Sequence[Any], show: Any, every: float) -> None:
-    """Show until all have ended, or one has failed."""
+def _follow(
+    queries: Sequence[Any], show: Callable[[], object], every: float, interruption: Interruption
+) -> None:
+    """Show until all have ended, one has failed, or a signal has come."""
     shown = 0.0
-    while True:
+    while interruption.signal is None:
         running = [q for q in queries if q.is_active]
         if time.monotonic() - shown >= every or not running:
             show()
             shown = time.monotonic()
         for query in queries:
-            failure = None if query.is_active else query.query.exception()
-            if failure is not None:
-                raise QueryFailedError(words(failure)) from failure
+            if not query.is_active:
+                _raise_failure(query)
         if not running:
             return
         time.sleep(0.1)
+
+
+def _raise_failure(query: Any) -> None:
+    """Raise what a query has ended with, in few words, as a script that waits for it gets it."""
+    try:
+        query.await_end(1.0)
+    except Exception as error:
+        raise QueryFailedError(words(error)) from error
 
 
 def _stop_when_quiet(query: Any) -> None:

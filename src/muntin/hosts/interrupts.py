@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, Protocol
@@ -145,14 +145,15 @@ def watch_signals() -> Iterator[Interruption]:
         _WATCHED.release()
 
 
-def quit_on_signals(*numbers: signal.Signals) -> None:
-    """End the process at once when a signal comes, as long as nothing runs that has to be stopped.
-
-    Args:
-        *numbers: The signals; SIGINT and SIGTERM by default.
-    """
-    if threading.current_thread() is threading.main_thread():
-        _handle_signals(_quit, numbers or _SIGNALS)
+@contextmanager
+def quit_on_signals() -> Iterator[None]:
+    """End the process at once when SIGINT or SIGTERM comes while nothing has to be stopped yet."""
+    is_main = threading.current_thread() is threading.main_thread()
+    before = _handle_signals(_quit) if is_main else {}
+    try:
+        yield
+    finally:
+        _restore(before)
 
 
 def quit_when_terminated_as_init() -> None:
@@ -160,8 +161,9 @@ def quit_when_terminated_as_init() -> None:
 
     A handler that the program has set stays.
     """
-    if os.getpid() == 1 and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        quit_on_signals(signal.SIGTERM)
+    is_main = threading.current_thread() is threading.main_thread()
+    if is_main and os.getpid() == 1 and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _quit)
 
 
 def _quit(number: int, frame: FrameType | None) -> None:
@@ -171,12 +173,9 @@ def _quit(number: int, frame: FrameType | None) -> None:
     os._exit(128 + number)
 
 
-def _handle_signals(
-    handler: Callable[[int, FrameType | None], None],
-    numbers: tuple[signal.Signals, ...] = _SIGNALS,
-) -> dict[signal.Signals, Any]:
+def _handle_signals(handler: Callable[[int, FrameType | None], None]) -> dict[signal.Signals, Any]:
     """Set a handler wherever a signal isn't ignored; returns the handlers that it replaces."""
-    before = {number: signal.getsignal(number) for number in numbers}
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
     replaced = {n: old for n, old in before.items() if old is not signal.SIG_IGN}
     for number in replaced:
         signal.signal(number, handler)
@@ -194,8 +193,10 @@ def is_interactive() -> bool:
     return hasattr(sys, "ps1") or bool(sys.flags.interactive)
 
 
-def stop_queries(say: Callable[[str], object], cause: str) -> None:
-    """Stop all queries of this process within three seconds, and say where each will resume.
+def stop_queries(
+    say: Callable[[str], object], cause: str, queries: Iterable[RunningQuery] | None = None
+) -> None:
+    """Stop queries within three seconds, and say where each will resume.
 
     A query that doesn't stop in time is abandoned: its checkpoint has the last batch that it
     committed, and the batch in flight is repeated at the next start.
@@ -203,8 +204,10 @@ def stop_queries(say: Callable[[str], object], cause: str) -> None:
     Args:
         say: Prints a line.
         cause: Why they stop, in words.
+        queries: The queries; all of this process by default.
     """
-    active = [query for query in list(_QUERIES) if _is_active(query)]
+    candidates = list(_QUERIES) if queries is None else queries
+    active = [query for query in candidates if _is_active(query)]
     threads = [
         threading.Thread(target=_stop, args=(query,), daemon=True, name="muntin-stop")
         for query in active

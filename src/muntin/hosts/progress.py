@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import logging
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
 
 from muntin.explain.glance import table_html
 from muntin.model.axis import as_datetime
-from muntin.model.counts import accounted, summed
+from muntin.model.counts import accounted, rejections, summed
 
 # In an operator's figures: what it is to the one behind it, which may be the side of a join. The
 # last operator doesn't say.
 STAGE, INNER = "stage", "inner"
+_LOG = logging.getLogger(__name__)
 # What an operator may be to the one behind it.
 _BEFORE = ("join", INNER, "left", "right")
 
@@ -174,6 +176,29 @@ class Progress:
         """What ``to_dict`` wrote."""
         before = {name: data[name] and cls.from_dict(data[name]) for name in _BEFORE}
         return cls(**{**data, **before})
+
+
+def warn_of_rejected(progress: Progress, warned: Collection[str]) -> frozenset[str]:
+    """Warn once of each reason for which messages are rejected that nobody keeps.
+
+    Args:
+        progress: What a batch left behind, with the operators before.
+        warned: The reasons that were warned of before.
+
+    Returns:
+        The reasons that are new.
+    """
+    new: set[str] = set()
+    for one in (progress, *progress.before.values()):
+        for reason, number in rejections(one.counts).items():
+            if number and reason not in {*warned, *new}:
+                new.add(reason)
+                _LOG.warning(
+                    "batch %d: messages were rejected as %s (%d so far), and no sink keeps them. "
+                    "Give rejected=… to start(), and each comes with its columns and its reason",
+                    progress.batch, reason, number,
+                )  # fmt: skip
+    return frozenset(new)
 
 
 class Totals:

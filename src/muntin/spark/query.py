@@ -14,9 +14,10 @@ from pyspark.errors import PySparkException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from muntin.engine.operator import REJECTED
 from muntin.hosts.interrupts import register_query, watch_signals
 from muntin.hosts.leases import Lease
-from muntin.hosts.progress import Progress, Totals
+from muntin.hosts.progress import Progress, Totals, warn_of_rejected
 from muntin.hosts.watchers import RefCounted, Shown, Watcher
 from muntin.model.errors import BatchError, OptionError
 from muntin.sinks.batch import Batch
@@ -25,7 +26,7 @@ from muntin.spark.card import Card, show_card
 from muntin.spark.ending import QueryEnd, error_of_muntin
 from muntin.spark.failures import Failure
 from muntin.spark.host.executors import Executors
-from muntin.spark.host.internals.checkpoints import planned_offsets
+from muntin.spark.host.internals.checkpoints import planned_offsets, remove_cut_off_move
 from muntin.spark.host.internals.jvm import is_connected, silence_spark
 from muntin.spark.remote import Follower, Reporter
 from muntin.spark.rescale import Divide, rescale_in_place
@@ -74,6 +75,7 @@ class WindowedQuery:
         self._again: Callable[[], object] | None = None
         self._divisions: Mapping[str, Divide] = {}
         self._moving = False
+        self._warned: frozenset[str] = frozenset()
 
     def __repr__(self) -> str:
         return f"WindowedQuery(batch={self.progress.batch}, counts={self.progress.counts})"
@@ -288,6 +290,7 @@ class WindowedQuery:
         Raises:
             SpecChangedError: When the checkpoint was written by another spec.
         """
+        remove_cut_off_move(self.spark, self.checkpoint)
         self._record = Record(self.spark, self.checkpoint, specs)
         progress = self._record.resume()
         if self.progress.batch < 0:
@@ -371,6 +374,8 @@ class WindowedQuery:
         """Take in the figures that the shards emitted with a batch."""
         progress = self._totals.add(batch.number, batch.lines, batch.unstorable)
         self._take(replace(progress, lag=self._lag(batch.number)))
+        if not any(o.kind == REJECTED and o.target is not None for o in self.outputs):
+            self._warned |= warn_of_rejected(self.progress, self._warned)
 
     def _lag(self, batch: int) -> dict[str, int]:
         """How many messages of each partition a batch has left unread, where sources say so."""

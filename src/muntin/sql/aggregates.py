@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any, NoReturn
 
 from sqlglot import exp
@@ -40,9 +41,9 @@ _INSTEAD = {
     "VAR_POP": "write variance(x), which is of a sample",
     "TRY_SUM": "write sum(x), which is NULL and reported where it overflows",
     "TRY_AVG": "write avg(x)",
-    "LATEST_BY_OFFSET": "write last(x), which goes by event time",
-    "EARLIEST_BY_OFFSET": "write first(x), which goes by event time",
 }
+# ksqlDB's names: the newest and the oldest value that isn't NULL.
+_BY_OFFSET = {"LATEST_BY_OFFSET": "LAST", "EARLIEST_BY_OFFSET": "FIRST"}
 _KNOWN = "the aggregates are " + ", ".join(name.lower() for name in TAKEN)
 
 
@@ -55,7 +56,8 @@ def name_of(node: exp.Expr) -> str:
         return "" if isinstance(node.parent, exp.Like | exp.ILike) else "ANY"
     if isinstance(node, exp.Anonymous):
         name = node.name.upper()
-        return name if name in {*TAKEN, *_OTHERS, *_INSTEAD, *_ROW_FUNCTIONS} else ""
+        known = {*TAKEN, *_OTHERS, *_INSTEAD, *_ROW_FUNCTIONS, *_BY_OFFSET}
+        return name if name in known else ""
     if isinstance(node, exp.AggFunc):
         return type(node).__name__.upper()
     return ""
@@ -71,9 +73,10 @@ def call(scope: Scope, node: exp.Expr) -> Aggregate:
     if isinstance(node, exp.WithinGroup):
         ordered, node = node.expression, node.this
     name = name_of(node)
+    skips_nulls = isinstance(node, exp.IgnoreNulls) or name in _BY_OFFSET
     if isinstance(node, exp.IgnoreNulls | exp.RespectNulls):
-        hint = f"write {name.lower()}(x), and WHERE x IS NOT NULL"
-        scope.fail(span, "null treatment isn't taken", hint)
+        node = node.this
+    name = _BY_OFFSET.get(name, name)
     if name in ("RANK", "DENSE_RANK"):
         hint = "write ROW_NUMBER(): rows that are equal are ordered by all of their columns"
         problem = f"{name.lower()} has no bound: any number of rows may share a rank"
@@ -88,7 +91,11 @@ def call(scope: Scope, node: exp.Expr) -> Aggregate:
         hint = "compute the inner one in a query of its own"
         scope.fail(scope.span(inner), "an aggregate within an aggregate", hint)
     try:
-        return _Call(scope, name, span, node.expressions, condition).call(ordered)
+        arguments = list(node.expressions)
+        if arguments and isinstance(arguments[0], exp.IgnoreNulls | exp.RespectNulls):
+            skips_nulls |= isinstance(arguments[0], exp.IgnoreNulls)
+            arguments[0] = arguments[0].this
+        return _Call(scope, name, span, arguments, condition, skips_nulls).call(ordered)
     except OptionError as error:
         raise SqlError(scope.text, span, f"{error.option} {error.problem}", error.hint) from error
 
@@ -100,6 +107,7 @@ class _Call:
     span: Span
     arguments: list[exp.Expr]
     condition: exp.Expr | None
+    skips_nulls: bool = False
 
     def call(self, ordered: exp.Expr | None) -> Aggregate:
         name = self.name
@@ -148,9 +156,13 @@ class _Call:
 
     def _sees(self, entry: Entry, *given: Any) -> Aggregate:
         # A condition turns what it omits into nulls.
-        if self.condition is not None and not entry.starts_empty:
-            self._fail("takes no FILTER", "put the condition into WHERE")
-        return entry.make(*given)
+        if self.condition is not None and not entry.starts_empty and not self.skips_nulls:
+            self._fail("takes no FILTER", "put the condition into WHERE, or write IGNORE NULLS")
+        if not self.skips_nulls:
+            return entry.make(*given)
+        if "nulls" not in signature(entry.make).parameters:
+            self._fail("takes no IGNORE NULLS", "omit it")
+        return entry.make(*given, nulls="skip")
 
     def _column(self, node: exp.Expr) -> str | Expression:
         """A column by its name where it is one, and an expression otherwise."""

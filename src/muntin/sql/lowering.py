@@ -309,8 +309,14 @@ def _rows(scope: Scope, select: Select, resolved: Resolved) -> Resolved:
             columns.append(Column("*", "*"))
             continue
         text = scope.plain(item.scalar)
-        columns.append(Column(item.alias or scope.own(item.scalar) or text, text))
+        columns.append(Column(item.alias or _named(scope, item.scalar) or text, text))
     return replace(resolved, relation=Derived(resolved.relation, tuple(columns), where))
+
+
+def _named(scope: Scope, node: exp.Expr) -> str | None:
+    """The name of a column, or of a struct's field; ``None`` for what is computed."""
+    is_field = isinstance(node, exp.Column | exp.Dot)
+    return scope.own(node) or (node.name if is_field else None)
 
 
 def _windowed(

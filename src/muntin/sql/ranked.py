@@ -56,6 +56,12 @@ class Numbered:
 def numbering(scope: Scope, select: Select) -> Numbered | None:
     """The ``ROW_NUMBER`` of a query, in its select list or in ``QUALIFY``."""
     found: list[Numbered] = []
+    for node in walk(*select.scalars):
+        name = name_of(node.this) if isinstance(node, exp.Window) else ""
+        if name in ("RANK", "DENSE_RANK"):
+            hint = "write ROW_NUMBER(): rows that are equal are ordered by all of their columns"
+            problem = f"{name.lower()} has no bound: any number of rows may share a rank"
+            scope.fail(scope.span(node), problem, hint)
     for place, item in enumerate(select.items):
         for node in _numbers(item.scalar):
             if node is not item.scalar.unnest():  # type: ignore[union-attr]

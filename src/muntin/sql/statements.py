@@ -143,12 +143,20 @@ def _column(cursor: Cursor, parts: _Parts, start: int) -> None:
     if name.lower() in taken:
         cursor.fail(span, f"{name} is defined twice", "give each column a name of its own")
     if cursor.takes("AS"):
-        parts.computed.append((name, cursor.scalar("an expression")))
+        node = cursor.scalar("an expression")
+        if isinstance(node, exp.Anonymous) and node.name.upper() == "PROCTIME":
+            hint = f"write {name} AS current_timestamp(), the time of the batch that reads a row"
+            problem = "a time of processing depends on when the query runs"
+            cursor.fail(cursor.since(start), problem, hint)
+        parts.computed.append((name, node))
         return
     kind = None if cursor.ended else cursor._parse_types(schema=True)
     if kind is None:
         hint = f"write for example {name} STRING, {name} BIGINT or {name} AS expression"
         cursor.fail(None, f"{cursor.shown} isn't a type", hint)
+    if kind.is_type("CHAR", "VARCHAR", "NCHAR", "NVARCHAR") and kind.expressions:
+        hint = f"write {name} STRING, and WHERE length({name}) <= … if it matters"
+        cursor.fail(cursor.since(start), f"{kind.sql()} has a length, which isn't checked", hint)
     if cursor.takes("METADATA"):
         cursor.fail(
             cursor.since(start), "METADATA isn't needed", "Kafka's columns have their names"

@@ -48,9 +48,15 @@ _PLACES = {
 _NAMED = {
     "TUMBLE": ("ORIGIN", "ZONE"),
     "HOP": ("ORIGIN", "ZONE"),
-    "CUMULATE": ("ORIGIN",),
+    "CUMULATE": ("ORIGIN", "ZONE"),
     "SESSION": ("CLOSED",),
 }
+# Windows by processing time give another result at each run.
+_PROCTIME = (
+    "windows by processing time depend on when they run",
+    "write SELECT *, current_timestamp() AS at FROM t in a view, the time of the batch that reads "
+    "a row, and window by at",
+)
 _ROUNDED = {"HOUR": HOUR, "MINUTE": MINUTE, "SECOND": SECOND}
 _LENGTHS = ("SIZE", "SLIDE", "STEP", "GAP", "OFFSET")
 
@@ -149,8 +155,7 @@ def _label(cursor: Cursor, name: str) -> str:
 def _descriptor(cursor: Cursor) -> tuple[str, ...]:
     cursor.takes("DESCRIPTOR", "(")
     if cursor.sees("PROCTIME", "("):
-        hint = "window (SELECT *, current_timestamp() AS at FROM t) by at"
-        cursor.fail(None, "PROCTIME() is no column", hint)
+        cursor.fail(None, *_PROCTIME)
     names = cursor.several(lambda: cursor.path("a column"))
     cursor.closes("DESCRIPTOR", "write DESCRIPTOR(ts)")
     return tuple(names)
@@ -270,6 +275,8 @@ class _Placed:
     def _column(self, label: str, argument: Argument) -> str | tuple[str, ...]:
         """The table, or the time, that was written as a column."""
         node = argument.value
+        if isinstance(node, exp.Anonymous) and node.name.upper() == "PROCTIME":
+            self._fail(argument.span, *_PROCTIME)
         if not isinstance(node, exp.Column):
             hint = "compute it first: WITH v AS (SELECT *, ... AS at FROM t), and name at here"
             self._fail(argument.span, "this isn't a column", hint)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import signal
 import threading
 import time
 
 import pytest
+import typer
 from rich.console import Console
 
 from muntin.cli.console import QueryFailedError
@@ -34,12 +36,20 @@ class Query:
         self.is_active = failure is None and not ends
         self.stopped = 0
 
-    def exception(self):
-        return self.failure
+    def await_end(self, timeout: float) -> bool:
+        if self.failure is not None:
+            raise self.failure
+        return not self.is_active
 
     def await_idle(self, timeout: float) -> bool:
         time.sleep(0.05)
         return True
+
+    def describe_resumption(self) -> str:
+        return "query 'by origin' has stopped"
+
+    def stop_for_exit(self, patience: float) -> None:
+        self.stop()
 
     def stop(self) -> None:
         self.stopped += 1
@@ -53,7 +63,7 @@ def console(terminal: bool) -> Console:
 @pytest.mark.parametrize("terminal", [True, False])
 def test_figures_are_shown_and_a_quiet_query_is_stopped(terminal: bool):
     shown, query = console(terminal), Query()
-    assert watch([query], shown, until_quiet=True, total=2400)
+    watch([query], shown, until_quiet=True, total=2400)
     said = shown.file.getvalue()
     assert query.stopped
     for part in ("by origin", "1,200", "8 late, 2 null_key, 1 unstorable", "2013-01-01 00:26"):
@@ -61,7 +71,7 @@ def test_figures_are_shown_and_a_quiet_query_is_stopped(terminal: bool):
 
 
 def test_a_query_that_ended_ends_the_watch():
-    assert watch([Query(ends=True)], console(False))
+    watch([Query(ends=True)], console(False))
 
 
 def test_a_failure_is_told_and_the_others_are_stopped():
@@ -89,14 +99,18 @@ def test_a_query_that_fails_while_it_is_awaited_is_told_once(monkeypatch):
     assert not seen
 
 
-def test_ctrl_c_stops_the_queries(monkeypatch):
-    def interrupt(_: float) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("muntin.cli.watch.time.sleep", interrupt)
-    query = Query()
-    assert not watch([query], console(False))
+@pytest.mark.parametrize(
+    ("number", "code", "cause"),
+    [(signal.SIGINT, 130, "Ctrl-C"), (signal.SIGTERM, 143, "SIGTERM")],
+)
+def test_a_signal_stops_the_queries(monkeypatch, number: int, code: int, cause: str):
+    monkeypatch.setattr("muntin.cli.watch.time.sleep", lambda _: signal.raise_signal(number))
+    query, shown = Query(), console(False)
+    with pytest.raises(typer.Exit) as ended:
+        watch([query], shown)
+    assert ended.value.exit_code == code
     assert query.stopped
+    assert shown.file.getvalue().splitlines()[-1] == f"{cause}: query 'by origin' has stopped"
 
 
 def test_a_query_without_a_batch_has_a_row():
@@ -119,7 +133,7 @@ def test_lines_are_short_and_said_once(monkeypatch):
 
     monkeypatch.setattr("muntin.cli.watch._LINES_EVERY", 0.0)
     monkeypatch.setattr("muntin.cli.watch.time.sleep", step)
-    assert watch([query], shown)
+    watch([query], shown)
     said = [line.partition(" s  ")[2] for line in shown.file.getvalue().splitlines()]
     rest = "1,200 seen, 11 emitted, up to 2013-01-01 00:26, rejected 8 late, 2 null_key, "
     assert said == [

@@ -73,7 +73,7 @@ def test_a_pipeline_without_mistakes_has_none(tmp_path: Path) -> None:
         ("'json'", "'jsn'", "table clicks: connector='jsn' isn't a connector; write 'json'"),
         ("'parquet'", "'print'", "table views: connector='print' isn't a connector; write "),
         ("n BIGINT,", "n BIGNIT,", "line 2: 'BIGNIT' isn't a type; write for example n STRING"),
-        ("n BIGINT,", "n VARCHAR(9),", "table clicks: n='VARCHAR(9)' isn't a type of Spark's"),
+        ("n BIGINT,", "n VARCHAR(9),", "line 2: VARCHAR(9) has a length, which isn't checked"),
         ("count(*)", "sum(page)", "query views: n: sum doesn't take STRING; cast it to a long"),
         ("ts TIMESTAMP,", "ts BIGINT,", "query views: ts is BIGINT, and no time; give a column"),
         ("'in')", "'in', multiline = 'yes')", "table clicks: multiline='yes' is neither true nor"),

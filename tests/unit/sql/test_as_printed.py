@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.sql.twins import joined, lowered, sentence
+from tests.unit.sql.twins import joined, lowered, refused, sentence
 
 import muntin as mt
 from muntin.model.axis import DAY, HOUR, MINUTE
@@ -158,3 +158,74 @@ def test_window_names_of_ours_and_theirs_stand_apart():
         WINDOW w AS (PARTITION BY k ORDER BY ts RANGE INTERVAL '1' HOUR PRECEDING)
     """
     assert str(lowered(text).spec.windows) == "sliding 1 hour"
+
+
+@pytest.mark.parametrize(
+    ("call", "aggregate"),
+    [
+        ("last(v) IGNORE NULLS", mt.last("v", nulls="skip")),
+        ("last(v IGNORE NULLS)", mt.last("v", nulls="skip")),
+        ("first(v) RESPECT NULLS", mt.first("v")),
+        ("max_by(v, w) IGNORE NULLS", mt.arg_max("v", "w", nulls="skip")),
+        ("LATEST_BY_OFFSET(v)", mt.last("v", nulls="skip")),
+        ("EARLIEST_BY_OFFSET(v)", mt.first("v", nulls="skip")),
+    ],
+)
+def test_the_newest_value_that_is_there(call, aggregate):
+    found = lowered(f"SELECT k, {call} AS v1 FROM t GROUP BY k, TUMBLE(ts, 1 HOUR)")
+    assert found.spec.aggregates == {"v1": aggregate}
+
+
+def test_a_field_of_a_struct_is_called_as_it_is():
+    """Nexmark's views name ``bid.auction``, a field of the column ``bid``."""
+    found = lowered(
+        "WITH bids AS (SELECT bid.auction, bid.`at` FROM events WHERE bid IS NOT NULL) "
+        "SELECT auction, count(*) AS n FROM bids GROUP BY auction, TUMBLE(at, 1 HOUR)"
+    )
+    assert [column.name for column in found.source.columns] == ["auction", "at"]
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("SELECT count(*) AS n FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(PROCTIME()), 1 HOUR)) "
+         "GROUP BY window_start, window_end", "PROCTIME"),
+        ("SELECT count(*) AS n FROM t GROUP BY TUMBLE(PROCTIME(), 1 HOUR)", "PROCTIME()"),
+        ("CREATE TABLE t (p AS PROCTIME()) WITH (connector = 'rate'); SELECT 1", "p AS PROCTIME()"),
+    ],
+)  # fmt: skip
+def test_processing_time_is_refused_in_the_words_of_the_docs(text, at):
+    said, place = refused(text)
+    assert "current_timestamp()" in said
+    assert "depend" in said
+    assert place == at
+
+
+def test_a_length_of_a_column_is_refused_at_the_column():
+    text = "CREATE TABLE t (a BIGINT, b VARCHAR(100)) WITH (connector = 'json'); SELECT 1"
+    said, at = refused(text)
+    assert said.startswith("line 1: VARCHAR(100) has a length, which isn't checked; write b STRING")
+    assert at == "b VARCHAR(100)"
+
+
+@pytest.mark.parametrize("name", ["RANK", "DENSE_RANK"])
+def test_ranks_have_no_bound(name):
+    said, _ = refused(
+        f"SELECT k, {name}() OVER (PARTITION BY window_start, window_end ORDER BY x) AS r "
+        "FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 1 HOUR))"
+    )
+    assert f"{name.lower()} has no bound: any number of rows may share a rank" in said
+
+
+@pytest.mark.parametrize(
+    ("call", "windows"),
+    [
+        ("TUMBLE(TABLE t, DESCRIPTOR(ts), 1 DAY, 18 HOURS, ZONE => 'Europe/Paris')",
+         "tumbling 1 day in Europe/Paris, from 18:00"),
+        ("CUMULATE(TABLE t, DESCRIPTOR(ts), 6 HOURS, 1 DAY, ZONE => 'Europe/Paris')",
+         "cumulating 1 day by 6 hours in Europe/Paris"),
+    ],
+)  # fmt: skip
+def test_windows_of_local_days(call, windows):
+    found = lowered(f"SELECT count(*) AS n FROM TABLE({call}) GROUP BY window_start, window_end")
+    assert str(found.spec.windows) == windows

@@ -66,6 +66,13 @@ def next_home(spark: SparkSession, checkpoint: str) -> str:
     return str(moved / str(int(current) + 1 if current.isdigit() else 1))
 
 
+def remove_cut_off_move(spark: SparkSession, checkpoint: str) -> None:
+    """Delete what a driver that was killed while rescaling has put aside."""
+    for one in HadoopPath(spark, f"{checkpoint}/{MOVED}").children():
+        if one.name.endswith(".moving"):
+            one.delete()
+
+
 def take_place(spark: SparkSession, checkpoint: str, new: str) -> None:
     """Let the query go on from what was written anew, and delete the state that it had."""
     old = HadoopPath(spark, home(spark, checkpoint))
