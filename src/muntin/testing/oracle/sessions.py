@@ -54,7 +54,9 @@ class SessionPlacing(Placing[Sessions]):
         return outcome
 
     def forget_closed(self, marks: Watermarks) -> None:
-        closed = [w for w in self.windows.values() if self._is_closed(self._last(w), marks.of(w.key))]
+        closed = [
+            w for w in self.windows.values() if self._is_closed(self._last(w), marks.of(w.key))
+        ]
         super().forget_closed(marks)
         self._remembered = [
             window
