@@ -5,6 +5,7 @@ STAMP      := .venv/.synced
 BIN        := .venv/bin
 WITH_JAVA  := JAVA_HOME="$$(bash scripts/java.sh)" && export JAVA_HOME &&
 ARGS       ?=
+BASE       ?= main
 VERSION    ?= 4.2.1
 # What shows whether another Spark does what muntin builds on.
 ON_SPARK   ?= tests/contract/test_sink.py $(addprefix tests/spark/test_,lakes.py batch.py restart.py join_windows.py chains.py agents.py open_state.py zones.py)
@@ -12,7 +13,7 @@ ON_SPARK   ?= tests/contract/test_sink.py $(addprefix tests/spark/test_,lakes.py
 export UV_VERSION
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long test-spark services check search audit bench docs format clean
+.PHONY: help setup demo test test-near test-long test-spark services check search audit bench docs format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +30,9 @@ demo: $(STAMP) ## watch windows over a year of flights
 test: $(STAMP) ## run the tests (ARGS='-k name' narrows them)
 	@$(WITH_JAVA) $(BIN)/python -m pytest -n 2 $(ARGS)
 
+test-near: $(STAMP) ## run the tests of what differs from main (BASE=... for another branch)
+	@$(WITH_JAVA) $(BIN)/python scripts/select_tests.py $(BASE) | xargs -r $(BIN)/python -m pytest -n 2 $(ARGS)
+
 test-long: $(STAMP) ## run the tests that take minutes each, which CI leaves out
 	@$(MAKE) test ARGS='-m long'
 
@@ -38,12 +42,13 @@ test-spark: $(STAMP) ## run what touches Spark on another one of scripts/sparks 
 services: ## install the servers that tests start: PostgreSQL, Kafka
 	@bash scripts/services.sh
 
-check: $(STAMP) ## lint, format, types, import contracts, sizes
+check: $(STAMP) ## lint, format, types, import contracts, sizes, words
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/check_sizes.py
+	$(BIN)/python scripts/check_words.py
 
 search: $(STAMP) ## look for queries of which two doors differ (ARGS=--minutes=30)
 	@$(WITH_JAVA) $(BIN)/python -m tests.search $(ARGS)

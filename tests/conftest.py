@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.durations import format_durations
 from tests.services.delta import delta_jars, delta_settings
 from tests.services.fixtures import broker, connect, kafka, postgres
 from tests.services.iceberg import iceberg_jars
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 settings.register_profile(
-    "quick", max_examples=30, deadline=None, derandomize=True, suppress_health_check=_SLOW
+    "quick", max_examples=20, deadline=None, derandomize=True, suppress_health_check=_SLOW
 )
 settings.register_profile("thorough", max_examples=3000, deadline=None, suppress_health_check=_SLOW)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
@@ -50,6 +51,7 @@ IN_PROGRAMS = (
     "tests/spark/test_connect.py",
     "tests/spark/test_data_sources.py",
     "tests/spark/test_health.py",
+    "tests/spark/test_interrupts.py",
     "tests/spark/test_kill.py",
     "tests/spark/test_s3.py",
     "tests/spark/test_stderr_filter.py",
@@ -88,6 +90,13 @@ class OneSession(LoadScopeScheduling):
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneSession:
     return OneSession(config, log)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    reports = [one for kind in terminalreporter.stats.values() for one in kind]
+    phases = [(one.nodeid, one.duration) for one in reports if hasattr(one, "duration")]
+    for line in format_durations(phases):
+        terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")

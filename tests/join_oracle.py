@@ -157,7 +157,8 @@ class JoinOracle:
         passed = self._spec.axis == "rows" and None not in offset
         # A window that is emitted early lies ahead of the watermark.
         ahead = isinstance(self._spec.bound, Newest) and message["emission"] in ("early", "retract")
-        if (reason is None or passed) and not ahead:
+        keyless = reason == "null_key" and self._is_timely(side, message, wall)
+        if (reason is None or passed or keyless) and not ahead:
             self._some.add(side)
             reached = place + 1 if self._spec.axis == "rows" else place - given.lateness
             after[side, partition] = max(after.get((side, partition), reached), reached)
@@ -231,6 +232,15 @@ class JoinOracle:
                 return "future"
             return "malformed" if abs(message[given.time]) >= FARTHEST else None
         return None
+
+    def _is_timely(self, side: SideName, message: Message, wall: int) -> bool:
+        """Whether the time of a message without a key may move the watermark."""
+        given = self._spec.side(side)
+        if given.time is None:
+            return False
+        time = message[given.time]
+        far = given.max_ahead is not None and time > wall + given.max_ahead
+        return not far and abs(time) < FARTHEST
 
     def _edge(self, side: SideName, mark: int) -> int:
         """The first place that is still taken: where the first open windows of all kinds begin."""

@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.join_doors import EngineJoinDoor, JoinBatch, JoinRun, StandaloneJoinDoor
 from tests.property.agreement import join_differences
@@ -46,6 +46,7 @@ def test_every_message_is_accounted_for(query: Query) -> None:
         )
 
 
+@settings(max_examples=max(1, settings.default.max_examples // 3))  # type: ignore[union-attr]
 @given(query=queries(), restart=st.booleans(), single=st.booleans())
 def test_a_side_sends_on_each_message_that_it_counts_once(
     query: Query, restart: bool, single: bool

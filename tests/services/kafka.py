@@ -95,6 +95,17 @@ class Kafka:
             made.result(timeout=60)
         return name
 
+    def create_again(self, topic: str, partitions: int = 1) -> None:
+        """Delete a topic, and create another one of its name."""
+        for done in self.admin.delete_topics([topic], operation_timeout=60).values():
+            done.result(timeout=60)
+        deadline = time.monotonic() + 60
+        while topic in self.admin.list_topics(timeout=60).topics:
+            assert time.monotonic() < deadline, f"{topic} isn't gone"
+            time.sleep(0.1)
+        for made in self.admin.create_topics([NewTopic(topic, partitions, 1)]).values():
+            made.result(timeout=60)
+
     def send(self, topic: str, messages: Iterable[tuple[Any, ...]], largest: int = LARGEST) -> None:
         """Send messages: partition, key, value, and headers where there are any."""
         settings = {"bootstrap.servers": self.servers, "message.max.bytes": largest}

@@ -11,6 +11,7 @@ import io
 import json
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -25,12 +26,18 @@ class SchemaRegistry:
         asked: The paths that were asked for, in order.
         user: The user and the password that it wants, if it wants any.
         down: How many of the next requests it answers with an error of its own.
+        page: What it answers instead of JSON, with a status, a type and more headers.
+        answers: What it answers for numbers of schemas, in place of its schemas.
+        authorized: The credentials that came with each request.
     """
 
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.user: str | None = None
         self.down = 0
+        self.page: tuple[int, bytes, dict[str, str]] | None = None
+        self.answers: dict[int, Any] = {}
+        self.authorized: list[str | None] = []
         self._schemas: list[dict[str, Any]] = []
         self._subjects: dict[str, int] = {}
         registry = self
@@ -38,7 +45,17 @@ class SchemaRegistry:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 registry.asked.append(self.path)
-                self.reply(*registry.answer(self.path, self.headers))
+                registry.authorized.append(self.headers.get("Authorization"))
+                if registry.page is None:
+                    self.reply(*registry.answer(self.path, self.headers))
+                    return
+                status, body, headers = registry.page
+                self.send_response(status)
+                for name, value in {"Content-Length": str(len(body)), **headers}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                with suppress(OSError):
+                    self.wfile.write(body)
 
             def do_POST(self) -> None:
                 registry.asked.append(self.path)
@@ -79,6 +96,8 @@ class SchemaRegistry:
         kind, _, rest = path.strip("/").partition("/")
         if kind == "schemas":
             number = int(rest.removeprefix("ids/"))
+            if number in self.answers:
+                return 200, self.answers[number]
             if 0 < number <= len(self._schemas):
                 return 200, self._schemas[number - 1]
             return 404, {"error_code": 40403, "message": "Schema not found"}

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from tests.doors import Batch, in_order
+from tests.spark.groups import spark_can_run
 
 from muntin.model.axis import instant
 from muntin.model.kinds import Kind
@@ -49,8 +50,7 @@ class SparkDoor:
     tells_watermark: bool = True
 
     def runs(self, spec: WindowSpec, steps: Sequence[Batch]) -> bool:
-        """A stream doesn't end; a batch frame is one step."""
-        return len(steps) == 1 or not any(step.final for step in steps)
+        return spark_can_run(steps)
 
     def run(self, spec: WindowSpec, steps: Sequence[Batch]) -> list[OracleStep]:
         return self.run_all([(spec, steps)])[0]

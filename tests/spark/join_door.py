@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.join_doors import Columns, JoinBatch
 from tests.join_oracle import JoinStep
 from tests.spark.door import batches_of, blobs, numbered, rows_of
+from tests.spark.groups import spark_can_run
 
 from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.spark.host.plan import Plan
@@ -42,8 +43,7 @@ class SparkJoinDoor:
     tells_watermarks: bool = False
 
     def runs(self, spec: JoinSpec, steps: Sequence[JoinBatch]) -> bool:
-        """A stream doesn't end; a batch frame is one step."""
-        return len(steps) == 1 or not any(step.final for step in steps)
+        return spark_can_run(steps)
 
     def run(self, spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch]) -> list[JoinStep]:
         return self.run_all([(spec, types, steps)])[0]

@@ -1,4 +1,4 @@
-"""Transcripts of joins through Spark."""
+"""Transcripts of joins through Spark, some of them in one query."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.spark.groups import group_cases
 from tests.spark.join_door import SparkJoinDoor
-from tests.spark.portion import portion
 from tests.transcripts.join_notation import JoinCase
-from tests.transcripts.test_joins import RIGHT, WRONG, by_name, differences
+from tests.transcripts.test_joins import RIGHT, WRONG, compare_output
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
-# Each is a query of its own: the clocks, rejected messages of both sides, and batch frames.
+# The clocks, rejected messages of both sides, and batch frames.
 _IN_EVERY_RUN = {
     "samza, shipments and the orders of the two minutes before them, each minute",
     "messages that can't be taken are handed back, of both sides",
     "all at once",
 }
 # Spark doesn't tell the watermark of a side.
-SHOWN_WRONG = [case for case in WRONG if case.name != "wrong, a watermark"]
+_WRONG = [case for case in WRONG if case.name != "wrong, a watermark"]
 
 
 @pytest.fixture(scope="module")
@@ -31,19 +31,26 @@ def door(spark: SparkSession) -> Iterator[SparkJoinDoor]:
     spark.conf.set(_PARTITIONS, before)
 
 
-@pytest.mark.parametrize("case", portion(RIGHT, _IN_EVERY_RUN), ids=by_name)
-def test_transcript(case: JoinCase, door: SparkJoinDoor) -> None:
-    assert differences(case, door) == []
+@pytest.mark.parametrize("cases", group_cases(RIGHT, _IN_EVERY_RUN))
+def test_transcripts(cases: list[JoinCase], door: SparkJoinDoor) -> None:
+    differences = _find_differences(cases, door)
+    assert {name: texts for name, texts in differences.items() if texts} == {}
 
 
-@pytest.mark.parametrize(
-    "case",
-    portion([c for c in WRONG if c.name != "wrong, a watermark"], _IN_EVERY_RUN),
-    ids=by_name,
-)
-def test_wrong_transcript_is_found_out(case: JoinCase, door: SparkJoinDoor) -> None:
-    assert differences(case, door) != []
+@pytest.mark.parametrize("cases", group_cases(_WRONG, _IN_EVERY_RUN))
+def test_wrong_transcripts_differ(cases: list[JoinCase], door: SparkJoinDoor) -> None:
+    differences = _find_differences(cases, door)
+    assert [name for name, texts in differences.items() if not texts] == []
 
 
 def test_those_of_every_run_exist() -> None:
     assert {case.name for case in [*RIGHT, *WRONG]} >= _IN_EVERY_RUN
+
+
+def _find_differences(cases: list[JoinCase], door: SparkJoinDoor) -> dict[str, list[str]]:
+    """Return the differences of each case from its transcript, by the name of the case."""
+    outputs = door.run_all([(case.spec, case.types, case.steps) for case in cases])
+    return {
+        case.name: compare_output(case, steps, door)
+        for case, steps in zip(cases, outputs, strict=True)
+    }

@@ -92,7 +92,7 @@ def test_expired_messages_are_an_error_that_says_so(
     assert query.progress.counts == {"seen": 20, "counted": 20}
 
 
-def test_a_topic_that_was_made_anew_is_refused(
+def test_other_topics_and_topics_created_again_are_refused(
     spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:
     topic = kafka.topic(1)
@@ -102,8 +102,21 @@ def test_a_topic_that_was_made_anew_is_refused(
     other = kafka.topic(1)
     kafka.send(other, orders(range(3)))
     query, _ = totals(spark, described(kafka, other), tmp_path, available_now=True)
-    with pytest.raises(mt.SourceError, match="made anew"):
+    with pytest.raises(mt.SourceError, match=f"has read topic '{topic}', and the query reads"):
         query.await_end(240)
+    kafka.create_again(topic)
+    kafka.send(topic, orders(range(100, 130)))
+    query, _ = totals(spark, described(kafka, topic), tmp_path, available_now=True)
+    with pytest.raises(
+        mt.SourceError, match=r"was deleted and created again .*0 up to 10"
+    ) as error:
+        query.await_end(240)
+    assert "failOnDataLoss" in str(error.value)
+    lossy = described(kafka, topic, options={"failOnDataLoss": "false"})
+    query, _ = totals(spark, lossy, tmp_path, available_now=True)
+    assert query.await_end(240)
+    # The new topic is read from its own beginning.
+    assert query.progress.counts["seen"] == 40
 
 
 def test_what_was_aborted_is_not_read(spark: SparkSession, kafka: Kafka) -> None:

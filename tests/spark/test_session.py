@@ -90,3 +90,14 @@ def test_without_java_it_is_said_who_helps(tmp_path: Path) -> None:
     error = "muntin.model.errors.SettingError: Spark's JVM can't be started"
     (line,) = [line for line in run.stderr.splitlines() if line.startswith(error)]
     assert "`muntin doctor`" in line
+
+
+def test_a_local_session_listens_on_the_loopback_alone() -> None:
+    """Spark's page too, and no other user of the machine reaches the workers' sockets."""
+    folder = Path(__file__).with_name("listeners.py")
+    run = subprocess.run(
+        [sys.executable, str(folder)], capture_output=True, text=True, check=True, timeout=240
+    )
+    sockets, addresses = run.stdout.splitlines()[-2:]
+    assert set(addresses.split()) == {"127.0.0.1"}
+    assert set(sockets.split()) == {"0o700"}

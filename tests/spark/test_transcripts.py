@@ -1,4 +1,4 @@
-"""Transcripts through Spark."""
+"""Transcripts through Spark, some of them in one query."""
 
 from __future__ import annotations
 
@@ -7,11 +7,18 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 from tests.spark.door import SparkDoor
-from tests.spark.portion import portion
+from tests.spark.groups import group_cases
 from tests.transcripts.notation import Case
-from tests.transcripts.test_transcripts import RIGHT, WRONG, by_name, differences
+from tests.transcripts.test_transcripts import RIGHT, WRONG, compare_output
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
+_IN_EVERY_RUN = {case.name for case in [*RIGHT[::15], *WRONG[::15]]}
+_IN_EVERY_RUN |= {
+    "quarters that begin each month, early and late",
+    "samza, the metadata of a window are its bounds, its start offset and its last offset",
+    "then, the first message at once and each minute from then on",
+    "then, a session that has grown begins with the first again",
+}
 
 
 @pytest.fixture(scope="module")
@@ -23,20 +30,22 @@ def door(spark: SparkSession) -> Iterator[SparkDoor]:
     spark.conf.set(_PARTITIONS, before)
 
 
-_IN_EVERY_RUN = {case.name for case in [*RIGHT[::9], *WRONG[::9]]}
-_IN_EVERY_RUN |= {
-    "quarters that begin each month, early and late",
-    "samza, the metadata of a window are its bounds, its start offset and its last offset",
-    "then, the first message at once and each minute from then on",
-    "then, a session that has grown begins with the first again",
-}
+@pytest.mark.parametrize("cases", group_cases(RIGHT, _IN_EVERY_RUN))
+def test_transcripts(cases: list[Case], door: SparkDoor) -> None:
+    differences = _find_differences(cases, door)
+    assert {name: texts for name, texts in differences.items() if texts} == {}
 
 
-@pytest.mark.parametrize("case", portion(RIGHT, _IN_EVERY_RUN), ids=by_name)
-def test_transcript(case: Case, door: SparkDoor) -> None:
-    assert differences(case, door) == []
+@pytest.mark.parametrize("cases", group_cases(WRONG, _IN_EVERY_RUN))
+def test_wrong_transcripts_differ(cases: list[Case], door: SparkDoor) -> None:
+    differences = _find_differences(cases, door)
+    assert [name for name, texts in differences.items() if not texts] == []
 
 
-@pytest.mark.parametrize("case", portion(WRONG, _IN_EVERY_RUN), ids=by_name)
-def test_wrong_transcript_is_found_out(case: Case, door: SparkDoor) -> None:
-    assert differences(case, door) != []
+def _find_differences(cases: list[Case], door: SparkDoor) -> dict[str, list[str]]:
+    """Return the differences of each case from its transcript, by the name of the case."""
+    outputs = door.run_all([(case.spec, case.steps) for case in cases])
+    return {
+        case.name: compare_output(case, steps, door)
+        for case, steps in zip(cases, outputs, strict=True)
+    }

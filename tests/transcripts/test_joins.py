@@ -1,7 +1,8 @@
-"""Every transcript of a join through every door."""
+"""Every transcript of a join through the oracle and two other doors."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from tests.join_doors import JOIN_DOORS, JoinDoor
 from tests.join_oracle import JoinStep
 from tests.transcripts.comparison import unordered_differences
 from tests.transcripts.join_notation import JoinCase, JoinExpected, read_joins
+from tests.transcripts.pairing import pair_with_doors
 
 CASES = read_joins(Path(__file__).parent / "joins")
 RIGHT = [case for case in CASES if not case.wrong]
@@ -20,14 +22,12 @@ def by_name(parameter: Any) -> str:
     return parameter.name
 
 
-@pytest.mark.parametrize("door", JOIN_DOORS, ids=by_name)
-@pytest.mark.parametrize("case", RIGHT, ids=by_name)
+@pytest.mark.parametrize(("case", "door"), pair_with_doors(RIGHT, JOIN_DOORS))
 def test_transcript(case: JoinCase, door: JoinDoor) -> None:
     assert differences(case, door) == []
 
 
-@pytest.mark.parametrize("door", JOIN_DOORS, ids=by_name)
-@pytest.mark.parametrize("case", WRONG, ids=by_name)
+@pytest.mark.parametrize(("case", "door"), pair_with_doors(WRONG, JOIN_DOORS))
 def test_wrong_transcript_is_found_out(case: JoinCase, door: JoinDoor) -> None:
     assert differences(case, door) != []
 
@@ -38,10 +38,14 @@ def test_names_are_unique() -> None:
 
 
 def differences(case: JoinCase, door: JoinDoor) -> list[str]:
-    """Where a run differs from its transcript, step by step and in words."""
+    """Return where a run through a door differs from its transcript."""
     if not door.runs(case.spec, case.steps):
         pytest.skip(f"{door.name} can't take these steps")
-    emitted = door.run(case.spec, case.types, case.steps)
+    return compare_output(case, door.run(case.spec, case.types, case.steps), door)
+
+
+def compare_output(case: JoinCase, emitted: Sequence[JoinStep], door: JoinDoor) -> list[str]:
+    """Return where the output of a run differs from its transcript, step by step and in words."""
     found = [] if len(emitted) == len(case.steps) else [f"{len(emitted)} steps emitted"]
     for number, (step, expected) in enumerate(zip(emitted, case.expected, strict=False), start=1):
         found += [f"step {number}: {text}" for text in step_differences(step, expected, door)]

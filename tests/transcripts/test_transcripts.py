@@ -1,7 +1,8 @@
-"""Every transcript through every door."""
+"""Every transcript through the oracle and two other doors."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from tests.doors import DOORS, Door
 from tests.transcripts.comparison import row_differences, unordered_differences
 from tests.transcripts.notation import Case, Expected, read_cases
+from tests.transcripts.pairing import pair_with_doors
 
 from muntin.model.spec import DUPLICATES
 from muntin.testing.oracle import OracleStep
@@ -22,14 +24,12 @@ def by_name(parameter: Any) -> str:
     return parameter.name
 
 
-@pytest.mark.parametrize("door", DOORS, ids=by_name)
-@pytest.mark.parametrize("case", RIGHT, ids=by_name)
+@pytest.mark.parametrize(("case", "door"), pair_with_doors(RIGHT, DOORS))
 def test_transcript(case: Case, door: Door) -> None:
     assert differences(case, door) == []
 
 
-@pytest.mark.parametrize("door", DOORS, ids=by_name)
-@pytest.mark.parametrize("case", WRONG, ids=by_name)
+@pytest.mark.parametrize(("case", "door"), pair_with_doors(WRONG, DOORS))
 def test_wrong_transcript_is_found_out(case: Case, door: Door) -> None:
     assert differences(case, door) != []
 
@@ -40,10 +40,14 @@ def test_names_are_unique() -> None:
 
 
 def differences(case: Case, door: Door) -> list[str]:
-    """Where a run differs from its transcript, step by step and in words."""
+    """Return where a run through a door differs from its transcript."""
     if not door.runs(case.spec, case.steps):
         pytest.skip(f"{door.name} can't take these steps")
-    emitted = door.run(case.spec, case.steps)
+    return compare_output(case, door.run(case.spec, case.steps), door)
+
+
+def compare_output(case: Case, emitted: Sequence[OracleStep], door: Door) -> list[str]:
+    """Return where the output of a run differs from its transcript, step by step and in words."""
     found = [] if len(emitted) == len(case.steps) else [f"{len(emitted)} steps emitted"]
     for number, (step, expected) in enumerate(zip(emitted, case.expected, strict=False), start=1):
         found += [f"step {number}: {text}" for text in step_differences(step, expected, door)]

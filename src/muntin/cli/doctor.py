@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,12 +20,15 @@ from muntin.cli.console import say, words
 
 _JAVA = 17
 _PYTHON = (3, 11)
-_NEEDED = ("pyspark", "polars", "pyarrow", "pandas", "numpy", "google.protobuf")
+_NEEDED = ("polars", "pyarrow", "numpy")
+_SPARK = ("pyspark", "pandas", "google.protobuf")
 # One module that each extra brings, and what it is for.
 _EXTRAS = {
     "duckdb": ("duckdb", "the sink to_duckdb"),
+    "kafka": ("confluent_kafka", "topics of Kafka in columns, and to_kafka"),
     "metrics": ("prometheus_client", "figures for Prometheus"),
     "postgres": ("psycopg", "the sink to_postgres"),
+    "protobuf": ("google.protobuf", "payloads in Protobuf"),
     "rocks": ("rocksdict", "stores on disk without Spark"),
     "shell": ("prompt_toolkit", "muntin sql"),
     "sketches": ("datasketches", "quantile over many values"),
@@ -75,14 +78,10 @@ def doctor(
 def look(quick: bool) -> Iterator[Finding]:
     """All findings, the cheap ones first."""
     yield python()
-    home = java()
-    yield home
-    yield from libraries()
+    yield from libraries(_NEEDED, "--force-reinstall muntin")
     yield folder()
-    if not quick and home.good and find_spec("pyspark"):
-        yield spark()
+    yield from spark_findings(quick)
     yield from extras()
-    yield connector()
 
 
 def python() -> Finding:
@@ -90,6 +89,20 @@ def python() -> Finding:
     detail = f"{sys.version.split()[0]} at {sys.executable}"
     hint = f"use Python {_PYTHON[0]}.{_PYTHON[1]} or newer"
     return Finding("Python", sys.version_info >= _PYTHON, detail, hint)
+
+
+def spark_findings(quick: bool) -> Iterator[Finding]:
+    """Java and Spark, which only queries on Spark need."""
+    if find_spec("pyspark") is None:
+        hint = "for queries on Spark: pip install 'muntin[spark]'"
+        yield Finding("Spark", None, "not installed; queries run in one process", hint)
+        return
+    yield from libraries(_SPARK, "'muntin[spark]'")
+    home = java()
+    yield home
+    if not quick and home.good:
+        yield spark()
+    yield connector()
 
 
 def java() -> Finding:
@@ -114,13 +127,13 @@ def java() -> Finding:
     return Finding("Java", good, f"{version[1]} at {program}", hint)
 
 
-def libraries() -> Iterator[Finding]:
-    """What ``pip install muntin`` brings."""
-    for name in _NEEDED:
+def libraries(names: Iterable[str], package: str) -> Iterator[Finding]:
+    """Libraries that ``pip install`` brings with a package."""
+    for name in names:
         try:
             module = __import__(name, fromlist=["__version__"])
         except ImportError as error:
-            yield Finding(name, False, str(error), "pip install --force-reinstall muntin")
+            yield Finding(name, False, str(error), f"pip install {package}")
         else:
             yield Finding(name, True, str(getattr(module, "__version__", "")))
 
@@ -152,9 +165,15 @@ def spark() -> Finding:
 def extras() -> Iterator[Finding]:
     """What may be there."""
     for extra, (module, purpose) in _EXTRAS.items():
-        there = find_spec(module) is not None
         hint = f"pip install 'muntin[{extra}]'"
-        yield Finding(f"extra {extra}", there or None, purpose, hint)
+        yield Finding(f"extra {extra}", _is_installed(module) or None, purpose, hint)
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # nor is the package that it is in
+        return False
 
 
 def connector() -> Finding:

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from muntin.apps.windowing import Maximum, Monitor, Options, TableProgress
 from muntin.cli.console import words
+from muntin.model.errors import OptionError
 from muntin.serve import Chart, Feed, Subject, Tile
 
 Host = Annotated[str, typer.Option(help="Where the page listens; elsewhere needs --token.")]
 Port = Annotated[int, typer.Option(help="The page's port; 0 is any that is free.")]
-Token = Annotated[str | None, typer.Option(help="What who looks has to know; 'new' makes one up.")]
+Token = Annotated[
+    str | None,
+    typer.Option(help="Access token required to view the page. Use 'new' to generate one."),
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(help="File that holds the access token: what --token says, others see in 'ps'."),
+]
 
 _TILES = (
     Tile("Messages", "seen"),
@@ -34,6 +43,26 @@ _CHARTS = (
 TABLE = "windowing"
 _NUMBERS = ("byte", "short", "integer", "long", "float", "double")
 _BOUNDS = ("window_start", "window_end", "revision")
+
+
+def read_token(token: str | None, file: Path | None) -> str | None:
+    """The access token, as it is given or in a file.
+
+    Raises:
+        OptionError: When both are given, or the file holds none.
+    """
+    if file is None:
+        return token
+    if token is not None:
+        raise OptionError("token-file", str(file), "is beside --token", "give one of both")
+    try:
+        text = file.read_text().strip()
+    except OSError as error:
+        problem = f"can't be read: {error.strerror}"
+        raise OptionError("token-file", str(file), problem, "name a file") from error
+    if not text or len(text.split()) > 1:
+        raise OptionError("token-file", str(file), "holds no token", "write one word into it")
+    return text
 
 
 def put(feed: Feed, query: Any) -> None:

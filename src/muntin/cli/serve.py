@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 
 from muntin.cli.console import reported, say, session
-from muntin.cli.page import Host, Port, Token, put
+from muntin.cli.page import Host, Port, Token, TokenFile, put, read_token
 from muntin.cli.pipelines import PipelineFile, SetValues, opened, settings
 from muntin.cli.watch import watch
 from muntin.serve import Feed
@@ -17,6 +17,7 @@ def serve(
     host: Host = "127.0.0.1",
     port: Port = 8765,
     token: Token = None,
+    token_file: TokenFile = None,
 ) -> None:
     """Run the queries of a pipeline, and show on a live page what they do.
 
@@ -27,6 +28,7 @@ def serve(
     with reported():
         from muntin.serve.server import Server
 
+        token = read_token(token, token_file)
         begin = opened(pipeline, settings(set_ or []))
         feed = Feed()
         with Server(feed, host, port, token) as server:

@@ -19,7 +19,7 @@ from rich.live import Live
 from muntin.apps.windowing import Maximum, Monitor, Options, TableProgress
 from muntin.apps.windowing.source import source as source_of
 from muntin.cli.console import QueryFailedError, reported, say, session, words
-from muntin.cli.page import Host, Port, TablePage, Token
+from muntin.cli.page import Host, Port, TablePage, Token, TokenFile, read_token
 from muntin.cli.windowing_view import view
 from muntin.model.errors import MissingExtraError, OptionError
 from muntin.serve import Feed
@@ -86,6 +86,7 @@ def windowing(
     host: Host = "127.0.0.1",
     port: Port = 8765,
     token: Token = None,
+    token_file: TokenFile = None,
 ) -> None:
     """Insert random tuples, delete old ones, follow the maximum, average over the last seconds.
 
@@ -98,7 +99,7 @@ def windowing(
         options = _options(context.params, table)
         reporter = Reporter(Console(), options, as_json=json_)
         if page:
-            reporter.page = _served(stack, options, host, port, token)
+            reporter.page = _served(stack, options, host, port, read_token(token, token_file))
         _exit(reporter, finished=_run(options, buckets, reporter, master, table, checkpoint))
 
 

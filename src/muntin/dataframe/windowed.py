@@ -36,7 +36,7 @@ def windowed(
     time: Column | str | None = None,
     offset: tuple[str, str] | None = None,
     lateness: Duration | None = None,
-    max_ahead: Duration | None = "1 day",
+    max_ahead: Duration | None = "15 minutes",
     idle: Duration | None = None,
     where: Column | str | None = None,
     clock: Column | str | None = None,
@@ -54,7 +54,7 @@ def windowed(
     time: pl.Expr | str | None = None,
     offset: tuple[str, str] | None = None,
     lateness: Duration | None = None,
-    max_ahead: Duration | None = "1 day",
+    max_ahead: Duration | None = "15 minutes",
     idle: Duration | None = None,
     where: pl.Expr | str | None = None,
     clock: pl.Expr | str | None = None,
@@ -71,7 +71,7 @@ def windowed(
     time: Expression | None = None,
     offset: tuple[str, str] | None = None,
     lateness: Duration | None = None,
-    max_ahead: Duration | None = "1 day",
+    max_ahead: Duration | None = "15 minutes",
     idle: Duration | None = None,
     where: Expression | None = None,
     clock: Expression | None = None,
@@ -109,8 +109,9 @@ def windowed(
             first key; without offsets they count a key's messages as they arrive.
         lateness: How far the watermark trails the greatest event time; not at all by default, and
             of a join's pairs as far as they may come out of order.
-        max_ahead: How far ahead of the wall clock an event time may be; what is further is
-            rejected and doesn't move the watermark. `None` takes anything.
+        max_ahead: How far ahead of the wall clock an event time may be. A message further ahead
+            is rejected as `future` and doesn't move the watermark. Raise it where times lie
+            ahead by design, as those of forecasts do; `None` accepts any time.
         idle: After how long without messages the watermark moves on with the wall clock, so that
             the last windows emit. What comes behind it then is late. Never by default.
         where: Which messages to take; others are counted as `filtered`.

@@ -89,11 +89,25 @@ def counts(
     return found
 
 
-def latest(taken: pl.DataFrame, rejected: Sequence[pl.DataFrame]) -> int | None:
+def moves_watermark(messages: pl.DataFrame) -> pl.Expr:
+    """Whether a message may move the watermark.
+
+    Each does whose time can be read and isn't from the future, also one that the query filters or
+    rejects: a late one, or one with NULL in a key.
+    """
+    time = pl.col(columns.TIME)
+    moves = time.is_between(-FARTHEST, FARTHEST, closed="none")
+    for flag in (columns.MALFORMED, columns.FUTURE):
+        if flag in messages.columns:
+            moves = moves & ~pl.col(flag)
+    return moves.fill_null(False)
+
+
+def latest(messages: pl.DataFrame) -> int | None:
     """The greatest event time that may move the watermark."""
-    times = [taken[columns.TIME].max()]
-    times += [r[columns.TIME].max() for r in rejected if r[columns.REASON][0] == "late"]
-    return max((t for t in times if isinstance(t, int)), default=None)
+    moving = pl.col(columns.TIME).filter(moves_watermark(messages))
+    time = messages.select(moving.max()).item()
+    return time if isinstance(time, int) else None
 
 
 def clock(messages: pl.DataFrame) -> int | None:

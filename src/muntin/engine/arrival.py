@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from muntin.engine import columns
-from muntin.engine.admission import admit, flag_unplaced
+from muntin.engine.admission import flag_unplaced, moves_watermark
 from muntin.engine.operator import REJECTED, Part, Task
 from muntin.model.axis import Axis
 from muntin.model.counts import summed
@@ -65,7 +65,7 @@ def parts_of(
 
 
 def numbered(
-    messages: pl.DataFrame, offset: tuple[str, str], taken: Offsets, keys: Sequence[str], axis: Axis
+    messages: pl.DataFrame, offset: tuple[str, str], taken: Offsets, axis: Axis
 ) -> tuple[pl.DataFrame, dict[str, Any]]:
     """Messages with offsets that are new as far as is known here; only a shard knows for sure.
 
@@ -77,7 +77,7 @@ def numbered(
     known: dict[str, Any] = {"counts": _repeated(again), "offsets": stretches(new, *offset)}
     # Each partition has a mark of its own on the rows axis.
     if axis == "time":
-        known["times"] = greatest(admit(new, keys, None)[0], *offset, columns.TIME)
+        known["times"] = greatest(new.filter(moves_watermark(new)), *offset, columns.TIME)
     if columns.CLOCK in new.columns:
         known["clocks"] = greatest(new, *offset, columns.CLOCK)
     return new, known

@@ -132,7 +132,7 @@ def _emissions(spec: WindowSpec) -> Iterator[tuple[str, str]]:
         yield "future", "any time is taken"
     elif spec.axis == "time":
         ahead = phrase(spec.max_ahead)
-        yield "future", f"rejected beyond {ahead} ahead of the wall clock"
+        yield "future", f"rejected beyond {ahead} ahead of the wall clock; max_ahead= widens it"
     if spec.idle is not None:
         yield "idle", f"after {phrase(spec.idle)} without messages the watermark follows the clock"
 

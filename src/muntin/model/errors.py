@@ -94,6 +94,10 @@ class StateCorruptedError(MuntinError):
     """A stored blob can't be read back as it was written."""
 
 
+class LeaseLostError(MuntinError):
+    """A running query's checkpoint was deleted, or taken over by another query."""
+
+
 class RefusedError(MuntinError):
     """What is downstream can't take an output now; it is kept, and sent again later."""
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Self
 
-from muntin.model.axis import DAY, Axis, Duration, micros, phrase, spell
+from muntin.model.axis import MINUTE, Axis, Duration, micros, phrase, spell
 from muntin.model.errors import OptionError
 from muntin.model.facts import Fact, fact, length, named, names
 from muntin.model.json_dataclass import JsonDataclass
 from muntin.model.policies import Firing
 
-AHEAD = DAY
+AHEAD = 15 * MINUTE
 """How far ahead of the wall clock a message may be, where nothing else is said."""
 
 

@@ -10,8 +10,9 @@ import re
 
 # An option's name that suggests a secret. Java reads this too.
 NAMES = (
-    r"password|passwd|pwd\b|secret|token|credential|jaas|private.?key|keystore\.key|key\.?store\.key"
-    r"|access.?key|account.?key|api.?key|user\.?info|authorization"
+    r"password|passwd|passphrase|pwd(?![a-z])|(?<![a-z])pass(?![a-z])|secret|token|credential|jaas"
+    r"|private.?key|keystore\.key|key\.?store\.key|encryption[\w.\-]{0,40}key|access.?key"
+    r"|account.?key|api.?key|user\.?info|authorization"
 )
 # The user of an address, and what stands between it and the host. A port isn't a password; in the
 # address of a database, everything before the last @ is one.
@@ -19,10 +20,20 @@ NAMES = (
 _PLAIN, _REFERENCE = r"[^:@/\s'\"$]*", r"(?:\$\{[^}]*\}|\$)"
 _USER = rf"://{_PLAIN}(?:{_REFERENCE}{_PLAIN}){{0,100}}:"
 _DATABASE = r"(?:postgres(?:ql)?|mysql|mariadb|mongodb(?:\+srv)?|redis|amqps?|jdbc:\w+)"
-_ADDRESS = rf"\b{_DATABASE}{_USER}([^\s'\"]+)@|{_USER}([^/@\s'\"]+)@"
-_PARAMETER = r"\bpass(?:word|wd)\s*=\s*'?([^\s'&]+)"
+_ADDRESSES = (
+    rf"\b{_DATABASE}{_USER}([^\s'\"]+)@",
+    # Up to the last @ before the path; where there is none, one behind a slash ends the password.
+    rf"{_USER}([^/?#\s'\"]+)@",
+    rf"{_USER}(?!\d{{1,5}}[/?#])([^\s'\"]+)@",
+    # A user without a password is a token, where the web is asked.
+    r"\bhttps?://([^/?#:@\s'\"$]+):?@",
+)
+_ADDRESS = "|".join(_ADDRESSES)
+_PARAMETER = r"(?<![a-z])(?:pass|password|passwd|pwd|token)\s*=\s*'?([^\s'&]+)"
 _PEM = r"-----BEGIN [A-Z ]*PRIVATE KEY-----"
 _PEM_WHOLE = rf"({_PEM}.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z))"
+# What stands before the secret in a header.
+_SCHEME = r"(?:(?:Bearer|Basic|Digest|Token|ApiKey)\s+)?"
 
 # As Spark's ``spark.sql.redaction.options.regex``, which looks for it in names and in values.
 FOR_SPARK = rf"(?i)url|{NAMES}|{_PEM}|{_ADDRESS}|{_PARAMETER}"
@@ -32,11 +43,16 @@ _INSIDE = re.compile(rf"{_ADDRESS}|{_PARAMETER}|{_PEM_WHOLE}", re.IGNORECASE | r
 _KEY = re.compile(_PEM_WHOLE, re.DOTALL)
 _FROM_ENVIRONMENT = re.compile(r"\$\{env:\w+\}")
 # name = 'value', name: value, "name"="value", as statements, files and plans have them.
+_WORD = r"[\w.\-]{0,100}"
 _PAIR = re.compile(
-    rf"[\w.\-]*(?:{NAMES})[\w.\-]*(?:['\"`]?\s*=>?|['\"]\s*:)\s*"
-    r"(?:'((?:[^'\\]|\\.)+)'?|\"((?:[^\"\\]|\\.)+)\"?|([^\s,;)\]}'\"]+))",
+    rf"(?:{_WORD}(?:{NAMES}){_WORD}(?:['\"`]?\s*=>?|['\"`]\s*:)"
+    # Behind a slash it is the user of an address.
+    rf"|(?<![\w.\-/]){_WORD}(?:{NAMES}){_WORD}\s*:(?!//))\s*{_SCHEME}"
+    r"(?:'((?:[^'\\]|\\.)+)'?|\"((?:[^\"\\]|\\.)+)\"?"
+    r"|([^\s,;)\]}'\"&]+(?:&(?![\w.\-]+=)[^\s,;)\]}'\"&]*)*))",
     re.IGNORECASE,
 )
+_BEARER = re.compile(r"\bBearer\s+([\w\-.~+/=]{6,})")
 
 
 def names_secret(option: str) -> bool:
@@ -69,7 +85,7 @@ def redacted(text: str) -> str:
         >>> redacted("dsn 'postgresql://me:sesame@host/db', password = 'sesame', topic = 't'")
         "dsn 'postgresql://me:******@host/db', password = '******', topic = 't'"
     """
-    for pattern in (_KEY, _PAIR, _INSIDE):
+    for pattern in (_KEY, _PAIR, _BEARER, _INSIDE):
         text = pattern.sub(_hidden, text)
     return text
 

@@ -32,7 +32,7 @@ class TableForm(_Part):
     time: Text | None = Field(None, description="The event-time column.")
     lateness: Text = Field("0 seconds", description="How far the watermark trails.")
     max_ahead: Text = Field(
-        "1 day", description='How far ahead of the wall clock a message may be, or "any".'
+        "15 minutes", description='How far ahead of the wall clock a message may be, or "any".'
     )
     idle: Text | None = Field(
         None, description="After how long without messages the watermark follows the wall clock."

@@ -15,9 +15,10 @@ from muntin.model.errors import MissingExtraError, OptionError
 from muntin.sinks.batch import Batch
 from muntin.sinks.kafka_messages import Encoding, Sender
 from muntin.sinks.sink import set_aside
-from muntin.sources.avro_registry import Registry, registry_at
 from muntin.sources.kafka_client import of_librdkafka, refuse_unknown
 from muntin.sources.kafka_columns import MALFORMED, OWN
+from muntin.sources.kafka_tables import writing
+from muntin.sources.schema_registry import Registry, registry_at
 from muntin.sources.table_options import TableOptions, names_of
 
 # Sent in headers, so that a dead letter's value is what came in.
@@ -166,7 +167,8 @@ def to_kafka(
 
 def declared(options: TableOptions) -> KafkaSink:
     """The sink that a table of SQL or TOML says."""
-    servers, topic = options.topic()
-    known = options.known("format schema registry", key=names_of)
-    given, options.left = options.left, {}
-    return to_kafka(servers, topic, **known, options=given)
+    arguments = writing(options.table, options.left)
+    options.left = {}
+    if "key" in arguments:
+        arguments["key"] = names_of(arguments["key"])
+    return to_kafka(**arguments)

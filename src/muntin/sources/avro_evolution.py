@@ -100,11 +100,27 @@ def _items(
 
 def _default(field: AvroField, dtype: pl.DataType, count: int) -> pl.Series:
     """What a field is where it wasn't written."""
-    given: Any = field.default
-    if given == REQUIRED:
+    value: Any = field.default
+    if value == REQUIRED:
         raise UnreadableError(f"has no {field.name!r}, for which there is no default")
-    empty = field.kind.items is not None and given in ([], {})
-    plain = field.kind.kind in _PLAIN and not field.kind.logical
-    if given is not None and not (empty or plain):
+    is_empty = field.kind.items is not None and value in ([], {})
+    if value is None:
+        if field.kind.null is None:
+            raise UnreadableError(f"has no {field.name!r}, whose default null it can't be")
+    elif not is_empty and (field.kind.kind not in _PLAIN or field.kind.logical):
         raise UnreadableError(f"has no {field.name!r}, whose default isn't a plain value")
-    return pl.Series(field.name, [given], dtype=dtype).new_from_index(0, count)
+    elif not is_empty and not _is_of(value, field.kind):
+        raise UnreadableError(f"has no {field.name!r}, whose default isn't of its type")
+    return pl.Series(field.name, [value], dtype=dtype).new_from_index(0, count)
+
+
+def _is_of(value: Any, kind: AvroType) -> bool:
+    """Whether a default is a value of a plain type."""
+    if kind.kind in ("string", "enum"):
+        return isinstance(value, str) and (kind.kind == "string" or value in kind.symbols)
+    if kind.kind == "boolean" or isinstance(value, bool):
+        return kind.kind == "boolean" and isinstance(value, bool)
+    if kind.kind in ("float", "double"):
+        return isinstance(value, (int, float)) and abs(value) < 2**1000
+    limit = 2**31 if kind.kind == "int" else 2**63
+    return isinstance(value, int) and -limit <= value < limit

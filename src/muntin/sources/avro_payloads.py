@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
 from muntin.engine.utf8 import text
+from muntin.sources.avro_scalar import AvroReader
 from muntin.sources.avro_schema import AvroType
 from muntin.sources.byte_cursor import ByteCursor, Numbers, Rows, decoded, given
 from muntin.sources.lists import list_of, without_repeats
@@ -39,7 +41,10 @@ class AvroPayloads:
 
     def decode(self, values: Sequence[bytes | None]) -> tuple[pl.DataFrame, pl.Series]:
         """See ``Payloads``; a record ends with its last field."""
-        return decoded(*given(values), self.columns, self._record, self.skip)
+        return decoded(*given(values), self.columns, self._record, self._one, self.skip)
+
+    def _one(self, message: bytes) -> list[Any]:
+        return AvroReader(message, self.skip).record(self.kind)
 
     def _record(self, cursor: ByteCursor) -> pl.DataFrame:
         fields = self.kind.fields
@@ -93,11 +98,12 @@ def _listed(cursor: ByteCursor, rows: Rows, kind: AvroType) -> pl.Series:
     left, had = np.zeros(len(picked), np.int64), np.zeros(len(picked), np.int64)
     going = np.arange(len(picked))
     owners, parts = [going[:0]], [_item(cursor, picked[:0], kind)]
-    while len(going):
+    while len(cursor.take_step(picked[going])):
         begins = going[left[going] == 0]
         left[begins] = _block(cursor, picked[begins], had[begins])
         had[begins] += left[begins]
-        going = going[(left[going] > 0) & ~cursor.bad[picked[going]]]
+        at = picked[going]
+        going = going[(left[going] > 0) & ~cursor.bad[at] & ~cursor.deferred[at]]
         owners.append(going)
         parts.append(_item(cursor, picked[going], kind))
         left[going] -= 1

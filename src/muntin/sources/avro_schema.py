@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
@@ -45,12 +45,18 @@ _WRITTEN: Mapping[pl.DataType, Any] = {
     pl.Int8(): "int",
     pl.Int16(): "int",
 }
-# More logical types that Spark knows, or may come to know.
-_OTHERS = {
-    "time-millis", "time-micros", "timestamp-nanos", "local-timestamp-nanos", "duration",
-    "decimal", "big-decimal",
+# More logical types of Avro's, which aren't decoded in columns, and what they are written as.
+_OTHERS: Mapping[str, str] = {
+    "time-millis": "int", "time-micros": "long", "timestamp-nanos": "long",
+    "local-timestamp-nanos": "long", "duration": "fixed", "big-decimal": "bytes",
 }  # fmt: skip
 _DIGITS = 38
+# A schema has at most so many columns, those of nested records and of records that are used again
+# included; so many levels of records, arrays and maps; and so many of JSON.
+_MOST_COLUMNS, _DEEPEST, _DEEPEST_JSON = 2_500, 32, 200
+# The largest fixed, bytes.
+_LARGEST = 2**31 - 1
+_LONGEST_SHOWN = 60
 # Where a field has no default; no JSON is bytes.
 REQUIRED = b""
 
@@ -86,6 +92,8 @@ class AvroType:
         fields: The parts of a ``record``, in the order in which they are written.
         items: What an ``array`` or a ``map`` holds.
         null: Which branch of its union is null; ``None`` where it isn't in a union.
+        columns_within: How many columns it has, nested ones included.
+        levels: How many records, arrays and maps are within each other.
     """
 
     kind: str
@@ -96,27 +104,30 @@ class AvroType:
     fields: tuple[AvroField, ...] = ()
     items: AvroType | None = None
     null: int | None = None
+    columns_within: int = field(default=1, compare=False, repr=False)
+    levels: int = field(default=0, compare=False, repr=False)
 
     def columns(self) -> dict[str, pl.DataType]:
         """A record's columns."""
-        return {field.name: field.kind.column for field in self.fields}
+        return {one.name: one.kind.column for one in self.fields}
 
 
 def record(text: str) -> AvroType:
-    """The record that a schema describes.
+    """The record that a schema describes: the one function that judges a schema.
 
     Raises:
         UnreadableError: When it is no schema of a record, or says what isn't decoded in columns:
-            unions of more than null and one type, records within themselves.
+            unions of more than null and one type, records within themselves, too much.
     """
     try:
-        given = json.loads(text)
-    except ValueError as error:
-        raise UnreadableError(f"isn't JSON: {error}") from error
-    found = _Names({}).type_of(given, "")
-    if found.kind != "record" or found.null is not None:
+        schema = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        problem = "it is nested too deep" if isinstance(error, RecursionError) else error
+        raise UnreadableError(f"isn't JSON: {problem}") from error
+    kind = _Names({}).type_of(schema, "", 0)
+    if kind.kind != "record" or kind.null is not None:
         raise UnreadableError("isn't the schema of a record")
-    return found
+    return kind
 
 
 def schema_of(columns: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -130,7 +141,7 @@ def schema_of(columns: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def _written(kind: Any, name: str) -> Any:
     if isinstance(kind, pl.Struct):
-        return schema_of({field.name: field.dtype for field in kind.fields}, name)
+        return schema_of({one.name: one.dtype for one in kind.fields}, name)
     if isinstance(kind, pl.List):
         return {"type": "array", "items": ["null", _written(kind.inner, name)]}
     if isinstance(kind, pl.Map) and kind.key == pl.String:
@@ -151,97 +162,177 @@ class _Names:
 
     known: dict[str, AvroType]
 
-    def type_of(self, given: Any, space: str) -> AvroType:
-        """The type of a part of a schema, within a namespace."""
-        if isinstance(given, list):
-            return self._union(given, space)
-        if isinstance(given, str):
-            return self._named(given, space)
-        if not isinstance(given, dict):
-            raise UnreadableError(f"has {given!r} where a type is due")
-        kind = given.get("type")
-        if kind in ("record", "enum", "fixed"):
-            return self._define(kind, given, space)
+    def type_of(self, schema: Any, space: str, depth: int) -> AvroType:
+        """The type of a part of a schema, within a namespace, so far inside other parts."""
+        if depth > _DEEPEST_JSON:
+            raise UnreadableError("is nested too deep")
+        if isinstance(schema, list):
+            return self._union(schema, space, depth)
+        if isinstance(schema, str):
+            return self._named(schema, space)
+        if not isinstance(schema, dict):
+            raise UnreadableError(f"has {_shown(schema)} where a type is due")
+        kind = schema.get("type")
+        if isinstance(kind, str) and kind in ("record", "enum", "fixed"):
+            return self._define(kind, schema, space, depth)
         if kind == "array":
-            items = self.type_of(given.get("items"), space)
-            return AvroType("array", pl.List(items.column), items=_wide(items))
+            items = self.type_of(schema.get("items"), space, depth + 1)
+            return _listed("array", pl.List(items.column), items)
         if kind == "map":
-            items = self.type_of(given.get("values"), space)
-            return AvroType("map", pl.Map(pl.String, items.column), items=_wide(items))
+            items = self.type_of(schema.get("values"), space, depth + 1)
+            return _listed("map", pl.Map(pl.String, items.column), items)
         if isinstance(kind, str) and kind in _PLAIN:
-            return _with_logical(AvroType(kind, _PLAIN[kind]), given)
-        return self.type_of(kind, space)
+            return _with_logical(AvroType(kind, _PLAIN[kind]), schema)
+        return self.type_of(kind, space, depth + 1)
 
     def _named(self, name: str, space: str) -> AvroType:
         if name in _PLAIN:
             return AvroType(name, _PLAIN[name])
-        found = self.known.get(_full(name, space)) or self.known.get(name)
-        if found is None:
-            raise UnreadableError(f"has a type {name!r}, which isn't decoded in columns")
-        return found
+        kind = self.known.get(_full(name, space)) or self.known.get(name)
+        if kind is None:
+            raise UnreadableError(f"has a type {_shown(name)}, which isn't decoded in columns")
+        return kind
 
-    def _union(self, branches: list[Any], space: str) -> AvroType:
-        kinds = [branch for branch in branches if branch != "null"]
-        if len(branches) != 2 or len(kinds) != 1:
+    def _union(self, branches: list[Any], space: str, depth: int) -> AvroType:
+        kinds = [branch for branch in branches if branch not in ("null", {"type": "null"})]
+        if len(branches) != 2 or len(kinds) != 1 or isinstance(kinds[0], list):
             raise UnreadableError("has a union of other than null and one type")
-        return replace(self.type_of(kinds[0], space), null=branches.index("null"))
+        kind = self.type_of(kinds[0], space, depth + 1)
+        if kind.null is not None:
+            raise UnreadableError("has a union within a union")
+        return replace(kind, null=1 - branches.index(kinds[0]))
 
-    def _define(self, kind: str, given: Mapping[str, Any], space: str) -> AvroType:
-        name = str(given.get("name", ""))
+    def _define(self, kind: str, schema: Mapping[str, Any], space: str, depth: int) -> AvroType:
+        name = _text(schema, "name", f"a {kind}")
         # A name with dots is whole, and what is inside has its namespace.
-        space = name.rpartition(".")[0] if "." in name else str(given.get("namespace", space))
+        namespace = schema.get("namespace", space)
+        space = name.rpartition(".")[0] if "." in name else namespace
+        if not isinstance(space, str):
+            raise UnreadableError(f"has {_shown(space)} for a namespace")
+        if _full(name, space) in self.known:
+            raise UnreadableError(f"has two types {_shown(_full(name, space))}")
         if kind == "record":
-            made = self._record(given, space)
+            defined = self._record(schema, space, depth)
         elif kind == "enum":
-            made = AvroType(kind, pl.String(), symbols=tuple(map(str, given.get("symbols", ()))))
+            defined = AvroType(kind, pl.String(), symbols=_symbols(schema.get("symbols")))
         else:
-            size = int(given.get("size", 0))
-            made = _with_logical(AvroType(kind, pl.Binary(), size=size), given)
-        self.known[_full(name, space)] = made
-        return made
+            size = _whole(schema.get("size"))
+            if size is None or not 0 <= size <= _LARGEST:
+                raise UnreadableError(f"has a fixed of {_shown(schema.get('size'))} bytes")
+            defined = _with_logical(AvroType(kind, pl.Binary(), size=size), schema)
+        self.known[_full(name, space)] = defined
+        return defined
 
-    def _record(self, given: Mapping[str, Any], space: str) -> AvroType:
-        fields = tuple(
-            AvroField(
-                str(part["name"]),
-                self.type_of(part["type"], space),
-                part.get("default", REQUIRED),
-                frozenset((part["name"], *part.get("aliases", ()))),
-            )
-            for part in given.get("fields", ())
-        )
-        names = [field.name.casefold() for field in fields]
-        if not fields or len({*names}) < len(names):
-            raise UnreadableError("has a record without fields, or with two of one name")
+    def _record(self, schema: Mapping[str, Any], space: str, depth: int) -> AvroType:
+        parts = schema.get("fields")
+        if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
+            raise UnreadableError(f"has {_shown(parts)} for the fields of a record")
+        if not parts:
+            raise UnreadableError("has a record without fields")
+        fields, columns = [], 1
+        for part in parts:
+            one = self._field(part, space, depth)
+            columns += one.kind.columns_within
+            if columns > _MOST_COLUMNS:
+                raise UnreadableError(
+                    f"has more than {_MOST_COLUMNS} columns, nested ones included"
+                )
+            fields.append(one)
+        names = [one.name.casefold() for one in fields]
+        if len({*names}) < len(names):
+            raise UnreadableError("has a record whose fields have two of one name")
         # Also where the schema has no null: what can't be read is null.
-        struct = pl.Struct({field.name: field.kind.column for field in fields})
-        return AvroType("record", struct, fields=fields)
+        column = pl.Struct({one.name: one.kind.column for one in fields})
+        levels = _deeper(max(one.kind.levels for one in fields))
+        return AvroType(
+            "record", column, fields=tuple(fields), columns_within=columns, levels=levels
+        )
+
+    def _field(self, part: Mapping[str, Any], space: str, depth: int) -> AvroField:
+        name = _text(part, "name", "a field")
+        if "type" not in part:
+            raise UnreadableError(f"has a field {_shown(name)} without a type")
+        aliases = part.get("aliases", [])
+        if not isinstance(aliases, list) or not all(isinstance(alias, str) for alias in aliases):
+            raise UnreadableError(f"has {_shown(aliases)} for the aliases of {_shown(name)}")
+        kind = self.type_of(part["type"], space, depth + 1)
+        return AvroField(name, kind, part.get("default", REQUIRED), frozenset((name, *aliases)))
 
 
-def _wide(items: AvroType) -> AvroType:
-    """What a list holds, which takes a byte at least: else a few bytes could say any number."""
-    if items.kind == "fixed" and items.size < 1:
+def _listed(kind: str, column: pl.DataType, items: AvroType) -> AvroType:
+    """A list of items, which take a byte at least: else a few bytes could say any number."""
+    if items.kind == "fixed" and items.size < 1 and items.null is None:
         raise UnreadableError("has a list of what takes no bytes")
-    return items
+    within = items.columns_within + 1
+    return AvroType(kind, column, items=items, columns_within=within, levels=_deeper(items.levels))
+
+
+def _deeper(levels: int) -> int:
+    if levels >= _DEEPEST:
+        raise UnreadableError(f"is nested more than {_DEEPEST} levels deep")
+    return levels + 1
+
+
+def _symbols(symbols: Any) -> tuple[str, ...]:
+    if (
+        not isinstance(symbols, list)
+        or not symbols
+        or not all(isinstance(symbol, str) for symbol in symbols)
+        or len({*symbols}) < len(symbols)
+    ):
+        raise UnreadableError(f"has {_shown(symbols)} for the symbols of an enum")
+    return tuple(symbols)
+
+
+def _text(schema: Mapping[str, Any], part: str, what: str) -> str:
+    text = schema.get(part)
+    if not isinstance(text, str) or not text:
+        raise UnreadableError(f"has {what} without a {part}")
+    return text
+
+
+def _whole(value: Any) -> int | None:
+    """A whole number, where it is one."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _shown(value: Any) -> str:
+    """A part of a schema, short enough for a message."""
+    try:
+        text = repr(value)
+    except RecursionError:
+        text = "…"
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
 def _full(name: str, space: str) -> str:
     return name if "." in name or not space else f"{space}.{name}"
 
 
-def _with_logical(plain: AvroType, given: Mapping[str, Any]) -> AvroType:
-    """A type with what its logical type makes of it; one that isn't known changes nothing."""
-    logical = given.get("logicalType")
-    if logical is None:
+def _with_logical(plain: AvroType, schema: Mapping[str, Any]) -> AvroType:
+    """A type with what its logical type makes of it; one that is unknown or invalid is ignored."""
+    logical = schema.get("logicalType")
+    if not isinstance(logical, str):
         return plain
-    if logical == "decimal" and plain.kind in ("bytes", "fixed"):
-        digits, scale = given.get("precision", 0), given.get("scale", 0)
-        if not 0 <= scale <= digits <= _DIGITS or not digits or plain.size > 16:
-            raise UnreadableError(f"has a decimal of {digits} digits, {scale} of them fractions")
-        return replace(plain, logical=logical, column=pl.Decimal(digits, scale))
+    if logical == "decimal":
+        return _decimal(plain, schema)
     column = _LOGICAL.get((logical, plain.kind))
     if column is not None:
         return replace(plain, logical=logical, column=column)
-    if logical in {name for name, _ in _LOGICAL} | _OTHERS:
+    if _OTHERS.get(logical) == plain.kind:
         raise UnreadableError(f"has a {logical} that is written as {plain.kind}")
     return plain
+
+
+def _decimal(plain: AvroType, schema: Mapping[str, Any]) -> AvroType:
+    """A decimal; the bytes that it is written as, where it has no such digits."""
+    digits, scale = _whole(schema.get("precision")), _whole(schema.get("scale", 0))
+    if plain.kind not in ("bytes", "fixed") or digits is None or scale is None:
+        return plain
+    if not 0 <= scale <= digits or digits == 0:
+        return plain
+    if plain.kind == "fixed" and 10 ** min(digits, 999) > 2 ** (8 * min(plain.size, 500) - 1):
+        return plain
+    if digits > _DIGITS or plain.size > 16:
+        raise UnreadableError(f"has a decimal of {digits} digits, {scale} of them fractions")
+    return replace(plain, logical="decimal", column=pl.Decimal(digits, scale))

@@ -35,6 +35,14 @@ _GAPS = [
 ]
 
 
+# Behind so many steps, one for fewer messages than these costs more than to read them alone.
+_STEPS, _FEW = 64, 100
+
+
+class MalformedError(ValueError):
+    """A message isn't one of its schema."""
+
+
 class ByteCursor:
     """Messages in one piece of bytes, and where in each of them the next value begins.
 
@@ -46,6 +54,8 @@ class ByteCursor:
     Attributes:
         bytes: All of them, as numbers.
         bad: Which messages hold what they can't.
+        deferred: Which messages are read one by one instead.
+        steps: How many steps were taken whose number depends on the messages.
     """
 
     def __init__(self, data: Any, at: Numbers, end: Numbers) -> None:
@@ -54,6 +64,8 @@ class ByteCursor:
         self.at = at
         self.end = end
         self.bad = np.zeros(len(at), bool)
+        self.deferred = np.zeros(len(at), bool)
+        self.steps = 0
 
     @classmethod
     def over(cls, values: Sequence[bytes], sizes: Numbers, skip: int = 0) -> ByteCursor:
@@ -64,7 +76,9 @@ class ByteCursor:
 
     def within(self, starts: Numbers, sizes: Numbers) -> ByteCursor:
         """One over parts of the messages, as if each were a message."""
-        return ByteCursor(self.data, starts.copy(), starts + sizes)
+        part = ByteCursor(self.data, starts.copy(), starts + sizes)
+        part.steps = self.steps
+        return part
 
     def wrong(self) -> Numbers:
         """Which messages didn't hold just what was read of them."""
@@ -87,6 +101,26 @@ class ByteCursor:
             marked = np.arange(len(self.at))[rows][wrong]
             self.bad[marked] = True
             self.at[marked] = self.end[marked]
+
+    def defer(self, rows: Rows, late: Numbers) -> None:
+        """Leave some of some messages to be read one by one, and read no more of them here."""
+        if late.any():
+            deferred = np.arange(len(self.at))[rows][late]
+            self.deferred[deferred] = True
+            self.at[deferred] = self.end[deferred]
+
+    def take_step(self, rows: Numbers) -> Numbers:
+        """Begin another step for some messages; returns those that still take part in it.
+
+        Where they are few and steps were many, they are deferred, and none does.
+        """
+        if not len(rows):
+            return rows
+        self.steps += 1
+        if self.steps > _STEPS and len(rows) < _FEW:
+            self.defer(rows, np.ones(len(rows), bool))
+            return rows[:0]
+        return rows
 
     def words(self, at: Numbers, kind: str) -> Numbers:
         """Numbers of eight or four bytes, which may begin anywhere."""
@@ -177,9 +211,19 @@ def decoded(
     bad: Numbers,
     columns: dict[str, pl.DataType],
     read: Callable[[ByteCursor], pl.DataFrame],
+    read_one: Callable[[bytes], list[Any]],
     skip: int = 0,
 ) -> tuple[pl.DataFrame, pl.Series]:
-    """Messages as ``Payloads`` gives them: bad ones aren't read, nor some bytes before each."""
+    """Messages as ``Payloads`` gives them.
+
+    Args:
+        messages: The messages.
+        bad: Which of them aren't read.
+        columns: The columns, and their types.
+        read: Reads many messages at once.
+        read_one: Reads one message, as a list of its columns' values; of a time the number.
+        skip: How many bytes before each message aren't read.
+    """
     frames, wrong = [pl.DataFrame(schema=columns)], [pl.Series([], dtype=pl.Boolean)]
     if isinstance(messages, ByteValues):
         sizes = np.maximum(messages.sizes, 0)
@@ -192,10 +236,58 @@ def decoded(
         else:
             cursor = ByteCursor.over(messages[first:end], sizes[first:end], skip)
         cursor.mark(slice(None), bad[first:end])
-        found = read(cursor).cast(pl.Schema(columns))
-        wrong.append(pl.Series(cursor.wrong()))
-        frames.append(sound(found, wrong[-1]))
+        frame, faulty = read(cursor).cast(pl.Schema(columns)), cursor.wrong()
+        if cursor.deferred.any():
+            late = np.flatnonzero(cursor.deferred).tolist()
+            frame = _with_rows(frame, late, _one_by_one(
+                [messages[first + row] for row in late], columns, read_one, late, faulty
+            ))  # fmt: skip
+        wrong.append(pl.Series(faulty))
+        frames.append(sound(frame, wrong[-1]))
     return pl.concat(frames), pl.concat(wrong)
+
+
+def _one_by_one(
+    messages: Sequence[bytes],
+    columns: dict[str, pl.DataType],
+    read_one: Callable[[bytes], list[Any]],
+    rows: Sequence[int],
+    faulty: Numbers,
+) -> pl.DataFrame:
+    """Some messages as columns; which of them are faulty is written down."""
+    values: list[list[Any]] = []
+    for row, message in zip(rows, messages, strict=True):
+        try:
+            values.append(read_one(message))
+            faulty[row] = False
+        except MalformedError:
+            values.append([None] * len(columns))
+            faulty[row] = True
+    series = [
+        pl.Series(name, [value[i] for value in values], dtype=_stored(dtype))
+        for i, (name, dtype) in enumerate(columns.items())
+    ]
+    return pl.DataFrame(series).cast(pl.Schema(columns))
+
+
+def _with_rows(frame: pl.DataFrame, rows: Sequence[int], others: pl.DataFrame) -> pl.DataFrame:
+    """A frame with other values in some of its rows."""
+    order = np.arange(len(frame))
+    order[rows] = len(frame) + np.arange(len(rows))
+    return pl.concat([frame, others]).select(pl.all().gather(pl.Series(order)))
+
+
+def _stored(dtype: Any) -> Any:
+    """A type with numbers in place of times, and lists of entries in place of maps."""
+    if isinstance(dtype, pl.Struct):
+        return pl.Struct({field.name: _stored(field.dtype) for field in dtype.fields})
+    if isinstance(dtype, pl.List):
+        return pl.List(_stored(dtype.inner))
+    if isinstance(dtype, pl.Map):
+        return pl.List(pl.Struct({"key": _stored(dtype.key), "value": _stored(dtype.value)}))
+    if isinstance(dtype, pl.Date):
+        return pl.Int32()
+    return pl.Int64() if isinstance(dtype, (pl.Datetime, pl.Duration)) else dtype
 
 
 def _chunks(sizes: Numbers) -> Iterator[tuple[int, int]]:

@@ -6,36 +6,41 @@ from collections.abc import Mapping
 from typing import Any
 
 from muntin.model.errors import OptionError
-
-_LOSS = "failOnDataLoss"
-# Options of Spark's connector that change no result: workers have their own patience and shards.
-_PLANNING = (
-    "minPartitions",
-    "kafkaConsumer.pollTimeoutMs",
-    "fetchOffset.numRetries",
-    "fetchOffset.retryIntervalMs",
+from muntin.sources.kafka_options import (
+    DATA_LOSS,
+    JAVA_EQUIVALENTS,
+    OWN,
+    PLANNING,
+    RENAMED,
+    SPARK,
+    is_javas,
+    is_librdkafkas,
+    refuse_unknown_name,
 )
-# Java's way of saying it, and librdkafka's.
-_JAVA = {
-    "sasl.jaas.config": "'sasl.username' and 'sasl.password'",
-    "ssl.truststore.location": "'ssl.ca.location', a PEM file",
-    "ssl.truststore.password": "'ssl.ca.location', a PEM file",
-    "ssl.keystore.location": "'ssl.certificate.location' and 'ssl.key.location', PEM files",
-    "ssl.keystore.password": "'ssl.key.password'",
-    "ssl.keystore.key": "'ssl.key.pem'",
-    "ssl.keystore.certificate.chain": "'ssl.certificate.pem'",
-    "ssl.truststore.certificates": "'ssl.ca.pem'",
-    "max.request.size": "'message.max.bytes'",
-}
+
+_PROTOCOL = "security.protocol"
+_PROTOCOLS = ("plaintext", "sasl_plaintext", "ssl", "sasl_ssl")
+_MECHANISMS = {"sasl.mechanism", "sasl.mechanisms"}
+_TRUTH = {"true": True, "false": False}
 
 
 def of_connector(options: Mapping[str, str]) -> dict[str, str]:
-    """Options as Spark's connector takes them: those of Kafka's clients begin with ``kafka.``."""
-    return {
-        name if "." not in name or name in _PLANNING or name.startswith("kafka.")
-        else f"kafka.{name}": value
-        for name, value in options.items()
-    }  # fmt: skip
+    """Options as Spark's connector takes them: those of Kafka's clients begin with ``kafka.``.
+
+    Raises:
+        OptionError: When an option has a name that nobody knows, or is an argument of ``kafka``.
+    """
+    named = {}
+    for name, value in options.items():
+        if name in RENAMED:
+            hint = f"give it as {RENAMED[name]}="
+            raise OptionError("options", name, "is an argument of its own", hint)
+        refuse_unknown_name("options", name)
+        is_connectors = "." not in name or name in PLANNING or name.startswith("kafka.")
+        named[name if is_connectors else f"kafka.{name}"] = str(value)
+    _is_lossy(named)
+    refuse_idle_credentials(named)
+    return named
 
 
 def of_librdkafka(
@@ -47,23 +52,105 @@ def of_librdkafka(
         servers: ``host:port``, several with commas.
         options: What the user gave; names with a dot are the client's, with or without ``kafka.``.
         instead: What else can be done about an option of Spark's connector.
+
+    Raises:
+        OptionError: When an option isn't librdkafka's.
     """
-    found, lossy = {"bootstrap.servers": servers}, False
+    settings = {"bootstrap.servers": servers}
     for name, value in options.items():
         plain = name.removeprefix("kafka.")
-        if plain in _JAVA:
-            hint = f"give {_JAVA[plain]}"
-            raise OptionError("options", name, "is for Java's client", hint)
-        if name == _LOSS:
-            lossy = str(value).lower() == "false"
-        elif name in _PLANNING:
+        if name == DATA_LOSS or name in PLANNING:
             continue
-        elif "." in plain:
-            found[plain] = str(value)
-        else:
+        if plain in JAVA_EQUIVALENTS:
+            hint = f"give {JAVA_EQUIVALENTS[plain]}"
+            raise OptionError("options", name, "is for Java's client", hint)
+        if name in SPARK or name in RENAMED:
             hint = f"leave it out, or {instead}"
             raise OptionError("options", name, "is for Spark's connector", hint)
-    return found, lossy
+        refuse_unknown_name("options", name)
+        if not is_librdkafkas(plain):
+            hint = f"leave it out, or {instead}"
+            problem = "aren't librdkafka's, but an option of Java's client"
+            raise OptionError("options", name, problem, hint)
+        # Java says so of certificates whose host isn't compared.
+        is_empty = plain == "ssl.endpoint.identification.algorithm" and not str(value)
+        settings[plain] = "none" if is_empty else str(value)
+    refuse_idle_credentials(options)
+    return settings, _is_lossy(options)
+
+
+def needs_java(options: Mapping[str, str]) -> str | None:
+    """Why options can be read by Spark's connector alone, if they can't be read in columns.
+
+    Example:
+        >>> needs_java({"groupIdPrefix": "mine"})
+        "options='groupIdPrefix' is for Spark's connector"
+        >>> needs_java({"kafka.sasl.jaas.config": "…"})
+        "options='kafka.sasl.jaas.config' is for Java's client"
+    """
+    for name, value in options.items():
+        plain = name.removeprefix("kafka.")
+        if name in SPARK:
+            return f"options={name!r} is for Spark's connector"
+        if is_javas(plain) and not is_librdkafkas(plain):
+            return f"options={name!r} is for Java's client"
+        if plain in _MECHANISMS and str(value).upper() == "GSSAPI":
+            return f"options={name!r} is Kerberos, which librdkafka is built without"
+    plain_options = _of_clients(options)
+    if _protocol(plain_options).startswith("sasl_") and not plain_options.keys() & _MECHANISMS:
+        return f"options={_PROTOCOL!r} without 'sasl.mechanism' is Kerberos, which librdkafka lacks"
+    return None
+
+
+def refuse_librdkafkas(options: Mapping[str, str], reason: str) -> None:
+    """Refuse what Spark's connector would ignore.
+
+    Args:
+        options: What the user gave.
+        reason: Why Spark's connector reads.
+    """
+    for name in options:
+        plain = name.removeprefix("kafka.")
+        if "." in plain and name not in PLANNING and not is_javas(plain):
+            java = next((j for j, ours in JAVA_EQUIVALENTS.items() if f"'{plain}'" in ours), None)
+            hint = f"give {java!r}" if java else "leave it out"
+            problem = f"is librdkafka's, and Spark's connector reads, since {reason}"
+            raise OptionError("options", name, problem, hint)
+
+
+def refuse_owned(options: Mapping[str, str]) -> None:
+    """Refuse what a reader of ranges sets itself."""
+    for name in options:
+        plain = name.removeprefix("kafka.")
+        if plain in OWN:
+            raise OptionError("options", name, "is set by the reader itself", OWN[plain])
+
+
+def refuse_idle_credentials(options: Mapping[str, str]) -> None:
+    """Refuse credentials and certificates that the protocol makes no use of."""
+    plain = _of_clients(options)
+    protocol = _protocol(plain)
+    if "sasl.username" in plain and protocol.startswith("sasl_") and not plain.keys() & _MECHANISMS:
+        problem = "is without 'sasl.mechanism', which is Kerberos where nothing is said"
+        hint = "add 'sasl.mechanism': 'PLAIN' (or 'SCRAM-SHA-512')"
+        raise OptionError("options", "sasl.username", problem, hint)
+    needed = {"sasl.": ("sasl_plaintext", "sasl_ssl"), "ssl.": ("ssl", "sasl_ssl")}
+    for name in plain:
+        wanted = needed.get(name[: name.find(".") + 1], ())
+        # Another protocol is refused by the client itself.
+        if wanted and protocol in _PROTOCOLS and protocol not in wanted:
+            problem = f"does nothing where {_PROTOCOL} is {protocol.upper()}"
+            hint = f"add '{_PROTOCOL}': '{wanted[-1].upper()}' (or {wanted[0].upper()!r})"
+            raise OptionError("options", name, problem, hint)
+
+
+def _of_clients(options: Mapping[str, str]) -> dict[str, str]:
+    """Options by the names that clients have for them."""
+    return {name.removeprefix("kafka."): str(value) for name, value in options.items()}
+
+
+def _protocol(options: Mapping[str, str]) -> str:
+    return options.get(_PROTOCOL, "plaintext").lower()
 
 
 def refuse_unknown(client: Mapping[str, str], *, sends: bool = False) -> None:
@@ -81,3 +168,12 @@ def refuse_unknown(client: Mapping[str, str], *, sends: bool = False) -> None:
         hint = "leave out what it names" + ("" if sends else ", or read with reader='spark'")
         problem = f"aren't librdkafka's: {error.args[0].str()}"
         raise OptionError("options", sorted(settings), problem, hint) from error
+
+
+def _is_lossy(options: Mapping[str, str]) -> bool:
+    """Whether to go on where messages were deleted unread."""
+    value = str(options.get(DATA_LOSS, "true")).lower()
+    if value not in _TRUTH:
+        hint = "give 'true' or 'false'"
+        raise OptionError(DATA_LOSS, options[DATA_LOSS], "is neither true nor false", hint)
+    return not _TRUTH[value]

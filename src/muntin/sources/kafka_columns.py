@@ -14,6 +14,7 @@ import pyarrow as pa
 from muntin.engine.utf8 import marked, text
 from muntin.sources.byte_values import ByteValues, binary_column, join_values
 from muntin.sources.flags import Flags
+from muntin.sources.kafka_broker import PATIENCE, refuse_other_topics
 from muntin.sources.kafka_consumer import Columns, Range
 from muntin.sources.kafka_reading import read
 from muntin.sources.payloads import Payloads
@@ -44,6 +45,7 @@ class KafkaReader:
         flags: What is said of each message.
         lossy: Whether to go on where messages were deleted before they were read.
         marks: The column to say in which messages couldn't be parsed, if anybody asks.
+        patience: How long brokers may be away, seconds.
     """
 
     client: Mapping[str, str] = field(repr=False)
@@ -52,15 +54,20 @@ class KafkaReader:
     flags: Flags
     lossy: bool = False
     marks: str | None = None
+    patience: float = PATIENCE
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
         """The messages of all ranges, flags added, in frames of a bounded size."""
         for batch in batches:
             rows = batch.to_pylist()
             now = max((row.pop("now") for row in rows), default=0)
+            ids = {row["topic"]: row.pop("topic_id") for row in rows}
             ranges = [Range(**row) for row in rows]
             for messages in read(self.client, self.lossy, ranges, self.fields):
                 yield self.flags.add(self.frame(messages), now)
+            # A topic that was created again meanwhile has given messages of its own.
+            ids = {topic: number for topic, number in ids.items() if number is not None}
+            refuse_other_topics(self.client, ids, self.patience)
 
     @property
     def fields(self) -> frozenset[str]:

@@ -1,135 +1,25 @@
-"""Ranges of Kafka's offsets: where a query begins, how far it may read, what a task reads.
+"""Ranges of Kafka's offsets: how far a batch may read, what a task reads, and what is gone.
 
-A host asks `Broker` for the newest offsets before each batch and writes them down, so that a batch
-that is repeated reads the same ranges.
+A host asks a ``Broker`` for the newest offsets before each batch and writes them down, so that a
+batch that is repeated reads the same ranges.
 """
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from muntin.model.errors import SourceError
-from muntin.sources.kafka_consumer import QUIET, Range
-
-Offsets = dict[str, dict[str, int]]
+from muntin.sources.kafka_broker import Offsets, TopicIds
+from muntin.sources.kafka_consumer import Range
 
 # Fewer messages aren't worth a second task.
 _MESSAGES_OF_A_TASK = 20_000
-_PATIENCE = 60
-_EARLIEST, _LATEST = -2, -1
-
-
-@dataclass(frozen=True)
-class Topics:
-    """What is read, and where.
-
-    Attributes:
-        names: The topics.
-        starting: ``earliest``, ``latest``, or offsets by topic and partition.
-        per_batch: How many messages a batch takes, about; ``None`` is all there are.
-        client: Settings of librdkafka.
-        lossy: Whether to go on where messages were deleted before they were read.
-    """
-
-    names: tuple[str, ...]
-    starting: str | Mapping[str, Mapping[str, int]]
-    per_batch: int | None
-    client: Mapping[str, str] = field(repr=False)
-    lossy: bool = False
-
-
-class Broker:
-    """What a cluster says of its topics: their partitions, and the offsets in them."""
-
-    def __init__(self, topics: Topics) -> None:
-        from confluent_kafka.admin import AdminClient
-
-        self.topics = topics
-        self._committed = topics.client.get("isolation.level") == "read_committed"
-        settings = {**QUIET, **topics.client}
-        ours = {name: value for name, value in settings.items() if name not in _OF_CONSUMERS}
-        self._admin = AdminClient(dict[str, Any](ours))
-
-    def partitions(self) -> dict[str, list[int]]:
-        """The partitions of each topic."""
-        found = {}
-        for name in self.topics.names:
-            try:
-                topic = self._admin.list_topics(name, timeout=_PATIENCE).topics[name]
-            except Exception as error:
-                raise self._unreachable(error) from error
-            if topic.error is not None or not topic.partitions:
-                reason = topic.error.str() if topic.error is not None else "it has no partitions"
-                raise SourceError(f"topic {name!r} can't be read: {reason}; create it first")
-            found[name] = sorted(topic.partitions)
-        return found
-
-    def offsets(self, which: int, partitions: Mapping[str, Iterable[int]]) -> Offsets:
-        """The earliest or the latest offset of each partition.
-
-        Raises:
-            SourceError: When the brokers don't answer, after a minute.
-        """
-        deadline = time.monotonic() + _PATIENCE
-        while True:
-            try:
-                return self._asked(which, partitions)
-            except Exception as error:
-                if time.monotonic() > deadline:
-                    raise self._unreachable(error) from error
-            # A broker that has just come back knows less than what is remembered of it.
-            time.sleep(0.2)
-            self.partitions()
-
-    def _asked(self, which: int, partitions: Mapping[str, Iterable[int]]) -> Offsets:
-        from confluent_kafka import IsolationLevel, TopicPartition
-        from confluent_kafka.admin import OffsetSpec
-
-        spec = OffsetSpec.earliest() if which == _EARLIEST else OffsetSpec.latest()
-        asked = {TopicPartition(t, p): spec for t, numbers in partitions.items() for p in numbers}
-        level = IsolationLevel.READ_UNCOMMITTED
-        if self._committed:
-            level = IsolationLevel.READ_COMMITTED
-        answers = self._admin.list_offsets(asked, isolation_level=level, request_timeout=_PATIENCE)
-        found: Offsets = {}
-        for place, answer in answers.items():
-            offset = answer.result(timeout=_PATIENCE).offset
-            found.setdefault(place.topic, {})[str(place.partition)] = offset
-        return found
-
-    def latest(self) -> Offsets:
-        """Up to where each partition can be read."""
-        return self.offsets(_LATEST, self.partitions())
-
-    def first(self) -> Offsets:
-        """Where a new query begins."""
-        starting, partitions = self.topics.starting, self.partitions()
-        if isinstance(starting, str):
-            return self.offsets(_EARLIEST if starting == "earliest" else _LATEST, partitions)
-        ends = {which: self.offsets(which, partitions) for which in (_EARLIEST, _LATEST)}
-        return {
-            topic: {
-                str(p): ends[given][topic][str(p)] if given < 0 else given
-                for p in numbers
-                for given in [starting.get(topic, {}).get(str(p), _EARLIEST)]
-            }
-            for topic, numbers in partitions.items()
-        }
-
-    def _unreachable(self, error: Exception) -> SourceError:
-        where = self.topics.client["bootstrap.servers"]
-        return SourceError(f"Kafka at {where} doesn't say what {self.topics.names} hold: {error}")
-
-
-# Settings that an admin client doesn't know.
-_OF_CONSUMERS = frozenset(
-    ("isolation.level", "group.id", "auto.offset.reset", "enable.partition.eof",
-     "enable.auto.commit", "queued.max.messages.kbytes", "fetch.wait.max.ms")
-)  # fmt: skip
+# What can be done about messages that nobody can read any more; the state stays as it is.
+GO_ON = (
+    "To go on without them, with the state as it is, start the query with "
+    "options={'failOnDataLoss': 'false'}"
+)
 
 
 def ends_of(offset: Mapping[str, Any]) -> Offsets:
@@ -154,22 +44,87 @@ def within(start: Offsets, newest: Offsets, limit: int) -> Offsets:
     }  # fmt: skip
 
 
-def ranges_of(start: Offsets, end: Offsets) -> list[Range]:
-    """What lies between two offsets."""
-    found = []
+def ranges_of(start: Offsets, end: Offsets, *, lossy: bool = False) -> list[Range]:
+    """The ranges between two offsets.
+
+    Args:
+        start: The offsets to begin with; a partition without one begins with its first message.
+        end: The offsets behind the last messages.
+        lossy: Whether a partition that is gone, or shorter than it was, is no error.
+
+    Raises:
+        SourceError: When a partition is gone, or ends before what was read of it.
+    """
+    ranges = []
     for topic in sorted(start.keys() | end.keys()):
         for p in sorted(start.get(topic, {}).keys() | end.get(topic, {}).keys(), key=int):
-            # A partition that is new begins with its first message.
             first, behind = start.get(topic, {}).get(p, 0), end.get(topic, {}).get(p)
             if behind is None or behind < first:
-                has = "is gone" if behind is None else f"ends at {behind}"
+                if lossy:
+                    continue
+                has = "is gone" if behind is None else f"ends at {behind} now"
                 raise SourceError(
-                    f"partition {p} of topic {topic!r} was read up to {first} and {has}: the topic "
-                    "was made anew; start with a new checkpoint folder"
+                    f"partition {p} of topic {topic!r} was read up to offset {first} and {has}: "
+                    f"the topic was deleted, or a broker has lost messages. {GO_ON}"
                 )
             if behind > first:
-                found.append(Range(topic, int(p), first, behind))
-    return found
+                ranges.append(Range(topic, int(p), first, behind))
+    return ranges
+
+
+def refuse_recreated(was: TopicIds, now: TopicIds, ends: Offsets, present: Collection[str]) -> None:
+    """Raise when a topic isn't the one that was read.
+
+    Args:
+        was: The topics' ids when they were read.
+        now: Their ids.
+        ends: Up to where they were read.
+        present: The topics that there are.
+
+    Raises:
+        SourceError: With the topic, and up to where each of its partitions was read.
+    """
+    for topic, topic_id in was.items():
+        if topic in present and now.get(topic, topic_id) == topic_id:
+            continue
+        upto = ", ".join(f"{p} up to {n}" for p, n in sorted(ends.get(topic, {}).items()))
+        again = f" and created again (id {topic_id}, now {now[topic]})" if topic in now else ""
+        raise SourceError(
+            f"topic {topic!r} was deleted{again}: what was read of it, partition {upto}, and what "
+            f"it had behind that, is gone; nothing of a new topic is read as the old one's. {GO_ON}"
+        )
+
+
+def refuse_expired(ranges: Sequence[Range], lows: Offsets) -> None:
+    """Raise when messages of a range can't be read any more.
+
+    Raises:
+        SourceError: With the topic, the partition and the offsets.
+    """
+    for one in ranges:
+        low = lows.get(one.topic, {}).get(str(one.partition), one.start)
+        if low > one.start:
+            raise SourceError(
+                f"messages {one.start} to {min(low, one.end) - 1} of partition {one.partition} of "
+                f"topic {one.topic!r} were deleted before they were read: the partition begins "
+                f"with offset {low} now. Keep messages for longer than the query may stand still. "
+                f"{GO_ON}"
+            )
+
+
+def lag_of(offset: Mapping[str, Any]) -> dict[str, int]:
+    """How many messages of each partition weren't read yet when a batch was planned.
+
+    Example:
+        >>> lag_of({"ends": {"orders": {"0": 5, "1": 7}}, "newest": {"orders": {"0": 9, "1": 7}}})
+        {'orders[0]': 4, 'orders[1]': 0}
+    """
+    ends = ends_of(offset)
+    return {
+        f"{topic}[{p}]": max(0, newest - ends.get(topic, {}).get(p, 0))
+        for topic, numbers in offset.get("newest", {}).items()
+        for p, newest in numbers.items()
+    }
 
 
 def shares(ranges: Sequence[Range], tasks: int) -> list[list[Range]]:
@@ -186,13 +141,3 @@ def shares(ranges: Sequence[Range], tasks: int) -> list[list[Range]]:
             found[task].append(one._replace(start=start, end=cut))
             done, start = done + cut - start, cut
     return [part for part in found if part]
-
-
-def starting_of(text: str) -> str | Mapping[str, Mapping[str, int]]:
-    """Where to begin: a word, or offsets as JSON."""
-    if text in ("earliest", "latest"):
-        return text
-    found = json.loads(text)
-    if not isinstance(found, dict) or not all(isinstance(v, dict) for v in found.values()):
-        raise ValueError(text)
-    return {t: {str(p): int(o) for p, o in numbers.items()} for t, numbers in found.items()}

@@ -19,6 +19,7 @@ from muntin.sources.byte_cursor import ByteCursor, Numbers, decoded, given
 from muntin.sources.byte_values import ByteValues, binary_column
 from muntin.sources.lists import list_of, without_repeats
 from muntin.sources.payloads import HEAD, MOST_ITEMS
+from muntin.sources.protobuf_scalar import read_message
 from muntin.sources.protobuf_schema import ProtoField, ProtoMessage, ProtoType
 from muntin.sources.protobuf_values import (
     FIXED,
@@ -58,7 +59,9 @@ class ProtobufPayloads:
         if self.registered:
             head = _place(self.message.place)
             bad, skip = bad | ~_headed(messages, head), HEAD + len(head)
-        return decoded(messages, bad, self.columns, partial(_read, kind=self.message.kind), skip)
+        kind = self.message.kind
+        read_one = partial(read_message, kind=kind, skip=skip)
+        return decoded(messages, bad, self.columns, partial(_read, kind=kind), read_one, skip)
 
 
 def _read(cursor: ByteCursor, kind: ProtoType) -> pl.DataFrame:
@@ -68,7 +71,7 @@ def _read(cursor: ByteCursor, kind: ProtoType) -> pl.DataFrame:
     known = np.array(sorted(takers), np.uint64)
     going = np.flatnonzero(cursor.at < cursor.end)
     steps = 0
-    while len(going):
+    while len(going := cursor.take_step(going)):
         tags = cursor.varint(going)
         for tag in np.intersect1d(tags, known):
             takers[int(tag)].take(going[tags == tag], int(tag) & 7)
@@ -128,8 +131,9 @@ class _One:
         if self.field.required:
             self._cursor.mark(slice(None), ~there)
         among = np.flatnonzero(there)
-        found, wrong = _values(self._cursor, self.field.kind, self._raw[:, among])
+        found, wrong, late = _values(self._cursor, self.field.kind, self._raw[:, among])
         self._cursor.mark(among, wrong)
+        self._cursor.defer(among, late)
         if len(among) < len(there):
             found = spread(found.to_frame(), among, len(there)).to_series()
         if self.field.present or self.field.default is None:
@@ -166,10 +170,11 @@ class _Many:
         """The lists of all messages."""
         owners = np.concatenate(self._owners)
         order = np.argsort(owners, kind="stable")
-        found, wrong = _values(
+        found, wrong, late = _values(
             self._cursor, self.field.kind, np.concatenate(self._parts, axis=1)[:, order]
         )
         self._cursor.mark(owners[order], wrong)
+        self._cursor.defer(owners[order], late)
         listed = list_of(found, np.bincount(owners, minlength=len(self._cursor.at)))
         return without_repeats(listed) if self.field.map else listed
 
@@ -182,24 +187,34 @@ def _choose(slots: Sequence[_One]) -> None:
                 other.last[other.last < slot.last] = 0
 
 
-def _values(cursor: ByteCursor, kind: ProtoType, raw: Numbers) -> tuple[pl.Series, Numbers]:
-    """Values out of what was read of them, and which of them their type doesn't have."""
+def _values(
+    cursor: ByteCursor, kind: ProtoType, raw: Numbers
+) -> tuple[pl.Series, Numbers, Numbers]:
+    """Values out of what was read of them.
+
+    Returns:
+        The values, which of them their type doesn't have, and which are of deferred messages.
+    """
+    none = np.zeros(raw.shape[1], bool)
     if kind.kind == "enum":
         names = dict(kind.symbols)
         found = pl.Series(raw[0]).replace_strict(
             list(names), list(names.values()), default=pl.Series(raw[0]).cast(pl.String),
             return_dtype=pl.String,
         )  # fmt: skip
-        return found, np.zeros(len(found), bool)
+        return found, none, none
     if len(raw) == 1:
-        return narrowed(raw[0], kind.kind)
+        return *narrowed(raw[0], kind.kind), none
     if kind.kind == "message":
-        return _messages(cursor.within(*raw), kind)
+        part = cursor.within(*raw)
+        values, wrong = _messages(part, kind)
+        cursor.steps = part.steps
+        return values, wrong, part.deferred
     found = cursor.views(*raw)
     if kind.kind == "bytes":
-        return found, np.zeros(len(found), bool)
-    texts, wrong = text(found)
-    return texts, wrong.to_numpy()
+        return found, none, none
+    texts, garbled = text(found)
+    return texts, garbled.to_numpy(), none
 
 
 def _messages(cursor: ByteCursor, kind: ProtoType) -> tuple[pl.Series, Numbers]:

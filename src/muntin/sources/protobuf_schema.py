@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from muntin.model.errors import OptionError
+from muntin.model.errors import MissingExtraError, OptionError
 
 # The kinds of values by their numbers in a descriptor; groups (10) aren't among them.
 _KINDS = {
@@ -124,9 +124,11 @@ def message_of(schema: Any) -> ProtoMessage:
 
 def _of_file(schema: Any) -> Any:
     """A message's descriptor, out of a file."""
-    from google.protobuf import descriptor_pb2, descriptor_pool
-    from google.protobuf.message import DecodeError
-
+    try:
+        from google.protobuf import descriptor_pb2, descriptor_pool
+        from google.protobuf.message import DecodeError
+    except ImportError as error:
+        raise MissingExtraError("reading Protobuf", "protobuf") from error
     path, _, name = str(schema).rpartition("#")
     if not path or not name:
         raise OptionError("schema", schema, "describes no message of Protobuf", _HINT)

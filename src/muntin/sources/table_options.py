@@ -9,10 +9,6 @@ from typing import Any
 from muntin.model.errors import OptionError
 from muntin.model.pipeline import DeclaredTable
 
-# The brokers' addresses, by the names that others have for them.
-_SERVERS = ("bootstrap.servers", "kafka.bootstrap.servers", "properties.bootstrap.servers")
-_TOPIC = ("topic", "subscribe")
-
 
 class TableOptions:
     """What a source or a sink is made of: options that were taken are gone.
@@ -39,10 +35,6 @@ class TableOptions:
     def name(self) -> str:
         """What the table is called where it lies: as it is here, unless an option says so."""
         return self.left.pop("table", self.table)
-
-    def topic(self) -> tuple[str, str]:
-        """The servers and the topic of a table in Kafka."""
-        return self.take(*_SERVERS), self.take(*_TOPIC)
 
     def known(self, texts: str, **read: Callable[[str], Any]) -> dict[str, Any]:
         """Options that are a function's own; what isn't there has the function's default.

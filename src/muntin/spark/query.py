@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
@@ -13,24 +13,19 @@ from pyspark.errors import PySparkException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from muntin.hosts.interrupts import register_query, watch_signals
+from muntin.hosts.leases import Lease
 from muntin.hosts.progress import Progress, Totals
 from muntin.hosts.watchers import RefCounted, Shown, Watcher
-from muntin.model.errors import (
-    BatchError,
-    MuntinError,
-    OptionError,
-    PartitionError,
-    SinkError,
-    SourceError,
-    SpecChangedError,
-    StateCorruptedError,
-)
+from muntin.model.errors import BatchError, OptionError
 from muntin.sinks.batch import Batch
 from muntin.spark.card import Card, show_card
+from muntin.spark.ending import QueryEnd, error_of_muntin
 from muntin.spark.failures import Failure
-from muntin.spark.host.internals.checkpoints import changed_operators
+from muntin.spark.host.internals.jvm import is_connected, silence_spark
 from muntin.spark.remote import Follower, Reporter
 from muntin.spark.rescale import Divide, rescale_in_place
+from muntin.spark.running import CheckedSpec, Record, acquire
 from muntin.spark.writing import Destination, Written
 
 # How many batches may wait for one who watches, while they are kept for him.
@@ -55,6 +50,7 @@ class WindowedQuery:
 
     def __init__(self) -> None:
         self.query: StreamingQuery
+        self._end: QueryEnd
         self.spark: SparkSession
         self.checkpoint = ""
         self.progress = Progress()
@@ -65,6 +61,8 @@ class WindowedQuery:
         self._writing = False
         self._totals = Totals()
         self._follower: Follower | None = None
+        self._lease: Lease | None = None
+        self._record: Record | None = None
         self._failed: tuple[BatchError, Exception | None] | None = None
         self._again: Callable[[], object] | None = None
         self._divisions: Mapping[str, Divide] = {}
@@ -94,7 +92,20 @@ class WindowedQuery:
         with self._changed:
             self._changed.wait_for(lambda: not self._writing, timeout=patience)
         self.query.stop()
+        self.release()
         self._settle(min(patience, _SETTLES))
+
+    def stop_for_exit(self, patience: float) -> None:
+        """Stop the query without a word of Spark's, since the process is about to end."""
+        silence_spark(self.spark)
+        self.stop(patience)
+
+    def describe_resumption(self) -> str:
+        """Say what is done, and where the next start resumes."""
+        name = f"query {self.query.name!r}" if self.query.name else "the query"
+        done = self.progress.batch
+        last = f"batch {done} is its last" if done >= 0 else "no batch was finished"
+        return f"{name} has stopped; {last}, and the next start resumes from {self.checkpoint}"
 
     def rescale(self, buckets: int) -> None:
         """Go on with more or fewer shards from the next batch on.
@@ -132,6 +143,8 @@ class WindowedQuery:
             with self._changed:
                 self._moving = False
                 self._changed.notify_all()
+            if not self.is_active:
+                self.release()
 
     def await_end(self, timeout: float | None = None) -> bool:
         """Wait until the query ends.
@@ -150,35 +163,30 @@ class WindowedQuery:
             SinkError: When a sink can't take a batch.
             StreamingQueryException: When it ended by another error.
         """
-        try:
-            if not self._awaited(timeout):
-                return False
-            self._settle(_SETTLES)
-            return True
-        except PySparkException as error:  # over Spark Connect it is what the query failed with
-            self._settle(_SETTLES)
-            ours = _as_ours(error)
-            if ours is not None:
-                raise ours from error
-            if self._failed is None:
-                raise
-            shown, cause = self._failed
-            raise shown from cause
-
-    def _awaited(self, timeout: float | None) -> bool:
-        """Wait until Spark's query has ended, and none goes on in its place."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        while True:
-            waited, left = self.query, _left(deadline)
-            if left is None:
-                waited.awaitTermination()
-            elif not waited.awaitTermination(left):  # type: ignore[arg-type]
+        with watch_signals() as interruption:
+            if not interruption.wait(self._await_end, deadline):
                 return False
-            with self._changed:
-                if not self._changed.wait_for(lambda: not self._moving, _left(deadline)):
-                    return False
-            if self.query is waited:
-                return True
+        self._settle(_SETTLES)
+        error = self._end.error
+        if error is None:
+            return True
+        # Over Spark Connect it is what the query failed with.
+        ours = error_of_muntin(error) if isinstance(error, PySparkException) else None
+        if ours is not None:
+            raise ours from error
+        if self._failed is None:
+            raise error
+        shown, cause = self._failed
+        raise shown from cause
+
+    def _await_end(self, seconds: float) -> bool:
+        """Wait until Spark's query has ended, and none goes on in its place."""
+        end = self._end
+        if not end.wait(seconds):
+            return False
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._moving, seconds) and self._end is end
 
     def await_idle(self, timeout: float = 60.0) -> bool:
         """Wait until all input there is now has been read and no changed window waits to emit.
@@ -196,19 +204,28 @@ class WindowedQuery:
         # A batch that was begun before may have missed what has just come.
         changed_in, received = self.progress.batch + 1, self.progress.received
         all_read = self._all_read()
-        with self._changed:
-            while time.monotonic() < deadline and self.is_active:
+
+        def is_settled(seconds: float) -> bool:
+            """Whether it is idle, or has ended."""
+            nonlocal changed_in, received
+            with self._changed:
+                # It counts what was read before this look, and not what comes during it.
                 read, progress = all_read.is_set(), self.progress
                 if progress.received != received:
                     changed_in, received = max(changed_in, progress.batch), progress.received
                 # A batch without messages (a heartbeat's), or none to run at all.
-                caught_up = progress.batch > changed_in or read
-                if progress.batch >= 0 and not progress.waits() and caught_up:
+                if (read or progress.batch > changed_in) and not progress.waits():
                     return True
-                self._changed.wait(timeout=0.2)
-        if not self.is_active:
+                if not self.is_active:
+                    return True
+                self._changed.wait(seconds)
+            return False
+
+        with watch_signals() as interruption:
+            idle = interruption.wait(is_settled, deadline) and self.is_active
+        if not idle and not self.is_active:
             self.await_end(1)
-        return False
+        return idle
 
     def _all_read(self) -> threading.Event:
         """Set when Spark has looked for input once more and has found none.
@@ -233,11 +250,52 @@ class WindowedQuery:
         with self._changed:
             self._writing = True
         try:
+            if self._lease is not None:
+                self._lease.check()
             yield
         finally:
             with self._changed:
                 self._writing = False
                 self._changed.notify_all()
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Hold the lease on the checkpoint, and give it back where the query doesn't start.
+
+        Raises:
+            OptionError: When another query runs from it.
+        """
+        if self._lease is None and not is_connected(self.spark):
+            self._lease = acquire(self.spark, self.checkpoint)
+        try:
+            yield
+        except BaseException:
+            self.release()
+            raise
+
+    def resume(self, specs: Sequence[CheckedSpec]) -> None:
+        """Compare the query with the checkpoint's, and show how far that has come.
+
+        Raises:
+            SpecChangedError: When the checkpoint was written by another spec.
+        """
+        self._record = Record(self.spark, self.checkpoint, specs)
+        progress = self._record.resume()
+        if self.progress.batch < 0:
+            self._totals.progress = self.progress = progress
+
+    def begin(self, query: StreamingQuery) -> None:
+        """Take over a query of Spark's that has just been started."""
+        self.query = query
+        self._end = QueryEnd(query, self.release)
+        register_query(self)
+
+    def release(self) -> None:
+        """Let another query run from the checkpoint, unless this one goes on in other shards."""
+        lease = self._lease
+        if lease is not None and not self._moving:
+            self._lease = None
+            lease.release()
 
     def restarts(
         self,
@@ -291,6 +349,8 @@ class WindowedQuery:
     def written(self, batch: Written) -> None:
         """All sinks have a batch."""
         self.note(batch)
+        if self._record is not None:
+            self._record.write(self.progress)
         self.show(batch.number, batch.batches, batch.kept)
 
     def failed(self, failure: Failure, error: Exception | None = None) -> None:
@@ -307,23 +367,3 @@ class WindowedQuery:
             self.progress = progress
             self._writing = self._writing if writing is None else writing
             self._changed.notify_all()
-
-
-def _left(deadline: float | None) -> float | None:
-    """How many seconds are left, some at least; ``None`` where there is no end to them."""
-    return None if deadline is None else max(0.001, deadline - time.monotonic())
-
-
-def _as_ours(error: PySparkException) -> MuntinError | None:
-    """The error of muntin that a worker's traceback ends with, or that Spark's own stands for."""
-    if (counts := changed_operators(str(error))) is not None:
-        return SpecChangedError(
-            f"the checkpoint was written by a chain of {counts[0]} operators that keep state, and "
-            f"this query has {counts[1]}: none can be put into a chain or taken out of it; go back "
-            "to them, or start with a new checkpoint folder"
-        )
-    for kind in (PartitionError, SinkError, SourceError, SpecChangedError, StateCorruptedError):
-        _, found, rest = str(error).partition(f"{kind.__name__}: ")
-        if found:
-            return kind(rest.partition("\n")[0].strip())
-    return None

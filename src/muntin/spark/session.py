@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import socket
 import sys
-from contextlib import nullcontext
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
+from muntin.hosts.interrupts import quit_when_terminated_as_init
 from muntin.model.errors import SettingError
 from muntin.spark.host.internals import archive, versions
 from muntin.spark.host.internals.jvm import is_connected, is_running, local_cores, use_python
@@ -54,7 +59,13 @@ WORKERS = {
 }
 
 JVM_OPTIONS = "spark.driver.extraJavaOptions"
+SOCKETS = "spark.python.unix.domain.socket.dir"
+BIND = "spark.driver.bindAddress"
+LOOPBACK = "127.0.0.1"
 LOCAL = {
+    # Nobody on the network has a reason to talk to a driver that is its own executor.
+    BIND: LOOPBACK,
+    "spark.driver.host": LOOPBACK,
     # What passes through the JVM are blobs of megabytes: to G1 each of them is a reason to look
     # through the whole heap, in which next to nothing stays.
     JVM_OPTIONS: "-XX:+UseSerialGC",
@@ -120,7 +131,11 @@ def session(
         builder = builder.config(name, value)
     # A JVM that runs already has its stderr.
     starts = not verbose and not is_running() and not remote
-    with quiet_jvm() if starts else nullcontext():
+    local = str(master).startswith("local") and not is_running() and not remote
+    private = private_machine(wanted) if local else nullcontext(dict[str, str]())
+    with private as more_settings, quiet_jvm() if starts else nullcontext():
+        for name, value in more_settings.items():
+            builder = builder.config(name, value)
         try:
             spark: SparkSession = builder.getOrCreate()
         except PySparkRuntimeError as error:
@@ -129,10 +144,37 @@ def session(
             raise SettingError(_NO_JVM) from error
     if not is_connected(spark):
         spark.sparkContext.setLogLevel("ERROR")
+    quit_when_terminated_as_init()
     if not chosen:
         # One that ran already took the first python3 on the PATH.
         use_python(spark, sys.executable)
     return spark
+
+
+@contextmanager
+def private_machine(wanted: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """Keep a local JVM that is started meanwhile off the network, and away from other users.
+
+    Spark's page listens where ``SPARK_LOCAL_IP`` says, which no setting does.
+
+    Args:
+        wanted: The settings of the session; an address or a folder among them is left as it is.
+
+    Yields:
+        More settings: a folder for the sockets of Python workers that no other user can open.
+    """
+    folder = None
+    if SOCKETS not in wanted and hasattr(socket, "AF_UNIX"):
+        folder = tempfile.mkdtemp(prefix="muntin-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    sets_address = "SPARK_LOCAL_IP" not in os.environ and wanted.get(BIND, LOOPBACK) == LOOPBACK
+    if sets_address:
+        os.environ["SPARK_LOCAL_IP"] = LOOPBACK
+    try:
+        yield {} if folder is None else {SOCKETS: folder}
+    finally:
+        if sets_address:
+            del os.environ["SPARK_LOCAL_IP"]
 
 
 def settings(master: str | None = None) -> dict[str, str]:

@@ -22,6 +22,7 @@ from muntin.spark.host.workers import check_workers
 from muntin.spark.query import WindowedQuery
 from muntin.spark.remote import Reporter, check_sendable, started
 from muntin.spark.rescale import fit_checkpoint
+from muntin.spark.running import CheckedSpec
 from muntin.spark.sinks.writers import check
 from muntin.spark.sources.inputs import check_ticks
 from muntin.spark.writing import Destination, Writer
@@ -63,14 +64,19 @@ def start(
     ]
 
     def run(handle: WindowedQuery | None) -> WindowedQuery:
-        known = remembered(plan.spark, checkpoint)
-        sized = plan if known is None else plan.with_shards(known)
-        count = partitions(sized.shards)
-        if {shards for shards, _ in sized.shards} == {count}:
-            fit_checkpoint(plan.spark, checkpoint, known, count)
-        emitted = sized.emitted if shown else sized.counting
-        check_ticks(emitted, checkpoint, sized.specs)
-        return launch(emitted, outputs, checkpoint, count, name, every, available_now, handle)
+        handle = handle or WindowedQuery()
+        handle.spark, handle.checkpoint = plan.spark, checkpoint
+        with handle.claimed():
+            known = remembered(plan.spark, checkpoint)
+            sized = plan if known is None else plan.with_shards(known)
+            count = partitions(sized.shards)
+            if {shards for shards, _ in sized.shards} == {count}:
+                fit_checkpoint(plan.spark, checkpoint, known, count)
+            emitted = sized.emitted if shown else sized.counting
+            check_ticks(emitted, checkpoint, sized.specs)
+            mine = None if is_connected(plan.spark) else handle
+            options = (name, every, available_now, mine, sized.specs)
+            return launch(emitted, outputs, checkpoint, count, *options)
 
     query = run(None)
     if not is_connected(plan.spark) and all(asked is None for _, asked in plan.shards):
@@ -87,8 +93,12 @@ def launch(
     every: Duration | None,
     available_now: bool,
     handle: WindowedQuery | None = None,
+    specs: Sequence[CheckedSpec] = (),
 ) -> WindowedQuery:
-    """Start a query over what shards emit; the rest as of ``WindowedAggregate.start``."""
+    """Start a query over what shards emit; the rest as of ``WindowedAggregate.start``.
+
+    The checkpoint's own specs are compared with ``specs`` before anything runs.
+    """
     if not emitted.isStreaming:
         hint = "write its DataFrames instead"
         raise OptionError("start", "a batch DataFrame", "doesn't stream", hint)
@@ -103,19 +113,21 @@ def launch(
     make_active(handle.spark)  # what sinks look at
     for output in outputs:
         check(output.target, output.schema, output.keys)
-    if remote:
-        check_sendable(outputs)
-    else:
-        prepare(output.target for output in outputs)
-    check_workers(handle.spark)
-    reporter = Reporter(session_of(handle.spark)) if remote else None
-    write = Writer(outputs, checkpoint, reporter or handle, shards, remote)
-    writer = emitted.writeStream.foreachBatch(write)
-    writer = writer.option("checkpointLocation", home(handle.spark, checkpoint))
-    writer = _triggered(writer.outputMode("append"), every, available_now)
-    writer = writer if name is None else writer.queryName(name)
-    with partitioned(emitted.sparkSession, shards):
-        handle.query = writer.start() if reporter is None else started(writer.start)
+    with handle.claimed():
+        if remote:
+            check_sendable(outputs)
+        else:
+            handle.resume(specs)
+            prepare(output.target for output in outputs)
+        check_workers(handle.spark)
+        reporter = Reporter(session_of(handle.spark)) if remote else None
+        write = Writer(outputs, checkpoint, reporter or handle, shards, remote)
+        writer = emitted.writeStream.foreachBatch(write)
+        writer = writer.option("checkpointLocation", home(handle.spark, checkpoint))
+        writer = _triggered(writer.outputMode("append"), every, available_now)
+        writer = writer if name is None else writer.queryName(name)
+        with partitioned(emitted.sparkSession, shards):
+            handle.begin(writer.start() if reporter is None else started(writer.start))
     if reporter is not None:
         handle.follow(reporter)
     return handle

@@ -209,7 +209,7 @@ def windowed(
     time: Column | str | None = None,
     offset: tuple[str, str] | None = None,
     lateness: Duration | None = None,
-    max_ahead: Duration | None = "1 day",
+    max_ahead: Duration | None = "15 minutes",
     idle: Duration | None = None,
     where: Column | str | None = None,
     clock: Column | str | None = None,

@@ -48,7 +48,7 @@ def windowed(
     time: str | None = None,
     offset: tuple[str, str] | None = None,
     lateness: Duration = "0 seconds",
-    max_ahead: Duration | None = "1 day",
+    max_ahead: Duration | None = "15 minutes",
     idle: Duration | None = None,
     nulls: Nulls = "reject",
 ) -> Windowed:
@@ -65,8 +65,9 @@ def windowed(
             partition then, and the partition is the first key; without offsets they count a
             key's messages as they arrive.
         lateness: How far the watermark trails the greatest event time.
-        max_ahead: How far ahead of the operator's clock an event time may be; what is further is
-            rejected and doesn't move the watermark. ``None`` takes anything.
+        max_ahead: How far ahead of the operator's clock an event time may be, 15 minutes by
+            default. What is further is rejected and doesn't move the watermark. ``None`` takes
+            anything.
         idle: After how long without messages the watermark moves on with the wall clock, so that
             the last windows emit. What comes behind it then is late. Never by default.
         nulls: Whether a message with NULL in a key is rejected (``reject``), or NULL is a value of

@@ -69,7 +69,7 @@ class App:
         *,
         source: Memory | Mapping[str, Any] | None = None,
         lateness: Duration = "0 seconds",
-        max_ahead: Duration | None = "1 day",
+        max_ahead: Duration | None = "15 minutes",
         idle: Duration | None = "10 minutes",
         errors: Errors = "raise",
     ) -> None:

@@ -73,3 +73,16 @@ def test_where_the_connector_comes_from(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.delenv("MUNTIN_KAFKA_JARS")
     monkeypatch.setattr(shutil, "which", lambda name: None)
     assert doctor.connector().good is None
+
+
+def test_a_python_without_spark_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = doctor.find_spec
+    monkeypatch.setattr(
+        doctor, "find_spec", lambda name: (name != "pyspark" and found(name)) or None
+    )
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    emitted = invoke()
+    assert emitted.exit_code == 0
+    assert "– Spark  not installed" in emitted.output
+    assert "pip install 'muntin[spark]'" in emitted.output
+    assert "Java" not in emitted.output

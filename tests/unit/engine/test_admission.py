@@ -7,6 +7,7 @@ import pytest
 
 from muntin.engine import admission, columns
 from muntin.engine.admission import admit, flag_unplaced
+from muntin.model.axis import FARTHEST
 
 KINDS: dict[str, Any] = {
     "id": pl.Int64,
@@ -71,18 +72,17 @@ def test_an_unknown_flag_rejects() -> None:
     assert admitted(messages(("a", 5, True, None, False)))[1] == {"malformed": [0]}
 
 
-def test_late_messages_move_the_watermark_and_others_do_not() -> None:
+def test_filtered_and_keyless_messages_move_the_watermark_and_others_do_not() -> None:
     frame = messages(
-        ("a", 90, False, False, False),
-        (None, 80, True, False, False),
-        ("a", 70, True, False, True),
         ("a", 30, True, False, False),
-        ("a", 40, True, False, False),
+        ("a", 40, False, False, False),
+        (None, 50, True, False, False),
+        ("a", 70, True, False, True),
+        ("a", 80, True, True, False),
+        ("a", 90, True, None, False),
+        ("a", FARTHEST, True, False, False),
     )
-    taken, rejected = admit(frame, ["key"], 35)
-    assert admission.latest(taken, rejected) == 40
-    assert admission.latest(taken.clear(), rejected) == 30
-    assert admission.latest(taken.clear(), []) is None
+    assert [admission.latest(frame.head(n)) for n in range(8)] == [None, 30, 40, *[50] * 5]
 
 
 def test_the_clock_is_the_greatest_arrival() -> None:

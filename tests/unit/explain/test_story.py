@@ -37,7 +37,7 @@ def test_every_part_of_a_query_is_said():
         "full once, when the watermark (30 minutes behind the latest event time) reaches its end",
         "late taken for 6 hours after the end, emitted after 10 new messages",
         "emits the whole result so far",
-        "future rejected beyond 1 day ahead of the wall clock",
+        "future rejected beyond 15 minutes ahead of the wall clock; max_ahead= widens it",
         "having n > 2; a window that was emitted and holds no more is taken back",
         "state 4 shards; a row per key and pane, kept until 1 day after its last window",
         "and at most 1,000 messages of closed windows",

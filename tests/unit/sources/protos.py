@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from google.protobuf import (
@@ -89,6 +90,7 @@ def described() -> descriptor_pb2.FileDescriptorSet:
     return found
 
 
+@cache
 def compiled(text: str) -> Any:
     """The first message of a file, given as the text of its descriptor, as a class."""
     file = text_format.Parse(text, descriptor_pb2.FileDescriptorProto())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -14,10 +15,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muntin.sources import avro_payloads
+from muntin.sources import avro_payloads, avro_scalar, byte_cursor
 from muntin.sources.avro_payloads import AvroPayloads
 from muntin.sources.avro_schema import record
 from muntin.sources.payloads import UnreadableError
+
+
+@pytest.fixture(params=["together", "alone"], autouse=True)
+def way(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Each test reads messages together, and then, as soon as one has a list, one by one."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "alone":
+            patch.setattr(byte_cursor, "_STEPS", 0)
+        yield
+
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 MOMENTS = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30))
@@ -207,11 +218,66 @@ def test_lists_of_several_blocks() -> None:
 
 def test_a_list_of_endless_items_is_malformed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(avro_payloads, "MOST_ITEMS", 3)
+    monkeypatch.setattr(avro_scalar, "MOST_ITEMS", 3)
     array = {"type": "array", "items": "int"}
     three, more = b"\6\2\2\2\0", b"\4\2\2\4\2\2\0"
     found, bad = payloads(of(array)).decode([three, more, three])
     assert bad.to_list() == [False, True, False]
     assert found["x"].to_list() == [[1, 1, 1], None, [1, 1, 1]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ({"type": "array", "items": "long"}, [*range(-50_000, 50_000)]),
+        ({"type": "array", "items": "int"}, [1, -(2**31), 2**31 - 1] * 100),
+        ({"type": "array", "items": ["null", "string"]}, ["", None, "ä"] * 10_000),
+        ({"type": "array", "items": {"type": "array", "items": "int"}}, [[*range(300)]] * 300),
+        ({"type": "map", "values": {"type": "array", "items": "double"}},
+         {str(n): [n / 7] * 70 for n in range(300)}),
+        ({"type": "array", "items": {"type": "long", "logicalType": "local-timestamp-millis"}},
+         [datetime(2026, 1, 1, 0, 0, n % 60) for n in range(1000)]),
+        ({"type": "array", "items": {"type": "bytes", "logicalType": "decimal", "precision": 38,
+                                     "scale": 3}}, [Decimal((n % 2, digits(10**37 + n), -3))
+                                                    for n in range(200)]),
+    ],
+)  # fmt: skip
+def test_a_message_unlike_the_others_is_read_alone(kind: Any, value: Any) -> None:
+    schema = of(kind)
+    short = type(value)() if isinstance(value, dict) else value[:1]
+    messages = [{"x": short}, {"x": value}, {"x": short}]
+    found, bad = payloads(schema).decode([*written(schema, messages), b"\2"])
+    assert bad.to_list() == [False, False, False, True]
+    assert found.to_dicts() == [*messages, {"x": None}]
+
+
+def test_a_long_list_is_malformed_wherever_it_is_broken() -> None:
+    schema = of({"type": "array", "items": "int"})
+    (whole,) = written(schema, [{"x": [*range(500)]}])
+    too_large = whole.replace(b"\x02\x04", b"\x02\x80\x80\x80\x80\x10", 1)
+    broken = [whole[:-1], whole[:-2], whole[:50], whole + b"\0", too_large]
+    assert payloads(schema).decode([*broken, whole])[1].to_list() == [*[True] * 5, False]
+
+
+def test_lists_in_blocks_of_one_item_cost_no_step_each() -> None:
+    schema = of({"type": "array", "items": "int"})
+    found, bad = payloads(schema).decode([b"\2\4" * 50_000 + b"\0", b"\0"])
+    assert (found["x"].list.len().to_list(), bad.to_list()) == ([50_000, 0], [False, False])
+
+
+def nested(kind: Any, depth: int) -> Any:
+    for _ in range(depth):
+        kind = {"type": "array", "items": kind}
+    return kind
+
+
+def doubling(levels: int) -> Any:
+    """A record that names the one within it twice, level by level."""
+    kind: Any = {"type": "record", "name": "R0", "fields": [{"name": "x", "type": "int"}]}
+    for n in range(1, levels):
+        fields = [{"name": "a", "type": kind}, {"name": "b", "type": f"R{n - 1}"}]
+        kind = {"type": "record", "name": f"R{n}", "fields": fields}
+    return kind
 
 
 def test_many_messages_with_lists_of_many_lengths() -> None:
@@ -271,6 +337,41 @@ def test_a_name_may_be_used_again_and_a_namespace_is_its_surroundings() -> None:
         (json.dumps(of({"type": "int", "logicalType": "time-millis"})), "time-millis"),
         (json.dumps(of({"type": "bytes", "logicalType": "decimal", "precision": 39})), "39 digits"),
         (json.dumps({"type": "record", "name": "R", "fields": []}), "without fields"),
+        (json.dumps({"type": "record", "name": "R", "fields": 5}), "5 for the fields"),
+        (json.dumps({"type": "record", "name": "R"}), "None for the fields"),
+        (json.dumps({"type": "record", "name": "R", "fields": ["a"]}), "for the fields"),
+        (json.dumps({"type": "record", "name": "R", "fields": [{"type": "int"}]}), "without a na"),
+        (json.dumps({"type": "record", "name": "R", "fields": [{"name": 5, "type": "int"}]}), "a"),
+        (json.dumps({"type": "record", "name": "R", "fields": [{"name": "a"}]}), "without a type"),
+        (json.dumps({"type": "record", "name": "R", "fields": [
+            {"name": "a", "type": "int", "aliases": 5}]}), "5 for the aliases"),
+        (json.dumps({"type": "record", "fields": [{"name": "a", "type": "int"}]}), "a record with"),
+        (json.dumps(of({"type": "fixed", "name": "F", "size": -5})), "fixed of -5 bytes"),
+        (json.dumps(of({"type": "fixed", "name": "F", "size": "x"})), "fixed of 'x' bytes"),
+        (json.dumps(of({"type": "fixed", "name": "F", "size": True})), "fixed of True bytes"),
+        (json.dumps(of({"type": "fixed", "name": "F"})), "fixed of None bytes"),
+        (json.dumps(of({"type": "fixed", "name": "F", "size": 2**70})), "bytes"),
+        (json.dumps(of({"type": "enum", "name": "E", "symbols": []})), "symbols of an enum"),
+        (json.dumps(of({"type": "enum", "name": "E", "symbols": None})), "symbols of an enum"),
+        (json.dumps(of({"type": "enum", "name": "E", "symbols": "AB"})), "symbols of an enum"),
+        (json.dumps(of({"type": "enum", "name": "E", "symbols": [1]})), "symbols of an enum"),
+        (json.dumps(of({"type": "enum", "name": "E", "symbols": ["A", "A"]})), "symbols of an"),
+        (json.dumps(of({"type": ["record"]})), "where a type is due|isn't decoded|union"),
+        (json.dumps(of({"type": {}})), "has None where a type is due"),
+        (json.dumps(of(["null", ["null", "int"]])), "union"),
+        (json.dumps(of(["null", {"type": ["null", "int"]}])), "union"),
+        (json.dumps(of({"type": "record", "name": "Q", "namespace": 5, "fields": []})), "space"),
+        (json.dumps({"type": "record", "name": "R", "fields": [
+            {"name": "a", "type": {"type": "fixed", "name": "F", "size": 1}},
+            {"name": "b", "type": {"type": "fixed", "name": "F", "size": 2}}]}), "two types 'F'"),
+        (json.dumps(of(nested("int", 200))), "nested"),
+        (json.dumps(of(nested("int", 40))), "nested more than 32 levels"),
+        ('{"type":' * 300 + '"int"' + "}" * 300, "nested too deep"),
+        ("[" * 100_000, "isn't JSON"),
+        ('{"type":' * 100_000, "isn't JSON"),
+        (json.dumps(doubling(14)), "more than 2500 columns"),
+        (json.dumps({"type": "record", "name": "R", "fields": [
+            {"name": f"f{n}", "type": "int"} for n in range(3000)]}), "more than 2500 columns"),
         (json.dumps({"type": "record", "name": "R", "fields": [
             {"name": "a", "type": "int"}, {"name": "A", "type": "int"}]}), "two of one name"),
     ],
@@ -278,6 +379,34 @@ def test_a_name_may_be_used_again_and_a_namespace_is_its_surroundings() -> None:
 def test_what_isnt_decoded_in_columns_is_said(schema: str, problem: str) -> None:
     with pytest.raises(UnreadableError, match=problem):
         record(schema)
+
+
+@pytest.mark.parametrize(
+    ("kind", "plain"),
+    [
+        ({"type": "long", "logicalType": "no-such"}, pl.Int64),
+        ({"type": "long", "logicalType": ["x"]}, pl.Int64),
+        ({"type": "long", "logicalType": "date"}, pl.Int64),
+        ({"type": "string", "logicalType": "decimal", "precision": 3}, pl.String),
+        ({"type": "bytes", "logicalType": "decimal", "precision": "ten"}, pl.Binary),
+        ({"type": "bytes", "logicalType": "decimal"}, pl.Binary),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 0}, pl.Binary),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 6}, pl.Binary),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": -1}, pl.Binary),
+        ({"type": "bytes", "logicalType": "decimal", "precision": True}, pl.Binary),
+        ({"type": "fixed", "name": "F", "size": 1, "logicalType": "decimal", "precision": 5},
+         pl.Binary),
+    ],
+)  # fmt: skip
+def test_a_logical_type_that_is_unknown_or_invalid_is_ignored(kind: Any, plain: Any) -> None:
+    assert record(json.dumps(of(kind))).columns() == {"x": plain}
+
+
+def test_deep_and_wide_schemas_are_read_up_to_their_bounds() -> None:
+    kind = record(json.dumps(of(nested("int", 31))))
+    _, bad = AvroPayloads(kind, kind.columns()).decode([b"\0", b"\2\0\0"])
+    assert bad.to_list() == [False, False]
+    assert record(json.dumps(doubling(10))).columns_within == 3 * 2**9 - 1
 
 
 def test_text_is_utf8() -> None:

@@ -14,10 +14,9 @@ import polars as pl
 import pytest
 from tests.services.registry import SchemaRegistry
 
-from muntin.model.errors import SourceError
-from muntin.sources import avro_registry
-from muntin.sources.avro_registry import RegisteredAvro, Registry
+from muntin.sources.avro_registry import RegisteredAvro
 from muntin.sources.avro_schema import record
+from muntin.sources.schema_registry import Registry
 
 
 @pytest.fixture
@@ -158,7 +157,7 @@ def test_a_field_without_a_default_cant_be_missing(registry: SchemaRegistry) -> 
     assert payloads.decode([registry.written(number, {"x": 1})])[1].to_list() == [True]
 
 
-def test_what_isnt_of_the_wire_format_is_malformed_and_asks_for_little(
+def test_what_isnt_of_the_wire_format_is_malformed_and_asked_for_once(
     registry: SchemaRegistry,
 ) -> None:
     number = registry.register("a-value", FIRST)
@@ -168,7 +167,59 @@ def test_what_isnt_of_the_wire_format_is_malformed_and_asks_for_little(
     found, bad = reads(registry, FIRST).decode([good, *values, good])
     assert bad.to_list() == [False, *[True] * len(values), False]
     assert found["id"].to_list() == [1, *[None] * len(values), 1]
-    assert len(registry.asked) < 30
+    asked = len(registry.asked)
+    assert asked == len({*registry.asked})
+    reads(registry, FIRST).decode([good, *values, good])
+    assert len(registry.asked) == asked
+
+
+def test_good_messages_are_read_beside_any_number_of_unknown_schemas(
+    registry: SchemaRegistry,
+) -> None:
+    unknown = [b"\0" + n.to_bytes(4, "big") + b"x" for n in range(10, 35)]
+    registry.answers = {number: {"error": "none"} for number in range(1, 10)}
+    numbers = [registry.register("a-value", of(field("id", "int"), doc=f"v{n}")) for n in range(40)]
+    registry.answers |= {number: [number] for number in range(10, 35)}
+    good = [registry.written(number, {"id": number}) for number in (36, 40, *[38] * 1000)]
+    values = [*unknown, *good, *unknown]
+    found, bad = reads(registry, of(field("id", "int"))).decode(values)
+    assert bad.to_list() == [*[True] * 25, *[False] * 1002, *[True] * 25]
+    assert found["id"].drop_nulls().to_list() == [36, 40, *[38] * 1000]
+    assert numbers[-1] == 40
+
+
+def test_garbage_costs_a_bounded_number_of_requests(
+    registry: SchemaRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("muntin.sources.avro_registry._MOST_ASKED", 5)
+    number = registry.register("a-value", FIRST)
+    good = registry.written(number, {"id": 1, "note": "x", "gone": True})
+    garbage = [b"\0" + (n).to_bytes(4, "big") for n in range(500, 600)]
+    assert reads(registry, FIRST).decode([good, good])[1].to_list() == [False, False]
+    _, bad = reads(registry, FIRST).decode([*garbage, good])
+    # A schema that is known isn't asked for.
+    assert bad.to_list() == [*[True] * 100, False]
+    assert len(registry.asked) == 6
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        [1, 2], 5, {}, "x", True, {"schema": 5}, {"schema": None}, {"schema": "["},
+        {"schema": "5"}, {"schema": "null"}, {"schema": "{}"}, {"schema": '"int"'},
+    ],
+)  # fmt: skip
+def test_answers_that_are_no_schema_reject_their_messages_once(
+    registry: SchemaRegistry, caplog: pytest.LogCaptureFixture, answer: Any
+) -> None:
+    number = registry.register("a-value", FIRST)
+    good = registry.written(number, {"id": 1, "note": "x", "gone": True})
+    registry.answers = {77: answer}
+    bad = b"\0" + (77).to_bytes(4, "big") + good[5:]
+    for _ in range(2):
+        assert reads(registry, FIRST).decode([bad, good])[1].to_list() == [True, False]
+    assert len([line for line in caplog.messages if "schema 77 of the registry" in line]) == 1
+    assert registry.asked.count("/schemas/ids/77") == 1
 
 
 def test_other_schemas_than_avro_are_malformed_and_said_once(
@@ -180,29 +231,3 @@ def test_other_schemas_than_avro_are_malformed_and_said_once(
         assert reads(registry, FIRST).decode([value])[1].to_list() == [True]
     assert len(caplog.messages) == 1
     assert f"schema {number} of the registry at {registry.url}" in caplog.messages[0]
-
-
-def test_a_registry_that_is_away_for_a_moment_is_waited_for(registry: SchemaRegistry) -> None:
-    registry.register("a-value", FIRST)
-    registry.down = 2
-    assert json.loads(Registry(f"{registry.url}/").latest("a")) == FIRST
-    assert len(registry.asked) == 3
-
-
-def test_errors_of_the_registry_say_what_to_do(
-    registry: SchemaRegistry, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(SourceError, match="has no schema of 'a-value'; register one, or give"):
-        Registry(registry.url).latest("a")
-    registry.user = "reader:se/same"
-    with pytest.raises(SourceError, match="answers 401") as error:
-        Registry(registry.url.replace("//", "//reader:wrong@")).latest("a")
-    assert "wrong" not in str(error.value)
-    registry.register("a-value", FIRST)
-    inside = Registry(registry.url.replace("//", "//reader:se%2Fsame@"))
-    assert json.loads(inside.latest("a")) == FIRST
-    assert "same" not in repr(inside)
-    monkeypatch.setattr(avro_registry, "_PATIENCE", 0.0)
-    registry.close()
-    with pytest.raises(SourceError, match="doesn't answer"):
-        inside.latest("a")

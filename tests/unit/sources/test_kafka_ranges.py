@@ -6,9 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muntin.model.errors import OptionError, SourceError
-from muntin.sources.kafka_client import of_librdkafka, refuse_unknown
-from muntin.sources.kafka_ranges import ends_of, ranges_of, shares, starting_of, within
+from muntin.model.errors import SourceError
+from muntin.sources.kafka_ranges import (
+    ends_of,
+    lag_of,
+    ranges_of,
+    refuse_expired,
+    refuse_recreated,
+    shares,
+    within,
+)
 
 ends = st.dictionaries(
     st.sampled_from(["a", "b"]),
@@ -52,41 +59,41 @@ def test_a_new_partition_begins_with_its_first_message() -> None:
 
 
 @pytest.mark.parametrize("newest", [{"t": {"0": 4}}, {"t": {}}, {}])
-def test_a_topic_that_was_made_anew_is_no_silent_gap(newest: dict[str, dict[str, int]]) -> None:
-    with pytest.raises(SourceError, match="made anew; start with a new checkpoint"):
+def test_a_partition_that_lost_messages_is_no_silent_gap(newest: dict[str, dict[str, int]]) -> None:
+    with pytest.raises(SourceError, match=r"partition 0 of topic 't'.*offset 5") as error:
         ranges_of({"t": {"0": 5}}, newest)
+    assert "failOnDataLoss" in str(error.value)
+    assert "new checkpoint" not in str(error.value)
+    assert ranges_of({"t": {"0": 5}}, newest, lossy=True) == []
+
+
+def test_messages_that_expired_are_named() -> None:
+    ranges = ranges_of({"t": {"0": 5}}, {"t": {"0": 9}})
+    refuse_expired(ranges, {"t": {"0": 5}})
+    for low, last in ((7, 6), (30, 8)):
+        with pytest.raises(SourceError, match=f"messages 5 to {last} of partition 0 of topic"):
+            refuse_expired(ranges, {"t": {"0": low}})
+
+
+def test_a_topic_that_was_created_again_is_another_one() -> None:
+    ends = {"t": {"0": 5, "1": 7}}
+    refuse_recreated({"t": "a"}, {"t": "a"}, ends, ["t"])
+    # Brokers of old give no ids.
+    refuse_recreated({"t": "a"}, {}, ends, ["t"])
+    refuse_recreated({}, {"t": "b"}, ends, ["t"])
+    for now, present, said in (({"t": "b"}, ["t"], "created again"), ({}, [], "'t' was deleted: ")):
+        with pytest.raises(SourceError, match=said) as error:
+            refuse_recreated({"t": "a"}, now, ends, present)
+        assert "partition 0 up to 5, 1 up to 7" in str(error.value)
+        assert "failOnDataLoss" in str(error.value)
+
+
+def test_lag_is_what_was_planned_but_not_read() -> None:
+    offset = {"ends": {"t": {"0": 5}}, "newest": {"t": {"0": 9, "1": 3}}, "now": 1}
+    assert lag_of(offset) == {"t[0]": 4, "t[1]": 3}
+    # A checkpoint of Spark's connector says nothing of it.
+    assert lag_of({"t": {"0": 5}}) == {}
 
 
 def test_a_checkpoint_of_sparks_connector_is_gone_on_from() -> None:
     assert ends_of({"t": {"0": 5}}) == ends_of({"ends": {"t": {"0": 5}}, "now": 3})
-
-
-def test_where_to_begin() -> None:
-    assert starting_of("latest") == "latest"
-    assert starting_of('{"t": {"0": 5}}') == {"t": {"0": 5}}
-    for wrong in ("newest", "[1]", '{"t": 5}'):
-        with pytest.raises(ValueError, match=r"."):
-            starting_of(wrong)
-
-
-def test_options_are_of_librdkafka() -> None:
-    given = {"kafka.security.protocol": "SASL_SSL", "sasl.username": "u", "failOnDataLoss": "false"}
-    assert of_librdkafka("h:1", given) == (
-        {"bootstrap.servers": "h:1", "security.protocol": "SASL_SSL", "sasl.username": "u"}, True
-    )  # fmt: skip
-    with pytest.raises(OptionError, match=r"sasl\.username"):
-        of_librdkafka("h:1", {"kafka.sasl.jaas.config": "secret-value"})
-    with pytest.raises(OptionError, match="reader='spark'"):
-        of_librdkafka("h:1", {"subscribePattern": "a.*"})
-
-
-def test_options_of_the_connector_alone_reach_no_client() -> None:
-    given = {"fetchOffset.numRetries": "60", "fetchOffset.retryIntervalMs": "500"}
-    assert of_librdkafka("h:1", given) == ({"bootstrap.servers": "h:1"}, False)
-
-
-def test_librdkafka_says_which_settings_it_knows() -> None:
-    pytest.importorskip("confluent_kafka")
-    refuse_unknown({"bootstrap.servers": "h:1", "isolation.level": "read_committed"})
-    with pytest.raises(OptionError, match=r"default\.api\.timeout\.ms.*reader='spark'"):
-        refuse_unknown({"bootstrap.servers": "h:1", "default.api.timeout.ms": "90000"})

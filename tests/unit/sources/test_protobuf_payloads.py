@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from tests.unit.sources.protos import NUMBERS, All, compiled, described
 
 from muntin.model.errors import OptionError
-from muntin.sources import protobuf_payloads
+from muntin.sources import byte_cursor, protobuf_payloads, protobuf_scalar
 from muntin.sources.protobuf_payloads import ProtobufPayloads
 from muntin.sources.protobuf_schema import message_of
 
@@ -32,6 +33,15 @@ INNER = st.fixed_dictionaries({"n": WIDE, "note": TEXTS})
 SIDES = {0: "NONE", 1: "BUY", -3: "SELL", 7: "7"}
 MICROS = st.integers(-(2**55), 2**55)
 EITHER = st.sampled_from(["either", "or_text", ""])
+
+
+@pytest.fixture(params=["together", "alone"], autouse=True)
+def way(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Each test reads messages together, and then one by one."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "alone":
+            patch.setattr(byte_cursor, "_STEPS", 0)
+        yield
 
 
 @st.composite
@@ -218,8 +228,26 @@ def test_values_that_no_column_holds_are_malformed(value: bytes) -> None:
 
 def test_a_message_of_endless_fields_is_malformed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protobuf_payloads, "MOST_ITEMS", 100)
+    monkeypatch.setattr(protobuf_scalar, "MOST_ITEMS", 100)
     loose = b"\xb8\x06\x05"
     assert decoded([loose * 99, loose * 101, b""])[1] == [False, True, False]
+
+
+def test_a_message_of_many_unknown_fields_is_read_alone() -> None:
+    unknown = b"\xf8\x7f\x05\xfa\x7f\1x\xf9\x7f12345678\xfd\x7f1234"
+    whole = unknown * 300 + All(int32=7, words=["a"] * 200).SerializeToString() + unknown * 300
+    found, bad = decoded([b"", whole, b"", whole[:-1]])
+    assert bad == [False, False, False, True]
+    assert (found[1]["int32"], found[1]["words"]) == (7, ["a"] * 200)
+    assert found[0] == found[2]
+
+
+def test_what_a_later_value_replaces_isnt_looked_into() -> None:
+    # A text that isn't UTF-8 and a number that no column holds, and then good ones.
+    good = All(string="x", uint64=5)
+    bad_text = b"\x4a\1\xff"
+    values = [bad_text + good.SerializeToString(), good.SerializeToString() + bad_text]
+    assert decoded([*values])[1] == [False, True]
 
 
 def test_what_is_required_has_to_be_there() -> None:

@@ -172,7 +172,7 @@ class Joiner:
         required = self.spec.required(side)
         if given.offset is not None:
             before, axis = taken or Offsets(), self.spec.axis
-            new, known = numbered(messages, given.offset, before, required, axis)
+            new, known = numbered(messages, given.offset, before, axis)
             return Arrived(new.drop(columns.CLOCK, strict=False), rejected=nothing, **known)
         counted, rejected = admit(messages, required, None)
         counts = admission.counts(messages, counted, rejected)
@@ -182,7 +182,7 @@ class Joiner:
             counted.select(*self.inputs[side], columns.TIME),
             rejected=pl.concat([nothing, *aside]),
             counts=counts,
-            latest=admission.latest(counted.filter(REACHED) if self.revises else counted, []),
+            latest=admission.latest(messages.filter(REACHED) if self.revises else messages),
             clock=admission.clock(messages),
         )
 

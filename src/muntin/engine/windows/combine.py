@@ -138,7 +138,7 @@ class Combiner:
             clock = admission.clock(messages)
             return Combined(self.no_cells, messages, rejected=self.nothing_rejected, clock=clock)
         before, axis = taken or Offsets(), self.spec.axis
-        new, known = numbered(messages, offset, before, self.spec.required, axis)
+        new, known = numbered(messages, offset, before, axis)
         return Combined(self.no_cells, self._sent(new), rejected=self.nothing_rejected, **known)
 
     def judge(self, messages: pl.DataFrame, watermark: int | None) -> Combined:
@@ -187,7 +187,7 @@ class Combiner:
             cells,
             rejected=self.set_aside(aside),
             counts=admission.counts(grouped.counted(messages), grouped.counted(taken), aside),
-            latest=admission.latest(taken, rejected),
+            latest=admission.latest(messages),
             clock=admission.clock(messages),
         )
 

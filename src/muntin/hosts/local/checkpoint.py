@@ -258,8 +258,8 @@ class LogCheckpoint:
         self.committed = Committed(
             batch.number, batch.ends, batch.final, progress, tuple(shards), manifests
         )
-        self._write_commit()
         self.planned = None
+        self._write_commit()
         if self._log.position > self._file_bytes:
             self._turn_over()
 
@@ -324,31 +324,42 @@ class LogCheckpoint:
             return
         end = 0
         for file in files:
-            for record in self._log.records(file, last=file == files[-1]):
-                if record.kind == BEGIN:
-                    self._check_begin(record, file)
-                elif record.kind == BLOB:
-                    numbers = record.body[:_NUMBER_BYTES]
-                    key = tuple(int.from_bytes(numbers[i : i + 8], "little") for i in (0, 8, 16))
-                    self._places[key] = record.place  # type: ignore[index]
-                elif record.kind == PLAN:
-                    self.planned = _planned(json.loads(record.body))
-                elif record.kind == COMMIT:
-                    self.committed, self.planned = _committed(json.loads(record.body)), None
-                if file == files[-1] and record.kind != BLOB:
-                    end = record.end
-        if end == 0 and len(files) > 1:
+            end = self._replay(file, last=file == files[-1])
+        if end == 0:
             # The file was begun when the process was killed.
             self._log.remove(files[-1:])
-            self._places = {k: p for k, p in self._places.items() if p.file != files[-1]}
+            self._places = {}
             self._open()
             return
-        if end == 0:
-            self._log.remove(files)
-            self._open()
-            return
-        self._keep_live(files[-1], end)
+        self._keep_live()
         self._log.resume(files[-1], end)
+
+    def _replay(self, file: int, *, last: bool) -> int:
+        """Take in the records of a file; of the last one without blobs that weren't committed.
+
+        Returns:
+            The position behind them.
+        """
+        end, written = 0, dict[_Blob, Place]()
+        for record in self._log.records(file, last=last):
+            if record.kind == BLOB:
+                numbers = record.body[:_NUMBER_BYTES]
+                operator, shard, number = (
+                    int.from_bytes(numbers[i : i + 8], "little") for i in (0, 8, 16)
+                )
+                written[operator, shard, number] = record.place
+                continue
+            if record.kind == BEGIN:
+                self._check_begin(record, file)
+            elif record.kind == PLAN:
+                self.planned = _planned(json.loads(record.body))
+            elif record.kind == COMMIT:
+                self.committed, self.planned = _committed(json.loads(record.body)), None
+            self._places |= written
+            end, written = record.end, {}
+        if not last:
+            self._places |= written
+        return end
 
     def _check_begin(self, record: Record, file: int) -> None:
         begin = json.loads(record.body)
@@ -359,17 +370,13 @@ class LogCheckpoint:
             )
         self.identity = begin["identity"]
 
-    def _keep_live(self, last: int, end: int) -> None:
-        """Forget blobs that no manifest names, and those behind the end of the log."""
+    def _keep_live(self) -> None:
+        """Forget blobs that no manifest names."""
         live: set[_Blob] = set()
         for (operator, shard), text in self.committed.manifests.items():
             for run in loads(text).runs():
                 live |= {(operator, shard, number) for number in run.blobs}
-        self._places = {
-            key: place
-            for key, place in self._places.items()
-            if key in live and not (place.file == last and place.start > end)
-        }
+        self._places = {key: place for key, place in self._places.items() if key in live}
         self._used = {}
         for place in self._places.values():
             self._used[place.file] = self._used.get(place.file, 0) + place.length

@@ -76,6 +76,7 @@ class Log:
         self._sync = sync
         self._synced = (0, 0)
         self._writing: BinaryIO | None = None
+        self._pending: list[bytes] = []
         self._reading: dict[int, BinaryIO] = {}
 
     def path(self, file: int) -> Path:
@@ -92,7 +93,7 @@ class Log:
         if self._writing is not None:
             self.flush(disk=True)
             self._writing.close()
-        self._writing = open(self.path(file), "xb")  # noqa: SIM115
+        self._writing = open(self.path(file), "xb", buffering=0)  # noqa: SIM115
         self.current, self.position = file, 0
         self.append(BEGIN, body)
         self.flush(disk=True)
@@ -100,7 +101,7 @@ class Log:
 
     def resume(self, file: int, position: int) -> None:
         """Go on with a file behind a position; what stands there is cut off."""
-        self._writing = open(self.path(file), "r+b")  # noqa: SIM115
+        self._writing = open(self.path(file), "r+b", buffering=0)  # noqa: SIM115
         self._writing.truncate(position)
         self._writing.seek(position)
         self.current, self.position = file, position
@@ -108,10 +109,8 @@ class Log:
 
     def append(self, kind: bytes, body: bytes) -> Place:
         """Write a record; it is on the disk after the next `flush(disk=True)`."""
-        assert self._writing is not None
         header = _FIELDS.pack(_MAGIC, kind, *self._synced, len(body), zlib.crc32(body))
-        self._writing.write(header + zlib.crc32(header).to_bytes(4, "little"))
-        self._writing.write(body)
+        self._pending += [header, zlib.crc32(header).to_bytes(4, "little"), body]
         place = Place(self.current, self.position + _HEADER_BYTES, len(body))
         self.position = place.start + place.length
         return place
@@ -119,10 +118,12 @@ class Log:
     def flush(self, *, disk: bool) -> None:
         """Hand what was written to the operating system, or to the disk."""
         assert self._writing is not None
-        self._writing.flush()
+        if self._pending:
+            pending, self._pending = b"".join(self._pending), []
+            write(self._writing.fileno(), pending)
         if disk and self._sync:
             position = self.position
-            os.fdatasync(self._writing.fileno())
+            sync(self._writing.fileno())
             self._synced = (self.current, position)
 
     def read(self, place: Place) -> bytes:
@@ -138,7 +139,7 @@ class Log:
             except FileNotFoundError as error:
                 raise StateCorruptedError(f"{self.path(place.file)} is missing") from error
         if place.file == self.current and self._writing is not None:
-            self._writing.flush()
+            self.flush(disk=False)
         header = os.pread(reading.fileno(), _HEADER_BYTES, place.start - _HEADER_BYTES)
         body = os.pread(reading.fileno(), place.length, place.start)
         parsed = _parse(header)
@@ -180,10 +181,11 @@ class Log:
         self.flush(disk=True)
 
     def close(self) -> None:
-        """Close all files."""
+        """Close all files; what wasn't flushed is lost."""
         for reading in self._reading.values():
             reading.close()
         self._reading = {}
+        self._pending = []
         if self._writing is not None:
             self._writing.close()
             self._writing = None
@@ -195,6 +197,18 @@ class Log:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
+
+
+def write(descriptor: int, data: bytes) -> None:
+    """Write all of the data."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def sync(descriptor: int) -> None:
+    """Have a file's data on the disk."""
+    os.fdatasync(descriptor)
 
 
 def _parse(header: bytes) -> tuple[bytes, tuple[int, int], int, int] | None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 
 import polars as pl
 
 from muntin.engine import columns
+from muntin.engine.admission import FLAGS
 from muntin.engine.utf8 import GARBLED
 from muntin.hosts.local.expressions import (
     Expression,
@@ -55,14 +57,14 @@ class MessageReader:
     malformed: str | None = None
     used: frozenset[str] = frozenset()
 
-    @property
+    @cached_property
     def time_type(self) -> pl.DataType | None:
         """The type of the event time in the rows."""
         if self.time is None:
             return None
         return type_of(self.rows, "time", self.time, self.time_name)
 
-    @property
+    @cached_property
     def schema(self) -> dict[str, pl.DataType]:
         """The columns of messages, without those of the engine."""
         computed = {
@@ -74,6 +76,15 @@ class MessageReader:
     def with_columns(self, computed: Mapping[str, pl.Expr]) -> MessageReader:
         """The same reader with more computed columns."""
         return replace(self, computed={**self.computed, **computed})
+
+    @cached_property
+    def _clock_type(self) -> pl.DataType | None:
+        return None if self.clock is None else type_of(self.rows, "clock", self.clock, "clock")
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        """The columns of messages and those of the engine."""
+        return frozenset((*self.schema, *FLAGS, columns.TIME))
 
     def read(self, rows: pl.DataFrame, now: int) -> pl.DataFrame:
         """Turn rows into messages.
@@ -102,13 +113,15 @@ class MessageReader:
             flags.append(self.where.alias(columns.KEEP))
         wall: pl.Expr = pl.lit(self._local(now), dtype=pl.Int64)
         if self.clock is not None:
-            wall = micros_of(self.clock, type_of(self.rows, "clock", self.clock, "clock"))
+            wall = micros_of(self.clock, self._clock_type)
             flags.append(wall.alias(columns.CLOCK))
         if self.max_ahead is not None and self.time is not None:
             ahead = (time > wall + self.max_ahead).fill_null(False)
             flags.append(ahead.alias(columns.FUTURE))
         messages = rows.with_columns(flags)
-        return messages.drop(GARBLED) if GARBLED in rows.columns else messages
+        if len(messages.columns) == len(self._names):
+            return messages
+        return messages.select([name for name in messages.columns if name in self._names])
 
     def _local(self, now: int) -> int:
         """The clock of the machine as the times say it: local where they have no zone."""

@@ -9,8 +9,6 @@ from typing import Any
 
 import polars as pl
 
-from muntin.engine import columns
-from muntin.engine.admission import FLAGS
 from muntin.engine.operator import (
     REJECTED,
     RESULTS,
@@ -27,7 +25,6 @@ from muntin.state.manifest import loads
 from muntin.state.offsets import Offsets
 from muntin.state.runs import FrameCache
 
-_ENGINE = frozenset((*FLAGS, columns.TIME))
 # The frames that all shards of an operator remember together.
 _CACHE_BYTES = 512 << 20
 
@@ -81,6 +78,8 @@ class OperatorRun:
             # The shard compares the spec that wrote its store with its own.
             plan.operator.open(self._state(shard))
         self._judged = _judged(self._stores[0])
+        self._no_results = pl.DataFrame(schema=plan.shown)
+        self._no_rejected = pl.DataFrame(schema=plan.layout.schema)
         self._before: dict[str, OperatorRun] = {}
         number += 1
         for one in plan.inputs:
@@ -115,19 +114,23 @@ class OperatorRun:
             parts += self._prepare(one, rows, now, reached)
         outputs = self._run_shards(parts, wall, final)
         mine = [{"bucket": shard, **out.progress} for shard, out in enumerate(outputs)]
-        own = [self.plan.layout.fit_own(out.rows[REJECTED]) for out in outputs]
-        return Emitted(self._shown(outputs), pl.concat([*beside, *own]), [*mine, *progress])
+        aside = [out.rows[REJECTED] for out in outputs if len(out.rows[REJECTED])]
+        own = [self.plan.layout.fit_own(rows) for rows in aside]
+        rejected = [rows for rows in (*beside, *own) if len(rows)]
+        return Emitted(
+            self._shown([out.rows[RESULTS] for out in outputs if len(out.rows[RESULTS])]),
+            _concatenate(rejected, self._no_rejected),
+            [*mine, *progress],
+        )
 
     def _prepare(self, one: OperatorInput, rows: Rows, now: int, reached: int | None) -> list[Part]:
         judged = self._judged
         task = Task(one.name, 0, self.plan.shards, lambda: judged, lambda: reached)
-        names = set(one.reader.schema) | _ENGINE
 
         def messages() -> Iterator[pl.DataFrame]:
             for frame in rows:
                 if len(frame):
-                    read = one.reader.read(frame, now)
-                    yield read.select([name for name in read.columns if name in names])
+                    yield one.reader.read(frame, now)
 
         parts = self.plan.operator.prepare(messages(), task)
         for part in parts:
@@ -150,14 +153,22 @@ class OperatorRun:
         cache.turn_to((self._identity, shard))
         return ShardState(self._identity, shard, self._stores[shard], cache)
 
-    def _shown(self, outputs: Sequence[StepOutput]) -> pl.DataFrame:
-        whole = pl.concat([out.rows[RESULTS] for out in outputs])
-        kinds = self.plan.results
+    def _shown(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        """The results of all shards as they are shown."""
+        if not frames:
+            return self._no_results
+        whole = _concatenate(frames, self._no_results)
         results = whole.select(
             pl.col(name) if whole.schema[name] == kind else pl.col(name).cast(kind)
-            for name, kind in kinds.items()
+            for name, kind in self.plan.results.items()
         )
         return results if self.plan.shape is None else self.plan.shape.apply(results)
+
+
+def _concatenate(frames: Sequence[pl.DataFrame], nothing: pl.DataFrame) -> pl.DataFrame:
+    if len(frames) == 1:
+        return frames[0]
+    return pl.concat(frames) if frames else nothing
 
 
 def _judged(store: Blobs) -> Judged:

@@ -15,9 +15,9 @@ from muntin.sinks.batch import Batch
 from muntin.sinks.kafka import KafkaSink
 from muntin.sinks.kafka_messages import VALUE
 from muntin.sinks.unwritable import ROW, SINK, WHY
-from muntin.sources.avro_registry import Registry
 from muntin.sources.avro_schema import schema_of
 from muntin.sources.payloads import HEAD
+from muntin.sources.schema_registry import Registry
 from muntin.spark.host.schema import polars_schema
 from muntin.spark.sources.connector import connect
 

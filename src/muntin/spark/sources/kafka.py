@@ -6,38 +6,47 @@ The workers read topics themselves where they can; all else is read by Spark's o
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from datetime import datetime
 from importlib.util import find_spec
 from typing import Any, Literal, cast, get_args
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from muntin.engine.session_zone import session_zone
-from muntin.model.errors import MissingExtraError, OptionError
+from muntin.model.axis import Duration, micros
+from muntin.model.errors import MissingExtraError, OptionError, SettingError
 from muntin.sources.avro_payloads import AvroPayloads
-from muntin.sources.avro_registry import RegisteredAvro, Registry, registry_at
+from muntin.sources.avro_registry import RegisteredAvro
 from muntin.sources.avro_schema import record
 from muntin.sources.csv_payloads import CsvPayloads
 from muntin.sources.flags import Flags
 from muntin.sources.json_payloads import JsonPayloads
-from muntin.sources.kafka_client import of_connector, of_librdkafka, refuse_unknown
+from muntin.sources.kafka_broker import PATIENCE, Topics, starting_of, starting_text_of
+from muntin.sources.kafka_client import (
+    needs_java,
+    of_connector,
+    of_librdkafka,
+    refuse_librdkafkas,
+    refuse_owned,
+    refuse_unknown,
+)
 from muntin.sources.kafka_columns import MALFORMED, OWN, KafkaReader
-from muntin.sources.kafka_ranges import Topics, starting_of
 from muntin.sources.payloads import Payloads, UnreadableError
 from muntin.sources.protobuf_payloads import ProtobufPayloads
 from muntin.sources.protobuf_schema import ProtoMessage, message_of
+from muntin.sources.schema_registry import Registry, registry_at
 from muntin.sources.text_values import readable
 from muntin.spark.host.internals.versions import BOUNDS_BATCHES
 from muntin.spark.host.schema import polars_schema, spark_schema
 from muntin.spark.host.zones import ZONE_SETTING
 from muntin.spark.redaction import hide_secrets
 from muntin.spark.sources.connector import connect
-from muntin.spark.sources.decimals import LONG_TEXTS, bounded
 from muntin.spark.sources.inputs import MARKS_MALFORMED
+from muntin.spark.sources.kafka_parsing import parse_rows, refuse_malformed
 from muntin.spark.sources.kafka_rows import KafkaRows, messages
 
 Form = Literal["json", "csv", "avro", "protobuf"]
@@ -50,8 +59,30 @@ _TYPES = {
 }  # fmt: skip
 # The formats whose columns a schema says.
 _DESCRIBED = ("avro", "protobuf")
-_CORRUPT = "__muntin_corrupt"
-_PARSED = "__muntin_value"
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class InColumns:
+    """Whether topics are read in columns; equal to that boolean.
+
+    Attributes:
+        reason: Why they aren't; nothing where they are.
+    """
+
+    reason: str
+
+    def __bool__(self) -> bool:
+        return not self.reason
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self) == other
+
+    def __hash__(self) -> int:
+        return hash(bool(self))
+
+    def __repr__(self) -> str:
+        return f"False: {self.reason}" if self.reason else "True"
 
 
 @dataclass(frozen=True)
@@ -70,6 +101,8 @@ class Kafka:
     registry: Registry | None = None
     message: ProtoMessage | None = None
     options: Mapping[str, str] = field(repr=False, default_factory=dict)
+    patience: float = PATIENCE
+    group: str | None = None
 
     def stream(self, spark: SparkSession) -> DataFrame:
         """The topics as a streaming DataFrame.
@@ -97,86 +130,119 @@ class Kafka:
             return given._columnar(spark, streaming=streaming)
         return given._load(spark, spark.readStream if streaming else spark.read)
 
-    def in_columns(self) -> bool:
-        """Whether the workers read the topics themselves; Spark's connector does otherwise.
+    def in_columns(self) -> InColumns:
+        """Say whether the workers read the topics themselves, and why not where they don't.
 
-        Columns are given as text that a session parses, so there must be one.
+        Returns:
+            True or False; its ``reason`` names the column or the option for which Spark's connector
+            reads message by message.
 
         Raises:
-            MissingExtraError: When they are to, and librdkafka isn't there.
-            OptionError: When they are asked to read what they can't.
+            MissingExtraError: When the workers are to read, and librdkafka isn't installed.
+            OptionError: When the workers are asked to read what they can't, or an option is wrong.
+
+        Example:
+            >>> Kafka(
+            ...     "h:9092", ("t",), "id long", "json", None, "earliest", False, None, "spark"
+            ... ).in_columns()
+            False: reader='spark'
         """
         if self.reader == "spark":
-            return False
-        # What Spark's own reader doesn't know.
-        only: list[tuple[str, str | None, bool]] = [
-            ("reader", self.reader, self.reader == "columns"),
-            ("registry", "…", self.registry is not None),
-            ("format", self.form, self.message is not None),
-        ]
-        required = [(option, value) for option, value, given in only if given]
+            refuse_librdkafkas(self.options, "reader='spark'")
+            return InColumns("reader='spark'")
+        required = self._columns_required()
         if not BOUNDS_BATCHES:
             if required:
                 hint = "leave it out, or take a newer Spark"
                 raise OptionError(*required[0], "needs Spark 4.2", hint)
-            return False
-        problem = self._beyond_columns()
-        if problem is not None and required:
-            raise problem
-        if problem is None and find_spec("confluent_kafka") is None:
+            return self._by_spark("this Spark is older than 4.2")
+        reason = self._beyond_columns() or needs_java(self.options)
+        if reason and required:
+            option, value = required[0]
+            hint = "leave out one of both"
+            raise OptionError(option, value, f"isn't possible: {reason}", hint)
+        if reason:
+            return self._by_spark(reason)
+        if find_spec("confluent_kafka") is None:
             instead = "read with Spark's connector: reader='spark'"
             raise MissingExtraError("reading topics in columns", "kafka", instead)
-        return problem is None
+        client, _ = of_librdkafka(self.servers, self.options)
+        refuse_owned(self.options)
+        if self.options:
+            refuse_unknown(client)
+        return InColumns("")
 
-    def _beyond_columns(self) -> OptionError | None:
-        """What the workers don't read themselves, if there is any such thing."""
-        hint = "leave reader='columns' out"
-        try:
-            starting_of(self.starting)
-        except ValueError:
-            hint = "give 'earliest', 'latest', or JSON: {\"topic\": {\"0\": 17}}"
-            return OptionError("starting", self.starting, "is none of those", hint)
+    def _columns_required(self) -> list[tuple[str, str | None]]:
+        """Options that Spark's own reader doesn't know."""
+        only: list[tuple[str, str | None, bool]] = [
+            ("reader", self.reader, self.reader == "columns"),
+            ("registry", "…", self.registry is not None),
+            ("format", self.form, self.message is not None),
+            ("group", self.group, self.group is not None),
+            ("starting", self.starting, self.starting == "group"),
+        ]
+        return [(option, value) for option, value, is_set in only if is_set]
+
+    def _by_spark(self, reason: str) -> InColumns:
+        refuse_librdkafkas(self.options, reason)
+        return InColumns(reason)
+
+    def _beyond_columns(self) -> str | None:
+        """Why the workers don't decode payloads themselves, if they don't."""
         if self.form == "avro" and self.schema is not None:
             try:
                 record(str(self.schema))
             except UnreadableError as error:
-                return OptionError("schema", self.schema, str(error), hint)
+                return f"the Avro schema {error}"
         elif self.columns is not None:
             for name, dtype in polars_schema(_as_struct(self.columns)).items():
                 if not readable(dtype):
-                    problem = "has a type that isn't read in columns"
-                    return OptionError("columns", name, problem, hint)
-        try:
-            client, _ = of_librdkafka(self.servers, self.options)
-            if self.options and find_spec("confluent_kafka") is not None:
-                refuse_unknown(client)
-        except OptionError as error:
-            return error
+                    return f"columns={name!r} has a type that isn't read in columns"
         return None
 
     def _load(self, spark: SparkSession, reader: Any) -> DataFrame:
-        connect(spark)
+        reason = self.in_columns().reason
+        if self.reader != "spark":
+            instead = "To read in columns, change that; reader='spark' turns this line off"
+            _LOG.warning("%s: Spark's connector reads row by row, since %s. %s.",
+                         ", ".join(self.topics), reason, instead)  # fmt: skip
+        try:
+            connect(spark)
+        except SettingError as error:
+            raise SettingError(f"Spark's connector is needed, since {reason}: {error}") from error
         hide_secrets(spark)
         given = {
             "kafka.bootstrap.servers": self.servers,
             "subscribe": ",".join(self.topics),
-            "startingOffsets": self.starting,
             "includeHeaders": str(self.headers).lower(),
         }
+        starting = starting_of(self.starting)
+        if isinstance(starting, int):
+            given["startingTimestamp"] = str(starting)
+            # What is newer than all messages is the end.
+            given["startingOffsetsByTimestampStrategy"] = "latest"
+        else:
+            given["startingOffsets"] = self.starting
         if self.per_batch is not None:
             given["maxOffsetsPerTrigger"] = str(self.per_batch)
-        return self._parsed(reader.format("kafka").options(**given, **self.options).load())
+        rows = reader.format("kafka").options(**given, **self.options).load()
+        columns = None if self.columns is None else _as_struct(self.columns)
+        return parse_rows(rows, self.form, columns, self.schema)
 
     def _columnar(self, spark: SparkSession, *, streaming: bool) -> DataFrame:
         client, lossy = of_librdkafka(self.servers, self.options)
-        topics = Topics(self.topics, starting_of(self.starting), self.per_batch, client, lossy)
+        topics = Topics(
+            self.topics, starting_of(self.starting), self.per_batch, client, lossy,
+            self.patience, self.group,
+        )  # fmt: skip
         struct = self._struct()
         payload = None
         if struct is not None:
             payload = self._payloads(struct, str(spark.conf.get(ZONE_SETTING)))
         schema = self._schema(struct)
         wanted = dict(polars_schema(schema))
-        reader = KafkaReader(client, payload, wanted, Flags(None, None, None), lossy)
+        flags = Flags(None, None, None)
+        reader = KafkaReader(client, payload, wanted, flags, lossy, patience=self.patience)
         return messages(KafkaRows(spark, topics, streaming), reader, schema)
 
     def _payloads(self, struct: StructType, zone: str) -> Payloads:
@@ -209,47 +275,10 @@ class Kafka:
         ours = _as_struct(", ".join(f"`{name}` {_TYPES[name]}" for name in own))
         if payload is None:
             return ours
-        _refuse_malformed(payload.names)
+        refuse_malformed(payload.names)
         rest = [f for f in ours.fields if f.name in OWN and f.name not in payload.names]
         made = StructType([*payload.fields, *rest])
         return made.add(MALFORMED, "binary", metadata={MARKS_MALFORMED: True})
-
-    def _parsed(self, frame: DataFrame) -> DataFrame:
-        if self.form != "avro" and self.columns is None:
-            return frame.withColumn("key", F.col("key").cast("string"))
-        value, corrupt = self._payload(frame)
-        whole = frame.select("*", value.alias(_PARSED))
-        names = [n for n in whole.select(f"{_PARSED}.*").columns if n != _CORRUPT]
-        _refuse_malformed(names)
-        # A null can't say that it is one: a payload that is null is kept as nothing.
-        raw = F.coalesce(F.col("value"), F.lit(b""))
-        kept = F.when(corrupt, raw).alias(MALFORMED, metadata={MARKS_MALFORMED: True})
-        own = [name for name in OWN if name not in names and name in frame.columns]
-        return whole.select(
-            *(F.col(f"{_PARSED}.`{name}`") for name in names),
-            *(F.col(name).cast("string") if name == "key" else F.col(name) for name in own),
-            kept,
-        )
-
-    def _payload(self, frame: DataFrame) -> tuple[Column, Column]:
-        """The payload as a struct, and whether it couldn't be parsed."""
-        if self.form == "avro":
-            from pyspark.sql.avro.functions import from_avro
-
-            value = from_avro("value", str(self.schema), {"mode": "PERMISSIVE"})
-            # What doesn't fit comes out as a record of nulls.
-            fields = frame.select(value.alias(_PARSED)).select(f"{_PARSED}.*").columns
-            nothing = [F.col(_PARSED)[name].isNull() for name in fields]
-            return value, reduce(Column.__and__, nothing, F.lit(True))
-        wanted, form = _as_struct(self.columns), cast('Literal["json", "csv"]', self.form)
-        parse: Any = F.from_json if form == "json" else F.from_csv
-        schema = StructType(wanted.fields).add(_CORRUPT, "string")
-        # CSV takes a schema only as text.
-        emitted = schema if form == "json" else schema.toDDL()
-        how = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT, **LONG_TEXTS}
-        value = parse(bounded(F.col("value").cast("string"), wanted, form), emitted, how)
-        parsed = F.col(_PARSED)
-        return value, parsed.isNull() | parsed[_CORRUPT].isNotNull()
 
 
 def kafka(
@@ -259,12 +288,14 @@ def kafka(
     columns: str | StructType | None = None,
     format: Form = "json",
     schema: Any = None,
-    starting: str = "earliest",
+    starting: str | datetime = "earliest",
     headers: bool = False,
     per_batch: int | None = None,
     reader: Reader | None = None,
     registry: str | None = None,
     options: Mapping[str, str] | None = None,
+    patience: Duration = "2 minutes",
+    group: str | None = None,
 ) -> Kafka:
     """Describe topics of Kafka; ``.stream(spark)`` and ``.frame(spark)`` read them.
 
@@ -283,8 +314,11 @@ def kafka(
         schema: The schema of Avro payloads, as JSON. With a registry, the one to read by: the
             newest of the topic where none is given. Of Protobuf the generated class, or a file of
             descriptors and the message's name: ``orders.desc#shop.Order``.
-        starting: Where a new query begins: ``earliest``, ``latest``, or offsets as the connector
-            takes them. A query that goes on from its checkpoint doesn't look at it.
+        starting: Where a new query begins: ``earliest``, ``latest``, a time (a ``datetime``, or ISO
+            8601 with a zone: the first message of each partition that isn't older, by Kafka's
+            timestamp), ``group`` (what ``group`` has committed, else the earliest), or offsets as
+            JSON (``{"orders": {"0": 17}}``). A query that goes on from its checkpoint doesn't look
+            at it.
         headers: Whether the column ``headers`` is read too.
         per_batch: How many messages a batch takes at most.
         reader: Who reads and parses: ``columns`` (the workers themselves, through librdkafka and
@@ -299,7 +333,13 @@ def kafka(
             Protobuf any schema's messages are read by the one given, so that nothing is asked.)
         options: More of the connector's options; those with a dot in their names are of Kafka's
             clients, with or without ``kafka.`` before them (``security.protocol``). Secrets
-            among their values are shown in no plan and no message.
+            among their values are shown in no plan and no message. A name that neither librdkafka
+            nor Java's client nor the connector has is refused.
+        patience: How long brokers and the registry are waited for while they are away, before the
+            query ends with an error. A broker that refuses the connection at the very start is an
+            error after five seconds.
+        group: A consumer group to which offsets are committed behind each batch, so that what
+            watches the lag of groups sees this query. The query itself goes by its checkpoint.
 
     Raises:
         OptionError: When the options don't fit together.
@@ -323,14 +363,20 @@ def kafka(
         raise OptionError("per_batch", per_batch, "is less than one", "give 1 or more")
     if reader not in (None, "columns", "spark"):
         raise OptionError("reader", reader, "isn't one", "give 'columns' or 'spark'")
-    given = of_connector(options or {})
-    known = registry_at(registry)
+    connector_options = of_connector(options or {})
+    starting_text = starting_text_of(starting)
+    if starting_text == "group" and group is None:
+        raise OptionError("starting", "group", "needs a consumer group", "add group='…'")
+    if group is not None and not group:
+        raise OptionError("group", group, "names none", "give its name, or leave it out")
+    waits = micros("patience", patience) / 1_000_000
+    known = registry_at(registry, waits)
     message = None
     if format == "protobuf":
         message, schema = message_of(schema), None
     return Kafka(
-        servers, topics, columns, format, schema, starting, headers, per_batch, reader, known,
-        message, given,
+        servers, topics, columns, format, schema, starting_text, headers, per_batch, reader, known,
+        message, connector_options, waits, group,
     )  # fmt: skip
 
 
@@ -362,9 +408,3 @@ def _as_struct(columns: str | StructType | None) -> StructType:
     if isinstance(columns, StructType):
         return columns
     return cast(StructType, StructType.fromDDL(str(columns)))
-
-
-def _refuse_malformed(names: Sequence[str]) -> None:
-    if MALFORMED in names:
-        hint = "call it something else with computed columns of your own"
-        raise OptionError("columns", MALFORMED, "is what unparsed payloads are kept in", hint)

@@ -25,14 +25,16 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from muntin.engine.utf8 import unchecked
+from muntin.model.errors import SourceError
+from muntin.sources.kafka_broker import Broker, Described, Offsets, TopicIds, Topics
 from muntin.sources.kafka_columns import KafkaReader
 from muntin.sources.kafka_consumer import Range
 from muntin.sources.kafka_ranges import (
-    Broker,
-    Offsets,
-    Topics,
+    GO_ON,
     ends_of,
     ranges_of,
+    refuse_expired,
+    refuse_recreated,
     shares,
     within,
 )
@@ -50,7 +52,7 @@ from muntin.spark.host.schema import to_batches
 
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
-# A range of messages and the batch's wall clock, microseconds.
+# A range of messages, the batch's wall clock in microseconds, and the topic's id.
 RANGES = pa.schema(
     [
         ("topic", pa.string()),
@@ -58,6 +60,7 @@ RANGES = pa.schema(
         ("start", pa.int64()),
         ("end", pa.int64()),
         ("now", pa.int64()),
+        ("topic_id", pa.string()),
     ]
 )
 NAME = "muntin_kafka"
@@ -65,10 +68,10 @@ _MADE_OF = "_muntin_columnar"
 
 
 class _Ranges(InputPartition):
-    """What one task reads."""
+    """The ranges that one task reads."""
 
-    def __init__(self, ranges: Sequence[Range], now: int) -> None:
-        self.rows = [(*one, now) for one in ranges]
+    def __init__(self, ranges: Sequence[Range], now: int, ids: TopicIds) -> None:
+        self.rows = [(*one, now, ids.get(one.topic)) for one in ranges]
 
 
 class _Reader:
@@ -77,18 +80,21 @@ class _Reader:
     def __init__(self, topics: Topics, task: Task, tasks: int) -> None:
         self.topics, self.task, self.tasks = topics, task, tasks
         self._broker: Broker | None = None
-        self._last: Offsets | None = None
+        self._last: tuple[Described, Offsets] | None = None
+        self._planned: dict[str, Any] | None = None
 
     @property
     def broker(self) -> Broker:
-        """Made where it is used: a worker needs none."""
+        """Connected to where it is used: a worker needs none."""
         if self._broker is None:
             self._broker = Broker(self.topics)
         return self._broker
 
-    def planned(self, start: Offsets, end: Offsets, now: int) -> Sequence[InputPartition]:
-        ranges = ranges_of(start, end)
-        return [_Ranges(part, now) for part in shares(ranges, self.tasks)] if ranges else []
+    def plan(self, ranges: Sequence[Range], now: int, ids: TopicIds) -> Sequence[InputPartition]:
+        """Ranges as the partitions of a batch."""
+        if not ranges:
+            return []
+        return [_Ranges(part, now, ids) for part in shares(ranges, self.tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, _Ranges):
@@ -99,14 +105,19 @@ class _Reader:
         return self.task(iter([pa.RecordBatch.from_arrays(arrays, schema=RANGES)]))
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_broker": None}
+        return self.__dict__ | {"_broker": None, "_last": None, "_planned": None}
 
 
 class _Stream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A batch goes up to what there is, or to so many messages."""
+    """A batch goes up to what there is, or to so many messages.
+
+    Its offset says up to where it reads, its wall clock (so that a repeated batch has the one it
+    had), the topics' ids, and the newest offsets as of the planning.
+    """
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        return {"ends": self.broker.first(), "now": 0}
+        described = self.broker.describe()
+        return {"ends": self.broker.first(described.partitions), "now": 0, "ids": described.ids}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         limit = self.topics.per_batch
@@ -115,28 +126,97 @@ class _Stream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(  # noqa: N802
         self, start: dict[str, Any], limit: ReadLimit
     ) -> dict[str, Any]:
-        newest = self.broker.latest() if self._last is None else self._last
-        before = ends_of(start)
+        self._refuse_other_topics(ends_of(start))
+        self.broker.remember(ends_of(start))
+        described, newest = self._newest() if self._last is None else self._last
+        before = self._beginning(start, described)
+        lossy = self.topics.lossy
+        ranges = ranges_of(before, newest, lossy=lossy)
+        if self._planned is None and not lossy:
+            # Messages may have expired while the query stood still.
+            refuse_expired(ranges, self.broker.earliest(described.partitions))
+        ends = newest
         if isinstance(limit, ReadMaxRows):
-            newest = within(before, newest, limit.max_rows)
-        # The clock is a part of the offset, so that a batch that is repeated has the one it had;
-        # alone it doesn't make a batch.
-        if not ranges_of(before, newest):
+            ends = within(before, newest, limit.max_rows)
+        # Alone the clock doesn't make a batch.
+        if not ranges:
             return start
-        return {"ends": newest, "now": time.time_ns() // 1000}
+        now = time.time_ns() // 1000
+        self._planned = {"ends": ends, "now": now, "ids": described.ids, "newest": newest}
+        return self._planned
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._last = self.broker.latest()
+        self._last = self._newest()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """The newest offsets, for Spark's own ``lastProgress``."""
+        return None if self._planned is None else {"ends": self._planned["newest"]}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        return self.planned(ends_of(start), ends_of(end), end.get("now", 0))
+        ids = end.get("ids", {})
+        before, ends = ends_of(start), ends_of(end)
+        lossy = self.topics.lossy
+        for topic, topic_id in start.get("ids", {}).items():
+            if ids.get(topic, topic_id) != topic_id:
+                # Planned with leave to lose messages: a new topic is read from its beginning.
+                before[topic] = {}
+        ranges = ranges_of(before, ends, lossy=lossy)
+        if end != self._planned:
+            ranges = self._readable(ranges, ids, ends)
+        return self.plan(ranges, end.get("now", 0), ids)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Tell the consumer group that a batch is done."""
+        self.broker.commit(ends_of(end))
+
+    def _refuse_other_topics(self, before: Offsets) -> None:
+        """Refuse a checkpoint that has read a topic which the query leaves out."""
+        for topic in before:
+            if topic not in self.topics.names and not self.topics.lossy:
+                reads = ", ".join(map(repr, self.topics.names))
+                raise SourceError(
+                    f"the checkpoint has read topic {topic!r}, and the query reads {reads}. Name "
+                    f"the topics that it read, too. {GO_ON}"
+                )
+
+    def _newest(self) -> tuple[Described, Offsets]:
+        described = self.broker.describe()
+        return described, self.broker.latest(described.partitions)
+
+    def _beginning(self, start: dict[str, Any], described: Described) -> Offsets:
+        """Where a batch begins: where the last one ended, unless a topic is another one now."""
+        before, was = ends_of(start), start.get("ids", {})
+        if not self.topics.lossy:
+            refuse_recreated(was, described.ids, before, described.partitions)
+        for topic, topic_id in described.ids.items():
+            if was.get(topic, topic_id) != topic_id:
+                before[topic] = {}
+        return before
+
+    def _readable(self, ranges: list[Range], ids: TopicIds, ends: Offsets) -> list[Range]:
+        """The ranges of a batch that was planned before, as far as they are still there."""
+        self.broker.remember(ends)
+        described = self.broker.describe()
+        if not self.topics.lossy:
+            refuse_recreated(ids, described.ids, ends, described.partitions)
+            refuse_expired(ranges, self.broker.earliest(described.partitions))
+            return ranges
+        return [
+            one
+            for one in ranges
+            if one.topic in described.partitions
+            and described.ids.get(one.topic) == ids.get(one.topic, described.ids.get(one.topic))
+        ]
 
 
 class _Batch(_Reader, DataSourceReader):
     """Everything that the topics hold when the query is planned."""
 
     def partitions(self) -> Sequence[InputPartition]:
-        return self.planned(self.broker.first(), self.broker.latest(), time.time_ns() // 1000)
+        described = self.broker.describe()
+        first = self.broker.first(described.partitions)
+        ranges = ranges_of(first, self.broker.latest(described.partitions))
+        return self.plan(ranges, time.time_ns() // 1000, described.ids)
 
 
 @dataclass(frozen=True)

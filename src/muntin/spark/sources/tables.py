@@ -16,7 +16,8 @@ from muntin.model.errors import OptionError
 from muntin.model.pipeline import Column, DeclaredTable, quoted
 from muntin.model.placeholders import filled
 from muntin.sinks.sink import Sink
-from muntin.sources.table_options import TableOptions, truth
+from muntin.sources.kafka_tables import reading
+from muntin.sources.table_options import TableOptions
 from muntin.spark.redaction import hide_secrets
 from muntin.spark.sources.decimals import LONG_TEXTS, as_text, from_text, has_decimals
 from muntin.spark.sources.kafka import Kafka, kafka
@@ -92,15 +93,9 @@ def computed(frame: DataFrame, columns: tuple[Column, ...]) -> DataFrame:
     return frame.selectExpr("*", *(f"{c.text} AS {quoted(c.name)}" for c in columns))
 
 
-def _kafka(table: DeclaredTable, given: dict[str, str]) -> Kafka:
-    """Topics out of a table's options; what isn't known here is the connector's own."""
-    for connectors, ours in (("startingOffsets", "starting"), ("includeHeaders", "headers")):
-        if connectors in given:
-            given[ours] = given.pop(connectors)
-    options = TableOptions(table, given)
-    servers, topic = options.topic()
-    known = options.known("format schema starting reader registry", headers=truth, per_batch=int)
-    return kafka(servers, topic.split(","), columns=table.columns, **known, options=options.left)
+def _kafka(table: DeclaredTable, options: dict[str, str]) -> Kafka:
+    """The topics that a table's options describe."""
+    return kafka(columns=table.columns, **reading(table.name, options))
 
 
 def sink(table: DeclaredTable, around: Surroundings) -> Sink:

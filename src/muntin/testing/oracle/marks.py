@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from muntin.model.axis import FARTHEST
 from muntin.model.spec import WindowSpec
 from muntin.testing.oracle.window import Key, Message, Placed, Position
 
@@ -65,6 +66,19 @@ class Watermarks:
         number = self.reached.get(key, 0)
         self.reached[key] = number + 1
         return Placed(key, number, message)
+
+    def pass_keyless(self, message: Message, reason: str, wall: int) -> bool:
+        """Let a message move the watermark that is rejected only for a key that is missing."""
+        spec = self.spec
+        if reason != "null_key" or spec.axis != "time":
+            return False
+        assert spec.time is not None
+        time = message[spec.time]
+        ahead = spec.max_ahead is not None and time > wall + spec.max_ahead
+        if ahead or abs(time) >= FARTHEST:
+            return False
+        self.watermark = max(self.watermark, time - spec.lateness)
+        return True
 
     def pass_time(self, some: bool, wall: int, wall_before: int | None) -> None:
         """Let the watermark follow the wall clock where no message has come for long."""

@@ -54,6 +54,7 @@ class SessionPlacing(Placing[Sessions]):
         return outcome
 
     def forget_closed(self, marks: Watermarks) -> None:
+        """Drop closed sessions, and remember them until the watermark is a gap past their ends."""
         closed = [
             w for w in self.windows.values() if self._is_closed(self._last(w), marks.of(w.key))
         ]

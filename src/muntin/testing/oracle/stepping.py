@@ -100,13 +100,15 @@ class Oracle:
         result.counts[DUPLICATES] = len(messages) - len(new)
         reasons: list[str | None] = []
         placed = []
+        moved = False
         for message in new:
             self._columns |= dict.fromkeys(message)
             reasons.append(self._reason_to_reject(message, wall))
             after.pass_offset(message)
             if reasons[-1] is None:
                 placed.append(after.place(message))
-        after.pass_time(bool(placed), wall, self._wall)
+            moved |= reasons[-1] is None or after.pass_keyless(message, reasons[-1], wall)
+        after.pass_time(moved, wall, self._wall)
         first, *others = _by_sets(self._spec, placed)
         outcome = self._placing.take(first, self._marks)
         for copies in others:  # which are late alike

@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.transcripts.comparison import same
 from tests.unit.engine.queries import combiner, lowered, messages, value_of
@@ -174,6 +174,7 @@ EVERY = [
 
 
 @pytest.mark.parametrize("agg", EVERY, ids=str)
+@settings(max_examples=max(1, settings.default.max_examples // 2))  # type: ignore[union-attr]
 @given(rows=MESSAGES, data=st.data())
 def test_however_messages_are_cut_and_merged_the_value_is_that_of_all(
     agg: Aggregate, rows: Rows, data: st.DataObject

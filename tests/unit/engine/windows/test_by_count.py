@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import polars as pl
 import pytest
 
@@ -33,6 +35,7 @@ ORDINARY = [
 ]
 
 
+@cache
 def emitted(key: str, value: str, kind: Kind, firing: Firing) -> list[list[tuple[object, ...]]]:
     """What each of three batches tells of a sum; the second one opens what was stored."""
     schema = pl.Schema({key: pl.String(), value: pl.Int64(), columns.TIME: pl.Int64()})

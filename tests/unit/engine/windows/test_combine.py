@@ -140,10 +140,10 @@ def test_late_where_windows_overlap_is_late_for_all_of_them() -> None:
 
 
 def test_what_moves_the_watermark() -> None:
-    # A message of the future or without a key doesn't; a late one may.
+    # A message of the future doesn't; a late one, and one without a key, may.
     rows = [("a", 10), ("a", 99), (None, 50)]
     frame = messages(rows, **{columns.FUTURE: [False, True, False]})
-    assert combiner().combine(frame, None).latest == 10
+    assert combiner().combine(frame, None).latest == 50
     assert combiner().combine(messages([("a", 5)]), 1000).latest == 5
     assert combiner().combine(messages([("a", None)]), None).latest is None
     assert combiner().combine(messages([]), 3).latest is None

@@ -312,7 +312,7 @@ class TestStore:
         # The cache stays warm over the failed attempt, as it does in a worker that lives on.
         firing = Firing(EveryRows(3), EveryRows(2), 20, 20, accumulate)
         query, store, cache = combiner(HOPPING, firing=firing), CountingBlobs(), FrameCache()
-        for n in range(0, 80, 4):
+        for n in range(0, 60, 4):
             rows = [("ab"[i % 2], (i * 11) % 17 + i, i) for i in range(n, n + 4)]
             failed, committed = store.copy(), store.copy()
             first = step(PanedShard(query, failed, cache), *rows, wall=n)
@@ -347,12 +347,12 @@ class TestCost:
         store = CountingBlobs()
         one = shard(combiner(HOPPING, firing=firing, lateness=5), store)
         blobs, rows = [], []
-        for n in range(90):
+        for n in range(60):
             emitted = step(one, ("a", 3 * n, 1), ("b", 3 * n - 7, 1), wall=10 * n)
             blobs.append(len(store.blobs))
             rows.append(emitted.rows + emitted.pending)
-        assert max(blobs[45:]) <= max(blobs[:45])
-        assert max(rows[45:]) <= max(rows[:45])
+        assert max(blobs[30:]) <= max(blobs[:30])
+        assert max(rows[30:]) <= max(rows[:30])
         assert max(rows) < 150
 
     def test_cells_of_closed_windows_are_gone(self) -> None:

@@ -70,7 +70,7 @@ def test_pending_is_how_many_windows_wait(
     monkeypatch.setattr(runs, "MOST_RUNS", 2)
     run = Run(windows, replace(FIRING, accumulate=accumulate))
     random, seen = np.random.default_rng(7), set()
-    for n in range(30):
+    for n in range(18):
         rows = [("abc"[int(k)], 2 * n - int(t), 1) for k, t in random.integers(0, (3, 50), (4, 2))]
         emitted = run.step(*rows)
         assert emitted.pending == waiting(run.opened()), n

@@ -80,6 +80,12 @@ def take_place(spark: SparkSession, checkpoint: str, new: str) -> None:
         HadoopPath(spark, f"{old}{_WHOLE}").delete()
 
 
+def newest_batch(spark: SparkSession, checkpoint: str) -> int | None:
+    """The newest batch that was committed; ``None`` where none was."""
+    commits = HadoopPath(spark, f"{home(spark, checkpoint)}/commits")
+    return max((int(one.name) for one in commits.children() if one.name.isdigit()), default=None)
+
+
 def newest_offsets(spark: SparkSession, checkpoint: str) -> list[str] | None:
     """The lines of the newest planned batch of a checkpoint.
 

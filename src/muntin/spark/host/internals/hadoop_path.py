@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -56,9 +57,20 @@ class HadoopPath:
         finally:
             stream.close()
 
-    def write(self, text: str) -> None:
-        """Write a file, in place of one that is there."""
-        stream = self._files.create(self._path, True)
+    @property
+    def local(self) -> Path | None:
+        """The same path of this machine; ``None`` where it lies elsewhere."""
+        whole = self._files.makeQualified(self._path).toUri()
+        return Path(str(whole.getPath())) if str(whole.getScheme()) == "file" else None
+
+    def write(self, text: str, *, replaces: bool = True) -> None:
+        """Write a file.
+
+        Args:
+            text: What is in it.
+            replaces: Whether one that is there is replaced; it raises otherwise.
+        """
+        stream = self._files.create(self._path, replaces)
         try:
             stream.write(bytearray(text.encode()))
         finally:

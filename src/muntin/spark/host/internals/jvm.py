@@ -102,6 +102,12 @@ def make_active(spark: SparkSession) -> None:
         SparkSession._activeSession = spark
 
 
+def silence_spark(spark: SparkSession) -> None:
+    """Have Spark log nothing more: what is cut off now is of no interest to anybody."""
+    if not is_connected(spark):
+        spark.sparkContext.setLogLevel("OFF")
+
+
 def default_files(spark: SparkSession) -> str:
     """Where paths without a scheme lie."""
     return str(spark._jsc.hadoopConfiguration().get("fs.defaultFS", "file:///"))

@@ -1,0 +1,125 @@
+"""Fails when code or prose has more of the words that CONTRIBUTING advises against than before.
+
+Each counter has a limit in ``scripts/word_limits.json``, which only goes down: ``check_words.py``
+fails above a limit, ``--list COUNTER`` prints the places that a counter counts, and ``--lower``
+writes the present counts where they are below the limits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+LIMITS = ROOT / "scripts" / "word_limits.json"
+
+PRIVATE_WORDS = r"found|made|given|known|there|kept|place|told"
+PARTICIPLES = (
+    "broken|built|begun|chosen|cut|drawn|fed|found|given|gone|held|kept|known|led|left|lent|made|"
+    r"meant|met|paid|said|seen|sent|shown|spoken|taken|thrown|told|worn|written|\w\w\w+ed"
+)
+ADVERBS = (
+    "above|after|alone|anew|apart|before|below|beside|besides|beyond|here|likewise|once|plainly|"
+    "there|together|whole|within"
+)
+NOUNS_IN_ED = "bed|embed|exceed|feed|need|proceed|red|seed|shed|speed|succeed|weed"
+UNCLEAR_STARTS = r"(See|The same|Likewise|As ``|What|Which|Of|How|Whether|Where)\b"
+SENTENCE_WORDS = 35
+
+Finding = tuple[str, str]
+"""The name of a counter and what it counts, with its place."""
+
+
+def check_modules(folder: Path) -> Iterator[Finding]:
+    """Yield the findings of all modules below a folder."""
+    modules_of: dict[str, list[str]] = {}
+    for path in sorted(folder.rglob("*.py")):
+        tree, module = ast.parse(path.read_text()), str(path.relative_to(folder))
+        for name in _public_names(tree):
+            modules_of.setdefault(name, []).append(module)
+        for node in ast.walk(tree):
+            yield from _check_node(node, module)
+    for name, modules in modules_of.items():
+        if len(modules) > 1:
+            yield "public names in several modules", f"{name}: {', '.join(modules)}"
+
+
+def _public_names(tree: ast.Module) -> set[str]:
+    names = set()
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return {name for name in names if not name.startswith("_")}
+
+
+def _check_node(node: ast.AST, module: str) -> Iterator[Finding]:
+    place = f"{module}:{getattr(node, 'lineno', 1)}"
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and is_participle(node.name):
+        yield "functions named by a participle", f"{place} {node.name}"
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
+        text = (ast.get_docstring(node) or "").strip()
+        if re.match(UNCLEAR_STARTS, text):
+            yield "docstrings with an unclear start", f"{place} {text.splitlines()[0]}"
+    identifier = {ast.Name: "id", ast.arg: "arg", ast.Attribute: "attr"}.get(type(node), "")
+    if re.fullmatch(PRIVATE_WORDS, getattr(node, identifier, "")):
+        yield "private words as identifiers", f"{place} {getattr(node, identifier)}"
+
+
+def is_participle(function: str) -> bool:
+    """Return whether a function's name starts with a participle or an adverb, not with a verb."""
+    if function.startswith("__"):
+        return False
+    first, *rest = function.strip("_").split("_")
+    if any(re.fullmatch(NOUNS_IN_ED, word) for word in (first, *rest[-1:])):
+        return False
+    return re.fullmatch(f"{PARTICIPLES}|{ADVERBS}", first) is not None
+
+
+def check_prose(pages: list[Path]) -> Iterator[Finding]:
+    """Yield the sentences of Markdown pages that are too long; tables and code are passed over."""
+    for page in pages:
+        text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+        text = re.sub(r"\]\([^)]*\)", "]", text)
+        for block in re.split(r"\n\s*\n|\n[-|#]", text):
+            if block.lstrip().startswith("|"):
+                continue
+            for sentence in re.split(r"(?<=[.!?:;])\s+", block):
+                words = sentence.split()
+                if len(words) > SENTENCE_WORDS:
+                    yield "long sentences", f"{page.name}: {' '.join(words[:8])} … ({len(words)})"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Check the counts of unclear words.")
+    parser.add_argument("--list", metavar="COUNTER", help="print the places that it counts")
+    parser.add_argument("--lower", action="store_true", help="lower the limits to these counts")
+    options = parser.parse_args()
+    limits: dict[str, int] = json.loads(LIMITS.read_text())
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    places: dict[str, list[str]] = {counter: [] for counter in limits}
+    for counter, place in [*check_modules(ROOT / "src" / "muntin"), *check_prose(pages)]:
+        places[counter].append(place)
+    if options.list:
+        print("\n".join(places[options.list]))
+        return 0
+    counts = {counter: len(listed) for counter, listed in places.items()}
+    if options.lower:
+        lowered = {counter: min(limits[counter], count) for counter, count in counts.items()}
+        LIMITS.write_text(json.dumps(lowered, indent=4) + "\n")
+    above = {counter for counter, count in counts.items() if count > limits[counter]}
+    for counter, count in counts.items():
+        over = ": too many; see check_words.py --list" if counter in above else ""
+        print(f"words: {counter} {count}, limit {limits[counter]}{over}")
+    return 1 if above else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

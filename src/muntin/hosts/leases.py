@@ -1,0 +1,309 @@
+"""Leases on checkpoints: from each of them runs at most one query at a time.
+
+A lease is a small file in the checkpoint's folder. It names the process, the host and the start of
+the query that runs, which renews it every few seconds. A query that ends deletes its lease. After a
+crash the lease expires: at once where the process can be seen to be gone, and otherwise when it
+hasn't been renewed for ``DURATION``, which doesn't depend on two machines agreeing on the time.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Protocol
+
+from muntin.model.errors import LeaseLostError, OptionError
+
+_LOG = logging.getLogger(__name__)
+FILE = "lease.json"
+"""The name of a lease in its checkpoint's folder."""
+DURATION = 30.0
+"""Seconds without a renewal after which a lease has expired."""
+_LOOK = 0.2
+# A lease that is older by the wall clock isn't watched first: no two clocks differ by so much.
+_LONG_AGO = 600.0
+
+
+class LeaseFile(Protocol):
+    """The file of a lease, wherever the checkpoint is."""
+
+    def read(self) -> str | None:
+        """Return the text of the file; ``None`` where there is none."""
+
+    def create(self, text: str) -> bool:
+        """Write the file where there is none; returns whether it was written."""
+
+    def replace(self, text: str) -> None:
+        """Write the file in place of the one that is there."""
+
+    def discard(self, text: str) -> None:
+        """Delete the file, if that is its text."""
+
+
+class LocalLeaseFile:
+    """A lease in a folder of this machine, or of one that is mounted.
+
+    Args:
+        folder: The checkpoint, which need not exist yet.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / FILE
+
+    def read(self) -> str | None:
+        """Return the text of the file; ``None`` where there is none."""
+        try:
+            return self._path.read_text()
+        except FileNotFoundError:
+            return None
+
+    def create(self, text: str) -> bool:
+        """Write the file where there is none; returns whether it was written."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        whole = self._write_beside(text)
+        try:
+            # The file appears with all of its text, and only where there is none.
+            os.link(whole, self._path)
+        except FileExistsError:
+            return False
+        finally:
+            whole.unlink()
+        return True
+
+    def replace(self, text: str) -> None:
+        """Write the file in place of the one that is there."""
+        self._write_beside(text).replace(self._path)
+
+    def discard(self, text: str) -> None:
+        """Delete the file, if that is its text."""
+        taken = self._beside()
+        try:
+            self._path.rename(taken)
+        except FileNotFoundError:
+            return
+        if taken.read_text() != text:
+            with suppress(FileExistsError):
+                os.link(taken, self._path)
+        taken.unlink()
+
+    def _beside(self) -> Path:
+        return self._path.with_name(f".{FILE}.{secrets.token_hex(6)}")
+
+    def _write_beside(self, text: str) -> Path:
+        path = self._beside()
+        path.write_text(text)
+        return path
+
+
+@dataclass(frozen=True)
+class Holder:
+    """The process that runs a query.
+
+    Attributes:
+        host: The name of its machine.
+        process: Its number there.
+        started: When the query started, in ISO 8601.
+        machine: The boot and the space of process numbers that ``process`` belongs to.
+        birth: When the process was born, as the machine counts; empty where it doesn't say.
+        nonce: Distinguishes this lease from any other.
+        renewed: When the lease was renewed last, seconds since the epoch.
+    """
+
+    host: str
+    process: int
+    started: str
+    machine: str
+    birth: str
+    nonce: str
+    renewed: float
+
+    @classmethod
+    def create(cls) -> Holder:
+        """Return this process as the holder of a new lease."""
+        process = os.getpid()
+        return cls(
+            socket.gethostname(),
+            process,
+            datetime.now(UTC).isoformat(timespec="seconds"),
+            _machine(),
+            _birth_of(process),
+            secrets.token_hex(8),
+            time.time(),
+        )
+
+    @classmethod
+    def parse(cls, text: str) -> Holder | None:
+        """Read what ``to_text`` wrote; ``None`` for anything else."""
+        with suppress(ValueError, TypeError):
+            fields = json.loads(text)
+            if isinstance(fields, Mapping):
+                return cls(**fields)
+        return None
+
+    def to_text(self) -> str:
+        """Return the holder as JSON."""
+        return json.dumps(asdict(self))
+
+    def has_died(self) -> bool:
+        """Whether this machine can tell that the process is gone."""
+        if self.machine != _machine():
+            return False
+        try:
+            os.kill(self.process, 0)
+        except ProcessLookupError:
+            return True
+        except OSError:
+            return False
+        return _birth_of(self.process) != self.birth
+
+
+class Lease:
+    """The lease of a query that runs; renewed by a thread until it is released.
+
+    Args:
+        file: Where it is kept.
+        holder: This process.
+        checks_file: Whether reading the file is cheap enough to be done with each batch.
+    """
+
+    def __init__(self, file: LeaseFile, holder: Holder, checks_file: bool) -> None:
+        self._file = file
+        self._holder = holder
+        self._checks_file = checks_file
+        self._lost = ""
+        self._lock = threading.Lock()
+        self._released = threading.Event()
+        threading.Thread(target=self._keep, daemon=True, name="muntin-lease").start()
+
+    def check(self) -> None:
+        """Refuse to go on without the lease.
+
+        Raises:
+            LeaseLostError: When the file was deleted, or is another query's.
+        """
+        if self._checks_file and not self._released.is_set():
+            with self._lock:
+                self._look()
+        if self._lost:
+            raise LeaseLostError(self._lost)
+
+    def release(self) -> None:
+        """Let another query run from the checkpoint."""
+        if self._released.is_set():
+            return
+        self._released.set()
+        with self._lock, suppress(Exception):  # it expires by itself
+            self._file.discard(self._holder.to_text())
+
+    def _keep(self) -> None:
+        while not self._released.wait(DURATION / 3) and not self._lost:
+            try:
+                self._renew()
+            except Exception:
+                _LOG.warning("A lease can't be renewed; trying again", exc_info=True)
+
+    def _renew(self) -> None:
+        with self._lock:
+            self._look()
+            if not self._lost and not self._released.is_set():
+                renewed = replace(self._holder, renewed=time.time())
+                self._file.replace(renewed.to_text())
+                self._holder = renewed
+
+    def _look(self) -> None:
+        """Notice that the lease isn't this query's any more."""
+        text = self._file.read()
+        if text is None:
+            self._lost = (
+                "the checkpoint was deleted while the query ran. Restore its folder from a copy, "
+                "or start with a new one"
+            )
+        elif (other := Holder.parse(text)) is None or other.nonce != self._holder.nonce:
+            self._lost = (
+                f"the checkpoint was taken over by {describe(text)} while this process stood "
+                "still. Stop that query before this one is started again"
+            )
+
+
+def acquire_lease(file: LeaseFile, checkpoint: str, *, checks_file: bool = True) -> Lease:
+    """Acquire the lease on a checkpoint.
+
+    A lease of a process that may be alive is watched until it is renewed or has expired.
+
+    Args:
+        file: Where it is kept.
+        checkpoint: The folder as the user wrote it.
+        checks_file: Whether each batch may read the file.
+
+    Raises:
+        OptionError: When another query runs from the checkpoint.
+    """
+    holder = Holder.create()
+    while not file.create(holder.to_text()):
+        text = file.read()
+        if text is None:
+            continue
+        if not _has_expired(file, text):
+            problem = f"is in use by {describe(text)}"
+            hint = "stop that query first, or give this one a folder of its own"
+            raise OptionError("checkpoint", checkpoint, problem, hint)
+        file.discard(text)
+        holder = replace(holder, renewed=time.time())
+    return Lease(file, holder, checks_file)
+
+
+def describe(text: str) -> str:
+    """Say in words who holds a lease."""
+    holder = Holder.parse(text)
+    if holder is None:
+        return "a query of another build of muntin"
+    return f"a query of process {holder.process} on {holder.host}, started at {holder.started}"
+
+
+def _has_expired(file: LeaseFile, text: str) -> bool:
+    """Whether nobody renews a lease any more."""
+    holder = Holder.parse(text)
+    if holder is not None:
+        if holder.machine == _machine():
+            return holder.has_died()
+        if time.time() - holder.renewed > _LONG_AGO:
+            return True
+    _LOG.warning("Waiting for %.0f s until the lease of %s expires", DURATION, describe(text))
+    deadline = time.monotonic() + DURATION
+    while time.monotonic() < deadline:
+        now = file.read()
+        if now != text:
+            return now is None
+        time.sleep(_LOOK)
+    return True
+
+
+@cache
+def _machine() -> str:
+    """The boot of this machine, and the space in which it numbers processes."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return socket.gethostname()
+
+
+def _birth_of(process: int) -> str:
+    """When a process was born, in ticks since the boot; empty where nothing says so."""
+    try:
+        stat = Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return ""
+    # The name before it, in parentheses, may hold anything.
+    return stat.rpartition(")")[2].split()[19]

@@ -1,0 +1,184 @@
+"""Avro records one by one, for messages that are unlike the others.
+
+Reading many messages at once takes a step for each item of the longest list among them. Where few
+messages are left in such a list, reading them alone costs less: time is linear in their bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from muntin.sources.avro_schema import AvroType
+from muntin.sources.byte_cursor import ByteCursor, MalformedError, unzigzag
+from muntin.sources.payloads import MOST_ITEMS
+
+_FLOATS = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
+_MILLIS = (2**63 - 1) // 1000
+_LONG, _INT = (-(2**63), 2**63), (-(2**31), 2**31)
+
+
+class AvroReader:
+    """One message, and where in it the next value begins.
+
+    Args:
+        data: The message.
+        skip: How many bytes stand before its record.
+    """
+
+    def __init__(self, data: bytes, skip: int) -> None:
+        self.data = data
+        self.at = skip
+        self.end = len(data)
+
+    def record(self, kind: AvroType) -> list[Any]:
+        """The values of the message's record, as its columns are stored.
+
+        Raises:
+            MalformedError: When the message isn't just that record.
+        """
+        values = [self._value(field.kind) for field in kind.fields]
+        if self.at != self.end:
+            raise MalformedError
+        return values
+
+    def _value(self, kind: AvroType) -> Any:
+        if kind.null is not None:
+            branch = self._zigzag()
+            if branch not in (0, 1):
+                raise MalformedError
+            if branch == kind.null:
+                return None
+        if kind.kind == "record":
+            return {field.name: self._value(field.kind) for field in kind.fields}
+        if kind.items is not None:
+            return self._list(kind)
+        if kind.kind in ("int", "long"):
+            return _checked(self._zigzag(), kind)
+        if kind.kind == "enum":
+            number = self._zigzag()
+            if not 0 <= number < len(kind.symbols):
+                raise MalformedError
+            return kind.symbols[number]
+        if kind.kind == "boolean":
+            (byte,) = self._take(1)
+            if byte > 1:
+                raise MalformedError
+            return byte == 1
+        if kind.kind in _FLOATS:
+            form = _FLOATS[kind.kind]
+            return form.unpack(self._take(form.size))[0]
+        return self._bytes(kind)
+
+    def _zigzag(self) -> int:
+        word = shift = 0
+        data, at = self.data, self.at
+        while at < self.end:
+            byte = data[at]
+            at += 1
+            # Of the tenth byte one bit is left.
+            if shift == 63 and byte > 1:
+                break
+            word |= (byte & 127) << shift
+            if byte < 128:
+                self.at = at
+                return (word >> 1) ^ -(word & 1)
+            shift += 7
+        raise MalformedError
+
+    def _take(self, size: int) -> bytes:
+        at = self.at
+        if not 0 <= size <= self.end - at:
+            raise MalformedError
+        self.at = at + size
+        return self.data[at : self.at]
+
+    def _bytes(self, kind: AvroType) -> Any:
+        found = self._take(kind.size if kind.kind == "fixed" else self._zigzag())
+        if isinstance(kind.column, pl.Decimal):
+            if not 1 <= len(found) <= 16:
+                raise MalformedError
+            number = int.from_bytes(found, "big", signed=True)
+            if abs(number) >= 10**kind.column.precision:
+                raise MalformedError
+            digits = tuple(map(int, str(abs(number))))
+            return Decimal((number < 0, digits, -kind.column.scale))
+        if kind.kind != "string":
+            return found
+        try:
+            return found.decode()
+        except UnicodeDecodeError:
+            raise MalformedError from None
+
+    def _list(self, kind: AvroType) -> list[Any]:
+        """An array, or a map as its entries, of which each key has the last of its values."""
+        assert kind.items is not None
+        items: list[Any] = []
+        entries: dict[str, Any] = {}
+        had = 0
+        while count := self._block(had):
+            had += count
+            if kind.kind == "map":
+                for _ in range(count):
+                    key = self._bytes(_TEXT)
+                    entries.pop(key, None)
+                    entries[key] = self._value(kind.items)
+            elif kind.items.kind in ("int", "long") and kind.items.null is None and count > 20:
+                items += self._numbers(kind.items, count)
+            else:
+                items += [self._value(kind.items) for _ in range(count)]
+        if kind.kind == "map":
+            return [{"key": key, "value": value} for key, value in entries.items()]
+        return items
+
+    def _block(self, had: int) -> int:
+        """How many items the next block has, behind those that there were."""
+        count = self._zigzag()
+        if count < 0:
+            # The block's size in bytes stands behind it.
+            self._zigzag()
+            count = -count
+        if count > min(self.end - self.at, MOST_ITEMS - had):
+            raise MalformedError
+        return count
+
+    def _numbers(self, kind: AvroType, count: int) -> list[int]:
+        """So many numbers, one behind the other."""
+        part = np.frombuffer(self.data, np.uint8)[self.at :][: 10 * count]
+        last = np.flatnonzero(part < 128)[:count]
+        if len(last) < count:
+            raise MalformedError
+        first = np.concatenate([[0], last[:-1] + 1])
+        size = int(last[-1]) + 1
+        cursor = ByteCursor.over([part[:size].tobytes()], np.array([size]))
+        word, width, beyond = cursor.varints(cursor.at[0] + first)
+        if beyond.any() or (width != last - first + 1).any():
+            raise MalformedError
+        self.at += size
+        numbers = unzigzag(word)
+        low, high = _INT if kind.kind == "int" else _LONG
+        if kind.logical.endswith("millis"):
+            low, high = -_MILLIS, _MILLIS + 1
+        if (numbers < low).any() or (numbers > high - 1).any():
+            raise MalformedError
+        scale = 1000 if kind.logical.endswith("millis") else 1
+        return [number * scale for number in numbers.tolist()]
+
+
+_TEXT = AvroType("string", pl.String())
+
+
+def _checked(number: int, kind: AvroType) -> int:
+    """A number, where its type has it."""
+    low, high = _INT if kind.kind == "int" else _LONG
+    if kind.logical.endswith("millis"):
+        if not -_MILLIS <= number <= _MILLIS:
+            raise MalformedError
+        return number * 1000
+    if not low <= number < high:
+        raise MalformedError
+    return number

@@ -1,0 +1,397 @@
+"""A Kafka cluster as a planner of batches sees it: partitions, offsets, and the ids of topics."""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import time
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from muntin.model.errors import OptionError, SourceError
+from muntin.sources.kafka_consumer import QUIET
+from muntin.sources.patience import AwayError, Patience
+
+Offsets = dict[str, dict[str, int]]
+TopicIds = dict[str, str]
+Starting = str | int | Mapping[str, Mapping[str, int]]
+
+# How long brokers are waited for where nothing is said, seconds.
+PATIENCE = 120.0
+# How long one request may take, and how long a first connection, seconds.
+_REQUEST, _CONNECTING = 10.0, 5.0
+# How long a topic may be unknown that was known before: a broker that has just started learns.
+_LEARNING = 5.0
+_EARLIEST, _LATEST = -2, -1
+# The id of topics on brokers that give none.
+_NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+_LOG = logging.getLogger(__name__)
+# A worker's connections, by their settings.
+_BROKERS: dict[str, Broker] = {}
+# Settings that an admin client doesn't know.
+_OF_CONSUMERS = frozenset(
+    ("isolation.level", "group.id", "auto.offset.reset", "enable.partition.eof",
+     "enable.auto.commit", "queued.max.messages.kbytes", "fetch.wait.max.ms")
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Topics:
+    """The topics to read, and how.
+
+    Attributes:
+        names: The topics.
+        starting: ``earliest``, ``latest``, ``group``, a time in milliseconds since the epoch, or
+            offsets by topic and partition.
+        per_batch: About how many messages a batch takes; ``None`` is all there are.
+        client: Settings of librdkafka.
+        lossy: Whether to go on where messages were deleted before they were read.
+        patience: How long brokers may be away, seconds.
+        group: The consumer group to which offsets are committed, if any.
+    """
+
+    names: tuple[str, ...]
+    starting: Starting
+    per_batch: int | None
+    client: Mapping[str, str] = field(repr=False)
+    lossy: bool = False
+    patience: float = PATIENCE
+    group: str | None = None
+
+
+@dataclass(frozen=True)
+class Described:
+    """The partitions of topics, and their ids where the brokers give them.
+
+    Attributes:
+        partitions: The numbers of each topic's partitions; a topic that is gone isn't among them.
+        ids: The id of each topic: one that is created again has another.
+    """
+
+    partitions: dict[str, list[int]]
+    ids: TopicIds
+
+
+class Broker:
+    """Asks a cluster about its topics; waits with patience while the brokers are away."""
+
+    def __init__(self, topics: Topics) -> None:
+        from confluent_kafka.admin import AdminClient
+
+        self.topics = topics
+        self.where = topics.client["bootstrap.servers"]
+        self._patience = Patience(f"Kafka at {self.where}", topics.patience)
+        self._problem = ""
+        self._reached = False
+        self._known: set[str] = set()
+        self._committer: Any = None
+        settings = {**QUIET, **topics.client, "error_cb": self._note_problem}
+        ours = {name: value for name, value in settings.items() if name not in _OF_CONSUMERS}
+        self._admin = AdminClient(dict[str, Any](ours))
+
+    def describe(self) -> Described:
+        """The partitions and ids of the topics.
+
+        Raises:
+            SourceError: When a topic has never been there, or the brokers don't answer.
+        """
+        if not self._reached:
+            refuse_unreachable(self.where)
+            self._reached = True
+        deadline = time.monotonic() + _LEARNING
+        while True:
+            described = self._run(lambda: self._describe(self.topics.names))
+            gone = [name for name in self.topics.names if name not in described.partitions]
+            if not gone:
+                self._known.update(self.topics.names)
+                return described
+            if any(name not in self._known for name in gone):
+                raise SourceError(f"topic {gone[0]!r} isn't on {self.where}; create it first")
+            if time.monotonic() > deadline:
+                return described
+            time.sleep(0.2)
+
+    def remember(self, names: Collection[str]) -> None:
+        """Take it that topics have been there: a checkpoint says so."""
+        self._known.update(names)
+
+    def offsets(self, which: int, partitions: Mapping[str, Iterable[int]]) -> Offsets:
+        """The earliest (-2) or the latest (-1) offset of each partition, or that of a time.
+
+        Args:
+            which: -2, -1, or milliseconds since the epoch: the first message that isn't older, or
+                the end where all are.
+            partitions: The numbers of the topics' partitions.
+
+        Raises:
+            SourceError: When the brokers don't answer.
+        """
+        return self._run(lambda: self._list_offsets(which, partitions))
+
+    def earliest(self, partitions: Mapping[str, Iterable[int]]) -> Offsets:
+        """The first offset of each partition that can still be read."""
+        return self.offsets(_EARLIEST, partitions)
+
+    def latest(self, partitions: Mapping[str, Iterable[int]]) -> Offsets:
+        """The offset behind the last message of each partition."""
+        return self.offsets(_LATEST, partitions)
+
+    def first(self, partitions: Mapping[str, list[int]]) -> Offsets:
+        """Where a new query begins."""
+        starting = self.topics.starting
+        if starting == "group":
+            return self._committed(partitions)
+        if isinstance(starting, str):
+            return self.offsets(_EARLIEST if starting == "earliest" else _LATEST, partitions)
+        if isinstance(starting, int):
+            return self.offsets(starting, partitions)
+        ends = {which: self.offsets(which, partitions) for which in (_EARLIEST, _LATEST)}
+        return {
+            topic: {
+                str(p): ends[offset][topic][str(p)] if offset < 0 else offset
+                for p in numbers
+                for offset in [starting.get(topic, {}).get(str(p), _EARLIEST)]
+            }
+            for topic, numbers in partitions.items()
+        }
+
+    def commit(self, ends: Offsets) -> None:
+        """Commit offsets to the consumer group, if there is one; a failure is only logged."""
+        from confluent_kafka import KafkaException, TopicPartition
+
+        if self.topics.group is None:
+            return
+        offsets = [
+            TopicPartition(t, int(p), n) for t, some in ends.items() for p, n in some.items()
+        ]
+        try:
+            self._consumer().commit(offsets=offsets, asynchronous=False)
+        except KafkaException as error:
+            _LOG.warning("offsets of group %s aren't committed: %s",
+                         self.topics.group, error.args[0].str())  # fmt: skip
+
+    def ids(self, topics: Collection[str]) -> TopicIds:
+        """The ids of topics, of those that are there."""
+        return dict(self._run(lambda: self._describe(topics)).ids)
+
+    def _consumer(self) -> Any:
+        from confluent_kafka import Consumer
+
+        if self._committer is None:
+            own = {"group.id": self.topics.group, "enable.auto.commit": "false"}
+            self._committer = Consumer({**QUIET, **self.topics.client, **own})
+        return self._committer
+
+    def _committed(self, partitions: Mapping[str, list[int]]) -> Offsets:
+        """What the group has committed; the earliest where it has nothing."""
+        from confluent_kafka import KafkaException, TopicPartition
+
+        asked = [TopicPartition(t, p) for t, numbers in partitions.items() for p in numbers]
+
+        def ask() -> list[Any]:
+            try:
+                return list(self._consumer().committed(asked, timeout=_REQUEST))
+            except KafkaException as error:
+                raise AwayError(self._reason(error)) from error
+
+        first = self.earliest(partitions)
+        for one in self._run(ask):
+            if one.offset >= 0:
+                first[one.topic][str(one.partition)] = one.offset
+        return first
+
+    def _run(self, attempt: Any) -> Any:
+        try:
+            return self._patience.run(attempt)
+        except AwayError as error:
+            raise SourceError(
+                f"Kafka at {self.where} hasn't answered for {self.topics.patience:.0f} s: {error}. "
+                "Bring the brokers back and start the query again, or give it more patience="
+            ) from error
+
+    def _describe(self, topics: Collection[str]) -> Described:
+        from confluent_kafka import KafkaError, KafkaException, TopicCollection
+
+        asked = TopicCollection([*topics])
+        described = Described({}, {})
+        for name, answer in self._ask(lambda: self._admin.describe_topics(
+            asked, request_timeout=_REQUEST
+        )).items():  # fmt: skip
+            try:
+                topic = answer.result(timeout=2 * _REQUEST)
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    continue
+                raise self._away(error, name) from error
+            except Exception as error:
+                raise AwayError(self._reason(error)) from error
+            described.partitions[name] = sorted(p.id for p in topic.partitions)
+            if (topic_id := str(topic.topic_id)) != _NO_ID:
+                described.ids[name] = topic_id
+        return described
+
+    def _list_offsets(self, which: int, partitions: Mapping[str, Iterable[int]]) -> Offsets:
+        from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+        from confluent_kafka.admin import OffsetSpec
+
+        words = {_EARLIEST: OffsetSpec.earliest, _LATEST: OffsetSpec.latest}
+        spec = words[which]() if which in words else OffsetSpec.for_timestamp(which)
+        asked = {TopicPartition(t, p): spec for t, numbers in partitions.items() for p in numbers}
+        if not asked:
+            return {}
+        level = IsolationLevel.READ_UNCOMMITTED
+        if self.topics.client.get("isolation.level") == "read_committed":
+            level = IsolationLevel.READ_COMMITTED
+        answers = self._ask(lambda: self._admin.list_offsets(
+            asked, isolation_level=level, request_timeout=_REQUEST
+        ))  # fmt: skip
+        offsets: Offsets = {}
+        newer = []
+        for place, answer in answers.items():
+            try:
+                offset = answer.result(timeout=2 * _REQUEST).offset
+            except KafkaException as error:
+                raise self._away(error, place.topic) from error
+            except Exception as error:
+                raise AwayError(self._reason(error)) from error
+            offsets.setdefault(place.topic, {})[str(place.partition)] = offset
+            if offset < 0:
+                newer.append(place)
+        if newer:  # no message is as new as that
+            ends = self._list_offsets(_LATEST, partitions)
+            for place in newer:
+                offsets[place.topic][str(place.partition)] = ends[place.topic][str(place.partition)]
+        return offsets
+
+    def _ask(self, request: Any) -> Any:
+        try:
+            return request()
+        except Exception as error:
+            raise AwayError(self._reason(error)) from error
+
+    def _away(self, error: Any, topic: str) -> Exception:
+        """An error of the brokers: one that trying again may help, or none."""
+        from confluent_kafka import KafkaError
+
+        code = error.args[0].code()
+        final = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+                 KafkaError.TOPIC_EXCEPTION)  # fmt: skip
+        if code in final:
+            return SourceError(f"topic {topic!r} on {self.where}: {error.args[0].str()}")
+        return AwayError(self._reason(error))
+
+    def _note_problem(self, error: Any) -> None:
+        """Keep what librdkafka says of its connections: requests only say that time is up."""
+        self._problem = error.str()
+
+    def _reason(self, error: Exception) -> str:
+        self._admin.poll(0)
+        said = error.args[0].str() if error.args and hasattr(error.args[0], "str") else str(error)
+        return self._problem or said or type(error).__name__
+
+
+def refuse_other_topics(client: Mapping[str, str], ids: TopicIds, patience: float) -> None:
+    """Raise in a worker when a topic isn't the one that a batch was planned for.
+
+    Args:
+        client: Settings of librdkafka.
+        ids: The ids of the batch's topics, as far as the brokers gave them.
+        patience: How long brokers may be away, seconds.
+
+    Raises:
+        SourceError: With the topic.
+    """
+    if not ids:
+        return
+    known = json.dumps(dict(client), sort_keys=True)
+    if known not in _BROKERS:
+        _BROKERS[known] = Broker(Topics((), "earliest", None, client, patience=patience))
+    now = _BROKERS[known].ids(ids)
+    for topic, topic_id in ids.items():
+        if now.get(topic, topic_id) != topic_id:
+            raise SourceError(
+                f"topic {topic!r} was deleted and created again while a batch read it (id "
+                f"{topic_id}, now {now[topic]}): nothing of the batch is taken"
+            )
+
+
+def refuse_unreachable(servers: str) -> None:
+    """Raise when none of the servers takes a connection within five seconds.
+
+    Raises:
+        SourceError: With how each of them failed.
+    """
+    deadline = time.monotonic() + _CONNECTING
+    pause = 0.1
+    while True:
+        problems = {}
+        for server in filter(None, map(str.strip, servers.split(","))):
+            host, _, port = server.rpartition("://")[2].rpartition(":")
+            if not host or not port.isdecimal():
+                host, port = host or port, "9092"
+            left = max(0.5, deadline - time.monotonic())
+            try:
+                socket.create_connection((host.strip("[]"), int(port)), left).close()
+                return
+            except OSError as error:
+                problems[server] = (error.strerror or str(error) or "no answer").lower()
+        if time.monotonic() + pause > deadline:
+            break
+        time.sleep(pause)
+        pause *= 2
+    said = ", ".join(f"{server}: {problem}" for server, problem in problems.items())
+    raise SourceError(
+        f"servers={servers!r}: {said}. Check the address and the port, and that a broker listens"
+    )
+
+
+def starting_text_of(starting: str | datetime) -> str:
+    """Where to begin, as text; refused where it is none of the forms.
+
+    Example:
+        >>> from datetime import UTC
+        >>> starting_text_of(datetime(2026, 1, 31, tzinfo=UTC))
+        '2026-01-31T00:00:00+00:00'
+    """
+    text = starting.isoformat() if isinstance(starting, datetime) else starting
+    try:
+        starting_of(text)
+    except (ValueError, TypeError, AttributeError):
+        hint = (
+            "give 'earliest', 'latest', 'group', a time with its zone ('2026-01-31T00:00Z'), or "
+            'offsets as JSON: {"topic": {"0": 17}}'
+        )
+        raise OptionError("starting", starting, "is none of those", hint) from None
+    return text
+
+
+def starting_of(text: str) -> Starting:
+    """Where to begin: a word, milliseconds since the epoch, or offsets by topic and partition.
+
+    Raises:
+        ValueError: When it is none of these.
+
+    Example:
+        >>> starting_of("1970-01-01T00:00:02Z"), starting_of('{"orders": {"0": 17}}')
+        (2000, {'orders': {'0': 17}})
+    """
+    if text in ("earliest", "latest", "group"):
+        return text
+    if not text.lstrip().startswith("{"):
+        at = datetime.fromisoformat(text)
+        if at.tzinfo is None:
+            raise ValueError(text)
+        return round(at.timestamp() * 1000)
+    offsets = json.loads(text)
+    if not isinstance(offsets, dict) or not all(isinstance(v, dict) for v in offsets.values()):
+        raise ValueError(text)
+    return {t: {str(int(p)): _offset(o) for p, o in some.items()} for t, some in offsets.items()}
+
+
+def _offset(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < _EARLIEST:
+        raise ValueError(value)
+    return value

@@ -1,0 +1,289 @@
+"""Options of ``CREATE TABLE … WITH`` for a topic: this library's own, Flink's, and Spark's names.
+
+Each is mapped to what reads or writes the topic, or refused by its name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import quote, urlsplit, urlunsplit
+
+from muntin.model.errors import OptionError
+from muntin.sources.kafka_options import refuse_unknown_name
+
+_TRUTH = {"true": True, "false": False}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# Names of others for an option of this library's.
+_READING = {
+    "bootstrap.servers": "servers",
+    "kafka.bootstrap.servers": "servers",
+    "properties.bootstrap.servers": "servers",
+    "subscribe": "topic",
+    "startingOffsets": "starting",
+    "includeHeaders": "headers",
+    "maxOffsetsPerTrigger": "per_batch",
+    "value.format": "format",
+    "properties.group.id": "group",
+    "kafka.group.id": "group",
+    "group.id": "group",
+}
+_WRITING = {name: ours for name, ours in _READING.items() if ours in ("servers", "topic", "format")}
+_URLS = tuple(
+    f"{where}avro-confluent.{name}"
+    for where in ("", "value.")
+    for name in ("url", "schema-registry.url")
+)
+_USERS = ("avro-confluent.basic-auth.user-info", "value.avro-confluent.basic-auth.user-info")
+_SOURCES = (
+    "avro-confluent.basic-auth.credentials-source",
+    "value.avro-confluent.basic-auth.credentials-source",
+)
+_FORMATS = {"avro-confluent": "avro"}
+# Options of Flink's with the one meaning that is had here anyway, and why no other is.
+_FIXED: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "json.ignore-parse-errors": (("true",), "a message that can't be parsed is rejected, counted "
+                                 "and kept, and never ends the query; leave it out"),
+    "csv.ignore-parse-errors": (("true",), "a message that can't be parsed is rejected, counted "
+                                "and kept, and never ends the query; leave it out"),
+    "json.fail-on-missing-field": (("false",), "a field that is missing is NULL; leave it out"),
+    "json.timestamp-format.standard": (("SQL", "ISO-8601"), "give 'SQL' or 'ISO-8601': both are "
+                                       "read"),
+    "csv.field-delimiter": ((",",), "fields are separated by commas; leave it out"),
+    "csv.quote-character": (('"',), "fields are quoted with \"; leave it out"),
+    "value.fields-include": (("ALL",), "all columns are of the value; leave it out"),
+    "scan.bounded.mode": (("unbounded",), "read the table in batch mode, without it"),
+    "sink.delivery-guarantee": (("at-least-once",), "each row is sent at least once; leave it "
+                                "out"),
+    "sink.semantic": (("at-least-once",), "each row is sent at least once; leave it out"),
+    "sink.partitioner": (("default",), "keys choose partitions; leave it out"),
+}  # fmt: skip
+# Options of Flink's that nothing here does.
+_REFUSED = {
+    "topic-pattern": "name the topics: 'topic' = 'a,b'",
+    "key.format": "leave it out: the column key is the message's key, as text",
+    "key.fields": "leave it out: the column key is the message's key, as text",
+    "key.fields-prefix": "leave it out: the column key is the message's key, as text",
+    "scan.topic-partition-discovery.interval": "leave it out: new partitions are read from the "
+    "next batch on",
+    "scan.parallelism": "leave it out: a batch is shared out over the cores",
+    "sink.parallelism": "leave it out: a batch is shared out over the cores",
+    "sink.transactional-id-prefix": "leave it out: each row is sent at least once",
+    "csv.null-literal": "leave it out: a field that is empty and not quoted is NULL",
+    "csv.escape-character": "leave it out: a quote is doubled, or has a backslash before it",
+    "csv.allow-comments": "leave it out: every message is a record",
+    "csv.array-element-delimiter": "leave it out: CSV has no arrays",
+    "csv.disable-quote-character": "leave it out: fields may be quoted",
+    "json.map-null-key.mode": "leave it out",
+    "json.map-null-key.literal": "leave it out",
+    "json.encode.decimal-as-plain-number": "leave it out",
+    "json.encode.ignore-null-fields": "leave it out",
+    "json.infer-schema.flatten-nested-columns.enabled": "leave it out",
+}
+_SCAN = (
+    "scan.startup.mode", "scan.startup.timestamp-millis", "scan.startup.specific-offsets",
+)  # fmt: skip
+_MODES = {"earliest-offset": "earliest", "latest-offset": "latest", "group-offsets": "group"}
+_OURS = ("format", "schema", "starting", "reader", "registry", "group", "patience")
+
+
+def reading(table: str, options: Mapping[str, str]) -> dict[str, Any]:
+    """The arguments of ``kafka`` for the options of a declared table.
+
+    Args:
+        table: Its name, for errors.
+        options: Its options, without ``connector``.
+
+    Returns:
+        The arguments by name, ``options`` among them: those of Kafka's clients.
+
+    Raises:
+        OptionError: When an option isn't known, or has a value that isn't.
+
+    Example:
+        >>> reading(
+        ...     "t",
+        ...     {
+        ...         "topic": "a;b",
+        ...         "properties.bootstrap.servers": "h:1",
+        ...         "properties.security.protocol": "SSL",
+        ...     },
+        ... )
+        {'servers': 'h:1', 'topic': ['a', 'b'], 'options': {'kafka.security.protocol': 'SSL'}}
+    """
+    left = dict(options)
+    arguments = _start(table, left, _READING)
+    if (starting := _starting(left, arguments)) is not None:
+        arguments["starting"] = starting
+    _take(left, arguments, dict.fromkeys(_OURS, str) | {"headers": _truth, "per_batch": _count})
+    return arguments | {"options": _clients(left, (*_OURS, "headers", "per_batch", *_SCAN))}
+
+
+def writing(table: str, options: Mapping[str, str]) -> dict[str, Any]:
+    """The arguments of ``to_kafka`` for the options of a declared table, as of ``reading``."""
+    left = dict(options)
+    if "key.fields" in left and "key" not in left:
+        left["key"] = left.pop("key.fields").replace(";", ",")
+    if left.get("key.format") in ("json", "raw"):
+        # One column is sent as it is, several as a JSON object.
+        del left["key.format"]
+    arguments = _start(table, left, _WRITING)
+    if len(arguments["topic"]) != 1:
+        raise OptionError("topic", ",".join(arguments["topic"]), "are several", "write to one")
+    arguments["topic"] = arguments["topic"][0]
+    for name in _SCAN:
+        if name in left:
+            hint = f"leave it out: {table} is written to"
+            raise OptionError(name, left[name], "is for reading", hint)
+    ours = ("format", "schema", "registry")
+    _take(left, arguments, dict.fromkeys(ours, str))
+    if "key" in left:
+        arguments["key"] = left.pop("key")
+    return arguments | {"options": _clients(left, (*ours, "key"))}
+
+
+def _start(table: str, left: dict[str, str], names: Mapping[str, str]) -> dict[str, Any]:
+    """The servers and the topics, with all other names translated."""
+    for name, ours in names.items():
+        if name in left:
+            value = left.pop(name)
+            if left.setdefault(ours, value) != value:
+                hint = f"give one of {name!r} and {ours!r}"
+                raise OptionError(name, value, f"isn't what {ours!r} says", hint)
+    _registry(left)
+    _fixed(left)
+    if "format" in left:
+        left["format"] = _FORMATS.get(left["format"], left["format"])
+    arguments: dict[str, Any] = {}
+    for name, shown in (("servers", "bootstrap.servers"), ("topic", "topic")):
+        if not left.get(name):
+            hint = f"add '{shown}' = '...' to the table {table}"
+            raise OptionError(shown, None, "is missing for kafka", hint)
+        arguments[name] = left.pop(name)
+    topics = arguments["topic"].replace(";", ",").split(",")
+    arguments["topic"] = [topic.strip() for topic in topics]
+    return arguments
+
+
+def _registry(left: dict[str, str]) -> None:
+    """Flink's way to name a schema registry and the user there."""
+    for name in _URLS:
+        if name in left:
+            left.setdefault("registry", left.pop(name))
+    for name in _SOURCES:
+        if (source := left.pop(name, "USER_INFO")) != "USER_INFO":
+            hint = "give 'USER_INFO', or the user in the registry's address"
+            raise OptionError(name, source, "isn't known here", hint)
+    for name in _USERS:
+        if name not in left:
+            continue
+        user, _, password = left.pop(name).partition(":")
+        if "registry" not in left:
+            raise OptionError(name, "…", "is without a registry", "add 'avro-confluent.url'")
+        parts = urlsplit(left["registry"])
+        host = parts.netloc.rpartition("@")[2]
+        inside = f"{quote(user, safe='')}:{quote(password, safe='')}@{host}"
+        left["registry"] = urlunsplit(parts._replace(netloc=inside))
+
+
+def _fixed(left: dict[str, str]) -> None:
+    """Take options that say what is so anyway, and refuse those that say something else."""
+    for name in [*left]:
+        plain = name.removeprefix("value.")
+        known = name if name in _FIXED else plain
+        if known in _FIXED:
+            values, hint = _FIXED[known]
+            if left[name].lower() not in {value.lower() for value in values}:
+                raise OptionError(name, left[name], "isn't done here", hint)
+            del left[name]
+        elif name in _REFUSED or plain in _REFUSED:
+            hint = _REFUSED.get(name) or _REFUSED[plain]
+            raise OptionError(name, left[name], "isn't done here", hint)
+
+
+def _starting(left: dict[str, str], arguments: Mapping[str, Any]) -> str | None:
+    """Where to begin, as Flink says it."""
+    mode, millis, offsets = (left.pop(name, None) for name in _SCAN)
+    wanted = {"timestamp": _SCAN[1], "specific-offsets": _SCAN[2]}
+    for name, value, needs in ((_SCAN[1], millis, "timestamp"),
+                               (_SCAN[2], offsets, "specific-offsets")):  # fmt: skip
+        if value is not None and mode != needs:
+            hint = f"add '{_SCAN[0]}' = '{needs}'"
+            raise OptionError(name, value, f"doesn't fit {_SCAN[0]}={mode!r}", hint)
+        if value is None and mode == needs:
+            raise OptionError(_SCAN[0], mode, f"needs {name}", f"add '{name}' = '...'")
+    if mode is None:
+        return None
+    if "starting" in left:
+        raise OptionError(_SCAN[0], mode, "is beside 'starting'", "give one of both")
+    if millis is not None:
+        return _time(millis)
+    if offsets is not None:
+        return _offsets(offsets, arguments["topic"])
+    if mode not in _MODES:
+        hint = f"give one of {', '.join((*_MODES, *wanted))}"
+        raise OptionError(_SCAN[0], mode, "isn't one", hint)
+    return _MODES[mode]
+
+
+def _time(millis: str) -> str:
+    try:
+        return (_EPOCH + timedelta(milliseconds=int(millis))).isoformat()
+    except (ValueError, OverflowError):
+        hint = "give milliseconds since 1970"
+        raise OptionError(_SCAN[1], millis, "isn't a time", hint) from None
+
+
+def _offsets(text: str, topics: list[str]) -> str:
+    """Offsets as ``partition:0,offset:42;partition:1,offset:300``."""
+    offsets = {}
+    try:
+        for part in filter(None, text.split(";")):
+            pair = dict(one.strip().split(":") for one in part.split(","))
+            offsets[str(int(pair.pop("partition")))] = int(pair.pop("offset"))
+            if pair:
+                raise ValueError(part)
+    except (ValueError, KeyError):
+        hint = "give 'partition:0,offset:42;partition:1,offset:300'"
+        raise OptionError(_SCAN[2], text, "isn't read", hint) from None
+    if len(topics) != 1:
+        hint = "give JSON: 'starting' = '{\"topic\": {\"0\": 42}}'"
+        raise OptionError(_SCAN[2], text, "isn't clear for several topics", hint)
+    return json.dumps({topics[0]: offsets})
+
+
+def _take(
+    left: dict[str, str], arguments: dict[str, Any], known: Mapping[str, Callable[..., Any]]
+) -> None:
+    for name, read in known.items():
+        if name in left:
+            value = left.pop(name)
+            arguments[name] = value if read is str else read(name, value)
+
+
+def _clients(left: Mapping[str, str], more: tuple[str, ...]) -> dict[str, str]:
+    """What is left: options of Kafka's clients and of Spark's connector."""
+    options = {}
+    for name, value in left.items():
+        plain = name.removeprefix("properties.")
+        valid = (*more, *_FIXED, *_REFUSED, *_READING, "topic")
+        refuse_unknown_name("option", plain, valid)
+        if plain in valid:
+            raise OptionError(name, value, "isn't an option of this table", "leave it out")
+        options[f"kafka.{plain}" if plain != name else name] = value
+    return options
+
+
+def _truth(name: str, value: str) -> bool:
+    if value.lower() not in _TRUTH:
+        raise OptionError(name, value, "is neither true nor false", "give 'true' or 'false'")
+    return _TRUTH[value.lower()]
+
+
+def _count(name: str, value: str) -> int:
+    try:
+        return int(value)
+    except ValueError:
+        raise OptionError(name, value, "isn't a whole number", "give one, as 100000") from None

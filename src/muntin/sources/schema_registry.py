@@ -1,0 +1,228 @@
+"""A schema registry, asked over HTTP: bounded, patient, and without telling anybody its password.
+
+The protocol is that of Confluent's registry, which Karapace, Apicurio and Redpanda speak, too.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http.client import HTTPException
+from typing import Any, NoReturn
+from urllib.error import HTTPError, URLError
+from urllib.parse import SplitResult, quote, unquote, urlsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+from muntin.model.errors import OptionError, SourceError
+from muntin.model.secrets import redacted
+from muntin.sources.patience import AwayError, Patience
+
+# How long a registry may be away where nothing is said; how long one answer may take; seconds.
+_PATIENCE, _TIMEOUT = 60.0, 10.0
+# The largest answer that is read, bytes.
+_LARGEST = 8 << 20
+_PORTS = {"http": 80, "https": 443}
+# What goes away by itself: a timeout, too many requests.
+_PASSING = (408, 425, 429)
+
+
+class _RefusedError(Exception):
+    """The registry answers, and will answer the same when it is asked again."""
+
+
+@dataclass(frozen=True)
+class Registry:
+    """A registry's address.
+
+    Attributes:
+        url: The address, perhaps with a user and a password.
+        patience: How long it may be away before the query ends with an error, seconds.
+    """
+
+    url: str = field(repr=False)
+    patience: float = _PATIENCE
+
+    def latest(self, topic: str) -> str:
+        """The newest schema of a topic's values.
+
+        Raises:
+            SourceError: When there is none, or the registry doesn't answer.
+        """
+        subject = f"{topic}-value"
+        answer = self.get(f"subjects/{quote(subject, safe='')}/versions/latest")
+        if answer is None:
+            raise SourceError(
+                f"the registry at {self.place} has no schema of {subject!r}; register one, or give "
+                "the one to read by: schema='{…}'"
+            )
+        if not isinstance(answer, dict) or not isinstance(answer.get("schema"), str):
+            self._refuse_answer(f"schema of {subject!r}")
+        return str(answer["schema"])
+
+    def register(self, topic: str, schema: str) -> int:
+        """The number of the schema by which a topic's values are written.
+
+        Raises:
+            SourceError: When the registry refuses it, as it does where readers of what was written
+                before couldn't read on, or doesn't answer.
+        """
+        path = f"subjects/{quote(f'{topic}-value', safe='')}/versions"
+        answer = self.get(path, {"schema": schema})
+        if answer is None:
+            raise SourceError(f"the registry at {self.place} takes no schemas")
+        number = answer.get("id") if isinstance(answer, dict) else None
+        if not isinstance(number, int) or not 0 <= number < 2**32:
+            self._refuse_answer("number of a schema")
+        return number
+
+    @property
+    def place(self) -> str:
+        """The address, without what is secret."""
+        return _origin(urlsplit(self.url))
+
+    def get(self, path: str, sent: Mapping[str, Any] | None = None) -> Any:
+        """Ask the registry.
+
+        Args:
+            path: The path below the registry's address.
+            sent: JSON to send; without it nothing is sent.
+
+        Returns:
+            Its answer, whatever JSON that is; ``None`` where it knows of no such thing.
+
+        Raises:
+            SourceError: When it refuses, or hasn't answered for as long as it may be away.
+        """
+        where = f"{self.place}{urlsplit(self.url).path.rstrip('/')}/{path}"
+        patience = Patience(f"the schema registry at {self.place}", self.patience)
+        request = self._request(where, sent)
+        try:
+            return patience.run(lambda: _within(_TIMEOUT, lambda: _ask(request)))
+        except AwayError as error:
+            problem = f"hasn't answered for {self.patience:.0f} s: {error}"
+            raise SourceError(f"the schema registry {problem} ({where})") from None
+        except _RefusedError as error:
+            raise SourceError(f"the schema registry {error} ({where})") from None
+
+    def _request(self, where: str, sent: Mapping[str, Any] | None) -> Request:
+        parts, headers = urlsplit(self.url), {"Accept": "application/json"}
+        if parts.username is not None:
+            pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
+        body = None if sent is None else json.dumps(sent).encode()
+        if body is not None:
+            headers["Content-Type"] = "application/vnd.schemaregistry.v1+json"
+        return Request(where, body, headers)
+
+    def _refuse_answer(self, wanted: str) -> NoReturn:
+        raise SourceError(f"the registry at {self.place} answers with JSON that is no {wanted}")
+
+
+def registry_at(url: str | None, patience: float = _PATIENCE) -> Registry | None:
+    """The registry at an address, if one is given.
+
+    Raises:
+        OptionError: When it is no address.
+    """
+    if url is None:
+        return None
+    try:
+        parts = urlsplit(url)
+        is_address = bool(parts.hostname) and parts.scheme in _PORTS and parts.port != 0
+    except ValueError:
+        is_address = False
+    if not is_address:
+        hint = "give its address: registry='http://localhost:8081'"
+        raise OptionError("registry", redacted(url), "isn't an address", hint)
+    return Registry(url, patience)
+
+
+class _SameOrigin(HTTPRedirectHandler):
+    """Follows redirects within the registry alone: another server would get the password."""
+
+    max_redirections = 5
+
+    def redirect_request(
+        self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: Any
+    ) -> Any:
+        """A request for the new address, or an error."""
+        if _origin(urlsplit(req.full_url)) != (target := _origin(urlsplit(newurl))):
+            raise _RefusedError(
+                f"redirects to {target} ({code}), where its credentials don't go; give that address"
+            )
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+_OPENER = build_opener(_SameOrigin)
+
+
+def _origin(parts: SplitResult) -> str:
+    """Scheme, host and port of an address, and nothing that is secret."""
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    port = "" if parts.port in (None, _PORTS.get(parts.scheme)) else f":{parts.port}"
+    return f"{parts.scheme}://{host}{port}"
+
+
+def _ask(request: Request) -> Any:
+    """What a registry answers; ``None`` where it knows of no such thing."""
+    try:
+        with _OPENER.open(request, timeout=_TIMEOUT) as answer:
+            body, status = _body(answer), answer.status
+    except HTTPError as error:
+        if error.code == 404 and not _is_page(error):
+            return None
+        said = f"answers {error.code} {error.reason}"
+        if error.code >= 500 or error.code in _PASSING or error.code == 404:
+            raise AwayError(said) from error
+        raise _RefusedError(said) from error
+    except (URLError, OSError, ValueError, HTTPException) as error:
+        reason = getattr(error, "reason", error)
+        raise AwayError(f"{getattr(reason, 'strerror', None) or reason}") from error
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise AwayError(f"answers {status} with what isn't JSON") from error
+
+
+def _body(answer: Any) -> bytes:
+    body = bytes(answer.read(_LARGEST + 1))
+    if len(body) > _LARGEST:
+        raise _RefusedError(f"answers with more than {_LARGEST >> 20} MB")
+    return body
+
+
+def _is_page(error: HTTPError) -> bool:
+    """Whether an answer is a page for people, as a proxy's: then it isn't the registry's."""
+    try:
+        return error.read(1000).lstrip().startswith(b"<")
+    except OSError:
+        return True
+
+
+def _within(seconds: float, call: Callable[[], Any]) -> Any:
+    """Call something, and don't wait longer than that for what it returns.
+
+    A socket's timeout starts again with each byte: a server that drips keeps one waiting for hours.
+    """
+    results: list[Any] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(call())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, daemon=True, name="muntin-registry")
+    begun = time.monotonic()
+    thread.start()
+    thread.join(seconds)
+    if errors:
+        raise errors[0]
+    if not results:
+        raise AwayError(f"no whole answer in {time.monotonic() - begun:.0f} s")
+    return results[0]

@@ -1,0 +1,79 @@
+"""The end of a Spark query: waiting for it, and the error of muntin that it stands for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from pyspark.errors import PySparkException
+from pyspark.sql.streaming.query import StreamingQuery
+
+from muntin.model.errors import (
+    LeaseLostError,
+    MuntinError,
+    PartitionError,
+    SinkError,
+    SourceError,
+    SpecChangedError,
+    StateCorruptedError,
+)
+from muntin.spark.host.internals.checkpoints import changed_operators
+
+_OURS = (
+    LeaseLostError,
+    PartitionError,
+    SinkError,
+    SourceError,
+    SpecChangedError,
+    StateCorruptedError,
+)
+
+
+class QueryEnd:
+    """Waits in a thread of its own until a Spark query has ended.
+
+    A call into the JVM can't be cut off by a signal, so whoever waits for the query waits for this
+    thread instead.
+
+    Args:
+        query: The query, which has been started.
+        release: Is called when it has ended, before anybody is told.
+
+    Attributes:
+        error: What the query has ended with, if it failed.
+    """
+
+    def __init__(self, query: StreamingQuery, release: Callable[[], None]) -> None:
+        self.error: Exception | None = None
+        self._query = query
+        self._release = release
+        self._ended = threading.Event()
+        threading.Thread(target=self._await, daemon=True, name="muntin-query-end").start()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for so many seconds at most; returns whether the query has ended."""
+        return self._ended.wait(seconds)
+
+    def _await(self) -> None:
+        try:
+            self._query.awaitTermination()
+        except Exception as error:
+            self.error = error
+        finally:
+            self._release()
+            self._ended.set()
+
+
+def error_of_muntin(error: PySparkException) -> MuntinError | None:
+    """Return the error that a worker's traceback ends with, or that Spark's own stands for."""
+    if (counts := changed_operators(str(error))) is not None:
+        return SpecChangedError(
+            f"the checkpoint was written by a chain of {counts[0]} operators that keep state, and "
+            f"this query has {counts[1]}: none can be put into a chain or taken out of it; go back "
+            "to them, or start with a new checkpoint folder"
+        )
+    for kind in _OURS:
+        _, name, rest = str(error).partition(f"{kind.__name__}: ")
+        if name:
+            return kind(rest.partition("\n")[0].strip())
+    return None

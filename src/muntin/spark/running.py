@@ -1,0 +1,178 @@
+"""What the driver keeps of its own in a checkpoint: the lease, and a record of the last batch.
+
+Spark's state says both what the query was and how far it came, and reading it takes jobs of Spark.
+The record says so at once, before anything runs, and is trusted as far as it agrees with Spark's
+log of commits.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from muntin.hosts.leases import FILE, Lease, LocalLeaseFile, acquire_lease
+from muntin.hosts.progress import Progress
+from muntin.model.errors import MuntinError
+from muntin.spark.host.checkpoint import Checkpoint
+from muntin.spark.host.internals.checkpoints import newest_batch
+from muntin.spark.host.internals.hadoop_path import HadoopPath
+
+_LOG = logging.getLogger(__name__)
+RECORD = "record.json"
+
+
+class CheckedSpec(Protocol):
+    """A query that compares itself with what a checkpoint remembers."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all that state depends on, as plain JSON."""
+
+    def check_same(self, stored: Mapping[str, Any]) -> None:
+        """Refuse to resume from what another query wrote."""
+
+
+class HadoopLeaseFile:
+    """A lease wherever Hadoop finds the checkpoint."""
+
+    def __init__(self, folder: HadoopPath) -> None:
+        self._path = folder / FILE
+
+    def read(self) -> str | None:
+        """Return the text of the file; ``None`` where there is none."""
+        return self._path.read() if self._path.exists() else None
+
+    def create(self, text: str) -> bool:
+        """Write the file where there is none; returns whether it was written."""
+        if self._path.exists():
+            return False
+        try:
+            self._path.write(text, replaces=False)
+        except Py4JError:
+            if self._path.exists():
+                return False
+            raise
+        return True
+
+    def replace(self, text: str) -> None:
+        """Write the file in place of the one that is there."""
+        self._path.write(text)
+
+    def discard(self, text: str) -> None:
+        """Delete the file, if that is its text."""
+        if self.read() == text:
+            self._path.delete()
+
+
+def acquire(spark: SparkSession, checkpoint: str) -> Lease:
+    """Acquire the lease on a checkpoint, on a disk or in an object store.
+
+    Raises:
+        OptionError: When another query runs from it.
+    """
+    folder = HadoopPath(spark, checkpoint)
+    local = folder.local
+    if local is not None:
+        return acquire_lease(LocalLeaseFile(local), checkpoint)
+    # Asking a store with each batch would take as long as a commit.
+    return acquire_lease(HadoopLeaseFile(folder), checkpoint, checks_file=False)
+
+
+class Record:
+    """The record of a query's last batch, in its checkpoint.
+
+    Args:
+        spark: A session with a JVM of its own.
+        checkpoint: The folder.
+        specs: The query, and of a chain all of its operators as Spark numbers them.
+    """
+
+    def __init__(
+        self, spark: SparkSession, checkpoint: str, specs: Sequence[CheckedSpec] = ()
+    ) -> None:
+        self._spark = spark
+        self._checkpoint = checkpoint
+        self._file = HadoopPath(spark, checkpoint) / RECORD
+        self._local = self._file.local
+        self._specs = specs
+
+    def resume(self) -> Progress:
+        """Compare the query with the checkpoint's; return what the checkpoint's last batch left.
+
+        Raises:
+            SpecChangedError: When the checkpoint was written by another spec.
+        """
+        committed = newest_batch(self._spark, self._checkpoint)
+        if committed is None:
+            return Progress()
+        stored = self._read()
+        specs = stored.get("specs") or self._specs_in_state()
+        for spec, written in zip(self._specs, specs, strict=False):
+            spec.check_same(written)
+        with suppress(KeyError, TypeError, ValueError):
+            progress = Progress.from_dict(stored["progress"])
+            if progress.batch == committed:
+                return _without_run(progress)
+        return self._progress_in_state() or Progress()
+
+    def write(self, progress: Progress) -> None:
+        """Note what a batch has left behind; where that fails, the next start reads the state."""
+        text = json.dumps(
+            {"specs": [spec.to_dict() for spec in self._specs], "progress": asdict(progress)}
+        )
+        try:
+            if self._local is None:
+                self._file.write(text)
+            else:
+                _replace(self._local, text)
+        except Exception:
+            _LOG.debug("The record of batch %d can't be written", progress.batch, exc_info=True)
+
+    def _read(self) -> dict[str, Any]:
+        with suppress(OSError, ValueError, Py4JError):
+            text = self._file.read() if self._local is None else self._local.read_text()
+            stored = json.loads(text)
+            if isinstance(stored, dict):
+                return stored
+        return {}
+
+    def _specs_in_state(self) -> list[dict[str, Any]]:
+        """Read the specs out of the state; none where it can't be read, which the query reports."""
+        specs: list[dict[str, Any]] = []
+        with suppress(MuntinError, PySparkException):
+            for number in range(len(self._specs)):
+                opened = Checkpoint(self._spark, self._checkpoint, operator=number)
+                specs.append(opened.first.spec)
+        return specs
+
+    def _progress_in_state(self) -> Progress | None:
+        """Read out of the state how far the last operator has come."""
+        with suppress(MuntinError, PySparkException):
+            opened = Checkpoint(self._spark, self._checkpoint)
+            manifests = list(opened.read.values())
+            watermarks = [m.watermark for m in manifests if m.watermark is not None]
+            rows = sum(run.rows for m in manifests for run in m.runs())
+            newest = max(watermarks, default=None)
+            return Progress(opened.batch, newest, opened.counts, state_rows=rows)
+        return None
+
+
+def _without_run(progress: Progress) -> Progress:
+    """Leave out the figures that count from the start of a run."""
+    before = {name: _without_run(one) for name, one in progress.before.items()}
+    return replace(progress, fired={}, unstorable=0, **before)  # type: ignore[arg-type]
+
+
+def _replace(path: Path, text: str) -> None:
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside.write_text(text)
+    beside.replace(path)

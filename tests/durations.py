@@ -1,0 +1,32 @@
+"""How long the tests of each folder took, as a table at the end of a run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+
+def folder_of(nodeid: str) -> str:
+    """Return the folder that a test is counted for: two levels deep, three for unit tests."""
+    parts = nodeid.split("::")[0].split("/")
+    return "/".join(parts[: min(len(parts) - 1, 3 if parts[1:2] == ["unit"] else 2)])
+
+
+def format_durations(phases: Iterable[tuple[str, float]]) -> list[str]:
+    """Return a line for each folder, the slowest first, and none where there is one folder only.
+
+    Args:
+        phases: The id of a test and the seconds of its setup, its call or its teardown.
+    """
+    seconds: Counter[str] = Counter()
+    tests: dict[str, set[str]] = {}
+    for nodeid, duration in phases:
+        folder = folder_of(nodeid)
+        seconds[folder] += duration
+        tests.setdefault(folder, set()).add(nodeid)
+    if len(seconds) < 2:
+        return []
+    return [
+        f"{duration:8.1f} s {len(tests[folder]):6d} tests  {folder}"
+        for folder, duration in seconds.most_common()
+    ]

@@ -1,0 +1,101 @@
+"""The package as users install it: wheel and sdist are built, installed and used without Spark."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+# The base is what one process needs: Polars, PyArrow and NumPy are most of it.
+MOST_MEGABYTES = 420
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+USED = """
+from datetime import datetime, timezone
+import polars as pl
+import muntin as mt
+from muntin.sinks.batch import Batch, LocalRows
+
+try:
+    import pyspark
+except ModuleNotFoundError:
+    pass
+else:
+    raise SystemExit("Spark came along")
+
+op = mt.standalone.windowed(key="k", time="t").tumbling("10 us").agg(n=mt.count())
+print(type(op).__name__)
+
+app = mt.App("shop", store=mt.memory()) if hasattr(mt, "App") else None
+sink = mt.to_memory()
+rows = LocalRows(pl.DataFrame({"key": ["a"], "n": [1]}))
+sink.write(Batch(0, "rejected", rows.table().schema, None, rows))
+print(sink.frame().rows())
+
+for name in ("session", "open_state"):
+    try:
+        getattr(mt, name)
+    except mt.MissingExtraError as error:
+        print(error)
+"""
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    done = subprocess.run([*map(str, command)], cwd=cwd, text=True, capture_output=True)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the wheel and the sdist."""
+    out = tmp_path_factory.mktemp("dist")
+    code = (
+        "import os, sys\n"
+        "from hatchling import build\n"
+        "print(build.build_sdist(sys.argv[1]), build.build_wheel(sys.argv[1]))\n"
+    )
+    run(sys.executable, "-c", code, out, cwd=ROOT)
+    return out
+
+
+def test_the_wheel_holds_the_package_and_what_it_shows(built: Path) -> None:
+    (wheel,) = built.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {"muntin/__init__.pyi", "muntin/py.typed", "muntin/serve/static/page.js"} <= {*names}
+    assert not [name for name in names if name.startswith(("tests/", "benches/"))]
+    text = zipfile.ZipFile(wheel).read(next(n for n in names if n.endswith("METADATA"))).decode()
+    needed = [line for line in text.splitlines() if line.startswith("Requires-Dist")]
+    base = {line.split()[1].split(">")[0] for line in needed if "extra ==" not in line}
+    assert base == {"numpy", "polars", "pyarrow", "tzdata"}
+
+
+def test_the_sdist_builds_the_same_wheel(built: Path, tmp_path: Path) -> None:
+    (sdist,), (wheel,) = built.glob("*.tar.gz"), built.glob("*.whl")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (folder,) = tmp_path.iterdir()
+    code = "import sys; from hatchling import build; print(build.build_wheel(sys.argv[1]))"
+    run(sys.executable, "-c", code, tmp_path, cwd=folder)
+    (again,) = tmp_path.glob("*.whl")
+    assert sorted(zipfile.ZipFile(again).namelist()) == sorted(zipfile.ZipFile(wheel).namelist())
+
+
+def test_the_base_works_without_spark(built: Path, tmp_path: Path) -> None:
+    venv.create(tmp_path / "venv", with_pip=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    (wheel,) = built.glob("*.whl")
+    run(python, "-m", "pip", "install", "--quiet", wheel, cwd=tmp_path)
+    printed = run(python, "-c", USED, cwd=tmp_path).splitlines()
+    assert printed[-3:] == [
+        "[('a', 1, 0)]",
+        *["a query on Spark needs an extra: pip install 'muntin[spark]'"] * 2,
+    ]
+    size = sum(path.stat().st_size for path in (tmp_path / "venv").rglob("*") if path.is_file())
+    assert size < MOST_MEGABYTES << 20, f"{size >> 20} MB"

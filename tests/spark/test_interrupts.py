@@ -1,0 +1,82 @@
+"""A script that waits for its query ends by Ctrl-C and SIGTERM, and says where it will resume."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+SCRIPT = """
+import sys
+from pyspark.sql import functions as F
+import muntin as mt
+
+spark = mt.session(master="local[2]")
+rows = spark.readStream.format("rate").option("rowsPerSecond", 10).load()
+windows = mt.windowed(rows.withColumn("k", F.lit("a")), key="k", time="timestamp")
+query = windows.tumbling("2 seconds").agg(n=mt.count()).start(
+    checkpoint=sys.argv[1], name="views",
+    results=lambda frame, batch: print("batch", batch, flush=True),
+)
+print("waiting", flush=True)
+query.await_end()
+"""
+UNSHARED = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
+RESUMES = "query 'views' has stopped; "
+
+
+@contextmanager
+def waiting(command: list[str], checkpoint: Path, word: str) -> Iterator[subprocess.Popen[str]]:
+    """The script, when it has printed a line that begins with a word."""
+    program = [*command, sys.executable, "-c", SCRIPT, str(checkpoint)]
+    errors = checkpoint.with_suffix(".err").open("w")
+    pipes = {"stdout": subprocess.PIPE, "stderr": errors}
+    with errors, subprocess.Popen(program, text=True, start_new_session=True, **pipes) as script:
+        assert script.stdout is not None
+        for line in script.stdout:
+            if line.startswith(word):
+                break
+        yield script
+
+
+def said(checkpoint: Path) -> list[str]:
+    """What was written to stderr, without the lines of the JVM's start."""
+    lines = checkpoint.with_suffix(".err").read_text().splitlines()
+    starting = ("WARN", "log4j", "incubator", "adjust logging", "Setting default")
+    return [line for line in lines if not any(word in line for word in starting)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("word", ["waiting", "batch 1"])
+def test_ctrl_c_stops_the_query_and_says_where_it_resumes(tmp_path: Path, word: str) -> None:
+    """A terminal sends it to all processes of the script, in the first batch or later."""
+    checkpoint = tmp_path / "checkpoint"
+    with waiting([], checkpoint, word) as script:
+        os.killpg(script.pid, signal.SIGINT)
+        assert script.wait(60) == 130
+    (line,) = said(checkpoint)
+    assert line.startswith(f"muntin: Ctrl-C: {RESUMES}")
+    assert line.endswith(f"the next start resumes from {checkpoint}")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    subprocess.run([*UNSHARED, "true"], capture_output=True, check=False).returncode != 0
+    if sys.platform == "linux"
+    else True,
+    reason="no right to make PID namespaces",
+)
+def test_sigterm_stops_the_query_of_pid_1(tmp_path: Path) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    with waiting(UNSHARED, checkpoint, "batch 1") as outer:
+        children = Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text().split()
+        subprocess.run(["kill", "-TERM", *children], check=True)
+        assert outer.wait(60) == 143
+    (line,) = said(checkpoint)
+    assert line.startswith(f"muntin: SIGTERM: {RESUMES}batch ")

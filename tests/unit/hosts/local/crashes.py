@@ -1,0 +1,129 @@
+"""Queries that are killed at every write, flush and sink call, without a process of their own."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from muntin.hosts.local import log
+from muntin.hosts.local.checkpoint import LogCheckpoint
+from muntin.hosts.local.delivery import Delivery, destinations
+from muntin.hosts.local.loop import Loop, Pace
+from muntin.hosts.local.plan import Plan
+from muntin.hosts.local.query import resume_plan
+from muntin.hosts.local.run import OperatorRun
+from muntin.sinks.batch import Batch
+
+
+class CrashError(BaseException):
+    """The process is killed."""
+
+
+@dataclass
+class Table:
+    """A table outside, which a crash leaves as it is.
+
+    Attributes:
+        faults: Is called before and after a batch is written.
+        batches: The rows of each batch.
+    """
+
+    faults: Callable[[], None] = lambda: None
+    batches: dict[int, pl.DataFrame] = field(default_factory=dict)
+
+    def write(self, batch: Batch) -> None:
+        self.faults()
+        before = self.batches.get(batch.number)
+        rows = batch.frame
+        assert before is None or before.equals(rows), f"batch {batch.number} has other rows"
+        self.batches[batch.number] = rows
+        self.faults()
+
+    @property
+    def rows(self) -> pl.DataFrame:
+        return pl.concat([self.batches[number] for number in sorted(self.batches)])
+
+
+class Faults:
+    """Kills at the n-th write, flush or sink call.
+
+    Args:
+        at: Which; `None` never kills.
+    """
+
+    def __init__(self, at: int | None) -> None:
+        self.at = at
+        self.count = 0
+        self.synced = 0
+
+    def __call__(self) -> None:
+        self.count += 1
+        if self.count == self.at:
+            raise CrashError
+
+    def write(self, descriptor: int, data: bytes) -> None:
+        try:
+            self()
+        except CrashError:
+            _WRITE(descriptor, data[: len(data) // 2])
+            raise
+        _WRITE(descriptor, data)
+
+    def sync(self, descriptor: int) -> None:
+        self()
+        self.synced = os.fstat(descriptor).st_size
+
+
+_WRITE = log.write
+
+
+@contextmanager
+def failing(faults: Faults, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as patch:
+        patch.setattr(log, "write", faults.write)
+        patch.setattr(log, "sync", faults.sync)
+        yield
+
+
+def run(plan: Plan, folder: Path, sinks: tuple[Table, Table], rows: int, **options: Any) -> Loop:
+    """Run a query to its end."""
+    outputs = destinations(plan, sinks)
+    checkpoint = LogCheckpoint(str(folder), **options)
+    loop = None
+    try:
+        sized = resume_plan(plan, checkpoint)
+        readers = [source.open() for source in sized.sources]
+        operators = OperatorRun(sized, checkpoint.store)
+        delivery = Delivery(outputs, checkpoint.identity, str(folder))
+
+        def clock() -> int:
+            # The same for each batch, whichever process plans it.
+            return 1_700_000_000_000_000 + 3_000_000 * checkpoint.committed.number
+
+        loop = Loop(sized, operators, readers, checkpoint, delivery, Pace(rows=rows), clock)
+        for _ in loop.batches():
+            pass
+        checkpoint.close()
+    except CrashError:
+        # What a killed process doesn't do any more: flush.
+        checkpoint._log.close()
+        checkpoint._lock.release()
+        raise
+    return loop
+
+
+def cut_power(folder: Path, faults: Faults, dice: random.Random) -> None:
+    """Lose a part of what wasn't flushed of the newest file."""
+    newest = max(folder.glob("*.log"))
+    size, synced = newest.stat().st_size, faults.synced
+    if size > synced:
+        with open(newest, "r+b") as file:
+            file.truncate(dice.randint(synced, size))

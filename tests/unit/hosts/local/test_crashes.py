@@ -1,0 +1,88 @@
+"""A query that is killed at any write, flush or sink call resumes without a lost or doubled row."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from tests.unit.hosts.local.crashes import CrashError, Faults, Table, cut_power, failing, run
+
+import muntin as mt
+from muntin.hosts.local.plan import Plan
+
+_START = 1_700_000_000
+
+
+def _messages(count: int, seed: int) -> pl.DataFrame:
+    dice = random.Random(seed)
+    times = [_START + second + dice.randint(-4, 4) for second in range(0, 2 * count, 2)]
+    return pl.DataFrame(
+        {
+            "k": [dice.choice("abc") for _ in range(count)],
+            "v": [dice.randint(0, 9) for _ in range(count)],
+            "at": times,
+        }
+    ).with_columns(pl.from_epoch("at").dt.replace_time_zone("UTC"))
+
+
+def _tumbling() -> Plan:
+    early = mt.windowed(_messages(15, 1), key="k", time="at", lateness="2 seconds", max_ahead=None)
+    early = early.tumbling("10 seconds").early(each=True).late(grace="4 seconds", each=True)
+    return early.agg(n=mt.count(), s=mt.sum("v")).plan
+
+
+def _sessions() -> Plan:
+    sessions = mt.windowed(_messages(15, 2), key="k", time="at", max_ahead=None, buckets=2)
+    return sessions.session("5 seconds").late(grace="9 seconds", each=True).agg(n=mt.count()).plan
+
+
+def _clocked() -> Plan:
+    every = mt.windowed(_messages(15, 3), key="k", time="at", max_ahead=None)
+    return every.hopping("9 seconds", "4 seconds").early(every="5 s").agg(m=mt.median("v")).plan
+
+
+def _chain() -> Plan:
+    sides = [
+        mt.windowed(_messages(16, n), time="at", lateness="9 s", max_ahead=None) for n in (4, 5)
+    ]
+    pairs = mt.join(*sides, on="k", within="3 seconds", how="left")
+    return mt.windowed(pairs, key="k", time="at").tumbling("8 seconds").agg(n=mt.count()).plan
+
+
+_QUERIES = {"tumbling": _tumbling, "sessions": _sessions, "clocked": _clocked, "chain": _chain}
+
+
+@pytest.mark.parametrize("name", _QUERIES)
+def test_resumes(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Small files, so that the log also turns over.
+    options: dict[str, Any] = {"rows": 4, "file_bytes": 6000}
+    plan = _QUERIES[name]()
+    expected = Table(), Table()
+    whole = run(plan, tmp_path / "whole", expected, **options)
+    assert whole.progress.adds_up()
+    at, dice = 1, random.Random(7)
+    while True:
+        folder, faults = tmp_path / str(at), Faults(at)
+        tables = Table(faults), Table(faults)
+        with failing(faults, monkeypatch):
+            try:
+                run(plan, folder, tables, **options)
+            except CrashError:
+                pass
+            else:
+                break
+        if at // 3 % 2:  # else the operating system has what was written
+            cut_power(folder, faults, dice)
+        for table in tables:
+            table.faults = lambda: None
+        loop = run(plan, folder, tables, **options)
+        for found, wanted in zip(tables, expected, strict=True):
+            assert found.rows.equals(wanted.rows), f"killed at {at}"
+        assert loop.progress.counts == whole.progress.counts
+        assert loop.checkpoint.committed.final
+        # Each write, flush and call of one query, and every third of the others.
+        at += 1 if name == "tumbling" else 3
+    assert at > 20

@@ -1,0 +1,153 @@
+"""From a checkpoint runs one query at a time."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from muntin.hosts import leases
+from muntin.hosts.leases import FILE, Holder, LocalLeaseFile, acquire_lease
+from muntin.model.errors import LeaseLostError, OptionError
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> LocalLeaseFile:
+    return LocalLeaseFile(tmp_path / "checkpoint")
+
+
+def ended_process() -> int:
+    with subprocess.Popen([sys.executable, "-c", ""]) as child:
+        pass
+    return child.pid
+
+
+def test_a_second_query_is_refused_with_the_first_ones_process_host_and_start(
+    file: LocalLeaseFile, tmp_path: Path
+) -> None:
+    lease = acquire_lease(file, "checkpoints/views")
+    holder = Holder.parse((tmp_path / "checkpoint" / FILE).read_text())
+    assert holder is not None
+    with pytest.raises(OptionError) as refused:
+        acquire_lease(file, "checkpoints/views")
+    assert str(refused.value) == (
+        f"checkpoint='checkpoints/views' is in use by a query of process {os.getpid()} on "
+        f"{holder.host}, started at {holder.started}; "
+        "stop that query first, or give this one a folder of its own"
+    )
+    lease.check()
+    lease.release()
+    acquire_lease(file, "checkpoints/views").release()
+    assert [*(tmp_path / "checkpoint").iterdir()] == []
+
+
+def test_another_process_is_refused_while_the_first_lives_and_not_when_it_was_killed(
+    file: LocalLeaseFile, tmp_path: Path
+) -> None:
+    program = (
+        "import sys, time; from pathlib import Path\n"
+        "from muntin.hosts.leases import LocalLeaseFile, acquire_lease\n"
+        "lease = acquire_lease(LocalLeaseFile(Path(sys.argv[1])), 'x')\n"
+        "print('acquired', flush=True); time.sleep(60)"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "checkpoint")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "acquired\n"
+        with pytest.raises(OptionError, match=f"process {child.pid} on "):
+            acquire_lease(file, "x")
+        child.kill()
+    acquire_lease(file, "x").release()
+
+
+def test_a_process_that_was_born_later_under_the_same_number_holds_nothing(
+    file: LocalLeaseFile,
+) -> None:
+    before = replace(Holder.create(), birth="1")
+    assert file.create(before.to_text())
+    acquire_lease(file, "x").release()
+
+
+def test_a_lease_of_another_machine_expires_when_nobody_renews_it(
+    file: LocalLeaseFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "DURATION", 0.5)
+    elsewhere = replace(Holder.create(), machine="another", host="db7", process=ended_process())
+    assert file.create(elsewhere.to_text())
+    acquire_lease(file, "x").release()
+
+
+def test_a_lease_of_another_machine_that_is_renewed_is_respected(
+    file: LocalLeaseFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "DURATION", 60.0)
+    elsewhere = replace(Holder.create(), machine="another", host="db7", process=41)
+    assert file.create(elsewhere.to_text())
+    # It is renewed as soon as somebody looks.
+    monkeypatch.setattr(
+        time, "sleep", lambda _: file.replace(replace(elsewhere, renewed=1.0).to_text())
+    )
+    with pytest.raises(OptionError, match="process 41 on db7"):
+        acquire_lease(file, "x")
+
+
+def test_a_lease_that_is_long_past_isnt_watched_first(file: LocalLeaseFile) -> None:
+    past = replace(Holder.create(), machine="another", renewed=time.time() - 3600)
+    assert file.create(past.to_text())
+    acquire_lease(file, "x").release()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", json.dumps({"host": "x"})])
+def test_what_is_no_lease_expires_like_one(
+    file: LocalLeaseFile, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "DURATION", 0.3)
+    assert file.create(text)
+    acquire_lease(file, "x").release()
+
+
+def test_a_lease_is_renewed(file: LocalLeaseFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leases, "DURATION", 0.1)
+    lease = acquire_lease(file, "x")
+    first = file.read()
+    deadline = time.monotonic() + 30
+    while file.read() == first:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    lease.check()
+    lease.release()
+    assert file.read() is None
+
+
+def test_a_query_notices_that_its_checkpoint_was_deleted(
+    file: LocalLeaseFile, tmp_path: Path
+) -> None:
+    lease = acquire_lease(file, "x")
+    (tmp_path / "checkpoint" / FILE).unlink()
+    (tmp_path / "checkpoint").rmdir()
+    with pytest.raises(LeaseLostError, match="deleted while the query ran"):
+        lease.check()
+    lease.release()
+
+
+def test_a_query_notices_that_another_took_its_checkpoint(file: LocalLeaseFile) -> None:
+    lease = acquire_lease(file, "x")
+    other = replace(Holder.create(), host="db7", process=41)
+    file.replace(other.to_text())
+    with pytest.raises(LeaseLostError, match="taken over by a query of process 41 on db7"):
+        lease.check()
+    lease.release()
+    assert file.read() == other.to_text()
+
+
+def test_what_another_has_written_meanwhile_isnt_discarded(file: LocalLeaseFile) -> None:
+    assert file.create("theirs")
+    file.discard("ours")
+    assert file.read() == "theirs"
+    assert not file.create("ours")

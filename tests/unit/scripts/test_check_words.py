@@ -1,0 +1,60 @@
+"""What the counters of words count, and what they pass over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from scripts.check_words import check_modules, check_prose, is_participle
+
+MODULE = '''"""What a module holds."""
+
+def kept(frame):
+    """Return the rows."""
+    found = frame.told
+    return [row for row in found]
+
+def _filter_rows(given):
+    return given
+'''
+
+
+def test_each_counter_names_its_places(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text(MODULE)
+    (tmp_path / "two.py").write_text("def kept(rows): return rows")
+    assert sorted(check_modules(tmp_path)) == [
+        ("docstrings with an unclear start", "one.py:1 What a module holds."),
+        ("functions named by a participle", "one.py:3 kept"),
+        ("functions named by a participle", "two.py:1 kept"),
+        ("private words as identifiers", "one.py:5 found"),
+        ("private words as identifiers", "one.py:5 told"),
+        ("private words as identifiers", "one.py:6 found"),
+        ("private words as identifiers", "one.py:8 given"),
+        ("private words as identifiers", "one.py:9 given"),
+        ("public names in several modules", "kept: one.py, two.py"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("placed", True),
+        ("_told", True),
+        ("written_rows", True),
+        ("beside", True),
+        ("assign_panes", False),
+        ("speed", False),
+        ("read_seed", False),
+        ("is_closed", False),
+        ("__init__", False),
+    ],
+)
+def test_participles(name: str, expected: bool) -> None:
+    assert is_participle(name) == expected
+
+
+def test_sentences_of_tables_and_code_are_passed_over(tmp_path: Path) -> None:
+    page, long = tmp_path / "page.md", " ".join(["word"] * 36)
+    page.write_text(f"Short.\n\n{long}.\n\n| {long} |\n\n```\n{long}\n```\n")
+    start = " ".join(["word"] * 8)
+    assert list(check_prose([page])) == [("long sentences", f"page.md: {start} … (36)")]

@@ -1,0 +1,160 @@
+"""A schema registry that is away, slow, elsewhere, or answers what it shouldn't."""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.services.machine import free_port
+from tests.services.registry import SchemaRegistry
+
+from muntin.model.errors import OptionError, SourceError
+from muntin.sources import schema_registry
+from muntin.sources.schema_registry import Registry, registry_at
+
+SCHEMA = {"type": "record", "name": "A", "fields": [{"name": "x", "type": "int"}]}
+
+
+@pytest.fixture
+def registry() -> Iterator[SchemaRegistry]:
+    made = SchemaRegistry()
+    made.register("a-value", SCHEMA)
+    yield made
+    made.close()
+
+
+def inside(registry: SchemaRegistry, patience: float = 60.0) -> Registry:
+    return Registry(registry.url.replace("//", "//me:sesame@"), patience)
+
+
+def test_one_that_is_away_for_a_moment_is_waited_for(
+    registry: SchemaRegistry, caplog: pytest.LogCaptureFixture
+) -> None:
+    registry.down = 2
+    with caplog.at_level(logging.WARNING):
+        assert json.loads(Registry(f"{registry.url}/").latest("a")) == SCHEMA
+    assert len(registry.asked) == 3
+    away, back = caplog.messages
+    assert away.startswith(f"the schema registry at {registry.url} doesn't answer (answers 503")
+    assert away.endswith("retrying for 60 s")
+    assert "answers again" in back
+
+
+def test_errors_say_what_to_do(registry: SchemaRegistry) -> None:
+    with pytest.raises(SourceError, match="has no schema of 'b-value'; register one, or give"):
+        Registry(registry.url).latest("b")
+    registry.user = "reader:se/same"
+    with pytest.raises(SourceError, match="answers 401") as error:
+        Registry(registry.url.replace("//", "//reader:wrong@")).latest("a")
+    assert "wrong" not in str(error.value)
+    within = Registry(registry.url.replace("//", "//reader:se%2Fsame@"))
+    assert json.loads(within.latest("a")) == SCHEMA
+    assert "same" not in repr(within)
+    registry.close()
+    with pytest.raises(SourceError, match=r"hasn't answered for 0 s: .*refused") as error:
+        Registry(registry.url, patience=0.0).latest("a")
+    assert f"{registry.url}/subjects/a-value/versions/latest" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "said"),
+    [
+        (200, b"<html>sesame</html>", "answers 200 with what isn't JSON"),
+        (200, b"", "answers 200 with what isn't JSON"),
+        (200, b"[" * 200_000, "answers 200 with what isn't JSON"),
+        (404, b"<!DOCTYPE html>sesame", "answers 404"),
+        (500, b"<html>sesame</html>", "answers 500"),
+        (502, b"sesame", "answers 502"),
+        (403, b"sesame", "answers 403"),
+    ],
+)
+def test_what_isnt_its_own_answer_is_named_by_status(
+    registry: SchemaRegistry, status: int, body: bytes, said: str
+) -> None:
+    registry.page = status, body, {"Content-Type": "text/html"}
+    with pytest.raises(SourceError, match=said) as error:
+        inside(registry, 0.0).latest("a")
+    assert "sesame" not in str(error.value)
+    assert f"{registry.url}/subjects" in str(error.value)
+
+
+@pytest.mark.parametrize("answer", [[1, 2], 5, {}, {"schema": 5}, "x", None])
+def test_json_of_another_kind_is_no_schema(registry: SchemaRegistry, answer: Any) -> None:
+    registry.page = 200, json.dumps(answer).encode(), {}
+    with pytest.raises(SourceError, match="no schema of 'a-value'"):
+        Registry(registry.url).latest("a")
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_credentials_follow_no_redirect_to_another_server(
+    registry: SchemaRegistry, status: int
+) -> None:
+    other = SchemaRegistry()
+    port = registry.url.rpartition(":")[2]
+    # Another port, another host, another scheme.
+    for target in (
+        f"{other.url}/x?token=t",
+        f"http://localhost:{port}/x",
+        f"https://127.0.0.1:{port}",
+    ):
+        registry.page = status, b"", {"Location": target}
+        with pytest.raises(SourceError, match="redirects to") as error:
+            inside(registry).latest("a")
+        assert "token" not in str(error.value)
+        assert "sesame" not in str(error.value)
+    assert other.asked == []
+    other.close()
+
+
+def test_redirects_to_what_no_registry_is_are_refused(registry: SchemaRegistry) -> None:
+    for target in ("file:///etc/passwd", "ftp://127.0.0.1/x", "//other.invalid/x"):
+        registry.page = 302, b"", {"Location": target}
+        with pytest.raises(SourceError):
+            inside(registry, 0.0).latest("a")
+
+
+def test_a_redirect_within_the_registry_is_followed(registry: SchemaRegistry) -> None:
+    registry.page = 302, b"", {"Location": "/elsewhere"}
+    with pytest.raises(SourceError):
+        inside(registry, 0.0).latest("a")
+    assert registry.asked[1] == "/elsewhere"
+    assert registry.authorized[0] == registry.authorized[1] is not None
+    assert len(registry.asked) < 10
+
+
+def test_answers_are_bounded(registry: SchemaRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema_registry, "_LARGEST", 1000)
+    registry.page = 200, b'"' + b"x" * 2000 + b'"', {}
+    with pytest.raises(SourceError, match="answers with more than"):
+        Registry(registry.url).latest("a")
+
+
+def test_one_that_drips_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema_registry, "_TIMEOUT", 0.3)
+    port, ended = free_port(), threading.Event()
+
+    def drip() -> None:
+        with socket.create_server(("127.0.0.1", port)) as server:
+            one, _ = server.accept()
+            with one:
+                while not ended.wait(0.05):
+                    one.send(b"H")
+
+    thread = threading.Thread(target=drip)
+    thread.start()
+    with pytest.raises(SourceError, match="no whole answer"):
+        Registry(f"http://127.0.0.1:{port}", 0.0).latest("a")
+    ended.set()
+    thread.join()
+
+
+def test_an_address_is_http() -> None:
+    assert registry_at(None) is None
+    for wrong in ("there:8081", "ftp://there", "http://", "http://there:99999", "http://[::1"):
+        with pytest.raises(OptionError, match=r"registry='.*' isn't an address"):
+            registry_at(wrong)
