@@ -104,8 +104,9 @@ def spark() -> Iterator[SparkSession]:
     """The only Spark session of a run; made when the first test asks for it."""
     import muntin as mt
 
-    # A run is too short for the JVM's second compiler to pay: without it, tests cost half.
-    quick = "-XX:TieredStopAtLevel=1"
+    # A run is too short for the JVM's second compiler to pay: without it, tests cost half. The
+    # options replace those of a local session, which collects garbage in one thread.
+    quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     jars = ",".join(map(str, [*delta_jars(), *iceberg_jars()]))
     session = mt.session(
         "muntin-tests",

@@ -105,6 +105,7 @@ class JoinOracle:
             self._refuse_late_sessions(step)
         for side in SIDES:
             self._pass_time(side, wall, after)
+        self._pass_idle_sides(wall, after)
         if self._spec.shared_time and after:
             after = dict.fromkeys(((side, None) for side in SIDES), max(after.values()))
         self._marks = after
@@ -185,6 +186,16 @@ class JoinOracle:
             after[side, None] = mark + max(0, wall - max(self._wall, active + idle))
         if some or active is None:
             self._active[side] = wall
+
+    def _pass_idle_sides(self, wall: int, after: dict[tuple[SideName, Any], int]) -> None:
+        """Let no side that is idle hold the other one back."""
+        if self._spec.axis == "rows" or not after:
+            return
+        furthest = max(after.values())
+        for side in SIDES:
+            idle, active = self._spec.side(side).idle, self._active.get(side)
+            if idle is not None and active is not None and wall >= active + idle:
+                after[side, None] = furthest
 
     def _refuse_late_sessions(self, step: JoinStep) -> None:
         """Refuse the new messages whose whole session was over before this step."""

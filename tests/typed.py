@@ -10,7 +10,7 @@ import datetime as dt
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from decimal import Context, Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 import polars as pl
@@ -200,7 +200,17 @@ AGGREGATES: dict[str, Aggregate] = {
 }
 
 # By how many digits a decimal grows.
-GROWS = {"sum": 10, "sum_distinct": 10, "mean": 4}
+GROWS = {"sum": 10, "sum_distinct": 10}
+
+
+def fit_mean(value: Decimal, given: pl.Decimal) -> Decimal | None:
+    """A mean with the digits of its type; where they run out the scale gives."""
+    precision = min(38, given.precision + 4)
+    scale = min(given.scale + 4, precision - min(given.precision - given.scale, 16))
+    fitted = value.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, Context(prec=120))
+    return fitted if len(fitted.as_tuple().digits) <= precision else None
+
+
 _NUMBERS = ("sum", "mean", "variance", "stddev", "quantile", "median", "sum_distinct")
 _TRUTHS = ("count_if", "bool_and", "bool_or")
 _ORDERED = (

@@ -1,36 +1,36 @@
-"""muntin: windows for streams, on Spark, from Python.
+"""muntin: event-time windows for Python, fast and exactly-once, on Spark or in one process.
 
-A DataFrame goes in, windows come out: early, full and late, on panes that are shared by all
+A stream or a frame goes in, windows come out: early, full and late, on panes that are shared by all
 windows, in state that a query can be restarted from.
 """
 
-import ast
-from importlib import import_module
-from pkgutil import get_data
-from typing import Any
+import ast as _ast
+import sys as _sys
+from importlib import import_module as _import_module
+from pkgutil import get_data as _get_data
+from types import ModuleType as _ModuleType
+from typing import Any as _Any
 
 from muntin.model.aggregates import NAMES as _AGGREGATES
 from muntin.model.aggregates import called_here as _called_here
 
-# Where the public names are. A module is imported at the first use of its name, so that each can be
-# used where the others' libraries aren't: the model, the tables and the standalone operators need
-# no pyspark.
-_FOUND = dict.fromkeys(_AGGREGATES, "muntin.model.aggregates") | {
+# The modules of the public names. A module is imported at the first use of its name, so that each
+# can be used where the others' libraries aren't installed: one process needs no pyspark.
+_MODULES = dict.fromkeys(_AGGREGATES, "muntin.model.aggregates") | {
     alias.name: str(statement.module)
-    for statement in ast.parse(get_data(__name__, "__init__.pyi") or b"").body
-    if isinstance(statement, ast.ImportFrom)
+    for statement in _ast.parse(_get_data(__name__, "__init__.pyi") or b"").body
+    if isinstance(statement, _ast.ImportFrom)
     for alias in statement.names
     if alias.name != "*"
 }
-__all__ = list(_FOUND)
+__all__ = list(_MODULES)
 
 
-def __getattr__(name: str) -> Any:
-    # SQL's package is what is called, too.
-    if _FOUND.get(name) == "muntin" or name == "sql":
-        return import_module(f"muntin.{name}")
-    if name in _FOUND:
-        return getattr(import_module(_FOUND[name]), name)
+def __getattr__(name: str) -> _Any:
+    if _MODULES.get(name) == "muntin":
+        return _import_module(f"muntin.{name}")
+    if name in _MODULES:
+        return getattr(_import_module(_MODULES[name]), name)
     here = _called_here(name)
     hint = f"; it is muntin.{here} here" if here else ""
     raise AttributeError(f"module 'muntin' has no attribute {name!r}{hint}")
@@ -38,3 +38,18 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+class _Package(_ModuleType):
+    """The package, in which ``sql`` is a function though there is a package of that name, too."""
+
+    @property
+    def sql(self) -> _Any:
+        return __getattr__("sql")
+
+    @sql.setter
+    def sql(self, package: _ModuleType) -> None:
+        """Pass over what the import system sets when it has imported ``muntin.sql``."""
+
+
+_sys.modules[__name__].__class__ = _Package

@@ -2,6 +2,7 @@
 from muntin import standalone as standalone
 from muntin import stores as stores
 from muntin.dataframe.join import join as join
+from muntin.dataframe.state import open_state as open_state
 from muntin.dataframe.windowed import windowed as windowed
 from muntin.model.aggregates import *  # noqa: F403
 from muntin.model.axis import rows as rows
@@ -26,12 +27,12 @@ from muntin.sinks.kafka import to_kafka as to_kafka
 from muntin.sinks.memory import to_memory as to_memory
 from muntin.sinks.parquet import to_parquet as to_parquet
 from muntin.sinks.postgres import to_postgres as to_postgres
+from muntin.sources.files import files as files
 from muntin.sources.ticks import ticks as ticks
 from muntin.spark.agents.app import on_spark as on_spark
 from muntin.spark.inspect.metrics import Metrics as Metrics
 from muntin.spark.inspect.metrics import metrics as metrics
 from muntin.spark.inspect.tables import open_table as open_table
-from muntin.spark.inspect.windows import open_state as open_state
 from muntin.spark.query import WindowedQuery as WindowedQuery
 from muntin.spark.session import configure as configure
 from muntin.spark.session import session as session

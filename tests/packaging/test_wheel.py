@@ -17,7 +17,6 @@ MOST_MEGABYTES = 420
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 USED = """
-from datetime import datetime, timezone
 import polars as pl
 import muntin as mt
 from muntin.sinks.batch import Batch, LocalRows
@@ -29,10 +28,24 @@ except ModuleNotFoundError:
 else:
     raise SystemExit("Spark came along")
 
-op = mt.standalone.windowed(key="k", time="t").tumbling("10 us").agg(n=mt.count())
-print(type(op).__name__)
+spec = mt.standalone.windowed(key="shop", time="at").tumbling("10 us").agg(n=mt.count())
+op = mt.standalone.WindowedAggregator(spec)
+for at in (1, 9, 12):
+    op.add_message(key="north", time=at)
+print(op.get_result()["n"].to_list())
 
-app = mt.App("shop", store=mt.memory()) if hasattr(mt, "App") else None
+app = mt.App("shop")
+sold = app.Table("sold", default=int)
+
+@app.agent(app.topic("orders"))
+async def count(orders):
+    async for order in orders:
+        sold[order["shop"]] += order["n"]
+
+with app.open() as shop:
+    shop.feed({"orders": mt.source([{"shop": "a", "n": 2, "at": 1}], key="shop", time="at")})
+    print(sold["a"])
+
 sink = mt.to_memory()
 rows = LocalRows(pl.DataFrame({"key": ["a"], "n": [1]}))
 sink.write(Batch(0, "rejected", rows.table().schema, None, rows))
@@ -93,7 +106,9 @@ def test_the_base_works_without_spark(built: Path, tmp_path: Path) -> None:
     (wheel,) = built.glob("*.whl")
     run(python, "-m", "pip", "install", "--quiet", wheel, cwd=tmp_path)
     printed = run(python, "-c", USED, cwd=tmp_path).splitlines()
-    assert printed[-3:] == [
+    assert printed == [
+        "[2]",
+        "2",
         "[('a', 1, 0)]",
         *["a query on Spark needs an extra: pip install 'muntin[spark]'"] * 2,
     ]

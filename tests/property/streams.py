@@ -23,7 +23,7 @@ from tests.property.computed import AGGREGATES, FULL_STATE, NAMES, OF_NAMES
 
 from muntin.model.axis import DAY, HOUR, Axis, instant
 from muntin.model.cumulating import Cumulating
-from muntin.model.days import Days
+from muntin.model.days import Days, Hours
 from muntin.model.kinds import Kind
 from muntin.model.policies import (
     Each,
@@ -297,7 +297,13 @@ def windows(draw: st.DrawFn, ground: Ground) -> Kind:
     if ground.kind == "days":
         size = draw(st.integers(1, 3))
         slide = draw(st.integers(1, size))
-        return Days(Windows(size, slide, draw(st.integers(0, slide - 1)), "rows"), ground.zone)
+        grid = Windows(size, slide, draw(st.integers(0, slide - 1)), "rows")
+        part = draw(st.sampled_from([DAY, DAY, 6 * HOUR, HOUR, HOUR // 2]))
+        if part < DAY:
+            return Hours(grid, ground.zone, draw(st.sampled_from([0, part // 4])), part)
+        return Days(
+            grid, ground.zone, draw(st.sampled_from([0, 0, 6 * HOUR, 2 * HOUR + HOUR // 2]))
+        )
     slide = draw(st.one_of(st.just(size), st.integers(1, size)))
     return Windows(size * unit, slide * unit, draw(st.integers(0, slide - 1)) * unit, axis)
 

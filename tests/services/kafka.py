@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -95,16 +96,31 @@ class Kafka:
             made.result(timeout=60)
         return name
 
+    def start_later(self, seconds: float) -> None:
+        """Start it after a while, in the background."""
+        threading.Timer(seconds, self.start).start()
+
+    def send_at(self, topic: str, messages: Iterable[tuple[int, int]]) -> None:
+        """Send messages of given partitions and times."""
+        producer = Producer({"bootstrap.servers": self.servers})
+        for partition, at in messages:
+            producer.produce(topic, b"x", None, partition, timestamp=at)
+        assert producer.flush(60) == 0
+
     def create_again(self, topic: str, partitions: int = 1) -> None:
         """Delete a topic, and create another one of its name."""
+        self.delete(topic)
+        for made in self.admin.create_topics([NewTopic(topic, partitions, 1)]).values():
+            made.result(timeout=60)
+
+    def delete(self, topic: str) -> None:
+        """Delete a topic, and wait until it is gone."""
         for done in self.admin.delete_topics([topic], operation_timeout=60).values():
             done.result(timeout=60)
         deadline = time.monotonic() + 60
         while topic in self.admin.list_topics(timeout=60).topics:
             assert time.monotonic() < deadline, f"{topic} isn't gone"
             time.sleep(0.1)
-        for made in self.admin.create_topics([NewTopic(topic, partitions, 1)]).values():
-            made.result(timeout=60)
 
     def send(self, topic: str, messages: Iterable[tuple[Any, ...]], largest: int = LARGEST) -> None:
         """Send messages: partition, key, value, and headers where there are any."""

@@ -56,10 +56,12 @@ RECORD = '"type": "record", "name": "Row", "fields": [{"name": "x", "type":'
     [
         ({"columns": "id long, at timestamp"}, True),
         ({}, True),
-        ({"columns": "id long, price decimal(10, 2)"}, False),
-        ({"columns": "id long, tags array<string>"}, False),
+        ({"columns": "id long, price decimal(10, 2)"}, True),
+        ({"columns": "id long, tags array<string>"}, True),
+        ({"columns": "s struct<a: map<string, decimal(38, 9)>, b: array<timestamp>>"}, True),
+        ({"columns": "id long, took interval day to second"}, False),
         ({"columns": "id long", "format": "csv"}, True),
-        ({"columns": "id long, price decimal(10, 2)", "format": "csv"}, False),
+        ({"columns": "id long, price decimal(10, 2)", "format": "csv"}, True),
         ({"format": "avro", "schema": '"long"'}, False),
         ({"format": "avro", "schema": f'{{{RECORD} "long"}}]}}'}, True),
         ({"format": "avro", "schema": f'{{{RECORD} ["int", "long"]}}]}}'}, False),
@@ -71,6 +73,7 @@ RECORD = '"type": "record", "name": "Row", "fields": [{"name": "x", "type":'
         ({"options": {"fetchOffset.numRetries": "60"}}, True),
         ({"options": {"groupIdPrefix": "mine"}}, False),
         ({"options": {"default.api.timeout.ms": "90000"}}, False),
+        ({"options": {"failOnDataLoss": "false"}, "starting": "2026-01-01T00:00:00Z"}, True),
         ({"options": {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "GSSAPI"}}, False),
     ],
 )
@@ -78,6 +81,39 @@ def test_topics_are_read_in_columns_where_they_can_be(
     spark: SparkSession, given: dict[str, Any], in_columns: bool
 ) -> None:
     assert mt.kafka("there:9092", "orders", **given).in_columns() == in_columns
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({}, ""),
+        ({"reader": "spark"}, "reader='spark'"),
+        ({"columns": "id long, took interval day to second"}, "columns='took' has a type"),
+        ({"options": {"groupIdPrefix": "mine"}}, "options='groupIdPrefix' is for Spark's conn"),
+        ({"options": {"default.api.timeout.ms": "9"}}, "is for Java's client"),
+        ({"format": "avro", "schema": '"long"'}, "the Avro schema isn't the schema of a record"),
+    ],
+)
+def test_the_reason_is_given(spark: SparkSession, given: dict[str, Any], reason: str) -> None:
+    reads = mt.kafka("there:9092", "orders", **given).in_columns()
+    assert reason in reads.reason
+    assert bool(reads) is (reads.reason == "")
+    assert repr(reads) == ("True" if reads else f"False: {reads.reason}")
+
+
+def test_what_is_wrong_is_refused_and_falls_back_to_nothing(spark: SparkSession) -> None:
+    for given, match in [
+        ({"options": {"security.protocl": "SASL_SSL"}}, r"did you mean 'security\.protocol'"),
+        ({"options": {"security.protocol": "SASL_SLL"}}, "SASL_SLL"),
+        ({"options": {"auto.offset.reset": "latest"}}, "give starting="),
+        ({"starting": "newest"}, "starting='newest' is none of those"),
+        ({"starting": "group"}, "starting='group' needs a consumer group"),
+        ({"reader": "columns", "options": {"groupIdPrefix": "x"}}, "isn't possible: options='gro"),
+        ({"reader": "spark", "group": "billing"}, "group='billing' isn't possible: reader='spark'"),
+        ({"reader": "spark", "options": SASL}, r"sasl\.username' is librdkafka's"),
+    ]:
+        with pytest.raises(mt.OptionError, match=match):
+            mt.kafka("there:9092", "orders", **given).in_columns()
 
 
 def test_without_librdkafka_the_error_names_both_ways(

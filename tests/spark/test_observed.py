@@ -118,3 +118,38 @@ def test_times_that_python_cant_hold_are_shown(spark: SparkSession) -> None:
     wanted = [None if time is None else {"at": time // 1000} for time in times]
     assert newest(batch, 10) == [one or {"at": None} for one in wanted]
     assert json.dumps(newest(batch, 2))
+
+
+@pytest.mark.parametrize("count", [51, 3000])
+def test_the_page_shows_the_windows_that_the_sink_gets(
+    spark: SparkSession, tmp_path: Path, count: int
+) -> None:
+    """Those of all shards; of more than a page has room for the newest."""
+    feed = Feed(tmp_path / "source")
+    feed.add(*((f"k{n:04}", at(n % 10), n) for n in range(count)), ("end", at(1000), 0))
+    stored: list[tuple[str, int]] = []
+    query = (
+        mt.windowed(feed.stream(spark), key="key", time="at", buckets=2)
+        .tumbling("1 second")
+        .agg(total=mt.sum("value"))
+        .start(
+            checkpoint=str(tmp_path / "checkpoint"),
+            results=lambda frame, _: stored.extend((row.key, row.total) for row in frame.collect()),
+        )
+    )
+    page = PageFeed()
+    try:
+        put(page, query)
+        assert query.await_idle(120)
+    finally:
+        query.stop()
+    (seen,) = page.snapshot()["queries"]
+    shown = [(row["key"], row["total"]) for row in seen["windows"]]
+    assert len(stored) == count
+    if count < 500:
+        assert sorted(shown) == sorted(stored)
+    else:
+        assert len(shown) == 500
+        assert {*shown} <= {*stored}
+        starts = [row["window_start"] for row in seen["windows"]]
+        assert starts == sorted(starts)

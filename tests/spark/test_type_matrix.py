@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 from tests.spark.feed import at
 from tests.transcripts.comparison import same
-from tests.typed import AGGREGATES, GROWS, TYPES, Typed, refused
+from tests.typed import AGGREGATES, GROWS, TYPES, Typed, fit_mean, refused
 
 import muntin as mt
 from muntin.model.aggregates import Aggregate
@@ -30,6 +30,8 @@ from muntin.spark.host.internals.versions import arrow_schema
 from muntin.testing.oracle.values import value as value_of
 from muntin.testing.oracle.window import Placed
 
+# Beyond this scale a mean of 38 digits has another type than Spark's.
+_SPARKS_SCALE = 18
 CORE = [t for t in TYPES if t.name in ("double", "decimal(38,18)", "array of doubles", "map")]
 SIZE = 20
 IDENTITY = ("k", "window_start")
@@ -170,6 +172,8 @@ class Wide:
         if isinstance(found, Decimal):
             dtype = self.types[name.rpartition("_")[2]].polars
             assert isinstance(dtype, pl.Decimal)
+            if agg.kind == "mean":
+                return fit_mean(found, dtype)
             digits = dtype.precision + GROWS.get(agg.kind, 0)
             return found if len(found.as_tuple().digits) <= min(38, digits) else None
         whole = agg.entry.overflows and isinstance(found, int) and not isinstance(found, bool)
@@ -235,11 +239,16 @@ def test_batch_and_spark_agree(spark: SparkSession, types: Sequence[Typed]) -> N
     assert differences(found, wide.expected(), list(wide.asked)) == []
     theirs = in_spark(frame, wide)
     known = [name for name in wide.asked if name in next(iter(theirs.values()))]
+    for name, column in wide.types.items():
+        if isinstance(column.polars, pl.Decimal) and column.polars.scale > _SPARKS_SCALE:
+            known.remove(f"mean_{name}")
     assert differences(found, theirs, known) == []
     for name, column in wide.types.items():
         if isinstance(column.polars, pl.Decimal):
             shown = {"sum": "sum({})", "mean": "avg({})", "sum_distinct": "sum(DISTINCT {})"}
             theirs_of = frame.selectExpr(*(f"{c.format(name)} AS {n}" for n, c in shown.items()))
+            if column.polars.scale > _SPARKS_SCALE:
+                shown.pop("mean")  # Spark's type has no room for the digits before the point
             for said in shown:
                 assert results.schema[f"{said}_{name}"].dataType == theirs_of.schema[said].dataType
 

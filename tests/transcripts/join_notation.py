@@ -36,6 +36,7 @@ from typing import Any
 import yaml
 from tests.join_doors import Columns, JoinBatch
 from tests.transcripts.notation import (
+    LOADER,
     only_known,
     read_cell,
     read_columns,
@@ -94,7 +95,7 @@ class JoinCase:
 def read_joins(folder: Path) -> list[JoinCase]:
     """All cases of a folder, file by file."""
     files = sorted(folder.glob("*.yaml"))
-    return [_case(item) for path in files for item in yaml.load(path.read_text(), yaml.BaseLoader)]
+    return [_case(item) for path in files for item in yaml.load(path.read_text(), LOADER)]
 
 
 def _case(item: dict[str, Any]) -> JoinCase:

@@ -8,6 +8,7 @@ it states something that is not so, and a run of it must be found failing. The s
       tumbling 10 s         hopping 10 s by 4 s     cumulating 1 day by 6 hours
       tumbling 3 rows       hopping 4 rows by 2 rows
       days 1 in Europe/Berlin                       days 2 by 1 in Europe/Berlin
+      local 6 h by 1 h in Europe/Berlin             cumulating 1 day by 6 h in Europe/Berlin
       months 1 in Europe/Berlin                     months 3 by 1 in UTC
       sliding 10 s          sliding 3 rows
       session 10 s          session 10 s open       (``open``: a whole gap parts two messages)
@@ -73,6 +74,8 @@ from muntin.model.policies import (
 from muntin.model.sessions import Closed
 from muntin.model.spec import WindowSpec
 
+# Reading all transcripts takes a second with libyaml, and many without.
+LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 _SECONDS = re.compile(r"-?\d+(\.\d+)?")
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d(\.\d+)?")
 _OF_STEPS = {"expect", "rejected", "watermark", "duplicates"}
@@ -109,7 +112,7 @@ class Case:
 def read_cases(folder: Path) -> list[Case]:
     """All cases of a folder, file by file."""
     files = sorted(folder.glob("*.yaml"))
-    return [_case(item) for path in files for item in yaml.load(path.read_text(), yaml.BaseLoader)]
+    return [_case(item) for path in files for item in yaml.load(path.read_text(), LOADER)]
 
 
 def _case(item: dict[str, Any]) -> Case:
@@ -205,6 +208,12 @@ def read_windows(text: str) -> Kind:
         size, _, slide = grid.partition(" by ")
         hop = f"{slide} days" if slide else None
         return days.days(f"{size} days", zone, slide=hop, origin=start)
+    if kind in ("local", "cumulating") and " in " in rest:
+        grid, _, zone = rest.partition(" in ")
+        size, *slides = map(read_length, grid.split(" by "))
+        if kind == "cumulating":
+            return days.cumulating_days(size, slides[0], zone, origin=start)
+        return days.days(size, zone, slide=slides[0] if slides else None, origin=start)
     if kind == "months":
         grid, _, zone = rest.partition(" in ")
         size, _, slide = grid.partition(" by ")

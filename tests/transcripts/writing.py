@@ -18,9 +18,9 @@ from tests.join_oracle import JoinStep
 from tests.transcripts.notation import product, written
 
 from muntin.model.aggregates import Aggregate
-from muntin.model.axis import DAY, SECOND, Axis, phrase
+from muntin.model.axis import SECOND, Axis, phrase
 from muntin.model.cumulating import Cumulating
-from muntin.model.days import Days
+from muntin.model.days import Days, Hours
 from muntin.model.grouping_sets import words
 from muntin.model.joins import (
     SIDES,
@@ -118,16 +118,29 @@ def _columns_text(columns: Mapping[str, str]) -> str:
     return _scalar(" ".join(cells))
 
 
+def _start(windows: Days, origin: int) -> str:
+    """When some window starts, in winter: there no zone skips the time of day."""
+    if not origin and not windows.shift:
+        return ""
+    while not windows.midnight(origin):
+        origin += windows.grid.size * windows.grid.pace
+    return f" from {_time(windows.midnight(origin))}"
+
+
 def _windows(windows: Kind) -> str:
     axis = windows.axis
     match windows:
+        case Days(Cumulating(size, step, origin), zone):
+            grid = f"{_length(size * windows.shortest, axis)} by "
+            grid += _length(step * windows.shortest, axis)
+            return f"cumulating {grid} in {zone}{_start(windows, origin)}"
+        case Hours(Windows(size, slide, origin), zone, _, part):
+            by = f" by {_length(slide * part, axis)}" if slide != size else ""
+            return f"local {_length(size * part, axis)}{by} in {zone}{_start(windows, origin)}"
         case Days(Windows(size, slide, origin), zone):
             by = f" by {slide}" if slide != size else ""
-            if isinstance(windows, Months):
-                first = f" from {_time(windows.midnight(origin) + DAY)}" if origin else ""
-                return f"months {size}{by} in {zone}{first}"
-            noon = f" from {_time((24 * origin + 12) * 3600 * SECOND)}" if origin else ""
-            return f"days {size}{by} in {zone}{noon}"
+            kind = "months" if isinstance(windows, Months) else "days"
+            return f"{kind} {size}{by} in {zone}{_start(windows, origin)}"
         case Windows(size, slide, origin):
             grid = f"hopping {_length(size, axis)} by {_length(slide, axis)}"
             text = grid if size != slide else f"tumbling {_length(size, axis)}"

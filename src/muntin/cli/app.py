@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def build() -> typer.Typer:
-    """The application with all of its commands."""
+    """Build the command line application with all of its commands."""
     try:
         import rich  # noqa: F401
         import typer
@@ -20,7 +20,8 @@ def build() -> typer.Typer:
         raise MissingExtraError("the command muntin", "cli") from error
     from muntin.cli.demo import demo
     from muntin.cli.doctor import doctor
-    from muntin.cli.explain import explain, schema
+    from muntin.cli.explain import check, explain, schema
+    from muntin.cli.flags import PlainCommand, PlainGroup
     from muntin.cli.inspect import inspect
     from muntin.cli.rescale import rescale
     from muntin.cli.run import run
@@ -33,17 +34,18 @@ def build() -> typer.Typer:
     from muntin.cli.windowing_delete import delete
 
     app = typer.Typer(
+        cls=PlainGroup,
         no_args_is_help=True,
         rich_markup_mode="rich",
         pretty_exceptions_show_locals=False,
     )
     app.callback()(options)
-    looks = (doctor, explain, schema, inspect, rescale, serve, sql, warm, why)
+    looks = (doctor, check, explain, schema, inspect, rescale, serve, sql, warm, why)
     for command in (run, demo, *looks):
-        app.command()(command)
-    table = typer.Typer()
+        app.command(cls=PlainCommand)(command)
+    table = typer.Typer(cls=PlainGroup)
     table.callback(invoke_without_command=True)(windowing)
-    table.command()(delete)
+    table.command(cls=PlainCommand)(delete)
     app.add_typer(table, name="windowing")
     return app
 

@@ -10,8 +10,10 @@ from typing import Any
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from muntin.model.errors import MuntinError, OptionError
+from muntin.model.printable import escape_controls
 from muntin.model.secrets import redacted
 
 # An error raised in a worker comes back as text, at the end of a line of the worker's traceback.
@@ -47,9 +49,14 @@ def show_error(console: Console, error: BaseException) -> None:
     say(console, words(error))
 
 
+def cell(value: object) -> Text:
+    """A value as a cell of a table: no markup, and control characters written out."""
+    return Text(escape_controls(str(value)))
+
+
 def say(console: Console, text: str, style: str | None = None) -> None:
-    """Print a text as it is: its brackets are no markup, and its lines aren't cut."""
-    console.print(text, style=style, highlight=False, markup=False, soft_wrap=True)
+    """Print data: brackets are no markup, lines aren't cut, control characters are written out."""
+    console.print(escape_controls(text), style=style, highlight=False, markup=False, soft_wrap=True)
 
 
 @contextmanager

@@ -39,16 +39,16 @@ class DemoKind(StrEnum):
 
 def demo(
     subject: Annotated[
-        DemoKind, typer.Argument(help="Delays by airport and carrier, or by the weather.")
+        DemoKind, typer.Argument(help="Show delays by airport and carrier, or by the weather.")
     ] = DemoKind.FLIGHTS,
     out: Annotated[
-        Path, typer.Option(help="Where the demo writes: a new folder, or an earlier demo's.")
+        Path, typer.Option(help="Folder to write to: a new one, or an earlier demo's.")
     ] = Path("artifacts/flights"),
     flights: Annotated[
-        int | None, typer.Option(min=1, help="Only the first so many flights.")
+        int | None, typer.Option(min=1, help="Number of flights to read (default: all).")
     ] = None,
     pieces: Annotated[
-        int, typer.Option(min=1, help="Into how many files, and so batches, they are cut.")
+        int, typer.Option(min=1, help="Number of files to split the flights into; each is a batch.")
     ] = 24,
 ) -> None:
     """Watch windows over a year of flights.

@@ -60,7 +60,7 @@ class Finding:
 def doctor(
     quick: bool = typer.Option(False, "--quick", help="Don't start Spark."),
 ) -> None:
-    """Look at Java, Python, Spark and the extras, and say how to fix what is missing.
+    """Check Java, Python, Spark and the extras, and show how to fix what is missing.
 
     Ends with 0 when queries can run here, and with 1 when they can't.
     """

@@ -10,37 +10,81 @@ import typer
 from rich.console import Console
 
 from muntin.cli.console import reported, say, session
-from muntin.cli.pipelines import PipelineFile, SetValues, check_fits, load, settings
+from muntin.cli.pipelines import (
+    PipelineFile,
+    SetValues,
+    check_fits,
+    checked_pipeline,
+    load,
+    settings,
+)
 from muntin.explain.flows import stories
 from muntin.explain.size import Rates
-from muntin.pipelines.files import SUFFIXES, read
+from muntin.model.errors import ProblemsError
+from muntin.model.pipeline import Pipeline
+from muntin.pipelines.files import SUFFIXES
 
 
 def explain(
     pipeline: PipelineFile,
     set_: SetValues = None,
     rate: Annotated[
-        float | None, typer.Option(min=0.0, help="Messages a second, to estimate the state's size.")
+        float | None,
+        typer.Option(min=0.0, help="Messages per second, to estimate the size of the state."),
     ] = None,
-    keys: Annotated[int, typer.Option(min=1, help="Keys that send within a window.")] = 1000,
+    keys: Annotated[
+        int, typer.Option(min=1, help="Number of keys that are active within a window.")
+    ] = 1000,
 ) -> None:
-    """Say what the queries of a pipeline do: windows, firings, state, and what to be careful of.
+    """Describe the queries of a pipeline: windows, triggers, state, and possible problems.
 
-    SQL and TOML are explained as they stand. A pipeline in Python is built to see its queries,
-    but none is started.
+    Refuses whatever muntin run refuses, all mistakes of the file at once. No query is started, and
+    Spark only where nothing else can judge an expression.
     """
     console = Console()
     rates = None if rate is None else Rates(rate, keys)
     with reported():
         given = settings(set_ or [])
         if pipeline.suffix in SUFFIXES:
-            found = list(stories(read(pipeline, given, whole=False), rates, given))
+            found = list(stories(_without_mistakes(pipeline, given), rates, given))
         else:
             found = _built(pipeline, given, rates)
     for name, text in found:
-        console.print(f"[bold]{name}[/]", highlight=False)
+        say(console, name, style="bold")
         say(console, text)
         console.print()
+
+
+def check(pipeline: PipelineFile, set_: SetValues = None) -> None:
+    """Check a pipeline: print all of its mistakes, those that muntin run would refuse.
+
+    The exit code is 1 where there are any. No query is started, and Spark only where nothing else
+    can judge an expression.
+    """
+    with reported():
+        given = settings(set_ or [])
+        if pipeline.suffix in SUFFIXES:
+            count = len(_without_mistakes(pipeline, given).flows)
+        else:
+            count = len(_built(pipeline, given, None))
+    say(
+        Console(), f"{pipeline.name}: no mistakes in {count} {'query' if count == 1 else 'queries'}"
+    )
+
+
+def _without_mistakes(path: Path, given: dict[str, str]) -> Pipeline:
+    """The pipeline of a file in SQL or TOML that has no mistakes."""
+    pipeline, checked = checked_pipeline(path, given, whole=False)
+    problems = checked.problems
+    if checked.flows:
+        with session(Console(stderr=True), path.stem) as spark:
+            from muntin.spark.pipelines import mistakes
+
+            problems += mistakes(spark, pipeline, given, checked.flows)
+    ProblemsError.raise_if_any(problems)
+    for caution in checked.cautions:
+        say(Console(stderr=True), f"careful: {caution}")
+    return pipeline
 
 
 def _built(path: Path, given: dict[str, str], rates: Rates | None) -> list[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,27 +11,28 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
-from muntin.cli.console import session_for
+from muntin.cli.console import cell, session_for
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def inspect(
-    checkpoint: Annotated[Path, typer.Argument(help="The folder that a query started with.")],
+    checkpoint: Annotated[Path, typer.Argument(help="Checkpoint folder of the query.")],
     key: Annotated[
         list[str] | None,
-        typer.Option(help=r"Show what is kept of a key; once for each column, \N for NULL."),
+        typer.Option(
+            help=r"Only show the state of this key. Repeat for each key column; \N is NULL."
+        ),
     ] = None,
-    table: Annotated[str | None, typer.Option(help="Of this table of agents.")] = None,
-    batch: Annotated[int | None, typer.Option(help="As this batch left it.")] = None,
+    table: Annotated[str | None, typer.Option(help="Only show this agent table.")] = None,
+    batch: Annotated[int | None, typer.Option(help="Show the state as of this batch.")] = None,
     operator: Annotated[
-        int, typer.Option(help="Which operator of a chain, counted from the last one.")
+        int, typer.Option(help="Operator of a chain to show, counted from the last one.")
     ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show what a query's checkpoint holds: its spec, panes, sizes, watermark and windows.
+    """Show the contents of a checkpoint: query, watermark, sizes, panes and windows.
 
     Reads what the query's last batch has committed; the query may be running.
     """
@@ -41,9 +43,14 @@ def inspect(
         path = str(checkpoint.resolve())
         report = looked(spark, path, batch=batch, key=key or (), table=table, operator=operator)
     if as_json:
-        print(json.dumps(report, indent=1, ensure_ascii=False))
+        print(escape_json(json.dumps(report, indent=1, ensure_ascii=False)))
     else:
         show(report, Console())
+
+
+def escape_json(text: str) -> str:
+    """JSON that a terminal may show: ``json`` leaves DEL and C1 as they are."""
+    return re.sub("[\x7f-\x9f]", lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
 def show(report: Mapping[str, Any], console: Console) -> None:
@@ -95,17 +102,17 @@ def _grid(lines: Mapping[str, Any], title: str | None = None) -> Table:
     grid.add_column(style="bold")
     grid.add_column(overflow="fold")
     for name, value in lines.items():
-        grid.add_row(name, Text(str(value)))
+        grid.add_row(cell(name), cell(value))
     return grid
 
 
 def _rows(rows: list[Mapping[str, Any]], title: str) -> Table:
     table = Table(title=title, title_justify="left")
     for name in rows[0] if rows else ():
-        table.add_column(name, overflow="fold")
+        table.add_column(cell(name), overflow="fold")
     for row in rows:
         cells = (size_of(v) if name == "bytes" else _cell(v) for name, v in row.items())
-        table.add_row(*map(Text, cells))
+        table.add_row(*map(cell, cells))
     return table
 
 

@@ -14,15 +14,17 @@ from muntin.cli.console import words
 from muntin.model.errors import OptionError
 from muntin.serve import Chart, Feed, Subject, Tile
 
-Host = Annotated[str, typer.Option(help="Where the page listens; elsewhere needs --token.")]
-Port = Annotated[int, typer.Option(help="The page's port; 0 is any that is free.")]
+Host = Annotated[
+    str, typer.Option(help="Address to listen on. Other than the loopback it requires --token.")
+]
+Port = Annotated[int, typer.Option(help="Port to listen on (0 = any free port).")]
 Token = Annotated[
     str | None,
     typer.Option(help="Access token required to view the page. Use 'new' to generate one."),
 ]
 TokenFile = Annotated[
     Path | None,
-    typer.Option(help="File that holds the access token: what --token says, others see in 'ps'."),
+    typer.Option(help="File to read the access token from, so that 'ps' doesn't show it."),
 ]
 
 _TILES = (
@@ -30,6 +32,7 @@ _TILES = (
     Tile("Messages a second", "rate"),
     Tile("Watermark", "watermark", "time"),
     Tile("Lag of the watermark", "lag", "s"),
+    Tile("Messages behind", "behind"),
     Tile("Rejected", "rejected"),
     Tile("Windows that wait", "pending"),
     Tile("Rows of state", "state"),

@@ -6,18 +6,25 @@ import inspect
 import runpy
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
 
-from muntin.model.errors import OptionError
+from muntin.cli.console import say
+from muntin.model.errors import MuntinError, OptionError, ProblemsError
+from muntin.model.pipeline import Pipeline
 from muntin.pipelines.files import SUFFIXES, read
 
-PipelineFile = Annotated[Path, typer.Argument(help="A pipeline in SQL, TOML or Python.")]
+if TYPE_CHECKING:
+    from muntin.pipelines.checks import Checked
+
+PipelineFile = Annotated[Path, typer.Argument(help="Pipeline file: SQL, TOML or Python.")]
 SetValues = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A value that the pipeline asks for."),
+    typer.Option("--set", metavar="NAME=VALUE", help="Set a parameter of the pipeline."),
 ]
 _NAME = "pipeline"
 
@@ -29,7 +36,10 @@ def opened(path: Path, given: dict[str, str]) -> Callable[[Any], list[Any]]:
         MuntinError: When it can't be run, before any session is needed.
     """
     if path.suffix in SUFFIXES:
-        made = read(path, given)
+        made, checked = checked_pipeline(path, given)
+        ProblemsError.raise_if_any(checked.problems)
+        for caution in checked.cautions:
+            say(Console(stderr=True), f"careful: {caution}")
 
         def start(spark: Any) -> list[Any]:
             from muntin.spark.pipelines import start as start_all
@@ -40,6 +50,28 @@ def opened(path: Path, given: dict[str, str]) -> Callable[[Any], list[Any]]:
     function = load(path)
     check_fits(function, given)
     return lambda spark: started(function(spark, **given))
+
+
+def checked_pipeline(
+    path: Path, given: dict[str, str], *, whole: bool = True
+) -> tuple[Pipeline, Checked]:
+    """The pipeline of a file, and all of its mistakes that are seen without Spark.
+
+    Args:
+        path: A file in SQL or TOML.
+        given: What ``--set`` gave.
+        whole: Whether all values that the file asks for must be given.
+    """
+    from muntin.pipelines.checks import check
+
+    problems: list[MuntinError] = []
+    pipeline = read(path, given, whole=whole, problems=problems)
+    # Sinks are described in the package of Spark, which takes a while to import.
+    from muntin.spark.sources.tables import check_sink
+
+    checked = check(pipeline, partial(check_sink, given=given))
+    checked.problems[:0] = problems
+    return pipeline, checked
 
 
 def load(path: Path) -> Callable[..., Any]:

@@ -13,16 +13,18 @@ from muntin.model.errors import OptionError
 
 
 def rescale(
-    checkpoint: Annotated[Path, typer.Argument(help="The folder of a query that is stopped.")],
-    buckets: Annotated[int, typer.Option(help="How many buckets there are to be.")],
+    checkpoint: Annotated[Path, typer.Argument(help="Checkpoint folder of a stopped query.")],
+    buckets: Annotated[int, typer.Option(help="New number of buckets.")],
     to: Annotated[
-        Path | None, typer.Option(help="A new checkpoint, in a folder that isn't there yet.")
+        Path | None, typer.Option(help="Folder to write the new checkpoint to; it must not exist.")
     ] = None,
-    batch: Annotated[int | None, typer.Option(help="Take the state of this batch.")] = None,
+    batch: Annotated[
+        int | None, typer.Option(help="Use the state as of this batch (default: the last).")
+    ] = None,
 ) -> None:
-    """Give a checkpoint another number of buckets, without losing state.
+    """Change the number of buckets of a checkpoint, without losing state.
 
-    With --to the old checkpoint stays as it is, and the query goes on from the new one.
+    With --to the old checkpoint stays unchanged, and the query continues from the new one.
     """
     console = Console()
     with session_for("rescale", checkpoint, console, "Moving the state") as spark:

@@ -9,7 +9,8 @@ from datetime import datetime
 from typing import Any
 
 from rich.table import Table
-from rich.text import Text
+
+from muntin.cli.console import cell
 
 IDENTITY = ("window_start", "window_end")
 # Far more than a terminal shows: a window that emits again is nearly always among them.
@@ -78,10 +79,10 @@ class LiveRows:
         left = self.gone + len(held) - len(shown)
         made = Table(header_style="bold", caption=f"… and {left:,} before" if left else None)
         for column in self.columns:
-            made.add_column(Text(column), no_wrap=column in IDENTITY)
+            made.add_column(cell(column), no_wrap=column in IDENTITY)
         for row in shown:
             # Data may hold brackets, which rich would take for its markup.
-            made.add_row(*(Text(as_text(row.get(column))) for column in self.columns))
+            made.add_row(*(cell(as_text(row.get(column))) for column in self.columns))
         return made
 
 

@@ -33,19 +33,19 @@ _LEAVE = {"exit", "quit", "\\q"}
 
 def sql(
     execute: Annotated[
-        list[str] | None, typer.Option("--execute", "-e", help="Run these statements, then leave.")
+        list[str] | None, typer.Option("--execute", "-e", help="Run these statements, then exit.")
     ] = None,
     until_quiet: Annotated[
-        bool, typer.Option(help="Stop each SELECT when all input there is was read.")
+        bool, typer.Option(help="Stop each SELECT once it has read all available input.")
     ] = False,
     format_: Annotated[
         RowFormat,
         typer.Option(
-            "--format", help="A table of the newest rows; or a line for each row that is emitted."
+            "--format", help="Print a table of the newest rows, or a line for each emitted row."
         ),
     ] = RowFormat.TABLE,
 ) -> None:
-    """Ask streams with SQL: history, completion, live results, EXPLAIN.
+    """Open an interactive SQL shell for streams.
 
     Without a terminal, statements are read from the standard input, and values aren't cut.
     """

@@ -13,10 +13,10 @@ from muntin.cli.console import reported, session
 
 
 def warm() -> None:
-    """Let Java keep Spark's classes ready, so that sessions start some seconds faster.
+    """Cache Spark's classes for Java, so that sessions start some seconds faster.
 
-    Runs a small query, and keeps the classes that it took in a file of 200 MB in the user's cache
-    folder. It is to be done again after an update of Java or Spark; without it all works as well.
+    Runs a small query, and stores the classes that it used in a file of 200 MB in your cache
+    folder. Run it again after an update of Java or Spark. It is optional.
     """
     console = Console()
     with reported():

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from muntin.cli.console import QueryFailedError, say, session, words
+from muntin.cli.console import QueryFailedError, cell, say, session, words
 from muntin.model.axis import moment
 from muntin.model.counts import rejections_in_words
 
@@ -104,7 +104,7 @@ def table(queries: Sequence[Any], begun: float, total: int | None = None) -> Tab
     for query in queries:
         name, progress = query.query.name or "query", query.progress
         if progress.batch < 0:
-            shown.add_row(name, "starting")
+            shown.add_row(cell(name), "starting")
             continue
         seen = f"{_seen(query):,}"
         if total:
@@ -112,7 +112,7 @@ def table(queries: Sequence[Any], begun: float, total: int | None = None) -> Tab
         emitted = ", ".join(f"{n:,} {emission}" for emission, n in progress.fired.items() if n)
         seconds = max(time.monotonic() - begun, 0.001)
         shown.add_row(
-            name,
+            cell(name),
             str(progress.batch),
             seen,
             _rejected(progress) or "0",

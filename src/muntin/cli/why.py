@@ -12,24 +12,29 @@ from muntin.cli.console import say, session_for
 
 
 def why(
-    checkpoint: Annotated[Path, typer.Argument(help="The folder that a query started with.")],
+    checkpoint: Annotated[Path, typer.Argument(help="Checkpoint folder of the query.")],
     at: Annotated[
         str,
-        typer.Option(help='An event time: "2026-01-01 09:04:00", in UTC; of rows a number.'),
+        typer.Option(
+            help='Event time in UTC, like "2026-01-01 09:04:00"; for windows of rows, a row number.'
+        ),
     ],
     key: Annotated[
-        list[str] | None, typer.Option(help=r"The key's value; once for each column, \N for NULL.")
+        list[str] | None,
+        typer.Option(help=r"Value of the key. Repeat for each key column; \N is NULL."),
     ] = None,
-    table: Annotated[str | None, typer.Option(help="Which of several tables of agents.")] = None,
+    table: Annotated[
+        str | None, typer.Option(help="Agent table to look in, if there are several.")
+    ] = None,
     operator: Annotated[
-        int, typer.Option(help="Which operator of a chain, counted from the last one.")
+        int, typer.Option(help="Operator of a chain to look in, counted from the last one.")
     ] = 0,
 ) -> None:
-    """Say of the windows, messages or entries of a key what they hold and what they wait for.
+    """Explain what the windows, messages or entries of a key hold and wait for.
 
-    Of a join it says of a message which partners it has, or why it has none.
+    For a join, it lists the partners of a message, or explains why there are none.
 
-    Reads what the query's last batch has committed; the query may be running.
+    It reads the state as of the last committed batch; the query may be running.
     """
     console = Console()
     with session_for("why", checkpoint, console, "Reading the state") as spark:

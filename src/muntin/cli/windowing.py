@@ -24,42 +24,47 @@ from muntin.cli.windowing_view import view
 from muntin.model.errors import MissingExtraError, OptionError
 from muntin.serve import Feed
 
-_Interval = Annotated[float, typer.Option(help="Seconds between reports.")]
-_Duration = Annotated[float, typer.Option(help="Seconds to run for.")]
-_Master = Annotated[str | None, typer.Option(help="The Spark cluster.")]
-_Rows = Annotated[int, typer.Option(help="Rows to keep in all; 0 is any number.")]
-_BucketRows = Annotated[int, typer.Option(help="Rows that each bucket keeps; 0 is any number.")]
-_History = Annotated[float, typer.Option(help="Seconds to keep a row; 0 is indefinite.")]
+_Interval = Annotated[float, typer.Option(help="Interval between reports, in seconds.")]
+_Duration = Annotated[float, typer.Option(help="How long to run, in seconds.")]
+_Master = Annotated[str | None, typer.Option(help="Spark cluster to run on.")]
+_Rows = Annotated[int, typer.Option(help="Number of rows to keep in all (0 = no limit).")]
+_BucketRows = Annotated[
+    int, typer.Option(help="Number of rows to keep in each bucket (0 = no limit).")
+]
+_History = Annotated[float, typer.Option(help="How long to keep rows, in seconds (0 = forever).")]
 _Deletes = Annotated[
     Path | None,
-    typer.Option(help="Take calls to delete from this folder; see muntin windowing delete."),
+    typer.Option(help="Folder to take delete requests from; see muntin windowing delete."),
 ]
 _Inline = Annotated[
-    bool, typer.Option("--inline/--no-inline", help="Delete together with inserts.")
+    bool, typer.Option("--inline/--no-inline", help="Delete rows in the same step as inserts.")
 ]
-_Chunk = Annotated[int, typer.Option(help="Rows that a deletion takes at most.")]
+_Chunk = Annotated[int, typer.Option(help="Maximum number of rows to delete at a time.")]
 _Yield = Annotated[
-    int, typer.Option(help="Milliseconds that the deleter waits when it has caught up.")
+    int, typer.Option(help="Pause of the deleter once it has caught up, in milliseconds.")
 ]
-_Rate = Annotated[int, typer.Option(help="Tuples inserted a second at most.")]
-_Averages = Annotated[str, typer.Option(help="Seconds to average over.")]
+_Rate = Annotated[int, typer.Option(help="Maximum number of tuples to insert per second.")]
+_Averages = Annotated[str, typer.Option(help="Periods to average over, in seconds.")]
 _Source = Annotated[
-    str, typer.Option(help="random, parquet:FOLDER (json:, csv:), or kafka:HOST:PORT/TOPIC.")
+    str,
+    typer.Option(
+        help="Source to read: random, parquet:FOLDER (json:, csv:) or kafka:HOST:PORT/TOPIC."
+    ),
 ]
 _Clock = Annotated[
     str | None,
-    typer.Option(help="What rows are old by: wall, or event (the default of a source)."),
+    typer.Option(help="Clock that ages rows: wall, or event (the default for a source)."),
 ]
-_Seed = Annotated[int, typer.Option(help="What random tuples follow from.")]
+_Seed = Annotated[int, typer.Option(help="Seed of the random tuples.")]
 _Checkpoint = Annotated[
-    Path | None, typer.Option(help="Where to keep the table; a run goes on from there.")
+    Path | None, typer.Option(help="Folder to keep the table in; a run resumes from it.")
 ]
 _Buckets = Annotated[
     int | None,
-    typer.Option(help="Into how many parts the table is cut: as the checkpoint's, or one a core."),
+    typer.Option(help="Number of buckets (default: the checkpoint's, or one per core)."),
 ]
-_Json = Annotated[bool, typer.Option("--json", help="Print everything as lines of JSON.")]
-_Page = Annotated[bool, typer.Option(help="Show the run on a live page too.")]
+_Json = Annotated[bool, typer.Option("--json", help="Print lines of JSON.")]
+_Page = Annotated[bool, typer.Option(help="Also show the run on a live page.")]
 
 
 def windowing(

@@ -15,27 +15,34 @@ from muntin.cli.console import reported, say
 
 
 def delete(
-    folder: Annotated[Path, typer.Argument(help="The folder that the run got with --deletes.")],
+    folder: Annotated[
+        Path, typer.Argument(help="Folder that the run was started with (--deletes).")
+    ],
     before: Annotated[
-        datetime | None, typer.Option(help="Delete rows that are older than this; in UTC.")
+        datetime | None, typer.Option(help="Delete rows older than this time, in UTC.")
     ] = None,
     historyseconds: Annotated[
-        float | None, typer.Option(help="Delete rows that are older, by this machine's clock.")
+        float | None,
+        typer.Option(help="Delete rows older than so many seconds, by this machine's clock."),
     ] = None,
     bucketrows: Annotated[
-        int | None, typer.Option(help="Delete all but the newest so many rows of each bucket.")
+        int | None,
+        typer.Option(help="Number of newest rows to keep in each bucket; delete the others."),
     ] = None,
     most: Annotated[
-        int | None, typer.Option(help="Rows that each bucket deletes at most in one call.")
+        int | None,
+        typer.Option(help="Maximum number of rows to delete in each bucket per request."),
     ] = None,
     every: Annotated[
-        float | None, typer.Option(help="Go on until Ctrl-C: look again after so many seconds.")
+        float | None, typer.Option(help="Repeat every so many seconds until Ctrl-C.")
     ] = None,
-    patience: Annotated[float, typer.Option(help="Seconds to wait for an answer.")] = 30.0,
+    patience: Annotated[
+        float, typer.Option(help="How long to wait for an answer, in seconds.")
+    ] = 30.0,
 ) -> None:
     """Delete the oldest rows of a table that another process fills.
 
-    Says how many rows went, and how many of those that were named are left.
+    Prints how many rows were deleted, and how many are left to delete.
     """
     console = Console()
     with reported():

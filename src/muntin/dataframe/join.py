@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from muntin.dataframe.host import Host, choose_host
 from muntin.model.axis import Duration, Length
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from muntin.spark.join import Joined
     from muntin.spark.windowed import Windowed, WindowedAggregate
 
-    SparkSide = Windowed | WindowedAggregate | DataFrame
-    LocalSide = LocalWindowed | LocalDefinition
+    SparkSide: TypeAlias = Windowed | WindowedAggregate | DataFrame
+    LocalSide: TypeAlias = LocalWindowed | LocalDefinition
 
 
 @overload

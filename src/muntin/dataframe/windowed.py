@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from muntin.dataframe.host import Host, choose_host
+from muntin.dataframe.position import join_topic
 from muntin.model.axis import Duration
 from muntin.model.spec import Nulls
 
@@ -34,7 +35,7 @@ def windowed(
     *,
     key: Column | str | Sequence[Column | str] = (),
     time: Column | str | None = None,
-    offset: tuple[str, str] | None = None,
+    offset: tuple[str, str] | tuple[str, str, str] | None = None,
     lateness: Duration | None = None,
     max_ahead: Duration | None = "15 minutes",
     idle: Duration | None = None,
@@ -52,7 +53,7 @@ def windowed(
     *,
     key: pl.Expr | str | Sequence[pl.Expr | str] = (),
     time: pl.Expr | str | None = None,
-    offset: tuple[str, str] | None = None,
+    offset: tuple[str, str] | tuple[str, str, str] | None = None,
     lateness: Duration | None = None,
     max_ahead: Duration | None = "15 minutes",
     idle: Duration | None = None,
@@ -69,7 +70,7 @@ def windowed(
     *,
     key: Any = (),
     time: Expression | None = None,
-    offset: tuple[str, str] | None = None,
+    offset: tuple[str, str] | tuple[str, str, str] | None = None,
     lateness: Duration | None = None,
     max_ahead: Duration | None = "15 minutes",
     idle: Duration | None = None,
@@ -103,10 +104,12 @@ def windowed(
             that are measured in rows need none. Of other windows it may be `window_time`, the
             last moment of each: so windows that end together with a larger one are in it. Texts
             without a zone are of the session's zone on Spark, and UTC elsewhere.
-        offset: The columns of a message's partition and of its offset in it. A message whose
-            offset was taken before changes nothing, also after a restart. Windows that are
-            measured in rows lie on the offsets of a partition then, and the partition is the
-            first key; without offsets they count a key's messages as they arrive.
+        offset: The columns of a message's partition and of its offset in it, or of its topic, its
+            partition and its offset. (Of several topics read by `mt.kafka` the partition has the
+            topic in its name.) A message whose offset was taken before changes nothing, also after
+            a restart. Windows that are measured in rows lie on the offsets of a partition then, and
+            the partition is the first key; without offsets they count a key's messages as they
+            arrive.
         lateness: How far the watermark trails the greatest event time; not at all by default, and
             of a join's pairs as far as they may come out of order.
         max_ahead: How far ahead of the wall clock an event time may be. A message further ahead
@@ -142,10 +145,11 @@ def windowed(
         >>> hourly.agg(n=mt.count()).results.select("carrier", "n").rows()
         [('UA', 2)]
     """
+    frame, position = join_topic(frame, offset)
     options: Any = {
         "key": key,
         "time": time,
-        "offset": offset,
+        "offset": position,
         "lateness": lateness,
         "max_ahead": max_ahead,
         "idle": idle,
@@ -157,7 +161,7 @@ def windowed(
     if choose_host("frame", frame, host) == "spark":
         from muntin.spark import windowed as on_spark
 
-        return on_spark.windowed(frame, **options)  # type: ignore[arg-type]
+        return on_spark.windowed(frame, **options)
     from muntin.hosts.local.windowed import begin_windowed
 
     return begin_windowed(frame, **options)

@@ -144,6 +144,11 @@ class State:
             self.moving.add(name)
         return mark
 
+    def is_idle(self, idle: int | None, wall: int, name: str = "") -> bool:
+        """Whether an input has had no messages for as long as `idle` says."""
+        active: dict[str, int] = self.extra.get(_ACTIVE, {})
+        return idle is not None and name in active and wall >= active[name] + idle
+
     def note_active(self, wall: int, name: str = "") -> None:
         """Note when an input last had messages; a clock that wasn't set yet says nothing."""
         if abs(wall) < FARTHEST:

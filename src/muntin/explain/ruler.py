@@ -8,7 +8,7 @@ from typing import Any
 
 from muntin.model.axis import DAY, HOUR, MICROSECOND, MILLISECOND, MINUTE, SECOND, Axis, spell
 from muntin.model.cumulating import Cumulating
-from muntin.model.days import Days
+from muntin.model.days import Days, Hours
 from muntin.model.kinds import Kind, Paned
 from muntin.model.months import Months
 from muntin.model.sessions import Sessions
@@ -122,11 +122,15 @@ def _numbered(windows: Paned) -> Picture:
 
 def _days(windows: Days) -> Picture:
     months = windows.counts == "month"
-    unit = 30 * DAY if months else DAY
-    grid = Windows(windows.grid.size * unit, windows.grid.slide * unit)
-    lasts = "28 to 31 days" if months else "23 to 25 hours"
-    note = f"whole {windows.counts}s of {windows.zone}, {lasts} long"
-    return replace(_numbered(grid), note=note)
+    unit = 30 * DAY if months else windows.shortest
+    lengths = windows.grid.size * unit, windows.grid.pace * unit
+    note = f"whole {windows.counts}s of {windows.zone}, "
+    note += "28 to 31 days long" if months else "23 to 25 hours long"
+    if isinstance(windows, Hours):
+        note = f"by the clocks of {windows.zone}, longer where they are set back"
+    if isinstance(windows.grid, Cumulating):
+        return replace(_cumulating(Cumulating(*lengths)), note=note)
+    return replace(_numbered(Windows(*lengths)), note=note)
 
 
 def _cumulating(windows: Cumulating) -> Picture:
@@ -179,6 +183,7 @@ def _sessions_of_own_gaps() -> Picture:
 _PICTURES: dict[type, Callable[[Any], Picture]] = {
     Cumulating: _cumulating,
     Days: _days,
+    Hours: _days,
     Months: _days,
     Sliding: _sliding,
     Sessions: _sessions,

@@ -96,6 +96,9 @@ class LocalLeaseFile:
             with suppress(FileExistsError):
                 os.link(taken, self._path)
         taken.unlink()
+        # Of a query that didn't start nothing stays.
+        with suppress(OSError):
+            self._path.parent.rmdir()
 
     def _beside(self) -> Path:
         return self._path.with_name(f".{FILE}.{secrets.token_hex(6)}")

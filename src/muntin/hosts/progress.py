@@ -43,6 +43,8 @@ class Progress:
         left: The same of the operator whose results are the left side of this join, where there is
             one.
         right: The same of the right side.
+        lag: How many messages of each partition of Kafka weren't read yet when the batch was
+            planned, as ``orders[0]``; nothing where a source doesn't say.
     """
 
     batch: int = -1
@@ -56,6 +58,7 @@ class Progress:
     inner: Progress | None = None
     left: Progress | None = None
     right: Progress | None = None
+    lag: dict[str, int] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         shown = {"batch": self.batch, "watermark": str(self.watermark)}
@@ -76,7 +79,10 @@ class Progress:
         yield "batch", str(self.batch) if self.batch >= 0 else "none"
         yield "watermark", str(self.watermark or "none")
         fired = {f"{emission} firings": number for emission, number in self.fired.items()}
-        kept = {"rows in the state": self.state_rows, "unstorable": self.unstorable}
+        kept = {
+            "rows in the state": self.state_rows, "unstorable": self.unstorable,
+            "messages behind": self.messages_behind,
+        }  # fmt: skip
         figures = {**self.counts, **fired, "waiting": self.pending, **kept}
         for name, figure in figures.items():
             if figure:
@@ -96,6 +102,16 @@ class Progress:
             datetime.datetime(2026, 1, 1, 0, 0, tzinfo=datetime.timezone.utc)
         """
         return None if self.watermark_micros is None else as_datetime(self.watermark_micros)
+
+    @property
+    def messages_behind(self) -> int:
+        """How many messages weren't read yet when the batch was planned, of all partitions.
+
+        Example:
+            >>> Progress(3, lag={"orders[0]": 40, "orders[1]": 2}).messages_behind
+            42
+        """
+        return sum(self.lag.values())
 
     @property
     def before(self) -> dict[str, Progress]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Literal
 
 from muntin.model.errors import OptionError
@@ -31,6 +31,8 @@ class Rows:
 Duration = str | timedelta
 Length = Duration | Rows
 Axis = Literal["time", "rows"]
+Origin = str | date | int | None
+"""Where some window starts: a point in time, a day, or a row."""
 
 MICROSECOND = 1
 MILLISECOND = 1_000
@@ -200,15 +202,15 @@ def spell(length: int, axis: Axis) -> str:
     return phrase(length) if axis == "time" else str(Rows(length))
 
 
-def instant(option: str, value: str | datetime) -> int:
-    """Turn a point in time into microseconds since the epoch; naive times are UTC.
+def instant(option: str, value: str | date) -> int:
+    """Turn a point in time into microseconds since the epoch; naive times and days are UTC.
 
     Example:
         >>> instant("origin", "1970-01-01T00:00:01")
         1000000
     """
     try:
-        moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+        moment = datetime.fromisoformat(value if isinstance(value, str) else value.isoformat())
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
         return (moment - _EPOCH) // timedelta(microseconds=1)

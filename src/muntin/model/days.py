@@ -1,22 +1,28 @@
-"""Windows of whole calendar days in a time zone, 23, 24 or 25 hours long.
+"""Windows of calendar days in a time zone, 23, 24 or 25 hours long, and of parts of such days.
 
 Source: the window model ("sizes of whole days may take a time zone").
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+import re
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
+from math import gcd
 from typing import ClassVar, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from muntin.model.axis import DAY, Axis, Length, Rows, micros
+from muntin.model.axis import DAY, HOUR, Axis, Length, Origin, Rows, instant, micros, phrase
 from muntin.model.by_number import ByNumber
+from muntin.model.cumulating import Cumulating
 from muntin.model.errors import OptionError
 from muntin.model.windows import Windows
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH = datetime(1970, 1, 1)
 _FIRST_DAY = date(1970, 1, 1)
+_MICROSECOND = timedelta(microseconds=1)
+_PLAIN_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +32,11 @@ class Days(ByNumber):
     Attributes:
         grid: The windows counted in days; day 0 is 1970-01-01.
         zone: The time zone, by its IANA name.
+        shift: How long after midnight, by the clock on the wall, a day begins, microseconds.
 
-    Panes and windows are numbered as those of the grid. A day begins at the first moment that
-    bears its date: where a change to summer time skips midnight, at one o'clock. Where the
-    calendar has no local date, before year 1 and after year 9999, days are those of UTC.
+    Panes and windows are numbered as those of the grid. A day begins at the first moment that bears
+    its date: where a change to summer time skips midnight, at one o'clock. Where the calendar has
+    no local date, before year 1 and after year 9999, days are those of UTC.
 
     Other calendar windows count something else than days; what they count begins with a day.
 
@@ -47,19 +54,19 @@ class Days(ByNumber):
     shortest: ClassVar[int] = DAY
     longest: ClassVar[int] = DAY
 
-    grid: Windows
+    grid: Windows | Cumulating
     zone: str
+    shift: int = 0
 
     @classmethod
-    def of(cls, size: Length, slide: Length | None, zone: str, origin: int) -> Self:
+    def of(cls, size: Length, slide: Length | None, zone: str, origin: LocalTime) -> Self:
         """Windows of so many days, or of what else is counted; see ``days``."""
         length = cls.number("size", size)
         step = length if slide is None else cls.number("slide", slide)
         if step > length:
             hint = f"give {length} {cls.counts}s or less"
             raise OptionError("slide", slide, "is greater than the size", hint)
-        first = cls(Windows(1, 1), known_zone(zone)).day_of(origin)
-        return cls(Windows(length, step, first % step, "rows"), zone)
+        return cls(Windows(length, step, origin.day % step, "rows"), zone, origin.time)
 
     @staticmethod
     def number(option: str, value: Length) -> int:
@@ -74,9 +81,13 @@ class Days(ByNumber):
         """The day that one of what is counted begins with."""
         return number
 
-    def beside(self, day: int) -> int:
-        """The one of what is counted that a day is in."""
-        return day
+    def number_at(self, wall: int) -> int:
+        """The one of what is counted that a local time is in, microseconds since local 1970."""
+        return (wall - self.shift) // DAY
+
+    def wall_start(self, number: int) -> int:
+        """The local time at which one of what is counted begins, microseconds."""
+        return self.first_day(number) * DAY + self.shift
 
     @property
     def axis(self) -> Axis:
@@ -89,7 +100,17 @@ class Days(ByNumber):
 
     @property
     def begins(self) -> str:
-        return f"{self.counts} {self.origin}"
+        return f"{self.counts} {self.origin}{self.first_moment}"
+
+    @property
+    def block(self) -> int:
+        return self.grid.block
+
+    def first_inside(self, window: int) -> int:
+        return self.grid.first_inside(window)
+
+    def pattern(self, window: int) -> int:
+        return self.grid.pattern(window)
 
     @property
     def stored(self) -> str:
@@ -101,7 +122,7 @@ class Days(ByNumber):
 
     @property
     def pace(self) -> int:
-        return self.grid.slide * self.shortest
+        return self.grid.pace * self.shortest
 
     @property
     def panes_per_window(self) -> int:
@@ -112,30 +133,26 @@ class Days(ByNumber):
 
     def midnight(self, number: int) -> int:
         """When a local day, or what else is counted, begins, microseconds since the epoch."""
-        return self._midnight(self.first_day(number))
-
-    def _midnight(self, day: int) -> int:
-        try:
-            local = datetime.combine(_FIRST_DAY + timedelta(days=day), time(), ZoneInfo(self.zone))
-            return (local.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)
-        except OverflowError:
-            # One message with such a time may not stop the stream: it comes again and again.
-            return day * DAY
+        return _instant(self.wall_start(number), self.zone)
 
     def day_of(self, position: int) -> int:
         """The local day, or what else is counted, that a time falls into.
 
-        Where clocks are set back over midnight an hour bears the date of the day before again; it
-        belongs to the day that has begun, so that no day is in two pieces.
+        Where clocks are set back over its beginning an hour bears the date of the day before again;
+        it belongs to the day that has begun, so that no day is in two pieces.
         """
-        try:
-            moment = _EPOCH + timedelta(microseconds=position)
-            day = (moment.astimezone(ZoneInfo(self.zone)).date() - _FIRST_DAY).days
-        except OverflowError:
-            day = position // DAY
-            # West of Greenwich the first local day begins after the one of UTC.
-            day -= int(position < self._midnight(day))
-        return self.beside(day + 1 if position >= self._midnight(day + 1) else day)
+        number = self.number_at(local_time(position, self.zone))
+        while position < self.midnight(number):
+            number -= 1
+        while position >= self.midnight(number + 1):
+            number += 1
+        return number
+
+    def numbers_around(self, day: int) -> range:
+        """The numbers of all that may hold a time of a day of UTC."""
+        # Clocks are less than a day away from UTC.
+        first, last = self.number_at((day - 1) * DAY), self.number_at((day + 2) * DAY)
+        return range(first - 1, last + 2)
 
     def start(self, window: int) -> int:
         return self.midnight(self.grid.start(window))
@@ -165,17 +182,192 @@ class Days(ByNumber):
         return self.grid.ended(self.day_of(position))
 
     def __str__(self) -> str:
-        return f"{str(self.grid).replace('row', self.counts)} in {self.zone}"
+        return f"{str(self.grid).replace('row', self.counts)} in {self.zone}{self.first_moment}"
+
+    @property
+    def first_moment(self) -> str:
+        """With what windows begin, in words, where that isn't midnight."""
+        return f", from {_clock(self.shift)}" if self.shift else ""
 
 
-def days(size: Length, zone: str, *, slide: Length | None = None, origin: int = 0) -> Days:
-    """Windows of whole local days; the origin is a time in the day at which some window starts.
+@dataclass(frozen=True, slots=True)
+class Hours(Days):
+    """Windows on a grid of equal parts of local days, by the clock on the wall.
+
+    Attributes:
+        grid: The windows counted in parts; part 0 begins 1970-01-01.
+        zone: The time zone, by its IANA name.
+        shift: How much later than the local midnight the first part of a day begins, microseconds.
+        part: How long a part is, microseconds; it divides a day.
+
+    Where clocks are set forward the parts that the wall skips don't exist; where they are set back
+    the part that the wall shows twice is as much longer.
 
     Example:
-        >>> str(days("1 day", "America/New_York"))
-        'tumbling 1 day in America/New_York'
+        >>> delhi = Hours(Windows(1, 1), "Asia/Kolkata", part=HOUR)
+        >>> delhi.start(delhi.pane_of(0)) // 60_000_000  # 05:30 by the wall: the hour from 05:00
+        -30
     """
-    return Days.of(size, slide, zone, origin)
+
+    KIND: ClassVar[str] = "hours"
+    counts: ClassVar[str] = "part"
+
+    part: int = HOUR
+
+    @classmethod
+    def of(cls, size: Length, slide: Length | None, zone: str, origin: LocalTime) -> Self:
+        """Windows of so many parts of a local day."""
+        length, step = micros("size", size), micros("slide", size if slide is None else slide)  # type: ignore[arg-type]
+        if step > length:
+            hint = f"give {phrase(length)} or less"
+            raise OptionError("slide", slide, "is greater than the size", hint)
+        part = gcd(length, step)
+        if DAY % part:
+            hint = "give whole days or parts of one, as 1 or 6 hours, or leave the zone away"
+            raise OptionError("size", phrase(length), "doesn't divide a day of a zone", hint)
+        number, shift = divmod(origin.day * DAY + origin.time, part)
+        size_in_parts, slide_in_parts = length // part, step // part
+        grid = Windows(size_in_parts, slide_in_parts, number % slide_in_parts, "rows")
+        return cls(grid, zone, shift, part)
+
+    @property
+    def shortest(self) -> int:  # type: ignore[override]
+        """How long a part is on most days."""
+        return self.part
+
+    @property
+    def longest(self) -> int:  # type: ignore[override]
+        """How long a part is where clocks are set back."""
+        return self.part + HOUR
+
+    def number_at(self, wall: int) -> int:
+        return (wall - self.shift) // self.part
+
+    def wall_start(self, number: int) -> int:
+        return number * self.part + self.shift
+
+    def __str__(self) -> str:
+        grid = self.grid
+        shown = type(grid)(grid.size * self.part, grid.pace * self.part)
+        return f"{shown} in {self.zone}{self.first_moment}"
+
+
+@dataclass(frozen=True, slots=True)
+class LocalTime:
+    """A local time: its day, counted from 1970-01-01, and how long after midnight it is."""
+
+    day: int = 0
+    time: int = 0
+
+
+def local_origin(origin: Origin, zone: str, offset: int = 0) -> LocalTime:
+    """The local time at which some window starts.
+
+    Args:
+        origin: A point in time; a plain date is the zone's own day. ``None`` is 1970-01-01 there.
+        zone: The time zone.
+        offset: How much later windows start, by the clock on the wall, microseconds.
+
+    Example:
+        >>> local_origin("2020-01-01", "America/New_York"), local_origin(None, "UTC", HOUR)
+        (LocalTime(day=18262, time=0), LocalTime(day=0, time=3600000000))
+    """
+    if isinstance(origin, str) and _PLAIN_DATE.fullmatch(origin.strip()):
+        wall = instant("origin", origin)
+    elif isinstance(origin, date) and not isinstance(origin, datetime):
+        wall = instant("origin", origin.isoformat())
+    elif origin is None or origin == 0:
+        wall = 0
+    else:
+        position = origin if isinstance(origin, int) else instant("origin", origin)
+        wall = local_time(position, known_zone(zone))
+    return LocalTime(*divmod(wall + offset, DAY))
+
+
+def days(
+    size: Length,
+    zone: str,
+    *,
+    slide: Length | None = None,
+    origin: Origin = None,
+    offset: int = 0,
+) -> Days:
+    """Windows of local days, or of parts of them; see ``local_origin``.
+
+    Example:
+        >>> str(days("1 day", "America/New_York")), str(days("6 hours", "Asia/Kolkata"))
+        ('tumbling 1 day in America/New_York', 'tumbling 6 hours in Asia/Kolkata')
+    """
+    begins = local_origin(origin, known_zone(zone), offset)
+    lengths = [given for given in (size, slide) if given is not None]
+    if any(isinstance(given, Rows) for given in lengths):
+        hint = 'give a duration, as "1 day", or leave the zone away'
+        raise OptionError("size", str(size), "is measured in rows, which have no zone", hint)
+    whole = all(micros("size", given, zero=False) % DAY == 0 for given in lengths)  # type: ignore[arg-type]
+    return (Days if whole else Hours).of(size, slide, zone, begins)
+
+
+def cumulating_days(
+    size: Length, step: Length, zone: str, *, origin: Origin = None, offset: int = 0
+) -> Days:
+    """Windows that start every so many local days and end at each step of the local day.
+
+    Example:
+        >>> str(cumulating_days("1 day", "6 hours", "Europe/Berlin"))
+        'cumulating 1 day by 6 hours in Europe/Berlin'
+    """
+    found = days(size, zone, slide=step, origin=origin, offset=offset)
+    one, pace = found.grid.size, found.grid.pace
+    if isinstance(found, Hours) and found.part * pace <= HOUR:
+        hint = "give steps of 2 hours or more, or leave the zone away"
+        raise OptionError("step", str(step), "may be skipped by a change of clocks", hint)
+    if one % pace:
+        hint = f"give a step that {phrase(micros('size', size))} is a multiple of"  # type: ignore[arg-type]
+        raise OptionError("step", str(step), "doesn't divide the size", hint)
+    begins = local_origin(origin, zone, offset)
+    start = found.number_at(begins.day * DAY + begins.time)
+    return replace(found, grid=Cumulating(one, pace, start % one, "rows"))
+
+
+def local_time(position: int, zone: str) -> int:
+    """What the clock on the wall shows, microseconds since 1970; UTC's where no date is there."""
+    try:
+        moment = (_EPOCH + timedelta(microseconds=position)).replace(tzinfo=UTC)
+        wall = moment.astimezone(ZoneInfo(zone)).replace(tzinfo=None)
+    except OverflowError:
+        return position
+    return (wall - _EPOCH) // _MICROSECOND
+
+
+@lru_cache(maxsize=1 << 16)
+def _instant(wall: int, zone: str) -> int:
+    """When the clock on the wall first shows a time or a later one, in microseconds."""
+    try:
+        local = (_EPOCH + timedelta(microseconds=wall)).replace(tzinfo=ZoneInfo(zone))
+        moments = [local.replace(fold=fold).astimezone(UTC) for fold in (0, 1)]
+    except OverflowError:
+        # One message with such a time may not stop the stream: it comes again and again.
+        return wall
+    epoch = _EPOCH.replace(tzinfo=UTC)
+    first, before = ((moment - epoch) // _MICROSECOND for moment in moments)
+    if before >= first:
+        return first
+    # Clocks skip that time somewhere between.
+    while before + 1 < first:
+        middle = (before + first) // 2
+        before, first = (middle, first) if local_time(middle, zone) < wall else (before, middle)
+    return first
+
+
+def _clock(time: int) -> str:
+    """A time of day as a clock shows it.
+
+    Example:
+        >>> _clock(6 * HOUR), _clock(1)
+        ('06:00', '00:00:00.000001')
+    """
+    text = (_EPOCH + timedelta(microseconds=time)).time().isoformat()
+    return text.removesuffix(":00")
 
 
 def known_zone(zone: str, option: str = "zone") -> str:

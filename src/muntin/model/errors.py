@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from muntin.model.secrets import redacted
 
 
@@ -75,6 +77,27 @@ class SqlError(MuntinError, ValueError):
         indent = "".join("\t" if c == "\t" else " " for c in shown[:column])
         where = f"line {line}: {self.problem}; {self.hint}"
         return f"{_printable(where)}\n  {_printable(shown).rstrip()}\n  {indent}{'^' * width}"
+
+
+class ProblemsError(MuntinError):
+    """Several mistakes of one file, each on lines of its own.
+
+    Attributes:
+        problems: The mistakes, in the order of the file.
+    """
+
+    def __init__(self, problems: Sequence[MuntinError]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(map(str, problems)))
+
+    @classmethod
+    def raise_if_any(cls, problems: Sequence[MuntinError]) -> None:
+        """Raise what is in a list: a single mistake as it is, several as one error."""
+        flat = [one for p in problems for one in (p.problems if isinstance(p, cls) else (p,))]
+        if len(flat) == 1:
+            raise flat[0]
+        if flat:
+            raise cls(flat)
 
 
 def _printable(text: str) -> str:

@@ -6,12 +6,13 @@ Source: the window model ("sizes of whole days may take a time zone"), carried o
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from calendar import monthrange
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
-from typing import ClassVar
+from typing import ClassVar, Self
 
-from muntin.model.axis import DAY, Length
-from muntin.model.days import Days
+from muntin.model.axis import DAY, Length, Origin
+from muntin.model.days import Days, LocalTime, known_zone, local_origin
 from muntin.model.errors import OptionError
 
 _SIZE = re.compile(r"(?:interval\s+)?'?(\d{1,6})'?\s*(month|quarter|year)s?|p(\d{1,6})([my])")
@@ -28,8 +29,10 @@ class Months(Days):
     Attributes:
         grid: The windows counted in months; month 0 is January 1970.
         zone: The time zone, by its IANA name.
+        shift: How long after midnight, by the clock on the wall, a month begins, microseconds.
+        day: With which of its days a month begins: the last one where it has no such day.
 
-    A month begins with its first day. Where the calendar has no local date, before year 1 and after
+    Where the calendar has no local date, before year 1 and after
     year 9999, months are those of UTC.
 
     Example:
@@ -45,6 +48,15 @@ class Months(Days):
     shortest: ClassVar[int] = 28 * DAY
     longest: ClassVar[int] = 31 * DAY
 
+    day: int = 1
+
+    @classmethod
+    def of(cls, size: Length, slide: Length | None, zone: str, origin: LocalTime) -> Self:
+        first = _FIRST_DAY + timedelta(days=origin.day)
+        month = (first.year - 1970) * 12 + first.month - 1
+        whole = super(Months, cls).of(size, slide, zone, LocalTime(month, origin.time))
+        return replace(whole, day=first.day)
+
     @staticmethod
     def number(option: str, value: Length) -> int:
         count = in_months(value)
@@ -55,13 +67,21 @@ class Months(Days):
 
     def first_day(self, number: int) -> int:
         cycles, month = divmod(number, _CYCLE)
-        first = date(1970 + month // 12, month % 12 + 1, 1)
+        year, month = 1970 + month // 12, month % 12 + 1
+        first = date(year, month, min(self.day, monthrange(year, month)[1]))
         return (first - _FIRST_DAY).days + _DAYS * cycles
 
-    def beside(self, day: int) -> int:
+    def number_at(self, wall: int) -> int:
+        day = (wall - self.shift) // DAY
         cycles, rest = divmod(day, _DAYS)
-        found = _FIRST_DAY + timedelta(days=rest)
-        return (found.year - 1970) * 12 + found.month - 1 + _CYCLE * cycles
+        begun = _FIRST_DAY + timedelta(days=rest)
+        month = (begun.year - 1970) * 12 + begun.month - 1 + _CYCLE * cycles
+        return month - int(day < self.first_day(month))
+
+    @property
+    def first_moment(self) -> str:
+        clock = Days.first_moment.fget(self)  # type: ignore[attr-defined]
+        return f", from day {self.day}{clock}" if self.day > 1 else clock
 
 
 def in_months(size: Length) -> int | None:
@@ -76,7 +96,12 @@ def in_months(size: Length) -> int | None:
 
 
 def months(
-    size: Length, zone: str | None, *, slide: Length | None = None, origin: int = 0
+    size: Length,
+    zone: str | None,
+    *,
+    slide: Length | None = None,
+    origin: Origin = None,
+    offset: int = 0,
 ) -> Months:
     """Windows of whole local months, quarters or years; of UTC's where no zone is given.
 
@@ -84,4 +109,5 @@ def months(
         >>> str(months("1 year", "Europe/Berlin"))
         'tumbling 12 months in Europe/Berlin'
     """
-    return Months.of(size, slide, "UTC" if zone is None else zone, origin)
+    local = known_zone("UTC" if zone is None else zone)
+    return Months.of(size, slide, local, local_origin(origin, local, offset))

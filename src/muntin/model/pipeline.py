@@ -365,6 +365,7 @@ class Pipeline:
         trigger: A batch at most this often, microseconds; ``None`` is as fast as possible.
         available_now: Whether to read what is there now, then end.
         names: What ``--set`` may give: the names that the file asks for.
+        places: Where expressions stand in SQL, by their text.
     """
 
     tables: Mapping[str, DeclaredTable]
@@ -373,3 +374,4 @@ class Pipeline:
     trigger: int | None = None
     available_now: bool = False
     names: frozenset[str] = frozenset()
+    places: Mapping[str, tuple[str, tuple[int, int]]] = field(default_factory=dict, compare=False)

@@ -6,12 +6,22 @@ A secret is never written into a file nor given on the command line, where other
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from muntin.model.errors import OptionError
 from muntin.model.secrets import in_sight
 
 NAME = re.compile(r"\$\{(\w+)\}")
+_HOLE = r"\$\{\w+\}"
+# Outside of quotes: comments, what begins a quoted text, placeholders. Inside: what is escaped, the
+# end, placeholders. Backticks know no escape but their own doubling.
+_OUTSIDE = re.compile(rf"--[^\n]*|/\*.*?\*/|\b[rR]['\"]|['\"`]|{_HOLE}", re.DOTALL)
+_INSIDE = {
+    "'": re.compile(rf"\\.|'|{_HOLE}", re.DOTALL),
+    '"': re.compile(rf'\\.|"|{_HOLE}', re.DOTALL),
+    "`": re.compile(rf"`|{_HOLE}", re.DOTALL),
+}
+_ESCAPES = ("'", '"', "`")
 _EITHER = re.compile(r"\$\{(env:)?(\w+)\}")
 
 
@@ -33,6 +43,48 @@ def partly(value: str, given: Mapping[str, str]) -> str:
         '/data/${day}'
     """
     return NAME.sub(lambda found: given.get(found.group(1), found.group()), value)
+
+
+class OutsideQuotesError(Exception):
+    """A placeholder stands where its value would be code; the message is the placeholder."""
+
+
+def fill_expression(text: str, value_of: Callable[[str, int], str]) -> str:
+    r"""An expression of Spark SQL with its placeholders replaced by data, whatever it holds.
+
+    Args:
+        text: The expression.
+        value_of: Gives the value of a placeholder, by its name and where it stands.
+
+    Raises:
+        OutsideQuotesError: When a placeholder stands outside of quotes, where a value would be
+            code, or in a raw string, in which nothing can be escaped.
+
+    Example:
+        >>> print(fill_expression("page = '${p}'", lambda name, at: "it's"))
+        page = 'it\'s'
+    """
+    pieces: list[str] = []
+    copied, at, mark = 0, 0, ""
+    while found := (_INSIDE[mark[-1]] if mark else _OUTSIDE).search(text, at):
+        token, at = found.group(), found.end()
+        if (hole := NAME.fullmatch(token)) is not None:
+            if mark not in _ESCAPES:
+                raise OutsideQuotesError(token)
+            value = _as_data(value_of(hole.group(1), found.start()), mark)
+            pieces += [text[copied : found.start()], value]
+            copied = at
+        elif mark:
+            mark = "" if token == mark[-1] else mark
+        elif token[-1] in "'\"`":
+            mark = token
+    return "".join([*pieces, text[copied:]])
+
+
+def _as_data(value: str, mark: str) -> str:
+    if mark == "`":
+        return value.replace("`", "``")
+    return value.replace("\\", "\\\\").replace(mark, f"\\{mark}")
 
 
 def check_secret(option: str, value: str) -> None:

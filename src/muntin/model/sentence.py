@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from muntin.model.aggregates import Aggregate
-from muntin.model.axis import Axis, Duration, Length, instant, measure
-from muntin.model.cumulating import cumulating
+from muntin.model.axis import Axis, Duration, Length, Origin, measure
 from muntin.model.errors import OptionError
 from muntin.model.grouping_sets import GROUPING_ID, Sets, read_sets, sets_of
 from muntin.model.inputs import Marks
@@ -28,14 +27,13 @@ from muntin.model.joins import (
     firing_of,
     pairs_of,
 )
-from muntin.model.kinds import Kind, of_size
+from muntin.model.kinds import MOST_OVERLAPPING, Kind, cumulating_in, of_size
+from muntin.model.other_words import missing_word, translate_call
 from muntin.model.policies import Firing, PolicyWords, fill_of, policy
 from muntin.model.sessions import Closed, session
 from muntin.model.sliding import sliding
 from muntin.model.spec import Nulls, WindowSpec, check_nulls
 from muntin.model.windows import along
-
-Origin = str | int | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +57,11 @@ class Sentence:
         for name in self._marks.offset or ():
             check_name("offset", name)
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise AttributeError(missing_word(name, complete=False))
+
     def sets(self, *sets: str | Sequence[str]) -> Self:
         """Windows by several choices of the key columns at once, as ``GROUPING SETS`` in SQL.
 
@@ -80,11 +83,13 @@ class Sentence:
             size: Length of a window; of calendar months where it is given in months, quarters or
                 years.
             origin: A moment (or a row's number) at which some window starts; the epoch where it
-                isn't given.
-            zone: A time zone, for windows of whole calendar days (23 to 25 hours long) or months
-                in it; months are UTC's otherwise.
+                isn't given. In a zone windows start at the time that its clocks show then, and a
+                plain date is the zone's own day. Months start with that day, and with the last one
+                of a month that doesn't have it.
+            zone: A time zone, for windows of its calendar days (23 to 25 hours long), of parts of
+                them, or of its months; months are UTC's otherwise.
         """
-        return self._over(of_size(size, zone=zone, origin=_origin(origin)))
+        return self._over(of_size(size, zone=zone, origin=origin))
 
     def hopping(
         self,
@@ -93,6 +98,7 @@ class Sentence:
         *,
         origin: Origin = None,
         zone: str | None = None,
+        overlap: int = MOST_OVERLAPPING,
     ) -> Self:
         """Overlapping windows of one size that start every ``slide``.
 
@@ -103,20 +109,32 @@ class Sentence:
             slide: Distance between two starts, at most the size.
             origin: A moment (or a row's number) at which some window starts; the epoch where it
                 isn't given.
-            zone: A time zone, for windows of whole calendar days or months in it.
+            zone: A time zone, for windows of its calendar days, of parts of them, or of its months.
+            overlap: In how many windows a message may be; more are refused as a mistake.
         """
-        return self._over(of_size(size, slide, zone=zone, origin=_origin(origin)))
+        return self._over(of_size(size, slide, zone=zone, origin=origin, overlap=overlap))
 
-    def cumulating(self, size: Length, step: Length, *, origin: Origin = None) -> Self:
+    def cumulating(
+        self,
+        size: Length,
+        step: Length,
+        *,
+        origin: Origin = None,
+        zone: str | None = None,
+        overlap: int = MOST_OVERLAPPING,
+    ) -> Self:
         """Windows that start every ``size`` and emit the result so far at each ``step``.
 
         Args:
             size: Length of the longest window.
             step: Distance between two ends; it divides the size.
             origin: A moment (or a row's number) at which some window starts; the epoch where it
-                isn't given.
+                isn't given. In a zone it is as that of ``tumbling``.
+            zone: A time zone, for windows of its calendar days; steps are parts of them.
+            overlap: In how many windows a message may be; more are refused as a mistake.
         """
-        return self._over(cumulating(size, step, origin=_origin(origin)))
+        windows = cumulating_in(size, step, zone=zone, origin=origin, overlap=overlap)
+        return self._over(windows)
 
     def sliding(self, size: Length) -> Self:
         """Windows that move with the messages, one for each distinct set within ``size``.
@@ -367,10 +385,6 @@ def _check_aggregates(aggregates: Mapping[str, object], unnamed: tuple[Any, ...]
     for name, aggregate in aggregates.items():
         if not isinstance(aggregate, Aggregate):
             hint = f'give one of muntin\'s, as in {name}=muntin.count() or {name}=muntin.sum("v")'
+            if (call := translate_call(str(aggregate))) is not None:
+                hint = f"write {name}={call}"
             raise OptionError("agg", f"{name}={aggregate}", "isn't an aggregate of muntin", hint)
-
-
-def _origin(origin: Origin) -> int:
-    if origin is None or isinstance(origin, int):
-        return origin or 0
-    return instant("origin", origin)

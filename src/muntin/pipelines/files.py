@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from muntin.model.errors import OptionError
+from muntin.model.errors import MuntinError, OptionError
 from muntin.model.pipeline import Pipeline
 from muntin.model.placeholders import names
 
 SUFFIXES = (".sql", ".toml")
 
 
-def read(path: Path, given: Mapping[str, str], *, whole: bool = True) -> Pipeline:
+def read(
+    path: Path,
+    given: Mapping[str, str],
+    *,
+    whole: bool = True,
+    problems: list[MuntinError] | None = None,
+) -> Pipeline:
     """The pipeline of a file.
 
     Args:
@@ -20,11 +26,14 @@ def read(path: Path, given: Mapping[str, str], *, whole: bool = True) -> Pipelin
         given: What ``--set`` gave.
         whole: Whether all that the file asks for must be given; otherwise what is missing stays
             as it is written, which is enough to explain it.
+        problems: Takes the mistakes of statements and entries, which are left out of the
+            pipeline; ``None`` raises them.
 
     Raises:
         OptionError: When there is no such file, or what is given doesn't fit it.
         SqlError: When a statement can't be run.
         PipelineFileError: When an entry can't be.
+        ProblemsError: When several can't be.
         MissingExtraError: When the extra ``sql`` isn't installed.
     """
     if not path.is_file():
@@ -44,7 +53,7 @@ def read(path: Path, given: Mapping[str, str], *, whole: bool = True) -> Pipelin
     if path.suffix == ".sql":
         from muntin.sql import door
 
-        return door.pipeline(text, known)
+        return door.pipeline(text, known, problems)
     from muntin.pipelines.toml import pipeline
 
-    return pipeline(text, known)
+    return pipeline(text, known, problems)

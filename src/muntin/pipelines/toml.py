@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from muntin.model.axis import Length, micros, rows
-from muntin.model.errors import MuntinError, OptionError, SqlError
+from muntin.model.errors import MuntinError, OptionError, ProblemsError, SqlError
 from muntin.model.inputs import Marks
 from muntin.model.pipeline import (
     Column,
@@ -21,7 +22,7 @@ from muntin.model.pipeline import (
     Windowing,
     quoted,
 )
-from muntin.model.placeholders import NAME, check_secret, names
+from muntin.model.placeholders import OutsideQuotesError, check_secret, fill_expression, names
 from muntin.model.sentence import Sentence
 from muntin.model.spec import WindowSpec
 from muntin.pipelines.form import (
@@ -50,15 +51,36 @@ class PipelineFileError(MuntinError):
     """A pipeline file can't be read; the message names the entry and what is wrong with it."""
 
 
-def pipeline(text: str, given: Mapping[str, str] | None = None) -> Pipeline:
-    """A pipeline out of TOML."""
+def pipeline(
+    text: str,
+    given: Mapping[str, str] | None = None,
+    problems: list[MuntinError] | None = None,
+) -> Pipeline:
+    """A pipeline out of TOML.
+
+    Args:
+        text: The file.
+        given: What ``${name}`` is replaced by.
+        problems: Takes the mistakes of tables and queries, which are left out of the pipeline;
+            ``None`` raises them.
+
+    Raises:
+        PipelineFileError: When an entry can't be.
+        ProblemsError: When several can't.
+    """
     try:
         form = PipelineForm.model_validate(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
         raise PipelineFileError(f"this isn't TOML: {error}") from error
     except ValidationError as error:
         raise PipelineFileError("\n".join(_problems(error))) from error
-    return _Reader(form, given or {}).pipeline(text)
+    reader = _Reader(form, given or {})
+    made = reader.pipeline(text)
+    if problems is None:
+        ProblemsError.raise_if_any(reader.problems)
+    else:
+        problems += reader.problems
+    return made
 
 
 def _problems(error: ValidationError) -> list[str]:
@@ -91,25 +113,36 @@ class _Reader:
         self.form = form
         self.given = given
         self.tables: dict[str, DeclaredTable] = {}
+        self.problems: list[MuntinError] = []
         self.place = ""
 
     def pipeline(self, text: str) -> Pipeline:
-        form = self.form
-        try:
-            for name, table in form.tables.items():
-                self.place = f"tables.{name}"
+        form, flows = self.form, []
+        for name, table in form.tables.items():
+            with self._noted(f"tables.{name}"):
                 if (known := self.tables.get(name.lower())) is not None:
                     problem = f"is there already as {known.name}: names are compared without case"
                     raise OptionError("tables", name, problem, "give it another name")
                 self.tables[name.lower()] = self._table(name, table)
-            flows = tuple(self._flow(name, query) for name, query in form.queries.items())
-            self._check_outputs(flows)
-            self.place = "trigger"
-            now = (form.trigger or "").lower() == "available now"
+        for name, query in form.queries.items():
+            with self._noted(f"queries.{name}"):
+                flows.append(self._flow(name, query))
+        with self._noted(""):
+            self._check_outputs(tuple(flows))
+        now, every = (form.trigger or "").lower() == "available now", None
+        with self._noted("trigger"):
             every = None if now or form.trigger is None else micros("trigger", form.trigger)
+        asked = frozenset(names(text))
+        return Pipeline(self.tables, tuple(flows), form.checkpoint, every, now, asked)
+
+    @contextmanager
+    def _noted(self, place: str) -> Iterator[None]:
+        """Note the mistake of an entry."""
+        self.place = place
+        try:
+            yield
         except (OptionError, SqlError) as error:
-            raise PipelineFileError(f"{self.place}: {error}") from error
-        return Pipeline(self.tables, flows, form.checkpoint, every, now, frozenset(names(text)))
+            self.problems.append(PipelineFileError(f"{self.place}: {error}"))
 
     def _check_outputs(self, flows: tuple[Flow, ...]) -> None:
         """Refuse two outputs in one table."""
@@ -144,7 +177,7 @@ class _Reader:
 
     def _flow(self, name: str, query: QueryForm) -> Flow:
         for part, table in (("into", query.into), ("rejected", query.rejected)):
-            if table is not None and table.lower() not in self.tables:
+            if table is not None and table.lower() not in map(str.lower, self.form.tables):
                 self.place = f"queries.{name}.{part}"
                 raise OptionError(part, table, "is no table of this file", "add it to [tables]")
         source = self.tables.get(query.source.lower())
@@ -180,14 +213,17 @@ class _Reader:
     def _filled(self, text: str) -> str:
         """An expression with its placeholders, which stand in quotes, replaced."""
 
-        def value(found: re.Match[str]) -> str:
-            name = found.group(1)
+        def value(name: str, _: int) -> str:
             if name not in self.given:
                 hint = f"give --set {name}=..."
-                raise OptionError(name, found.group(), "has no value", hint)
-            return self.given[name].replace("\\", "\\\\").replace("'", "\\'")
+                raise OptionError(name, f"${{{name}}}", "has no value", hint)
+            return self.given[name]
 
-        return NAME.sub(value, text)
+        try:
+            return fill_expression(text, value)
+        except OutsideQuotesError as error:
+            hint = f"write '{error}', and cast it where it is a number: int('{error}')"
+            raise OptionError("--set", str(error), "stands outside of quotes", hint) from error
 
 
 def _length(text: str) -> Length:
@@ -230,7 +266,7 @@ def _windows(form: WindowsForm, sentence: Sentence) -> Sentence:
         if option not in _USES[kind]:
             raise OptionError(option, value, f"isn't one of {kind}", "leave it out")
     if kind == "hopping":
-        # Of whole days one slides by itself where nothing else is sentence.
+        # Windows of whole days slide by a day unless the file says otherwise.
         given.setdefault("slide", size if "zone" in given else "")
     if kind == "cumulating":
         given.setdefault("step", "")

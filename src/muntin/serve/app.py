@@ -9,7 +9,6 @@ header, one look at a time, with a short queue.
 from __future__ import annotations
 
 import asyncio
-import hmac
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -28,11 +27,12 @@ try:
     from starlette.responses import FileResponse, Response, StreamingResponse
     from starlette.routing import Mount, Route
     from starlette.staticfiles import StaticFiles
+
+    from muntin.web.access import COOKIE, may_ask
 except ImportError as error:
     raise MissingExtraError("the live page", "web") from error
 
 STATIC = Path(__file__).parent / "static"
-_COOKIE = "muntin-token"
 # Nothing is loaded from elsewhere, and no other page frames this one.
 _HEADERS = {
     "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; "
@@ -42,7 +42,6 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-_HERE = {"127.0.0.1", "localhost", "::1"}
 _WAIT = 0.25
 _ALIVE = 15.0
 # A page of another site can't send it: its browser would ask us before, and we don't agree.
@@ -58,7 +57,7 @@ def application(feed: Feed, token: str | None, closing: Callable[[], bool]) -> S
 
     Args:
         feed: What queries emit.
-        token: What who looks has to know; ``None`` where everybody on this machine may.
+        token: Access token required to view the page; ``None`` lets everybody on this machine.
         closing: Whether the server is about to end.
     """
     looks = _Looks(feed, closing)
@@ -66,7 +65,7 @@ def application(feed: Feed, token: str | None, closing: Callable[[], bool]) -> S
     async def page(request: Request) -> Response:
         made = FileResponse(STATIC / "index.html")
         if token is not None:
-            made.set_cookie(_COOKIE, token, httponly=True, samesite="strict")
+            made.set_cookie(COOKIE, token, httponly=True, samesite="strict")
         return made
 
     async def state(request: Request) -> Response:
@@ -100,7 +99,7 @@ def _guarded(handler: Handler, token: str | None, led_here: bool) -> Handler:
     """A handler that answers only whom it may; other sites may lead to some, but not read them."""
 
     async def answer(request: Request) -> Response:
-        if not _knows(request, token):
+        if not may_ask(request, token):
             made = _refused("give ?token=... (or ask for 127.0.0.1 on this machine)")
         elif not led_here and _is_foreign(request):
             made = _refused("open the page itself: other sites' pages may not ask")
@@ -110,15 +109,6 @@ def _guarded(handler: Handler, token: str | None, led_here: bool) -> Handler:
         return made
 
     return answer
-
-
-def _knows(request: Request, token: str | None) -> bool:
-    """Whether who asks may look at all."""
-    if token is None:
-        # Only pages of this very machine may ask: a foreign name that points here is refused.
-        return request.url.hostname in _HERE
-    given = request.query_params.get("token") or request.cookies.get(_COOKIE) or ""
-    return hmac.compare_digest(given.encode(), token.encode())
 
 
 def _is_foreign(request: Request) -> bool:

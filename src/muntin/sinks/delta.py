@@ -9,7 +9,6 @@ import pyarrow as pa
 from muntin.model.errors import OptionError
 from muntin.sinks.batch import Batch
 from muntin.sinks.sink import TableSink
-from muntin.sources.table_options import TableOptions
 
 # What no column of Delta's may have in its name, unless the table maps names.
 _UNNAMEABLE = set(" ,;{}()\n\t=")
@@ -62,8 +61,3 @@ def to_delta(table: str, *, history: str | None = None) -> DeltaSink:
     Delta can't have, by an ``OptionError``.
     """
     return DeltaSink(table, history)
-
-
-def declared(options: TableOptions) -> DeltaSink:
-    """The sink that a table of SQL or TOML says."""
-    return to_delta(options.left.pop("path", "") or options.name(), **options.known("history"))

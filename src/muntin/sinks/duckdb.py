@@ -20,7 +20,6 @@ from muntin.model.errors import MissingExtraError, OptionError
 from muntin.sinks.batch import Batch
 from muntin.sinks.sink import BATCH, TableSink, set_aside, sql_name, warn_of_new_table
 from muntin.sinks.unwritable import RowsRefusedError, sift
-from muntin.sources.table_options import TableOptions
 
 _LOG = logging.getLogger(__name__)
 # Queries of one process may share a file. DuckDB hands out a database that another thread is
@@ -207,8 +206,3 @@ def to_duckdb(path: str | PathLike[str], table: str, *, history: str | None = No
     A path that can't be a file's is refused by an ``OptionError`` when the query starts.
     """
     return DuckDBSink(path, table, history)
-
-
-def declared(options: TableOptions) -> DuckDBSink:
-    """The sink that a table of SQL or TOML says."""
-    return to_duckdb(options.take("path"), options.name(), **options.known("history"))

@@ -7,7 +7,6 @@ import pyarrow as pa
 from muntin.model.errors import OptionError
 from muntin.sinks.batch import Batch
 from muntin.sinks.sink import TableSink
-from muntin.sources.table_options import TableOptions
 
 _HINT = "give the names of catalog, namespace and table, with dots between them"
 
@@ -58,8 +57,3 @@ def to_iceberg(table: str, *, history: str | None = None) -> IcebergSink:
     columns that Iceberg has no type for, by an ``OptionError``.
     """
     return IcebergSink(table, history)
-
-
-def declared(options: TableOptions) -> IcebergSink:
-    """The sink that a table of SQL or TOML says."""
-    return to_iceberg(options.name(), **options.known("history"))

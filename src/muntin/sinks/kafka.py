@@ -17,9 +17,7 @@ from muntin.sinks.kafka_messages import Encoding, Sender
 from muntin.sinks.sink import set_aside
 from muntin.sources.kafka_client import of_librdkafka, refuse_unknown
 from muntin.sources.kafka_columns import MALFORMED, OWN
-from muntin.sources.kafka_tables import writing
 from muntin.sources.schema_registry import Registry, registry_at
-from muntin.sources.table_options import TableOptions, names_of
 
 # Sent in headers, so that a dead letter's value is what came in.
 _ASIDE = ("topic", "partition", "offset", "timestamp", columns.REASON, columns.WATERMARK)
@@ -163,12 +161,3 @@ def to_kafka(
     known = registry_at(registry)
     names = (key,) if isinstance(key, str) else None if key is None else tuple(key)
     return KafkaSink(client, topic, names, format, schema, known)
-
-
-def declared(options: TableOptions) -> KafkaSink:
-    """The sink that a table of SQL or TOML says."""
-    arguments = writing(options.table, options.left)
-    options.left = {}
-    if "key" in arguments:
-        arguments["key"] = names_of(arguments["key"])
-    return to_kafka(**arguments)

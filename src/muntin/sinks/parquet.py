@@ -17,7 +17,6 @@ from muntin.engine.utf8 import frame_of
 from muntin.model.errors import OptionError
 from muntin.sinks.batch import Batch
 from muntin.sinks.sink import BATCH, TableSink, set_aside
-from muntin.sources.table_options import TableOptions, names_of
 
 # How many bytes the name of a folder has at most, on nearly all file systems.
 LONGEST_NAME = 255
@@ -190,8 +189,3 @@ def to_parquet(
         raise OptionError("files", files, "is less than one", "give 1 or more")
     several = isinstance(partition_by, Sequence) and not isinstance(partition_by, str)
     return ParquetSink(path, partition_by if several else [partition_by], files)
-
-
-def declared(options: TableOptions) -> ParquetSink:
-    """The sink that a table of SQL or TOML says."""
-    return to_parquet(options.take("path"), **options.known("", partition_by=names_of, files=int))

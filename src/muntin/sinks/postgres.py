@@ -19,7 +19,6 @@ from muntin.sinks.postgres_rows import write_separately
 from muntin.sinks.postgres_types import column_type, values
 from muntin.sinks.sink import BATCH, TableSink, set_aside, sql_name, warn_of_new_table
 from muntin.sinks.unwritable import RowsRefusedError
-from muntin.sources.table_options import TableOptions
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -331,12 +330,6 @@ def to_postgres(
         raise OptionError("create", create, "isn't a choice", hint)
     waits = micros("patience", patience) / 1_000_000
     return PostgresSink(Link(dsn, waits, password), schema, table, history, create)
-
-
-def declared(options: TableOptions) -> PostgresSink:
-    """The sink that a table of SQL or TOML says."""
-    known = options.known("schema history patience password create")
-    return to_postgres(options.take("dsn"), options.name(), **known)
 
 
 def _unique(connection: Connection[Any], target: _Target) -> str:

@@ -240,7 +240,7 @@ def decoded(
         if cursor.deferred.any():
             late = np.flatnonzero(cursor.deferred).tolist()
             frame = _with_rows(frame, late, _one_by_one(
-                [messages[first + row] for row in late], columns, read_one, late, faulty
+                [messages[first + row] or b"" for row in late], columns, read_one, late, faulty
             ))  # fmt: skip
         wrong.append(pl.Series(faulty))
         frames.append(sound(frame, wrong[-1]))

@@ -58,11 +58,7 @@ class FrameReader:
     def plan(self, start: SourceOffsets | None, limit: int | None) -> Planned:
         """Plan the next rows."""
         first = 0 if start is None else int(start[_ROW])
-        if first > len(self._rows):
-            raise SourceError(
-                f"{first:,} rows of this frame were read, and it has {len(self._rows):,}: give the "
-                "frame that the query was started with, or a new checkpoint folder"
-            )
+        self._check(first)
         last = len(self._rows) if limit is None else min(len(self._rows), first + limit)
         done = last == len(self._rows)
         return Planned({_ROW: last}, has_new=last > first, caught_up=done, finished=done)
@@ -70,8 +66,17 @@ class FrameReader:
     def read(self, start: SourceOffsets | None, end: SourceOffsets) -> Iterator[pl.DataFrame]:
         """Read rows in slices."""
         first, last = 0 if start is None else int(start[_ROW]), int(end[_ROW])
+        self._check(last)
         for row in range(first, last, _ROWS_AT_ONCE):
             yield self._rows.slice(row, min(_ROWS_AT_ONCE, last - row))
+
+    def _check(self, row: int) -> None:
+        """Refuse a frame that is shorter than what was read of another one."""
+        if row > len(self._rows):
+            raise SourceError(
+                f"{row:,} rows of this frame were read, and it has {len(self._rows):,} rows: give "
+                "the frame that the query was started with, or a new checkpoint folder"
+            )
 
     def close(self) -> None:
         """Nothing to release."""

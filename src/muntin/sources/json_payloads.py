@@ -98,6 +98,9 @@ def _read_values(lines: list[bytes], schema: pl.Schema) -> tuple[pl.DataFrame, p
     """
     frame = _parse(lines, schema, lenient=True)
     names = [name for name, dtype in schema.items() if dtype != pl.String]
+    unreadable = pl.repeat(False, len(lines), dtype=pl.Boolean, eager=True)
+    if not names:
+        return frame, unreadable
     # A null is a member that is missing, null, or of another type.
     wanting = frame.select(pl.any_horizontal(pl.col(names).is_null())).to_series().arg_true()
     some = [lines[row] for row in wanting]
@@ -105,7 +108,6 @@ def _read_values(lines: list[bytes], schema: pl.Schema) -> tuple[pl.DataFrame, p
     differs = pl.any_horizontal(
         pl.col(name).is_null() & written[name].is_not_null() for name in names
     )
-    unreadable = pl.repeat(False, len(lines), dtype=pl.Boolean, eager=True)
     return frame, unreadable.scatter(wanting, frame[wanting].select(differs).to_series())
 
 

@@ -29,8 +29,6 @@ _EARLIEST, _LATEST = -2, -1
 # The id of topics on brokers that give none.
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 _LOG = logging.getLogger(__name__)
-# A worker's connections, by their settings.
-_BROKERS: dict[str, Broker] = {}
 # Settings that an admin client doesn't know.
 _OF_CONSUMERS = frozenset(
     ("isolation.level", "group.id", "auto.offset.reset", "enable.partition.eof",
@@ -83,7 +81,7 @@ class Broker:
 
         self.topics = topics
         self.where = topics.client["bootstrap.servers"]
-        self._patience = Patience(f"Kafka at {self.where}", topics.patience)
+        self.waiting = Patience(f"Kafka at {self.where}", topics.patience)
         self._problem = ""
         self._reached = False
         self._known: set[str] = set()
@@ -173,6 +171,14 @@ class Broker:
             _LOG.warning("offsets of group %s aren't committed: %s",
                          self.topics.group, error.args[0].str())  # fmt: skip
 
+    def describe_now(self, topics: Collection[str]) -> Described:
+        """The partitions and ids of topics, of those that are there.
+
+        Raises:
+            AwayError: When the brokers don't answer.
+        """
+        return self._describe(topics)
+
     def ids(self, topics: Collection[str]) -> TopicIds:
         """The ids of topics, of those that are there."""
         return dict(self._run(lambda: self._describe(topics)).ids)
@@ -205,7 +211,7 @@ class Broker:
 
     def _run(self, attempt: Any) -> Any:
         try:
-            return self._patience.run(attempt)
+            return self.waiting.run(attempt)
         except AwayError as error:
             raise SourceError(
                 f"Kafka at {self.where} hasn't answered for {self.topics.patience:.0f} s: {error}. "
@@ -291,31 +297,6 @@ class Broker:
         self._admin.poll(0)
         said = error.args[0].str() if error.args and hasattr(error.args[0], "str") else str(error)
         return self._problem or said or type(error).__name__
-
-
-def refuse_other_topics(client: Mapping[str, str], ids: TopicIds, patience: float) -> None:
-    """Raise in a worker when a topic isn't the one that a batch was planned for.
-
-    Args:
-        client: Settings of librdkafka.
-        ids: The ids of the batch's topics, as far as the brokers gave them.
-        patience: How long brokers may be away, seconds.
-
-    Raises:
-        SourceError: With the topic.
-    """
-    if not ids:
-        return
-    known = json.dumps(dict(client), sort_keys=True)
-    if known not in _BROKERS:
-        _BROKERS[known] = Broker(Topics((), "earliest", None, client, patience=patience))
-    now = _BROKERS[known].ids(ids)
-    for topic, topic_id in ids.items():
-        if now.get(topic, topic_id) != topic_id:
-            raise SourceError(
-                f"topic {topic!r} was deleted and created again while a batch read it (id "
-                f"{topic_id}, now {now[topic]}): nothing of the batch is taken"
-            )
 
 
 def refuse_unreachable(servers: str) -> None:

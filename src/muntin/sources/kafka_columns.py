@@ -14,9 +14,10 @@ import pyarrow as pa
 from muntin.engine.utf8 import marked, text
 from muntin.sources.byte_values import ByteValues, binary_column, join_values
 from muntin.sources.flags import Flags
-from muntin.sources.kafka_broker import PATIENCE, refuse_other_topics
+from muntin.sources.kafka_broker import PATIENCE
 from muntin.sources.kafka_consumer import Columns, Range
 from muntin.sources.kafka_reading import read
+from muntin.sources.kafka_watch import TopicWatch
 from muntin.sources.payloads import Payloads
 
 # Kafka's own columns, beside those of the payload.
@@ -63,11 +64,12 @@ class KafkaReader:
             now = max((row.pop("now") for row in rows), default=0)
             ids = {row["topic"]: row.pop("topic_id") for row in rows}
             ranges = [Range(**row) for row in rows]
-            for messages in read(self.client, self.lossy, ranges, self.fields):
+            ids = {topic: number for topic, number in ids.items() if number is not None}
+            watch = TopicWatch(self.client, ids, self.patience)
+            for messages in read(self.client, self.lossy, ranges, self.fields, watch):
                 yield self.flags.add(self.frame(messages), now)
             # A topic that was created again meanwhile has given messages of its own.
-            ids = {topic: number for topic, number in ids.items() if number is not None}
-            refuse_other_topics(self.client, ids, self.patience)
+            watch.refuse_other_topics()
 
     @property
     def fields(self) -> frozenset[str]:
@@ -100,7 +102,7 @@ class KafkaReader:
                 else:
                     found[name], garbled[name] = text(keys)
             elif name not in found:
-                found[name] = _own(name, parts, lists).cast(dtype)
+                found[name] = _own(name, dtype, parts, lists).cast(dtype)
         frame = pl.DataFrame([column.alias(name) for name, column in found.items()])
         return marked(frame, garbled)
 
@@ -122,13 +124,20 @@ def _joined(parts: Sequence[Columns], name: str) -> Any:
     return np.concatenate(lists) if isinstance(lists[0], np.ndarray) else [*chain(*lists)]
 
 
-def _own(name: str, parts: Sequence[Columns], lists: Mapping[str, Any]) -> pl.Series:
+def _own(
+    name: str, dtype: pl.DataType, parts: Sequence[Columns], lists: Mapping[str, Any]
+) -> pl.Series:
     """One of Kafka's own columns."""
     if name in ("topic", "partition"):
-        dtype = pl.String() if name == "topic" else pl.Int32()
+        # Of several topics a partition's number says nothing without its topic.
+        named = name == "partition" and dtype == pl.String
         return pl.concat(
-            pl.repeat(getattr(part, name), part.count, dtype=dtype, eager=True) for part in parts
-        )
+            pl.repeat(
+                f"{part.topic}-{part.partition}" if named else getattr(part, name),
+                part.count, dtype=dtype, eager=True,
+            )
+            for part in parts
+        )  # fmt: skip
     found = lists[_FIELDS[name]]
     if name == "value":
         return binary_column(found)
@@ -140,7 +149,9 @@ def _own(name: str, parts: Sequence[Columns], lists: Mapping[str, Any]) -> pl.Se
             flat = chain.from_iterable(found)
             both = np.fromiter(flat, np.int64, 2 * len(found)).reshape(-1, 2)
         if name == "timestamp":
-            return pl.Series(both[:, 1] * 1000).cast(pl.Datetime("us", "UTC"))
+            # Kafka writes -1 where a message has none, and no message has an earlier one.
+            times = pl.Series(both[:, 1] * 1000).cast(pl.Datetime("us", "UTC"))
+            return times.set(pl.Series((both[:, 1] < 0) | (both[:, 0] == 0)), None)
         # Spark's 0 is the producer's time, and 1 the broker's.
         return pl.Series(both[:, 0] - 1)
     headers = [[{"key": k, "value": v} for k, v in some or ()] or None for some in found]

@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -109,6 +109,22 @@ class Columns:
         self.count += len(messages)
 
 
+class Watch(Protocol):
+    """Looks after a reader to which no messages come.
+
+    Attributes:
+        patience: How long brokers may give no message, seconds.
+    """
+
+    patience: float
+
+    def note_silence(self, seconds: float) -> None:
+        """Take it that no message has come for so long; raises where none will come."""
+
+    def note_messages(self) -> None:
+        """Take it that messages come again."""
+
+
 def group_ranges(ranges: Sequence[Range]) -> Iterator[list[Range]]:
     """Group ranges that are read together, in their order; a long one is alone."""
     group: list[Range] = []
@@ -122,11 +138,15 @@ def group_ranges(ranges: Sequence[Range]) -> Iterator[list[Range]]:
 
 
 def consume(
-    client: Mapping[str, str], lossy: bool, ranges: Sequence[Range], fields: Collection[str]
+    client: Mapping[str, str],
+    lossy: bool,
+    ranges: Sequence[Range],
+    fields: Collection[str],
+    watch: Watch | None = None,
 ) -> Iterator[list[Columns]]:
     """Read the messages of ranges by librdkafka, a list for each field; see ``kafka_reading``."""
     for group in group_ranges(ranges):
-        yield from _Reading(client, lossy, group, fields).messages()
+        yield from _Reading(client, lossy, group, fields, watch).messages()
 
 
 class _Reading:
@@ -138,10 +158,13 @@ class _Reading:
         lossy: bool,
         ranges: Sequence[Range],
         fields: Collection[str],
+        watch: Watch | None = None,
     ) -> None:
         from confluent_kafka import Consumer, Message
 
         self.lossy = lossy
+        self.watch = watch
+        self.patience = _PATIENCE if watch is None else watch.patience
         self.getters = {name: getattr(Message, name) for name in fields}
         # What is still to be read of each, from the next offset on.
         self.open = {one.place: one for one in ranges}
@@ -160,17 +183,16 @@ class _Reading:
         """What the ranges hold, some messages at a time."""
         # Of one range a part can go on before the rest is there; several are kept in their order.
         alone = next(iter(self.open)) if len(self.open) == 1 else None
-        deadline = time.monotonic() + _PATIENCE
+        heard = time.monotonic()
         self._assign()
         try:
             while self.open:
                 if self._receive():
-                    deadline = time.monotonic() + _PATIENCE
-                elif time.monotonic() > deadline:
-                    raise SourceError(
-                        f"Kafka at {self.where} gave no message of {self._rest()} in "
-                        f"{_PATIENCE:.0f} s; bring the brokers back and start the query again"
-                    )
+                    heard = time.monotonic()
+                    if self.watch is not None:
+                        self.watch.note_messages()
+                else:
+                    self._wait(time.monotonic() - heard)
                 if alone is not None and self.found[alone].is_full:
                     full, self.found[alone] = self.found[alone], self._nothing(alone)
                     yield [full]
@@ -178,6 +200,16 @@ class _Reading:
             self.consumer.unassign()
         if rest := [columns for columns in self.found.values() if columns.count]:
             yield rest
+
+    def _wait(self, seconds: float) -> None:
+        """Raise when no message has come for too long, or none will."""
+        if self.watch is not None:
+            self.watch.note_silence(seconds)
+        if seconds > self.patience:
+            raise SourceError(
+                f"Kafka at {self.where} gave no message of {self._rest()} in "
+                f"{self.patience:.0f} s; bring the brokers back and start the query again"
+            )
 
     def _assign(self) -> None:
         from confluent_kafka import TopicPartition

@@ -6,6 +6,7 @@ batch that is repeated reads the same ranges.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -125,6 +126,21 @@ def lag_of(offset: Mapping[str, Any]) -> dict[str, int]:
         for topic, numbers in offset.get("newest", {}).items()
         for p, newest in numbers.items()
     }
+
+
+def lag_of_line(line: str) -> dict[str, int]:
+    """The lag that a source's offset says, as a host has written it; none of another source.
+
+    Example:
+        >>> lag_of_line('{"ends": {"t": {"0": 5}}, "newest": {"t": {"0": 9}}}'), lag_of_line("7")
+        ({'t[0]': 4}, {})
+    """
+    try:
+        offset = json.loads(line)
+    except ValueError:
+        return {}
+    is_ours = isinstance(offset, dict) and "ends" in offset and "newest" in offset
+    return lag_of(offset) if is_ours else {}
 
 
 def shares(ranges: Sequence[Range], tasks: int) -> list[list[Range]]:

@@ -14,6 +14,7 @@ from muntin.sources.kafka_consumer import (
     MOST_MESSAGES,
     Columns,
     Range,
+    Watch,
     consume,
     group_ranges,
 )
@@ -24,7 +25,11 @@ _CREATE_TIME, _APPEND_TIME = 1, 2
 
 
 def read(
-    client: Mapping[str, str], lossy: bool, ranges: Sequence[Range], fields: Collection[str]
+    client: Mapping[str, str],
+    lossy: bool,
+    ranges: Sequence[Range],
+    fields: Collection[str],
+    watch: Watch | None = None,
 ) -> Iterator[list[Columns]]:
     """Read the messages of ranges, in the order of the ranges and of their offsets.
 
@@ -34,6 +39,7 @@ def read(
         ranges: What to read; no two of one partition.
         fields: What is wanted of each message: ``value``, ``key``, ``offset``, ``timestamp``,
             ``headers``.
+        watch: Is told when no messages come.
 
     Returns:
         As many messages as make a frame, by partition.
@@ -48,7 +54,7 @@ def read(
         if fetcher is not None:
             left = yield from _fetch(fetcher, group, fields)
         if left:
-            yield from consume(client, lossy, left, fields)
+            yield from consume(client, lossy, left, fields, watch)
 
 
 def _fetch(

@@ -6,14 +6,16 @@ A message is described by a class that ``protoc`` has generated, or by a file of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from muntin.model.errors import MissingExtraError, OptionError
+from muntin.sources.payloads import UnreadableError
 
 # The kinds of values by their numbers in a descriptor; groups (10) aren't among them.
 _KINDS = {
@@ -36,6 +38,8 @@ _WRAPPERS = (
     "BoolValue", "BytesValue", "DoubleValue", "FloatValue", "Int32Value", "Int64Value",
     "StringValue", "UInt32Value", "UInt64Value",
 )  # fmt: skip
+# How deep messages may be within each other, and how many fields they may have in all.
+_DEEPEST, _MOST_FIELDS = 32, 2_500
 _HINT = "give a generated class, or a file of descriptors and a message: 'orders.desc#shop.Order'"
 
 
@@ -111,7 +115,11 @@ class ProtoMessage:
 def message_of(schema: Any) -> ProtoMessage:
     """The message of a generated class, or of a file of descriptors and a name in it."""
     found = schema.DESCRIPTOR if hasattr(schema, "DESCRIPTOR") else _of_file(schema)
-    kind = _message(found, ())
+    try:
+        kind = _message(found, (), count())
+    except UnreadableError as error:
+        hint = "give another message, or read the topic's bytes yourself"
+        raise OptionError("schema", found.full_name, str(error), hint) from None
     if kind is None:
         problem = "has no fields that are columns"
         raise OptionError("schema", found.full_name, problem, "give another message")
@@ -163,12 +171,20 @@ def _place(descriptor: Any) -> tuple[int, ...]:
     return *_place(around), [one.name for one in outer.nested_type].index(descriptor.name)
 
 
-def _message(descriptor: Any, around: Sequence[str]) -> ProtoType | None:
-    """A message's type; ``None`` where it has no fields, or is within itself."""
+def _message(
+    descriptor: Any, around: Sequence[str], fields_seen: Iterator[int]
+) -> ProtoType | None:
+    """A message's type; ``None`` where it has no fields, or is within itself.
+
+    Raises:
+        UnreadableError: When it is nested too deep, or has too many fields in all.
+    """
     name = descriptor.full_name
     if name in around:
         return None
-    found = (_field(field, (*around, name)) for field in descriptor.fields)
+    if len(around) >= _DEEPEST:
+        raise UnreadableError(f"is nested more than {_DEEPEST} levels deep")
+    found = (_field(field, (*around, name), fields_seen) for field in descriptor.fields)
     fields = tuple(field for field in found if field is not None)
     if not fields:
         return None
@@ -181,9 +197,12 @@ def _message(descriptor: Any, around: Sequence[str]) -> ProtoType | None:
     return ProtoType("message", struct, fields)
 
 
-def _field(field: Any, around: Sequence[str]) -> ProtoField | None:
+def _field(field: Any, around: Sequence[str], fields_seen: Iterator[int]) -> ProtoField | None:
     """A field; ``None`` where it is no column: a group, or a message without a type here."""
-    kind = _kind(field, around)
+    # Messages that are named again and again within each other are many.
+    if next(fields_seen) >= _MOST_FIELDS:
+        raise UnreadableError(f"has more than {_MOST_FIELDS} fields, with inner ones")
+    kind = _kind(field, around, fields_seen)
     if kind is None:
         return None
     entries = kind.kind == "message" and field.message_type.GetOptions().map_entry
@@ -208,10 +227,10 @@ def _field(field: Any, around: Sequence[str]) -> ProtoField | None:
     )
 
 
-def _kind(field: Any, around: Sequence[str]) -> ProtoType | None:
+def _kind(field: Any, around: Sequence[str], fields_seen: Iterator[int]) -> ProtoType | None:
     kind = _KINDS.get(field.type, "")
     if kind == "message":
-        found = _message(field.message_type, around)
+        found = _message(field.message_type, around, fields_seen)
         # Where its values are no column, a map isn't one.
         lacks = found is not None and len(found.fields) < 2
         return None if lacks and field.message_type.GetOptions().map_entry else found

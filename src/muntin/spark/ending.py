@@ -12,6 +12,7 @@ from muntin.model.errors import (
     LeaseLostError,
     MuntinError,
     PartitionError,
+    SettingError,
     SinkError,
     SourceError,
     SpecChangedError,
@@ -22,6 +23,7 @@ from muntin.spark.host.internals.checkpoints import changed_operators
 _OURS = (
     LeaseLostError,
     PartitionError,
+    SettingError,
     SinkError,
     SourceError,
     SpecChangedError,

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,9 +20,12 @@ from muntin.hosts.progress import Progress, Totals
 from muntin.hosts.watchers import RefCounted, Shown, Watcher
 from muntin.model.errors import BatchError, OptionError
 from muntin.sinks.batch import Batch
+from muntin.sources.kafka_ranges import lag_of_line
 from muntin.spark.card import Card, show_card
 from muntin.spark.ending import QueryEnd, error_of_muntin
 from muntin.spark.failures import Failure
+from muntin.spark.host.executors import Executors
+from muntin.spark.host.internals.checkpoints import planned_offsets
 from muntin.spark.host.internals.jvm import is_connected, silence_spark
 from muntin.spark.remote import Follower, Reporter
 from muntin.spark.rescale import Divide, rescale_in_place
@@ -42,6 +46,7 @@ class WindowedQuery:
         spark: The session that it runs in.
         checkpoint: Where its progress and state are kept.
         progress: What the last batch left behind.
+        executors: Who runs its tasks, where that isn't the driver.
         outputs: What kinds of rows it emits.
         watchers: Are shown batches when they are written, each watcher in a thread of its own: the
             number, and the rows of each kind. One who is slow is shown the newest. Rejected
@@ -61,8 +66,10 @@ class WindowedQuery:
         self._writing = False
         self._totals = Totals()
         self._follower: Follower | None = None
+        self.executors: Executors | None = None
         self._lease: Lease | None = None
         self._record: Record | None = None
+        self._without_lag = False
         self._failed: tuple[BatchError, Exception | None] | None = None
         self._again: Callable[[], object] | None = None
         self._divisions: Mapping[str, Divide] = {}
@@ -252,6 +259,8 @@ class WindowedQuery:
         try:
             if self._lease is not None:
                 self._lease.check()
+            if self.executors is not None:
+                self.executors.check()
             yield
         finally:
             with self._changed:
@@ -360,7 +369,20 @@ class WindowedQuery:
 
     def note(self, batch: Written) -> None:
         """Take in the figures that the shards emitted with a batch."""
-        self._take(self._totals.add(batch.number, batch.lines, batch.unstorable))
+        progress = self._totals.add(batch.number, batch.lines, batch.unstorable)
+        self._take(replace(progress, lag=self._lag(batch.number)))
+
+    def _lag(self, batch: int) -> dict[str, int]:
+        """How many messages of each partition a batch has left unread, where sources say so."""
+        if self._without_lag:
+            return {}
+        lines = planned_offsets(self.spark, self.checkpoint, batch)
+        lag: dict[str, int] = {}
+        for line in lines:
+            lag |= lag_of_line(line)
+        # A query's sources stay the same.
+        self._without_lag = bool(lines) and not lag
+        return lag
 
     def _take(self, progress: Progress, writing: bool | None = None) -> None:
         with self._changed:

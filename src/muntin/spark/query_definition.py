@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from os import PathLike, fspath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -13,6 +13,7 @@ from muntin.engine.operator import REJECTED, RESULTS
 from muntin.explain.glance import glance, glance_html
 from muntin.model.axis import Duration
 from muntin.model.errors import OptionError
+from muntin.model.other_words import missing_word
 from muntin.model.pipeline import Order, Ordered
 from muntin.spark.host.chain import Upstream, marked
 from muntin.spark.host.plan import Plan
@@ -35,6 +36,11 @@ class QueryDefinition:
 
     def __repr__(self) -> str:
         return glance(self.plan.spec, self._columns())
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise AttributeError(missing_word(name, complete=True))
 
     def _repr_html_(self) -> str:
         return glance_html(self.plan.spec, self._columns())

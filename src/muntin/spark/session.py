@@ -166,7 +166,7 @@ def private_machine(wanted: Mapping[str, str]) -> Iterator[dict[str, str]]:
     folder = None
     if SOCKETS not in wanted and hasattr(socket, "AF_UNIX"):
         folder = tempfile.mkdtemp(prefix="muntin-")
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        atexit.register(_remove, folder, os.getpid())
     sets_address = "SPARK_LOCAL_IP" not in os.environ and wanted.get(BIND, LOOPBACK) == LOOPBACK
     if sets_address:
         os.environ["SPARK_LOCAL_IP"] = LOOPBACK
@@ -175,6 +175,12 @@ def private_machine(wanted: Mapping[str, str]) -> Iterator[dict[str, str]]:
     finally:
         if sets_address:
             del os.environ["SPARK_LOCAL_IP"]
+
+
+def _remove(folder: str, process: int) -> None:
+    """Remove a folder at the end of the process that made it, and not of one that it forked."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def settings(master: str | None = None) -> dict[str, str]:

@@ -12,10 +12,13 @@ from pyspark.sql.streaming import DataStreamWriter
 from muntin.engine.operator import REJECTED, RESULTS
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError
+from muntin.sinks.parquet import ParquetSink
 from muntin.sinks.sink import SinkLike, check_apart, prepare
 from muntin.spark.explain import noted
+from muntin.spark.host.executors import Executors
 from muntin.spark.host.internals.checkpoints import home
 from muntin.spark.host.internals.jvm import is_connected, make_active, session_of
+from muntin.spark.host.internals.plans import reads
 from muntin.spark.host.plan import Plan
 from muntin.spark.host.shards import partitioned, partitions, remembered
 from muntin.spark.host.workers import check_workers
@@ -25,6 +28,7 @@ from muntin.spark.rescale import fit_checkpoint
 from muntin.spark.running import CheckedSpec
 from muntin.spark.sinks.writers import check
 from muntin.spark.sources.inputs import check_ticks
+from muntin.spark.sources.kafka_rows import NAME as KAFKA
 from muntin.spark.writing import Destination, Writer
 
 # Whether rejected messages are shown although no sink takes them.
@@ -55,6 +59,10 @@ def start(
         hint = "write its .results and .rejected instead"
         raise OptionError("start", "a batch DataFrame", "doesn't stream", hint)
     if noted(plan, name):
+        _check_outputs(
+            Destination(RESULTS, plan.results, plan.keys, results),
+            Destination(REJECTED, plan.rejected, None, rejected),
+        )
         return WindowedQuery()
     # Where nobody takes rejected messages, the columns that only they would show need not travel.
     shown = rejected is not None or results is None or _SHOWN.get()
@@ -84,6 +92,13 @@ def start(
     return query
 
 
+def _check_outputs(*outputs: Destination) -> None:
+    """Refuse sinks that can't take what a query emits."""
+    check_apart(output.target for output in outputs)
+    for output in outputs:
+        check(output.target, output.schema, output.keys)
+
+
 def launch(
     emitted: DataFrame,
     outputs: Sequence[Destination],
@@ -109,10 +124,8 @@ def launch(
     handle = handle or WindowedQuery()
     handle.spark, handle.checkpoint = emitted.sparkSession, checkpoint
     handle.outputs = tuple(outputs)
-    check_apart(output.target for output in outputs)
     make_active(handle.spark)  # what sinks look at
-    for output in outputs:
-        check(output.target, output.schema, output.keys)
+    _check_outputs(*outputs)
     with handle.claimed():
         if remote:
             check_sendable(outputs)
@@ -120,6 +133,8 @@ def launch(
             handle.resume(specs)
             prepare(output.target for output in outputs)
         check_workers(handle.spark)
+        handle.executors = Executors(handle.spark, _folders(handle), _modules(emitted))
+        handle.executors.check()
         reporter = Reporter(session_of(handle.spark)) if remote else None
         write = Writer(outputs, checkpoint, reporter or handle, shards, remote)
         writer = emitted.writeStream.foreachBatch(write)
@@ -131,6 +146,17 @@ def launch(
     if reporter is not None:
         handle.follow(reporter)
     return handle
+
+
+def _folders(query: WindowedQuery) -> list[str]:
+    """Folders that executors and the driver write to."""
+    targets = (output.target for output in query.outputs)
+    return [query.checkpoint, *(one.table for one in targets if isinstance(one, ParquetSink))]
+
+
+def _modules(emitted: DataFrame) -> list[str]:
+    """What tasks import for the sources of a query."""
+    return ["confluent_kafka"] if reads(emitted, KAFKA) else []
 
 
 def _triggered(

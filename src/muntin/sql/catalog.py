@@ -45,6 +45,19 @@ def bound_of(relation: Relation, bound: str) -> str | None:
     return known if found == "*" else found
 
 
+def bound_named(relation: Relation, name: str) -> str:
+    """The bound of windows that a column shows under another name; any other column's own name.
+
+    Flink's texts write ``window_start AS starttime``; results have the bound itself as well.
+    """
+    shown = relation.columns if isinstance(relation, Windowing) else None
+    for column in shown or ():
+        bound = column.text.strip("`")
+        if column.name.lower() == name.lower() and bound in ("window_start", "window_end"):
+            return bound
+    return name
+
+
 @dataclass(frozen=True)
 class Resolved:
     """A relation, its marks, and the names that its columns may be qualified by."""

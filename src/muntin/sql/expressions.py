@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NoReturn
@@ -11,11 +10,13 @@ from sqlglot import exp
 
 from muntin.model.errors import SqlError
 from muntin.model.pipeline import quoted
-from muntin.model.placeholders import NAME
+from muntin.model.placeholders import OutsideQuotesError, fill_expression
 from muntin.sql.cursor import Cursor, Span, held_in, span_of
 from muntin.sql.reader import read
 
 Swaps = dict[Span, str]
+# What a number since 1970 is converted by, by Flink's precision.
+_EPOCHS = {"0": "timestamp_seconds", "3": "timestamp_millis"}
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,8 @@ class Scope:
 
         def visit(part: exp.Expr) -> None:
             text = named(part)
+            if text is None:
+                text = self._of_epoch(part, named)
             if text is not None:
                 swaps[self.standing(part)] = text
                 return
@@ -107,6 +110,22 @@ class Scope:
 
         visit(node)
         return self.rendered(node, swaps)
+
+    def _of_epoch(self, node: exp.Expr, named: Callable[[exp.Expr], str | None]) -> str | None:
+        """Flink's ``TO_TIMESTAMP_LTZ(number, 3)`` as Spark has it: 3 is milliseconds, 0 seconds."""
+        if not isinstance(node, exp.Anonymous) or node.name.lower() != "to_timestamp_ltz":
+            return None
+        given = node.expressions
+        if len(given) == 1 and isinstance(given[0], exp.Literal) and given[0].is_int:
+            hint = "write TO_TIMESTAMP_LTZ(x, 3) for milliseconds, (x, 0) for seconds"
+            self.fail(self.span(node), "this number doesn't say its unit", hint)
+        if len(given) != 2 or not isinstance(given[1], exp.Literal) or given[1].is_string:
+            return None
+        function = _EPOCHS.get(given[1].name)
+        if function is None:
+            hint = "write 3 for milliseconds, or 0 for seconds"
+            self.fail(self.span(node), f"TO_TIMESTAMP_LTZ has no precision {given[1].name}", hint)
+        return f"{function}({self.rewritten(given[0], named)})"
 
     def rendered(self, node: exp.Expr, swaps: Swaps) -> str:
         """The text of a node with some spans replaced and placeholders filled in."""
@@ -126,12 +145,16 @@ class Scope:
         return text
 
     def _filled(self, start: int, end: int) -> str:
-        def value(found: re.Match[str]) -> str:
-            at = (start + found.start(), start + found.end())
-            given = self.cursor.filled(found.group(), at)
-            return given.replace("\\", "\\\\").replace("'", "\\'").replace('"', '\\"')
+        def value(name: str, place: int) -> str:
+            hole = f"${{{name}}}"
+            at = (start + place, start + place + len(hole))
+            return self.cursor.filled(hole, at)
 
-        return NAME.sub(value, self.text[start:end])
+        try:
+            return fill_expression(self.text[start:end], value)
+        except OutsideQuotesError as error:
+            hint = "write '${name}'"
+            self.fail((start, end), f"{error} stands outside of quotes", hint)
 
 
 def walk(*nodes: exp.Expr) -> Iterator[exp.Expr]:

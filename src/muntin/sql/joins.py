@@ -47,7 +47,7 @@ def join_of(cursor: Cursor, select: Select, resolve: Resolve) -> tuple[Joining, 
         hint = "give one of them another name, as in JOIN t AS other"
         cursor.fail(join.source.span, f"both sides are called {left.name}", hint)
     paired = pairing(cursor, join, conditions_of(select, join), left, right, changes=emit.changes)
-    equal, chosen = _equal(cursor, select, join, paired.rest, sides)
+    equal, chosen = _equal(cursor, select, join, paired.rest, (left, right))
     spans = _spans(select, join)
     policies = firing_of(firing(cursor.sql, emit, paired.bound.axis, join=True))
     parts = zip((left, right), zip(*equal, strict=True), paired.times, strict=True)
@@ -137,12 +137,25 @@ def _half(cursor: Cursor, source: Source, resolve: Resolve, over: exp.Window | N
 
 
 def conditions_of(select: Select, join: Join) -> list[exp.Expr]:
-    """What must hold of a pair, part by part: of ``FROM a, b`` all that is in ``WHERE``."""
-    condition = select.where if join.by_where else join.on
-    if condition is None:
-        return []
-    condition = condition.unnest()
-    return list(condition.flatten()) if isinstance(condition, exp.And) else [condition]
+    """What must hold of a pair, part by part.
+
+    Of ``FROM a, b`` that is all of ``WHERE``, and of an inner join both that and ``ON``: it makes
+    no difference there where a condition stands.
+    """
+    conditions = [select.where] if join.by_where else [join.on]
+    if _takes_where(select, join):
+        conditions.append(select.where)
+    parts: list[exp.Expr] = []
+    for condition in filter(None, conditions):
+        whole = condition.unnest()
+        parts += whole.flatten() if isinstance(whole, exp.And) else [whole]
+    return parts
+
+
+def _takes_where(select: Select, join: Join) -> bool:
+    """Whether ``WHERE`` bounds the pairs as ``ON`` does; of versions it chooses afterwards."""
+    of_versions = join.as_of or join.source.as_of is not None
+    return join.how == "inner" and not (join.by_where or join.using or of_versions)
 
 
 def _check_known(
@@ -217,17 +230,23 @@ def _shown(
 
 
 def _equal(
-    cursor: Cursor, select: Select, join: Join, conditions: Sequence[exp.Expr], sides: Places
+    cursor: Cursor,
+    select: Select,
+    join: Join,
+    conditions: Sequence[exp.Expr],
+    halves: tuple[Half, Half],
 ) -> tuple[list[tuple[str, str]], list[exp.Expr]]:
     """The equal columns of a pair, and what chooses among the pairs.
 
     Of an inner join it is the same whether a condition stands behind ``ON`` or ``WHERE``.
     """
-    chosen = [] if select.where is None or join.by_where else [select.where]
+    is_among = join.by_where or _takes_where(select, join)
+    chosen = [] if select.where is None or is_among else [select.where]
     if join.using:
         return [(name, name) for name in join.using], chosen
+    sides = {half.name.lower(): place for place, half in enumerate(halves)}
     compared = [(part, pair_of(part, sides)) for part in conditions]
-    equal = [pair for _, pair in compared if pair is not None]
+    equal = [(halves[0].own(p[0]), halves[1].own(p[1])) for _, p in compared if p is not None]
     others = [part for part, pair in compared if pair is None]
     if (others and join.how != "inner") or not equal:
         at = Scope(cursor).span(others[0]) if others else join.span

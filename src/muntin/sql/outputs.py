@@ -38,7 +38,9 @@ def shared(
     for output in _outputs(flows):
         name = output.table.lower()
         first = taken.setdefault(name, output)
-        letters = first.part == output.part == "rejected" and tables[name].connector == "kafka"
+        # A table that couldn't be read is none of those.
+        in_kafka = name in tables and tables[name].connector == "kafka"
+        letters = first.part == output.part == "rejected" and in_kafka
         if first is not output and not letters:
             return first, output
     return None

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from muntin.model.bounds import AsOf, Bound, Newest, Within
 from muntin.model.pipeline import Windowing
-from muntin.sql.catalog import Resolved
+from muntin.sql.catalog import Resolved, bound_named
 from muntin.sql.cursor import Cursor, Span
 from muntin.sql.expressions import Scope
 from muntin.sql.lengths import Length
@@ -51,6 +51,10 @@ class Half:
     length: Length | None
     time: str | None
 
+    def own(self, name: str) -> str:
+        """The name of a column of its rows: of an alias of a bound, the bound's."""
+        return bound_named(self.resolved.relation, name)
+
 
 @dataclass(frozen=True)
 class Pairing:
@@ -82,6 +86,8 @@ def pairing(
     """
     sides = {left.name.lower(): 0, right.name.lower(): 1}
     near, rest = nearness(cursor, conditions, sides)
+    if near is not None:
+        near.columns = {side: (left, right)[side].own(name) for side, name in near.columns.items()}
     named: Times = (None, None) if near is None else (near.columns[0], near.columns[1])
     if join.as_of or join.source.as_of is not None:
         bound, named, rest = _version(cursor, join, near, rest, (left, right), sides)
@@ -116,7 +122,8 @@ def _at_once(
     if left.time is None or right.time is None or left.length or right.length or join.within:
         return False
     pairs = [(name, name) for name in join.using]
-    pairs += filter(None, (pair_of(part, sides) for part in conditions))
+    equal = filter(None, (pair_of(part, sides) for part in conditions))
+    pairs += [(left.own(one), right.own(other)) for one, other in equal]
     times = left.time.lower(), right.time.lower()
     return times in [(one.lower(), other.lower()) for one, other in pairs]
 

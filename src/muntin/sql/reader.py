@@ -48,6 +48,8 @@ class Reader(Cursor):
         **{name: partial(_rounded, name=name) for name in ROUNDINGS},
     }
     statement: Callable[[Cursor], Any]
+    # The mistakes of statements that couldn't be read; ``None`` raises the first.
+    problems: list[SqlError] | None = None
 
     def _parse_window_spec(self) -> Any:
         self._match(TokenType.BETWEEN)
@@ -62,7 +64,14 @@ class Reader(Cursor):
         return {"value": value, "side": side}
 
     def _parse_statement(self) -> Any:
-        return self.statement(self)
+        try:
+            return self.statement(self)
+        except SqlError as error:
+            if self.problems is None:
+                raise
+            self.problems.append(error)
+            self._advance(self._tokens_size - self._index)
+            return None
 
 
 class Dialect(Spark):
@@ -77,7 +86,10 @@ class Dialect(Spark):
 
 
 def read(
-    text: str, statement: Callable[[Cursor], Any], given: Mapping[str, str] | None = None
+    text: str,
+    statement: Callable[[Cursor], Any],
+    given: Mapping[str, str] | None = None,
+    problems: list[SqlError] | None = None,
 ) -> tuple[list[Any], Cursor]:
     """Read all statements of a text.
 
@@ -85,9 +97,11 @@ def read(
         text: The text.
         statement: Reads one of them.
         given: What ``${name}`` is replaced by.
+        problems: Takes the mistakes of statements that can't be read, which are left out;
+            ``None`` raises the first.
     """
     cursor = Reader(dialect=Dialect)
-    cursor.statement, cursor.given = statement, given or {}
+    cursor.statement, cursor.given, cursor.problems = statement, given or {}, problems
     cursor.used, cursor.depth, cursor.places = set(), 0, {}
     try:
         tokens = Dialect().tokenize(text)

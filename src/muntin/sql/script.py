@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from muntin.model.axis import micros
-from muntin.model.errors import OptionError
+from muntin.model.errors import MuntinError, OptionError, ProblemsError, SqlError
 from muntin.model.pipeline import Column, DeclaredTable, Flow, Pipeline, quoted, sharded, tables_of
 from muntin.model.placeholders import names
 from muntin.sql.catalog import Catalog, Resolved
@@ -112,15 +113,22 @@ class Definitions:
         return replace(found, query=sharded(found.query, self.buckets))
 
 
-def pipeline(text: str, given: Mapping[str, str] | None = None) -> Pipeline:
+def pipeline(
+    text: str,
+    given: Mapping[str, str] | None = None,
+    problems: list[MuntinError] | None = None,
+) -> Pipeline:
     """A text of ``CREATE``, ``SET`` and ``INSERT INTO`` statements as a pipeline.
 
     Args:
         text: The statements.
         given: What ``${name}`` is replaced by.
+        problems: Takes the mistakes of statements, which are left out of the pipeline; ``None``
+            raises them.
 
     Raises:
-        SqlError: When it can't be run, at the place.
+        SqlError: When a statement can't be run, at the place.
+        ProblemsError: When several can't.
 
     Example:
         >>> made = pipeline('''
@@ -134,27 +142,62 @@ def pipeline(text: str, given: Mapping[str, str] | None = None) -> Pipeline:
         >>> str(made.flows[0].query.spec.windows)
         'tumbling 10 minutes'
     """
-    statements, cursor = read(text, statement, given)
+    mistakes: list[SqlError] = []
+    statements, cursor = read(text, statement, given, mistakes)
     made = Definitions()
     inserts: list[Insert] = []
     flows: list[Flow] = []
     for one in statements:
-        if made.define(cursor, one):
-            continue
-        if not isinstance(one, Insert):
-            span = one.select.span if isinstance(one, Explain) else one.span
-            hint = "write INSERT INTO a_table before it, or use muntin explain or muntin sql"
-            cursor.fail(span, "nobody takes this query's rows", hint)
-        inserts.append(one)
-        flows.append(_flow(cursor, one, made))
+        try:
+            if made.define(cursor, one):
+                continue
+            insert = _insert_of(cursor, one)
+            flows.append(_flow(cursor, insert, made))
+            inserts.append(insert)
+        except SqlError as error:
+            mistakes.append(error)
     tables, checkpoint = made.catalog.tables, made.checkpoint
-    _check_outputs(cursor, inserts, flows, tables)
-    if not flows:
-        hint = "end it with INSERT INTO a_table SELECT ..."
-        cursor.fail(_end(text), "the pipeline runs no query", hint)
+    try:
+        _check_outputs(cursor, inserts, flows, tables)
+        if not flows and not mistakes:
+            hint = "end it with INSERT INTO a_table SELECT ..."
+            cursor.fail(_end(text), "the pipeline runs no query", hint)
+    except SqlError as error:
+        mistakes.append(error)
+    mistakes = [one for one in mistakes if not _follows(one, text, mistakes)]
+    mistakes.sort(key=lambda error: error.span)
+    if problems is None:
+        ProblemsError.raise_if_any(mistakes)
+    else:
+        problems += mistakes
     holes = {hole for t in tables.values() for value in t.options.values() for hole in names(value)}
     asked = frozenset(cursor.used | holes | names(checkpoint or ""))
-    return Pipeline(tables, tuple(flows), checkpoint, made.trigger, made.available_now, asked)
+    places = {name: (text, span) for name, span in cursor.places.items()}
+    return Pipeline(
+        tables, tuple(flows), checkpoint, made.trigger, made.available_now, asked, places
+    )
+
+
+class _NoTableError(SqlError):
+    """A statement writes to a table that no statement before it creates."""
+
+
+def _follows(error: SqlError, text: str, mistakes: Sequence[SqlError]) -> bool:
+    """Whether a mistake is only that of another statement: its table couldn't be created."""
+    if not isinstance(error, _NoTableError) or len(mistakes) == 1:
+        return False
+    name = re.escape(text[slice(*error.span)])
+    return re.search(rf"(?i)\bCREATE\b[^;(]*\bTABLE\b[^;(]*{name}", text) is not None
+
+
+def _insert_of(cursor: Cursor, one: Statement) -> Insert:
+    """A statement of a pipeline that isn't a definition, and so must be an ``INSERT``."""
+    if isinstance(one, Insert):
+        return one
+    assert isinstance(one, Select | Explain)
+    span = one.select.span if isinstance(one, Explain) else one.span
+    hint = "write INSERT INTO a_table before it, or use muntin explain or muntin sql"
+    cursor.fail(span, "nobody takes this query's rows", hint)
 
 
 def _end(text: str) -> Span:
@@ -191,7 +234,7 @@ def _target(cursor: Cursor, name: str, span: Span | None, made: Definitions) -> 
     table = made.catalog.tables.get(name.lower())
     if table is None:
         hint = f"write CREATE TABLE {name} WITH (connector = 'parquet', path = '...')"
-        cursor.fail(span, f"there is no table {name}", hint)
+        raise _NoTableError(cursor.sql, span or cursor.next_span, f"there is no table {name}", hint)
     made.catalog.used.add(name.lower())
     return table.name
 

@@ -10,9 +10,8 @@ from sqlglot import exp
 from sqlglot.tokens import TokenType
 
 from muntin.model.axis import HOUR, MICROSECOND, MINUTE, SECOND, Rows, instant, phrase
-from muntin.model.cumulating import cumulating
 from muntin.model.errors import OptionError, SqlError
-from muntin.model.kinds import Kind, of_size
+from muntin.model.kinds import Kind, cumulating_in, of_size
 from muntin.model.pipeline import Expression
 from muntin.model.sessions import session
 from muntin.sql import lengths
@@ -301,21 +300,21 @@ class _Placed:
             return f"{length.value} months"
         return Rows(length.value) if length.axis == "rows" else phrase(length.value)
 
-    def origin(self) -> int:
-        """Where some window starts."""
+    def origin(self) -> tuple[int | None, int]:
+        """Where some window starts, and how much later than the epoch, or local midnight."""
         moment, shift = self.by_label.get("ORIGIN"), self.by_label.get("OFFSET")
         if moment is not None and shift is not None:
             self.refuse("OFFSET", "is given beside ORIGIN", "give one of them")
         if moment is not None:
             try:
-                return instant("origin", str(moment.value))
+                return instant("origin", str(moment.value)), 0
             except OptionError as error:
                 self._fail(moment.span, error.problem, "write ORIGIN => '2026-01-01T00:00:00'")
         if shift is not None:
             assert isinstance(shift.value, Length)
-            return shift.value.value
+            return None, shift.value.value
         # What is rounded up to a full hour is all behind the hour before, and that hour itself.
-        return MICROSECOND if self.name == "CEIL" else 0
+        return None, MICROSECOND if self.name == "CEIL" else 0
 
     def windows(self) -> Kind:
         """The windows."""
@@ -327,12 +326,13 @@ class _Placed:
                 return session(by=Expression(self.text[slice(*gap.span)]), closed=ends)
             return session(self.length("GAP"), closed=ends)
         zone = self.by_label.get("ZONE")
-        size, origin = self.length("SIZE"), self.origin()
-        if self.name == "CUMULATE":
-            return cumulating(size, self.length("STEP"), origin=origin)
-        slide = self.length("SLIDE") if self.name == "HOP" or "SLIDE" in self.by_label else None
         named = None if zone is None else str(zone.value)
-        return of_size(size, slide, zone=named, origin=origin)
+        size, (origin, offset) = self.length("SIZE"), self.origin()
+        if self.name == "CUMULATE":
+            step = self.length("STEP")
+            return cumulating_in(size, step, zone=named, origin=origin, offset=offset)
+        slide = self.length("SLIDE") if self.name == "HOP" or "SLIDE" in self.by_label else None
+        return of_size(size, slide, zone=named, origin=origin, offset=offset)
 
 
 def same_call(one: WindowCall, other: WindowCall, text: str, qualifiers: Collection[str]) -> bool:

@@ -17,7 +17,7 @@ _SEVERAL, _COUNT = 1 << 62, 1 << 16
 
 
 class Blobs(Protocol):
-    """Where a shard's state lives: numbered blobs and one manifest, committed together."""
+    """Stores the state of a shard: numbered blobs and one manifest, committed together."""
 
     def load(self) -> str | None:
         """The manifest of the last commit; ``None`` where there was none."""
@@ -56,12 +56,12 @@ def blobs_of(number: int) -> range:
 
 
 def missing(number: int) -> StateCorruptedError:
-    """What is raised of a blob that a manifest names and that isn't there."""
+    """Return the error for a blob that the manifest lists and the store lacks."""
     return StateCorruptedError(f"blob {number}, listed by the manifest, isn't in the state store")
 
 
 def found(number: int, blob: bytes | None) -> bytes:
-    """A blob that a manifest names."""
+    """Return a blob that the manifest lists, or raise where the store lacks it."""
     if blob is None:
         raise missing(number)
     return blob
@@ -115,18 +115,18 @@ class ReadBlobs(MemoryBlobs):
         self._fetch = fetch
 
     def save(self, manifest: str) -> None:
-        """See ``Blobs``; never here."""
+        """Refuse: this store is read only."""
         raise NotImplementedError("state that is read from outside isn't written")
 
     def get(self, number: int) -> bytes:
         return found(number, self._fetch().get(number))
 
     def put(self, number: int, blob: bytes) -> None:
-        """See ``Blobs``; never here."""
+        """Refuse: this store is read only."""
         raise NotImplementedError("state that is read from outside isn't written")
 
     def remove(self, number: int) -> None:
-        """See ``Blobs``; what is dropped while it is read is dropped for this reader alone."""
+        """Do nothing: folding runs while reading changes this reader only, not the store."""
 
 
 class HeldBlobs:

@@ -20,7 +20,7 @@ def seal(magic: bytes, body: bytes) -> bytes:
 
 
 def unseal(magic: bytes, blob: bytes, name: str, kind: str) -> memoryview:
-    """What ``seal`` was given."""
+    """Return the content that ``seal`` wrapped, once its checksum is verified."""
     if len(blob) < _HEADER.size or blob[:4] != magic:
         raise StateCorruptedError(f"{name} doesn't start as {kind}: it was replaced")
     _, version, checksum, length = _HEADER.unpack_from(blob)

@@ -44,7 +44,7 @@ class Run(NamedTuple):
 
 @dataclass
 class Manifest:
-    """What one shard keeps.
+    """The state of one shard: its query, clocks, counts and tables.
 
     Attributes:
         kind: What kind of query it is of.
@@ -75,7 +75,7 @@ class Manifest:
         return {partition: loads(text) for partition, text in self.parts} or {None: self}
 
     def each(self) -> list[Manifest]:
-        """The same, without the partitions."""
+        """Return the manifests of the partitions, or this one where none has its own."""
         return list(self.by_part().values())
 
     def runs(self) -> Iterator[Run]:

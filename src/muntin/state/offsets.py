@@ -90,7 +90,7 @@ class Offsets:
         return runs[-1][1] + 1 if runs else None
 
     def holds(self, partition: Any, offset: int | None) -> bool:
-        """Whether an offset has been taken."""
+        """Return whether an offset has been taken."""
         runs = self._taken.get(partition)
         if runs is None or offset is None:
             return False
@@ -108,7 +108,7 @@ class Offsets:
         return {partition: runs[-1][1] + 1 for partition, runs in self._taken.items() if runs}
 
     def known(self, messages: pl.DataFrame, partition: str, offset: str) -> NDArray[np.bool_]:
-        """Which messages have been here before, in an earlier batch or earlier in this one."""
+        """Return a mask of the messages that came before, in an earlier batch or in this one."""
         again = messages.select(
             pl.struct(partition, offset).is_first_distinct().not_()
             & pl.col(partition).is_not_null()

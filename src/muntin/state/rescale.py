@@ -23,7 +23,7 @@ Moved = Mapping[int, Mapping[int, tuple[int, int]]]
 
 
 class Division(Protocol):
-    """How the state of one kind of query is divided anew.
+    """Divides the state of one kind of query among another number of shards.
 
     It is made of the manifests of the old shards, in their order, and sent to workers.
     """
@@ -32,7 +32,7 @@ class Division(Protocol):
         """The rows of a run's blob by the new shards that need them."""
 
     def extra(self, manifests: Sequence[Manifest]) -> dict[str, Any]:
-        """What a new shard keeps beside its tables, by the old shards' manifests."""
+        """Return the state of a new shard outside its tables, from the old shards' manifests."""
 
 
 def parts(

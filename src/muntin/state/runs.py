@@ -117,7 +117,7 @@ class Frames:
 
 
 def to_fold(runs: Sequence[Run]) -> int | None:
-    """Where the newest runs of like size begin that are due to be folded into one."""
+    """Return the first of the newest runs to fold into one, or ``None`` where none are due."""
     if len(runs) <= MOST_RUNS:
         return None
     start, size = len(runs) - 1, runs[-1].rows
@@ -180,7 +180,7 @@ class Runs:
 
     @property
     def rows(self) -> int:
-        """How many rows are stored, a row counted once per run that has it."""
+        """Number of stored rows; a row counts once for each run that has it."""
         return sum(run.rows for runs in self._segments.values() for run in runs)
 
     @property
@@ -253,7 +253,7 @@ class Runs:
     def ranged(
         self, low: int | None = None, high: int | None = None, only: pl.DataFrame | None = None
     ) -> list[Ranged]:
-        """The same with the least and the greatest place of each run."""
+        """Return the rows of each run that overlaps the range, and the run's own range."""
         runs = self._between(low, high)
         if only is None:
             return [(self._plain(run), run.low, run.high) for run in runs]
@@ -298,7 +298,7 @@ class Runs:
 
 
 def each_once(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """What merges rows that are nothing but their identity."""
+    """Merge rows whose columns are their identity: each is kept once."""
     return pl.concat(frames).unique()
 
 
@@ -306,7 +306,7 @@ Ranged = tuple[pl.DataFrame, int, int]
 
 
 def segment_length(places: int) -> int:
-    """How long the segments of a table are that keeps rows of so many places."""
+    """Return the length of a segment, for a table that keeps rows of so many places."""
     return max(1, places // _SEGMENTS)
 
 

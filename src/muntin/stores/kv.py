@@ -65,14 +65,14 @@ class WhileOpen:
         self._view = view
 
     def get(self, key: bytes) -> bytes | None:
-        """See ``Snapshot``."""
+        """Return the value of a key as of the snapshot."""
         self._require_open()
         return self._view.get(key)
 
     def scan(
         self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[Row]:
-        """See ``Snapshot``."""
+        """Yield the rows from ``low`` up to ``high``, as of the snapshot."""
         self._require_open()
         rows = self._view.scan(low, high, reverse=reverse)
         while (row := next(rows, None)) is not None:
@@ -160,7 +160,7 @@ class KeyValue(Closeable):
 
     @property
     def marks(self) -> dict[str, Any]:
-        """What the flushes so far were given to keep, for instance ``{"offset": 41}``."""
+        """Values that flushes stored beside the rows, for instance ``{"offset": 41}``."""
         return dict(self._marks)
 
     def flush(self, marks: Mapping[str, Any] | None = None) -> None:
@@ -205,7 +205,7 @@ class KeyValue(Closeable):
 
     @contextmanager
     def opening(self) -> Iterator[None]:
-        """What is opened in here and fails gives its names back; a store of its own is closed."""
+        """Free the names that the block took if it fails, and close a store opened for it alone."""
         before = dict(self._open)
         try:
             yield

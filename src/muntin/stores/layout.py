@@ -22,7 +22,7 @@ StorePosition = int | tuple[int, int] | None
 
 
 class MessagePlace(NamedTuple):
-    """What the key of a message says; what the layout leaves out is ``None``."""
+    """The parts of a message's key; parts that the layout leaves out are ``None``."""
 
     session: Any
     equal: Any
@@ -65,7 +65,7 @@ class Layout:
 
     @property
     def along_axis(self) -> bool:
-        """Whether rows lie in order of position, so that what has expired is one stretch."""
+        """Whether rows are ordered by position, so that expired rows are one range."""
         return self.parts[0] in ("time", "offset")
 
     def key(
@@ -76,14 +76,14 @@ class Layout:
         return keys.encode(tuple(given[part] for part in self.parts))
 
     def read(self, key: bytes) -> MessagePlace:
-        """What a key says."""
+        """Return the parts of an encoded key."""
         found = dict(zip(self.parts, keys.decode(key), strict=True))
         return MessagePlace(
             found.get("session"), found.get("equal"), found.get("time"), found["offset"]
         )
 
     def position(self, place: MessagePlace) -> int:
-        """Where a message lies on the axis."""
+        """Return the position of a message on the axis."""
         return place.offset if place.time is None else place.time
 
     def in_window(
@@ -115,7 +115,7 @@ class Layout:
         return self.in_window(None, edge, equal=equal, session=session)
 
     def holds(self, place: MessagePlace, start: StorePosition, end: StorePosition) -> bool:
-        """Whether a message lies within two positions, both included."""
+        """Return whether a message lies between two positions, both included."""
         here = (place.offset,) if place.time is None else (place.time, place.offset)
         first = start if isinstance(start, tuple) else (start,)
         last = end if isinstance(end, tuple) else (end,)

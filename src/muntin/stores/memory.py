@@ -9,7 +9,7 @@ PAGE_BYTES = 16 << 10
 
 
 class Image:
-    """What a flush left in memory; a form opened on it starts from there."""
+    """The rows and marks of the last flush, in memory; a store opened on it starts with them."""
 
     def __init__(self) -> None:
         self.document: str | None = None

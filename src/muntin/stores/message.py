@@ -82,12 +82,12 @@ class MessageStore(NamedStore):
 
     @property
     def rows(self) -> int:
-        """How many messages are stored, those that have expired and wait to be deleted included."""
+        """Number of stored messages, with expired ones that aren't deleted yet."""
         return self._namespace.counts.get("rows", 0)
 
     @property
     def duplicates(self) -> int:
-        """How many messages were stored already when they came."""
+        """Number of messages that were already stored when they came again."""
         return self._namespace.counts.get("duplicates", 0)
 
     def add(

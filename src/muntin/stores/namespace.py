@@ -124,7 +124,7 @@ class NamedStore:
 
     @property
     def expired(self) -> int:
-        """How many writes came after their retention and weren't taken."""
+        """Number of writes that were rejected because their retention had passed."""
         return self._namespace.counts.get("expired", 0)
 
     def flush(self, marks: Mapping[str, Any] | None = None) -> None:

@@ -50,7 +50,7 @@ class Page:
 
 
 class PagesView:
-    """What the pages were at one moment; later writes don't show in it."""
+    """A snapshot of the pages; later writes don't change it."""
 
     __slots__ = ("__weakref__", "lows", "pages")
 
@@ -99,7 +99,7 @@ class Pages:
         self._views: weakref.WeakSet[PagesView] = weakref.WeakSet()
 
     def snapshot(self) -> PagesView:
-        """What the pages are now."""
+        """Return a view of the pages that later writes don't change."""
         latest = self._latest() if self._latest is not None else None
         if latest is None:
             latest = PagesView(self.lows, self.pages)
@@ -109,7 +109,7 @@ class Pages:
 
     @property
     def watched(self) -> bool:
-        """Whether a snapshot is still held."""
+        """Whether any snapshot is still in use."""
         return len(self._views) > 0
 
     def get(self, key: bytes) -> bytes | None:
@@ -244,7 +244,7 @@ def _value(lows: list[bytes], pages: list[Page], key: bytes) -> bytes | None:
 
 
 def _middle(page: Page) -> int:
-    """Where to cut a page of several rows, so that neither half is empty."""
+    """Return the row to split a page at, so that neither half is empty."""
     keys, values = page.rows()
     half, size = page.bytes / 2, 0
     for at, key in enumerate(keys):

@@ -35,7 +35,7 @@ class _Held:
 
 
 class _RocksView:
-    """What is stored at one moment, under what wasn't flushed at that moment.
+    """A snapshot: the stored rows of one moment, below those that waited for a flush then.
 
     One iterator serves all scans of a view: an iterator of RocksDB reads what was there when it
     was made, while rocksdict's ``Snapshot.iter`` (seen in 0.3.29) also shows later writes.
@@ -95,7 +95,7 @@ class _RocksView:
 
 
 class _RocksRows:
-    """What is stored, under what waits in memory for the next flush."""
+    """The rows in RocksDB, below those that wait in memory for the next flush."""
 
     def __init__(self, database: Rdict) -> None:
         self.database = database

@@ -15,7 +15,7 @@ from muntin.stores.namespace import NamedStore, Namespace, length
 
 
 def segment_interval(retention: int, segments: int, minimum: Duration | int) -> int:
-    """How long a segment is: ``max(retention / (segments - 1), minimum)``.
+    """Return the length of a segment: ``max(retention / (segments - 1), minimum)``.
 
     Source: KIP-94. What has expired is dropped by whole segments, of which at most
     ``segments + 1`` are in use.
@@ -46,7 +46,7 @@ class SegmentedStore(NamedStore, ABC):
 
     @abstractmethod
     def _first_part(self, segment: int) -> int:
-        """What the rows of a segment begin with at the least."""
+        """Return the least value that the keys of a segment start with."""
 
     def segment(self, time: int) -> int:
         """The segment that a time (of a session: its end) lies in."""

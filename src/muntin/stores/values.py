@@ -17,7 +17,7 @@ from muntin.model.errors import OptionError, StateCorruptedError
 
 @dataclass(frozen=True, slots=True)
 class WindowMeta:
-    """What is known of one window besides its messages.
+    """Metadata of one window, stored beside its messages.
 
     Source: the Samza SQL window operator design, "Window Metadata".
 
@@ -54,7 +54,7 @@ class WindowMeta:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> WindowMeta:
-        """What ``to_bytes`` was called on.
+        """Read the metadata that ``to_bytes`` wrote.
 
         Raises:
             StateCorruptedError: When the bytes aren't such a list.

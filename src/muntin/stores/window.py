@@ -95,7 +95,7 @@ class WindowStore(SegmentedStore):
 
     @property
     def late(self) -> int:
-        """How many writes came after the grace, though within retention, and weren't taken."""
+        """Number of writes that were rejected after the grace, though within retention."""
         return self._namespace.counts.get("late", 0)
 
     def put(self, key: Any, time: int, value: Any) -> bool:

@@ -43,6 +43,15 @@ def test_help_names_the_commands():
     assert "demo" in emitted.stdout
 
 
+@pytest.mark.parametrize(
+    "command", [(), ("run",), ("sql",), ("windowing",), ("windowing", "delete")]
+)
+def test_help_shows_no_type_beside_flags(command: tuple[str, ...]):
+    emitted = invoke(*command, "--help").stdout
+    assert "--help" in emitted
+    assert "bool" not in emitted
+
+
 def test_the_version_is_that_of_the_package():
     told = invoke("--version")
     assert (told.exit_code, told.stdout) == (0, f"muntin {version('muntin')}\n")

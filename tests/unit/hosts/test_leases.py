@@ -44,7 +44,7 @@ def test_a_second_query_is_refused_with_the_first_ones_process_host_and_start(
     lease.check()
     lease.release()
     acquire_lease(file, "checkpoints/views").release()
-    assert [*(tmp_path / "checkpoint").iterdir()] == []
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_another_process_is_refused_while_the_first_lives_and_not_when_it_was_killed(

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
-import pytest
+from datetime import date
 
-from muntin.model.axis import HOUR, instant
-from muntin.model.days import Days, days
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from muntin.model.axis import HOUR, instant, moment
+from muntin.model.days import Days, Hours, cumulating_days, days
 from muntin.model.errors import OptionError
 from muntin.model.windows import Windows
 
@@ -18,10 +22,10 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize(("zone", "date", "hours"), CHANGES)
-def test_days_on_which_clocks_change(zone: str, date: str, hours: int) -> None:
+@pytest.mark.parametrize(("zone", "day_of_change", "hours"), CHANGES)
+def test_days_on_which_clocks_change(zone: str, day_of_change: str, hours: int) -> None:
     local = days("1 day", zone)
-    day = local.day_of(instant("noon", f"{date}T16:00:00"))
+    day = local.day_of(instant("noon", f"{day_of_change}T16:00:00"))
     assert (local.end(day) - local.start(day)) / HOUR == hours
 
 
@@ -53,8 +57,8 @@ def test_the_origin_says_on_which_day_windows_start() -> None:
 @pytest.mark.parametrize(
     ("size", "zone", "slide", "problem"),
     [
-        ("36 hours", "UTC", None, "size='36 hours' isn't a whole number of days"),
-        ("2 days", "UTC", "1 hour", "slide='1 hour' isn't a whole number of days"),
+        ("36 hours", "UTC", None, "size='1 day 12 hours' doesn't divide a day of a zone"),
+        ("5 hours", "UTC", None, "size='5 hours' doesn't divide a day of a zone"),
         ("1 day", "UTC", "2 days", "is greater than the size"),
         ("0 s", "UTC", None, "is zero"),
         ("1 day", "Mars/Olympus", None, "isn't a known time zone"),
@@ -107,3 +111,90 @@ def test_days_beyond_the_calendar_are_those_of_utc() -> None:
     local = days("1 day", "Asia/Tokyo")
     year_zero = EDGES[0] - 300 * 24 * HOUR
     assert local.start(local.day_of(year_zero + HOUR)) == year_zero
+
+
+def bounds(windows: Days, at: str, count: int = 2) -> list[str]:
+    """The starts of some windows, the first of which holds a time."""
+    first = windows.first_window(windows.pane_of(instant("at", at)))
+    return [moment(windows.start(first + n))[:16] for n in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("origin", "zone", "offset", "at", "starts"),
+    [
+        # 06:00 by the wall, on the day on which clocks are set forward.
+        ("2023-03-25T05:00:00", "Europe/Paris", 0, "2023-03-25T06:00",
+         ["2023-03-25 05:00", "2023-03-26 04:00", "2023-03-27 04:00"]),
+        (None, "Europe/Paris", 18 * HOUR, "2023-10-28T20:00",
+         ["2023-10-28 16:00", "2023-10-29 17:00", "2023-10-30 17:00"]),
+        # A time of day that is skipped, and one that comes twice.
+        (None, "Europe/Berlin", 5 * HOUR // 2, "2023-03-25T12:00",
+         ["2023-03-25 01:30", "2023-03-26 01:00", "2023-03-27 00:30"]),
+        (None, "Europe/Berlin", 5 * HOUR // 2, "2023-10-28T12:00",
+         ["2023-10-28 00:30", "2023-10-29 00:30", "2023-10-30 01:30"]),
+    ],
+)  # fmt: skip
+def test_days_begin_at_a_time_of_the_wall(
+    origin: str | None, zone: str, offset: int, at: str, starts: list[str]
+) -> None:
+    assert bounds(days("1 day", zone, origin=origin, offset=offset), at, 3) == starts
+
+
+@pytest.mark.parametrize("origin", ["2023-03-27", date(2023, 3, 27)])
+def test_a_plain_date_is_the_day_of_the_zone(origin: str | date) -> None:
+    weeks = days("1 week", "America/New_York", origin=origin)
+    assert bounds(weeks, "2023-03-27T04:00") == ["2023-03-27 04:00", "2023-04-03 04:00"]
+
+
+@pytest.mark.parametrize(
+    ("size", "zone", "at", "starts"),
+    [
+        ("1 hour", "Asia/Kolkata", "2023-03-28T05:00",
+         ["2023-03-28 04:30", "2023-03-28 05:30", "2023-03-28 06:30"]),
+        ("1 hour", "Asia/Kathmandu", "2023-03-28T05:00",
+         ["2023-03-28 04:15", "2023-03-28 05:15", "2023-03-28 06:15"]),
+        # The hour that the wall shows twice is one window of two hours.
+        ("1 hour", "Europe/Berlin", "2023-10-29T01:10",
+         ["2023-10-29 00:00", "2023-10-29 02:00", "2023-10-29 03:00"]),
+        # What the wall skips has no length.
+        ("30 minutes", "Europe/Berlin", "2023-03-26T00:40",
+         ["2023-03-26 00:30", "2023-03-26 01:00", "2023-03-26 01:00"]),
+        # Clocks are set forward by half an hour.
+        ("1 hour", "Australia/Lord_Howe", "2023-09-30T15:00",
+         ["2023-09-30 14:30", "2023-09-30 15:30", "2023-09-30 16:00"]),
+    ],
+)  # fmt: skip
+def test_parts_of_a_local_day(size: str, zone: str, at: str, starts: list[str]) -> None:
+    assert bounds(days(size, zone), at, 3) == starts
+
+
+def test_a_day_that_a_zone_skipped_has_no_length() -> None:
+    samoa = days("1 day", "Pacific/Apia")
+    before = samoa.pane_of(instant("at", "2011-12-30T09:59"))
+    assert samoa.pane_of(instant("at", "2011-12-30T10:00")) == before + 2
+    assert samoa.start(before + 1) == samoa.end(before + 1)
+
+
+def test_steps_of_the_local_day() -> None:
+    windows = cumulating_days("1 day", "6 hours", "Europe/Berlin")
+    first = windows.first_window(windows.pane_of(instant("at", "2023-03-25T23:00")))
+    found = {(moment(windows.start(first + n)), moment(windows.end(first + n))) for n in range(4)}
+    ends = ["2023-03-26 04:00:00", "2023-03-26 10:00:00", "2023-03-26 16:00:00"]
+    assert found == {("2023-03-25 23:00:00", end) for end in [*ends, "2023-03-26 22:00:00"]}
+    for step, problem in (("1 hour", "may be skipped"), ("5 hours", "doesn't divide the size")):
+        with pytest.raises(OptionError, match=problem):
+            cumulating_days("1 day", step, "Europe/Berlin")
+
+
+@settings(max_examples=200)
+@given(
+    st.sampled_from(["Europe/Berlin", "Australia/Lord_Howe", "Pacific/Apia", "Antarctica/Troll"]),
+    st.sampled_from([HOUR // 4, HOUR, 6 * HOUR]),
+    st.integers(0, 6 * HOUR - 1),
+    st.integers(0, 2**51),
+)
+def test_parts_follow_each_other(zone: str, part: int, shift: int, position: int) -> None:
+    windows = Hours(Windows(1, 1), zone, shift % part, part)
+    number = windows.day_of(position)
+    assert windows.midnight(number) <= position < windows.midnight(number + 1)
+    assert number in windows.numbers_around(position // (24 * HOUR))

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from muntin.model.axis import DAY, HOUR, instant, micros
+from muntin.model.axis import DAY, HOUR, instant, micros, moment
 from muntin.model.errors import OptionError
 from muntin.model.months import Months, in_months, months
 from muntin.model.windows import Windows
@@ -57,7 +57,25 @@ def test_the_origin_says_in_which_month_windows_start() -> None:
     april = instant("origin", "2026-04-15T00:00:00")
     years = months("1 year", "UTC", origin=april)
     year = years.pane_of(instant("day", "2026-03-31T00:00:00"))
-    assert years.end(year) == instant("end", "2026-04-01T00:00:00")
+    assert years.end(year) == instant("end", "2026-04-15T00:00:00")
+
+
+@pytest.mark.parametrize(
+    ("origin", "zone", "starts"),
+    [
+        ("2020-04-15", None, ["2020-01-15 00:00:00", "2020-02-15 00:00:00"]),
+        ("2020-03-31T22:00:00Z", "Europe/Paris", ["2020-01-31 23:00:00", "2020-02-29 23:00:00"]),
+        ("2020-03-31T22:00:00Z", None, ["2020-01-31 22:00:00", "2020-02-29 22:00:00"]),
+        ("2020-01-30", "America/New_York", ["2020-01-30 05:00:00", "2020-02-29 05:00:00"]),
+    ],
+)
+def test_months_start_with_the_day_and_hour_of_their_origin(
+    origin: str, zone: str | None, starts: list[str]
+) -> None:
+    """A month that lacks the day starts with its last one."""
+    windows = months("1 month", zone, origin=origin)
+    first = windows.pane_of(instant("at", "2020-02-10T00:00:00"))
+    assert [moment(windows.start(first + n)) for n in range(2)] == starts
 
 
 def test_what_is_given_in_months() -> None:

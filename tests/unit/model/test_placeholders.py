@@ -1,101 +1,80 @@
-"""Placeholders and secrets."""
+"""Values of ``--set`` are data in every quoting."""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlglot import exp, parse_one
 
-from muntin.model.errors import OptionError, SqlError
-from muntin.model.placeholders import check_secret, filled, names
-from muntin.model.secrets import redacted
+from muntin.model.errors import MuntinError
+from muntin.model.placeholders import OutsideQuotesError, fill_expression
+from muntin.pipelines.toml import pipeline
+from muntin.sql.door import question
 
-
-def test_values_come_from_what_is_given_and_from_the_environment():
-    text = "${a}/${env:A}/${a}"
-    assert filled("path", text, {"a": "1"}, {"A": "2"}) == "1/2/1"
-    assert names(text) == {"a"}
-
-
-@pytest.mark.parametrize("text", ["${b}", "${env:B}", "x${b}y"])
-def test_what_has_no_value_is_named(text):
-    with pytest.raises(OptionError, match="has no value"):
-        filled("path", text, {"a": "1"}, {"A": "2"})
+HOSTILE = "1 OR true; -- ' \" ` \\ /* */ ${q}"
 
 
-@pytest.mark.parametrize(
-    "option",
-    [
-        "password",
-        "kafka.sasl.jaas.config",
-        "API_TOKEN",
-        "privateKey",
-        "ssl.keystore.key",
-        "kafka.basic.auth.user.info",
-        "fs.s3a.access.key",
-        "fs.azure.account.key.me.dfs.core.windows.net",
-        "PWD",
-    ],
-)
-@pytest.mark.parametrize("value", ["hunter2", "${given}", "${env:A} ", "x${env:A}"])
-def test_secrets_come_from_the_environment_alone(option, value):
-    if value == "${env:A} ":
-        check_secret(option, value)
-        return
-    with pytest.raises(OptionError, match="secret in plain sight") as caught:
-        check_secret(option, value)
-    assert "hunter2" not in str(caught.value)
+@given(st.text(alphabet="ab'\"`\\-/* ${}\n", max_size=12), st.sampled_from(["'", '"', "`"]))
+def test_a_value_stays_within_its_quotes(value: str, mark: str) -> None:
+    text = fill_expression(f"{mark}${{p}}{mark} = 1", lambda name, at: value)
+    # What is quoted ends where it did, whatever stands in it.
+    end, at = text.rindex(mark), 1
+    while at < end:
+        step = text[at]
+        if mark == "`":
+            assert step != mark or text[at + 1] == mark
+            at += 2 if step == mark else 1
+        else:
+            assert step != mark
+            at += 2 if step == "\\" else 1
+    assert at == end
+    assert text[end:] == f"{mark} = 1"
 
 
-PEM = "-----BEGIN RSA PRIVATE KEY-----\nhunter2\n-----END RSA PRIVATE KEY-----"
+@pytest.mark.parametrize("text", ["n > ${p}", "r'${p}' = n", "'a' || ${p}", "-- '\n${p}"])
+def test_a_value_outside_of_quotes_would_be_code(text: str) -> None:
+    with pytest.raises(OutsideQuotesError, match=r"\$\{p\}"):
+        fill_expression(text, lambda name, at: "1")
 
 
 @pytest.mark.parametrize(
-    "value",
-    [
-        "postgresql://u:hunter2@h/db",
-        "postgresql://u:hunter2/w@h/db",
-        "postgresql://u:hun@ter2@h/db",
-        "postgresql://${env:U}:hunter2@h/db",
-        "host=h password='hunter2'",
-        "https://u:hunter2@h/registry",
-        PEM,
-    ],
+    "text",
+    ["a = '-- ${p}'", "a = '/* ${p} */'", "`--` = '${p}'", "a = 'it\\'s ${p}'", 'a = "${p}"'],
 )
-def test_secrets_inside_of_values_are_found_and_not_shown(value):
-    with pytest.raises(OptionError, match="secret in plain sight") as caught:
-        check_secret("path", value)
-    assert "hunter2" not in str(caught.value)
-    assert "hunter2" not in redacted(f"x {value} y")
+def test_quotes_hold_whatever_else_is_in_them(text: str) -> None:
+    assert fill_expression(text, lambda name, at: "x") == text.replace("${p}", "x")
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        "postgresql://${env:U}:${env:P}@h/db",
-        "postgresql://h:5432/db",
-        "hdfs://namenode:8020/data/me@home",
-        "s3a://bucket/key=5/token",
-        "https://h:8080/x",
-        "localhost:9092",
-    ],
-)
-def test_addresses_without_a_password_are_no_secrets(value):
-    check_secret("path", value)
-    assert redacted(value) == value
+TOML = """
+checkpoint = "ck"
+[tables.clicks]
+connector = "json"
+path = "in"
+columns = {{ page = "string", n = "long", ts = "timestamp" }}
+time = "ts"
+[tables.views]
+connector = "parquet"
+path = "out"
+[queries.views]
+from = "clicks"
+where = "{where}"
+windows = {{ tumbling = "10 minutes" }}
+agg = {{ n = "count(*)" }}
+into = "views"
+"""
 
 
-def test_a_statement_is_shown_without_its_secrets_and_the_caret_stays():
-    line = "CREATE TABLE t (a INT) WITH ('ssl.keystore.key' = 'hunter2', pasword = 5 +)"
-    place = line.index("+")
-    shown = str(SqlError(line, (place, place + 1), "isn't known", "leave it"))
-    assert "hunter2" not in shown
-    first, second = shown.split("\n")[1:]
-    assert first[second.index("^")] == "+"
-    kept = "SELECT token, 'a' AS b FROM t WHERE key = 'north' AND w > 5"
-    assert redacted(kept) == kept
-
-
-def test_text_keeps_its_length():
-    text = f'password = \'hun\\\'ter2\', "secret": "hunter2", x, {PEM}'
-    assert len(redacted(text)) == len(text)
-    assert "hunter2" not in redacted(text)
-    assert "ter2" not in redacted(text)
+def test_toml_and_sql_take_a_value_as_the_same_data() -> None:
+    made = pipeline(TOML.format(where="page = '${p}'"), {"p": HOSTILE}).flows[0].query
+    asked = question(
+        "SELECT count(*) AS n FROM clicks WATERMARK ts DELAY OF INTERVAL 1 SECOND "
+        "WHERE page = '${p}' GROUP BY TUMBLE(ts, INTERVAL 10 MINUTES)",
+        {"p": HOSTILE},
+    ).lowered.query
+    assert made.where == asked.where
+    tree = parse_one(str(made.where), dialect="spark")
+    assert isinstance(tree, exp.EQ)
+    assert tree.expression.this == HOSTILE
+    with pytest.raises(MuntinError, match="stands outside of quotes; write"):
+        pipeline(TOML.format(where="n > ${p}"), {"p": "1 OR true"})

@@ -166,7 +166,7 @@ def test_having_takes_back_what_holds_no_more():
         ('tumbling = "1 hour"', "late = { each = true }", "means nothing without a grace"),
         ('tumbling = "1 hour"', "early = {}", "asks for no policy"),
         ('tumbling = "1 hour"', 'rejected = "nowhere"', "queries.out.rejected: rejected='nowhere'"),
-        ('tumbling = "1 hour"', 'having = "n > ${lots}"', "${lots}' has no value"),
+        ('tumbling = "1 hour"', 'having = "n > \\"${lots}\\""', "${lots}' has no value"),
     ],
 )
 def test_what_cannot_be_run_is_named(windows, more, said):

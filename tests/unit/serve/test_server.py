@@ -18,7 +18,7 @@ import muntin as mt
 from muntin.serve import Feed, Subject
 from muntin.serve.app import STATIC
 from muntin.serve.server import Server
-from muntin.serve.timeouts import protocol
+from muntin.web.timeouts import protocol
 
 LOOK = {"X-Muntin": "look"}
 
@@ -206,7 +206,7 @@ def half_open(port: int, text: bytes = b"GET / HTTP/1.1\r\nHost: 127") -> socket
 
 
 def test_connections_that_ask_nothing_end(feed: Feed, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("muntin.serve.server.protocol", lambda: protocol(patience=0.3))
+    monkeypatch.setattr("muntin.web.server.protocol", lambda: protocol(patience=0.3))
     again = b"GET /state HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     body = b"POST /state HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\nab"
     with Server(feed, port=0) as server:

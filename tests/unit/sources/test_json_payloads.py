@@ -163,3 +163,11 @@ def test_other_types_are_for_sparks_reader() -> None:
     assert not readable(pl.Decimal(10, 2))
     assert not readable(pl.List(pl.Int64))
     assert all(readable(dtype) for dtype in SCHEMA.values())
+
+
+def test_text_alone_takes_every_value_and_no_broken_message() -> None:
+    found, bad = JsonPayloads({"page": pl.String()}, SessionZone()).decode(
+        [b'{"page": "a"}', b"broken", b"{}"]
+    )
+    assert found.to_dicts() == [{"page": "a"}, {"page": None}, {"page": None}]
+    assert bad.to_list() == [False, True, False]

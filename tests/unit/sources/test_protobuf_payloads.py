@@ -288,6 +288,34 @@ def test_a_file_of_descriptors(tmp_path: Path) -> None:
         message_of("tests.All")
 
 
+def test_messages_that_multiply_are_refused() -> None:
+    """Each names the next twice, or all of them name each other."""
+    field = "field {{ name: 'f{0}' number: {0} type: TYPE_MESSAGE type_name: '.{1}.M{2}' }}"
+    deep = "".join(
+        f"message_type {{ name: 'M{n}' {field.format(1, 'deep', n + 1)} }}" for n in range(40)
+    )
+    twice = "".join(
+        f"message_type {{ name: 'M{n}' {field.format(1, 'doubled', n + 1)} "
+        f"{field.format(2, 'doubled', n + 1)} }}"
+        for n in range(20)
+    )
+    each = "".join(
+        f"message_type {{ name: 'M{n}' "
+        + " ".join(field.format(m + 1, "each", m) for m in range(12)) + " }"
+        for n in range(12)
+    )  # fmt: skip
+    leaf = "message_type {{ name: 'M{}' field {{ name: 'x' number: 1 type: TYPE_INT32 }} }}"
+    for name, text, last, said in (
+        ("deep", deep, 40, "nested more than 32"), ("doubled", twice, 20, "more than 2500 fields"),
+        ("each", each, 12, "more than 2500 fields"),
+    ):  # fmt: skip
+        whole = (
+            f"name: '{name}.proto' package: '{name}' syntax: 'proto3' {text} {leaf.format(last)}"
+        )
+        with pytest.raises(OptionError, match=said):
+            message_of(compiled(whole))
+
+
 def test_messages_without_columns_are_refused() -> None:
     empty = compiled(
         'name: "no.proto" package: "tests.no" syntax: "proto3" message_type { name: "Nothing" }'

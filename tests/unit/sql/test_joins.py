@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.sql.twins import joined, refused
+from tests.unit.sql.twins import joined, lowered, refused
 
 from muntin.model.inputs import AHEAD
 from muntin.model.joins import JoinSpec, Side, Within, bound_of
@@ -253,3 +253,70 @@ def test_equal_times_bound_a_pair_by_themselves():
     found = joined(f"SELECT a.k FROM {sides} ON a.k = b.k AND a.ts = b.at")
     assert found.spec.bound == Within(0, 0)
     assert (found.spec.left.time, found.spec.right.time) == ("ts", "at")
+
+
+SOLD = """
+    SELECT {key}, window_start AS starttime, window_end AS endtime
+    FROM TABLE(TUMBLE(TABLE {table}, DESCRIPTOR(at), INTERVAL '10' SECOND))
+    GROUP BY {key}, window_start, window_end
+"""
+
+
+def test_windows_are_paired_by_their_bounds_under_other_names():
+    """Nexmark's query 8, as Flink prints it."""
+    one, other = (SOLD.format(key=k, table=t) for k, t in (("id", "people"), ("seller", "sales")))
+    named = joined(
+        f"SELECT P.id, P.starttime FROM ({one}) P JOIN ({other}) A "
+        "ON P.id = A.seller AND P.starttime = A.starttime AND P.endtime = A.endtime"
+    )
+    bounds = ("window_start", "window_end")
+    assert named.spec.left.keys == ("id", *bounds)
+    assert named.spec.right.keys == ("seller", *bounds)
+    assert (named.spec.bound, named.spec.left.time) == (Within(0, 0), "window_end")
+
+
+HIGHEST = """
+    SELECT max(price) AS top, window_end AS at
+    FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(at), INTERVAL '10' SECOND))
+    GROUP BY window_start, window_end
+"""
+NEAR = "B.at BETWEEN M.at - INTERVAL '10' SECOND AND M.at"
+
+
+def test_where_bounds_an_inner_join_in_time_as_on_does():
+    """Nexmark's query 7, as Flink prints it."""
+    from_ = f"SELECT B.bidder, B.price FROM bids B JOIN ({HIGHEST}) M ON B.price = M.top"
+    where, on = joined(f"{from_} WHERE {NEAR}"), joined(f"{from_} AND {NEAR}")
+    assert where == on
+    assert where.spec.bound == Within(0, 10_000_000)
+    assert (where.spec.left.time, where.spec.right.time) == ("at", "window_end")
+
+
+def test_where_chooses_among_the_pairs_of_an_outer_join():
+    text = (
+        "SELECT * FROM a WATERMARK at DELAY OF 1 MINUTE LEFT JOIN b WATERMARK at DELAY OF "
+        "1 MINUTE ON a.id = b.id WHERE a.at BETWEEN b.at - INTERVAL '1' HOUR AND b.at"
+    )
+    assert refused(text)[0].startswith("line 1: nothing bounds a pair in time or rows")
+
+
+@pytest.mark.parametrize(
+    ("precision", "function"), [("3", "timestamp_millis"), ("0", "timestamp_seconds")]
+)
+def test_numbers_since_1970_have_the_unit_that_flink_says(precision, function):
+    call = f"max(TO_TIMESTAMP_LTZ(t.ms + 1, {precision})) AS at"
+    text = f"SELECT id, {call} FROM t GROUP BY id, TUMBLE(ts, 1 HOUR)"
+    (aggregate,) = lowered(text).spec.aggregates.values()
+    assert str(aggregate.column) == f"{function}(`ms` + 1)"
+
+
+@pytest.mark.parametrize(
+    ("call", "problem"),
+    [
+        ("TO_TIMESTAMP_LTZ(1700000000000)", "this number doesn't say its unit"),
+        ("TO_TIMESTAMP_LTZ(ms, 6)", "TO_TIMESTAMP_LTZ has no precision 6"),
+    ],
+)
+def test_numbers_without_a_unit_are_refused(call, problem):
+    said, at = refused(f"SELECT id, max({call}) AS at FROM t GROUP BY id, TUMBLE(ts, 1 HOUR)")
+    assert (problem in said, at) == (True, call)

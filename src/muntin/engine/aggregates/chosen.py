@@ -69,14 +69,27 @@ class NestedExtreme(Extreme):
 class Chosen(Algebra):
     """``first``, ``last``, ``arg_min``, ``arg_max``: the value at the least or greatest place."""
 
-    def __init__(self, index: int, column: str, by: str, greatest: bool, schema: pl.Schema) -> None:
+    def __init__(
+        self,
+        index: int,
+        column: str,
+        by: str,
+        greatest: bool,
+        schema: pl.Schema,
+        *,
+        skips_nulls: bool = False,
+    ) -> None:
+        self.skips_nulls = skips_nulls
         self.v, self.at = columns.partial(index, "v"), columns.partial(index, "at")
         self.column, self.by = column, by
         self.greatest = greatest
         self.floats = schema[column].is_float(), schema[by].is_float()
 
     def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
-        return self._choose(pl.col(self.column), pl.col(self.by))
+        value, at = pl.col(self.column), pl.col(self.by)
+        if self.skips_nulls:
+            at = pl.when(value.is_not_null()).then(at)
+        return self._choose(value, at)
 
     def merge(self) -> list[pl.Expr]:
         return self._choose(pl.col(self.v), pl.col(self.at))

@@ -149,13 +149,23 @@ class LastValues(CollectList):
     slides = True
     single = False
 
+    def __init__(
+        self, index: int, names: list[str], schema: pl.Schema, *, skips_nulls: bool = False
+    ) -> None:
+        super().__init__(index, names, schema)
+        self.skips_nulls = skips_nulls
+
     def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
-        return self._latest(pl.col(columns.TIME), *map(pl.col, self.names))
+        parts = [pl.col(name) for name in (columns.TIME, *self.names)]
+        if self.skips_nulls:
+            parts = [one.filter(pl.col(self.names[0]).is_not_null()) for one in parts]
+        return self._latest(*parts)
 
     def merge(self) -> list[pl.Expr]:
         return self._latest(*(pl.col(c).explode() for c in (self.at, *self.columns)))
 
-    def _latest(self, at: pl.Expr, *values: pl.Expr) -> list[pl.Expr]:
+    def _latest(self, *parts: pl.Expr) -> list[pl.Expr]:
+        at, *values = parts
         found = [one.filter(at == at.max()) for one in (at, *values)]
         return [one.alias(c) for one, c in zip(found, (self.at, *self.columns), strict=True)]
 

@@ -13,6 +13,8 @@ from muntin.engine.windows.compose import Line
 from muntin.engine.windows.dense import Scatter
 
 _MOST = 38
+# As many digits before the point a mean keeps, where its values have them.
+_WHOLE = 16
 # Spark divides decimals to so many digits behind the point before it rounds to those of the type.
 _DIVIDED = 39
 
@@ -89,11 +91,17 @@ class DecimalSum(Algebra):
 
 
 class DecimalMean(DecimalSum):
-    """``mean`` of ``decimal(p, s)``: a ``decimal(p + 4, s + 4)``, of 38 digits at most, half up."""
+    """``mean`` of ``decimal(p, s)``: a ``decimal(p + 4, s + 4)``, half up.
+
+    Where that are more than 38 digits, the scale gives, so that up to 16 digits before the point
+    stay: a mean lies between its values, and is no overflow where they have no more.
+    """
 
     def __init__(self, index: int, column: str, dtype: pl.Decimal) -> None:
         super().__init__(index, column, dtype)
-        self.dtype = pl.Decimal(min(_MOST, dtype.precision + 4), min(_MOST, dtype.scale + 4))
+        precision = min(_MOST, dtype.precision + 4)
+        whole = min(dtype.precision - dtype.scale, _WHOLE)
+        self.dtype = pl.Decimal(precision, min(dtype.scale + 4, precision - whole))
 
     def overflowed(self, frame: pl.DataFrame) -> pl.Series:
         number, _ = self._mean(frame)

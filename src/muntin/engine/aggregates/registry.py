@@ -85,7 +85,8 @@ def _chosen(bound: BoundAggregate) -> Algebra:
     by = columns.TIME if bound.aggregate.by is None else str(bound.aggregate.by)
     nested = bound.dtype.is_nested() or bound.schema[by].is_nested()
     made = NestedChosen if nested else Chosen
-    return made(bound.index, bound.column, by, greatest, bound.schema)
+    skips = bound.aggregate.skips_nulls
+    return made(bound.index, bound.column, by, greatest, bound.schema, skips_nulls=skips)
 
 
 def _quantile(bound: BoundAggregate) -> Algebra:
@@ -112,7 +113,9 @@ _ALGEBRAS: dict[str, Callable[[BoundAggregate], Algebra]] = {
     "quantile": _quantile,
     "median": lambda a: Median(a.index, a.aggregate, a.dtype),
     "collect_list": lambda a: CollectList(a.index, [a.column], a.schema),
-    "last_values": lambda a: LastValues(a.index, [a.column], a.schema),
+    "last_values": lambda a: LastValues(
+        a.index, [a.column], a.schema, skips_nulls=a.aggregate.skips_nulls
+    ),
     **dict.fromkeys(("apply", "user"), _own),
 }
 

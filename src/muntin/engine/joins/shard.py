@@ -138,9 +138,17 @@ class JoinShard:
             latest, given = new[side].latest, self.spec.side(side)
             reached = None if latest is None else latest - given.lateness
             self.marks[side] = self.state.moved(self.marks[side], reached, given.idle, wall, side)
+        self._pass_idle_sides(wall)
         if self.spec.shared_time:
             known = [mark for mark in self.marks.values() if mark is not None]
             self.marks = dict.fromkeys(SIDES, max(known, default=None))
+
+    def _pass_idle_sides(self, wall: int) -> None:
+        """Let a side that is idle not hold the other one back, however old its last message is."""
+        known = [mark for mark in self.marks.values() if mark is not None]
+        for side in SIDES if known else ():
+            if self.state.is_idle(self.spec.side(side).idle, wall, side):
+                self.marks[side] = max(known)
 
 
 def fresh_side(joiner: Joiner, side: SideName, arrived: Sequence[Arrived], state: State) -> Arrived:

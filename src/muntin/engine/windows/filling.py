@@ -19,7 +19,7 @@ from muntin.engine.firing import FOREVER
 from muntin.engine.order import arranged
 from muntin.engine.windows.combine import Combiner
 from muntin.engine.windows.paned import FIRED, LATE, PanedShard
-from muntin.engine.windows.panes import ended, window_end
+from muntin.engine.windows.panes import ended, window_end, window_start
 from muntin.engine.windows.shard import Begun
 from muntin.model.policies import Fill
 from muntin.state.blobs import Blobs
@@ -95,13 +95,19 @@ class FillingShard(PanedShard):
         following = pl.col(columns.WINDOW).shift(-1).over(self.keys) - 1
         stop = pl.min_horizontal(_UNTIL, following, pl.lit(last, dtype=pl.Int64)).alias(_STOP)
         first = pl.col(columns.WINDOW) + 1
-        return (
+        gaps = (
             ordered.with_columns(stop)
             .filter(pl.col(_STOP) >= first)
             .with_columns(pl.int_ranges(first, pl.col(_STOP) + 1).alias(columns.WINDOW))
             .explode(columns.WINDOW)
             .select(self._identity)
         )
+        if self.windows.even:
+            return gaps
+        # A day that a zone skipped is no window.
+        numbers = gaps[columns.WINDOW]
+        lasts = window_start(numbers, self.windows) < window_end(numbers, self.windows)
+        return gaps.filter(lasts)
 
     def _nothing(self, windows: pl.DataFrame, emission: str) -> pl.DataFrame:
         none = [columns.number(name) for name in (columns.MESSAGES, columns.REVISION)]

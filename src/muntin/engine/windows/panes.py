@@ -34,11 +34,10 @@ def _day_of(time: pl.Expr, windows: Days) -> pl.Expr:
     def found(times: pl.Series) -> pl.Series:
         if not len(times):
             return times
-        # Clocks are less than a day away from UTC. Times may lie thousands of years apart, so
-        # only the days beside those that occur are looked at.
-        there = (times // DAY).unique().to_numpy()
-        beside = np.array([windows.beside(day) for day in there.tolist()])
-        days = np.unique(np.concatenate([beside - 1, beside, beside + 1]))
+        # Times may lie thousands of years apart, so only the days around those that occur are
+        # looked at.
+        around = (windows.numbers_around(day) for day in (times // DAY).unique().to_list())
+        days = np.unique(np.concatenate([*around]))
         midnights = [windows.midnight(day) for day in days.tolist()]
         before = np.searchsorted(midnights, times.to_numpy(), side="right") - 1
         return pl.Series(days[before], dtype=pl.Int64)

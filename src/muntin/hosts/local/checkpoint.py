@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from muntin.hosts.local.lock import CheckpointLock
+from muntin.hosts.leases import LocalLeaseFile, acquire_lease
 from muntin.hosts.local.log import BEGIN, BLOB, COMMIT, PLAN, Log, Place, Record
 from muntin.model.errors import SpecChangedError, StateCorruptedError
 from muntin.sources.source import SourceOffsets
@@ -97,7 +97,11 @@ class Checkpoint(Protocol):
         """Have the plan on the disk, before a sink sees rows of the batch."""
 
     def commit(self, progress: dict[str, Any], shards: Sequence[int]) -> None:
-        """Commit the batch that was planned."""
+        """Commit the batch that was planned.
+
+        Raises:
+            LeaseLostError: When the checkpoint is another query's by now.
+        """
 
     def close(self) -> None:
         """Release the checkpoint."""
@@ -192,7 +196,7 @@ class LogCheckpoint:
                 "its own"
             )
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._lock = CheckpointLock(self.folder)
+        self._lease = acquire_lease(LocalLeaseFile(self.folder), folder)
         self.identity = ""
         self.committed = Committed()
         self.planned: PlannedBatch | None = None
@@ -248,6 +252,7 @@ class LogCheckpoint:
     def commit(self, progress: dict[str, Any], shards: Sequence[int]) -> None:
         """See `Checkpoint`."""
         assert self.planned is not None
+        self._lease.check()
         batch = self.planned
         for key, blob in self.waiting.items():
             self._write_blob(key, blob)
@@ -263,12 +268,37 @@ class LogCheckpoint:
         if self._log.position > self._file_bytes:
             self._turn_over()
 
+    def replace_operator(
+        self, operator: int, manifests: Sequence[str], blobs: Mapping[tuple[int, int], bytes]
+    ) -> None:
+        """Replace the shards of an operator, in one commit; no store is open.
+
+        Args:
+            operator: Its number.
+            manifests: The manifest of each of the new shards.
+            blobs: The blobs of the new shards, by shard and number.
+        """
+        done = self.committed
+        for key in [key for key in self._places if key[0] == operator]:
+            self._forget(key)
+        for (shard, number), blob in blobs.items():
+            self._write_blob((operator, shard, number), blob)
+        others = {place: text for place, text in done.manifests.items() if place[0] != operator}
+        own = {(operator, shard): text for shard, text in enumerate(manifests)}
+        shards = tuple(
+            len(manifests) if number == operator else count
+            for number, count in enumerate(done.shards)
+        )
+        self.committed = replace(done, shards=shards, manifests={**others, **own})
+        self._write_commit()
+        self._log.flush(disk=True)
+
     def close(self) -> None:
         """See `Checkpoint`."""
         if self._opened:
             self._log.end()
         self._log.close()
-        self._lock.release()
+        self._lease.release()
 
     def _write_blob(self, key: _Blob, blob: bytes) -> None:
         place = self._log.append(BLOB, b"".join(n.to_bytes(8, "little") for n in key) + blob)
@@ -283,7 +313,8 @@ class LogCheckpoint:
     def _write_commit(self) -> None:
         done = self.committed
         shards = [[*place, text] for place, text in done.manifests.items()]
-        body = {**asdict(replace(done, manifests={})), "manifests": shards}
+        planned = None if self.planned is None else asdict(self.planned)
+        body = {**asdict(replace(done, manifests={})), "manifests": shards, "planned": planned}
         self._log.append(COMMIT, json.dumps(body).encode())
         now, every = time.monotonic(), self._sync_every
         due = every is not None and now - self._last_sync >= every
@@ -317,22 +348,70 @@ class LogCheckpoint:
         return json.dumps({"format": FORMAT, "identity": self.identity}).encode()
 
     def _open(self) -> None:
-        files = self._log.files()
-        if not files:
+        contents = LogContents(self._log)
+        if contents.file is None:
+            self._log.remove(self._log.files())
             self.identity = secrets.token_hex(8)
             self._log.begin(1, self._begin())
             return
-        end = 0
+        self.identity = contents.identity
+        self.committed, self.planned = contents.committed, contents.planned
+        self._places = contents.live_places()
+        for place in self._places.values():
+            self._used[place.file] = self._used.get(place.file, 0) + place.length
+        self._log.remove([file for file in self._log.files() if file > contents.file])
+        self._log.resume(contents.file, contents.end)
+
+
+class LogContents:
+    """What the files of a log say; reading changes nothing, so a query may write meanwhile.
+
+    Args:
+        log: The log.
+
+    Attributes:
+        identity: Distinguishes the query from every query with another checkpoint.
+        committed: What was committed last.
+        planned: A batch that was planned and not committed.
+        file: The last file that is whole at its begin; `None` where there is none.
+        end: The position behind its last commit or plan.
+
+    Raises:
+        StateCorruptedError: When something is damaged.
+    """
+
+    def __init__(self, log: Log) -> None:
+        self.identity = ""
+        self.committed = Committed()
+        self.planned: PlannedBatch | None = None
+        self.file: int | None = None
+        self.end = 0
+        self._log = log
+        self._places: dict[_Blob, Place] = {}
+        files = log.files()
         for file in files:
             end = self._replay(file, last=file == files[-1])
-        if end == 0:
-            # The file was begun when the process was killed.
-            self._log.remove(files[-1:])
-            self._places = {}
-            self._open()
-            return
-        self._keep_live()
-        self._log.resume(files[-1], end)
+            # A file without its begin was cut off when it was begun.
+            if end:
+                self.file, self.end = file, end
+
+    def blob(self, key: _Blob) -> bytes:
+        """A blob that was committed.
+
+        Raises:
+            StateCorruptedError: When there is none, or it is damaged.
+        """
+        if key not in self._places:
+            raise missing(key[2])
+        return self._log.read(self._places[key])[_NUMBER_BYTES:]
+
+    def live_places(self) -> dict[_Blob, Place]:
+        """Where the blobs lie that the manifests name."""
+        live: set[_Blob] = set()
+        for (operator, shard), text in self.committed.manifests.items():
+            for run in loads(text).runs():
+                live |= {(operator, shard, number) for number in run.blobs}
+        return {key: place for key, place in self._places.items() if key in live}
 
     def _replay(self, file: int, *, last: bool) -> int:
         """Take in the records of a file; of the last one without blobs that weren't committed.
@@ -354,7 +433,9 @@ class LogCheckpoint:
             elif record.kind == PLAN:
                 self.planned = _planned(json.loads(record.body))
             elif record.kind == COMMIT:
-                self.committed, self.planned = _committed(json.loads(record.body)), None
+                stored = json.loads(record.body)
+                self.committed = _committed(stored)
+                self.planned = _planned(stored["planned"]) if stored["planned"] else None
             self._places |= written
             end, written = record.end, {}
         if not last:
@@ -369,17 +450,6 @@ class LogCheckpoint:
                 f"format {FORMAT}: use the muntin that wrote it, or start with a new folder"
             )
         self.identity = begin["identity"]
-
-    def _keep_live(self) -> None:
-        """Forget blobs that no manifest names."""
-        live: set[_Blob] = set()
-        for (operator, shard), text in self.committed.manifests.items():
-            for run in loads(text).runs():
-                live |= {(operator, shard, number) for number in run.blobs}
-        self._places = {key: place for key, place in self._places.items() if key in live}
-        self._used = {}
-        for place in self._places.values():
-            self._used[place.file] = self._used.get(place.file, 0) + place.length
 
 
 def _planned(stored: Mapping[str, Any]) -> PlannedBatch:

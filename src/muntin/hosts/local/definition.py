@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import polars as pl
 
@@ -19,6 +19,7 @@ from muntin.hosts.local.run import Emitted
 from muntin.model.axis import Duration
 from muntin.model.errors import OptionError
 from muntin.model.joins import JoinSpec
+from muntin.model.other_words import missing_word
 from muntin.model.spec import WindowSpec
 from muntin.sources.frames import FrameSource
 
@@ -40,6 +41,11 @@ class LocalDefinition:
 
     def __repr__(self) -> str:
         return glance(self.plan.spec, self._columns())
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise AttributeError(missing_word(name, complete=True))
 
     def _repr_html_(self) -> str:
         return glance_html(self.plan.spec, self._columns())

@@ -132,8 +132,11 @@ class Delivery:
 
     def _keep_unwritable(self, batch: Batch) -> int:
         """Keep rows in a file that a repeated batch writes again."""
+        if not batch.unwritable.tables:
+            # Making an Arrow array imports pandas, which takes longer than all else.
+            return 0
         rows = batch.unwritable.table()
-        if len(rows) and self._folder is not None:
+        if self._folder is not None:
             self._folder.mkdir(exist_ok=True)
             pq.write_table(rows, self._folder / f"{batch.number:08d}-{batch.kind}.parquet")
         return len(rows)

@@ -10,7 +10,7 @@ from muntin.engine import columns
 from muntin.engine.joins.operator import JoinOperator
 from muntin.hosts.chain import change_grace
 from muntin.hosts.clock import period_of
-from muntin.hosts.local.messages import has_zone
+from muntin.hosts.local.messages import moment_type
 from muntin.hosts.local.plan import Input, OperatorInput, Plan, layout_of, resharded
 from muntin.hosts.local.window_plan import default_shards
 from muntin.model.joins import SIDES, JoinSpec, Newest, SideName
@@ -37,51 +37,54 @@ def build_join(
 
     if isinstance(spec.bound, Newest):
         spec = _with_change_grace(inputs, spec)
-    count = shards or default_shards()
-    schemas: dict[SideName, dict[str, pl.DataType]] = {}
-    sources, time_types = [], []
+    spec = replace(spec, buckets=shards or default_shards())
+    sources = []
     for side in SIDES:
-        given = inputs[side]
-        reader = given.reader()
-        schemas[side] = reader.schema
-        types = {name: str(kind) for name, kind in reader.schema.items()}
-        zone = "UTC" if reader.time_type == pl.String() else None
-        own = replace(spec.side(side), types=types, zone=zone)
-        spec = replace(spec, buckets=count).with_side(side, own)
-        time = [] if own.time is None else [own.time]
-        reader = replace(reader, used=frozenset((*own.keys, *(own.offset or ()), *time)))
-        follows = spec.axis == "time" and own.idle is None
-        ahead = given.fed.ahead(own.time) if given.fed is not None and follows else None
-        sources.append(OperatorInput(side, given.rows, reader, ahead))
-        time_types.append(reader.time_type)
+        spec, source = _side(side, inputs[side], spec)
+        sources.append(source)
+    schemas: dict[SideName, dict[str, pl.DataType]]
+    schemas = {side: source.reader.schema for side, source in zip(SIDES, sources, strict=True)}
     operator = JoinOperator(spec, schemas, suffix, both_keys=both_keys)
     joiner = operator.joiner
     rejected = dict(joiner.nothing_rejected.schema)
-    rejected[columns.WATERMARK] = _moment(time_types[0])
-    clocked = [spec.side(side) for side in SIDES if inputs[side].clock is None]
-    policies = [policy for one in clocked for policy in (one.firing.early, one.firing.late)]
+    rejected[columns.WATERMARK] = moment_type(sources[0].reader.time_type)
     keys = None
     if joiner.revises:
         bounds = (columns.WINDOW_START, columns.WINDOW_END)
         keys = tuple(key for key in spec.left.keys if key not in bounds)
+    named: dict[str, Input] = {side: inputs[side] for side in SIDES}
     return Plan(
         spec,
         operator,
         tuple(sources),
         results=joiner.nothing_emitted().schema,
-        layout=layout_of(pl.Schema(rejected), {str(k): v for k, v in inputs.items()}, joins=True),
-        period=period_of(policies, *(one.idle for one in clocked)),
+        layout=layout_of(pl.Schema(rejected), named, joins=True),
+        period=_period(inputs, spec),
         keys=keys,
-        shards=count,
+        shards=spec.buckets or 1,
         asked=shards,
         again=again,
     )
 
 
-def _moment(time: pl.DataType | None) -> pl.DataType:
-    if isinstance(time, pl.Datetime):
-        return pl.Datetime("us", time.time_zone)
-    return pl.Datetime("us", "UTC" if has_zone(time) else None)
+def _side(side: SideName, given: Input, spec: JoinSpec) -> tuple[JoinSpec, OperatorInput]:
+    """The spec with the types of a side, and the input of that side."""
+    reader = given.reader()
+    types = {name: str(kind) for name, kind in reader.schema.items()}
+    zone = "UTC" if reader.time_type == pl.String() else None
+    own = replace(spec.side(side), types=types, zone=zone)
+    time = [] if own.time is None else [own.time]
+    reader = replace(reader, used=frozenset((*own.keys, *(own.offset or ()), *time)))
+    follows = spec.axis == "time" and own.idle is None
+    ahead = given.fed.ahead(own.time) if given.fed is not None and follows else None
+    return spec.with_side(side, own), OperatorInput(side, given.rows, reader, ahead)
+
+
+def _period(inputs: dict[SideName, Input], spec: JoinSpec) -> int | None:
+    """How often the join has something due by the machine's clock."""
+    clocked = [spec.side(side) for side in SIDES if inputs[side].clock is None]
+    policies = [policy for one in clocked for policy in (one.firing.early, one.firing.late)]
+    return period_of(policies, *(one.idle for one in clocked))
 
 
 def _with_change_grace(inputs: dict[SideName, Input], spec: JoinSpec) -> JoinSpec:

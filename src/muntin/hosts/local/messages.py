@@ -195,7 +195,7 @@ def message_reader(
     )
     for option, expression in (("time", reader.time), ("clock", reader.clock)):
         if expression is not None:
-            _check_time(option, type_of(rows, option, expression, time or clock), expression)
+            _check_time(option, type_of(rows, option, expression, expression), expression)
     return reader
 
 

@@ -127,7 +127,8 @@ class Input:
             OptionError: Naming what can't work.
         """
         schema, where = self.schema, self.where
-        if self.fed is not None and WINDOW_TIME in schema and self.time != WINDOW_TIME:
+        at_end = isinstance(self.time, str) and self.time == WINDOW_TIME
+        if self.fed is not None and not at_end and WINDOW_TIME not in self.fed.plan.shown:
             # It is a column only where it is asked for.
             schema = pl.Schema({n: kind for n, kind in schema.items() if n != WINDOW_TIME})
         reader = message_reader(

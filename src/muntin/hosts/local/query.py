@@ -12,10 +12,12 @@ from typing import Any
 import polars as pl
 
 from muntin.explain.glance import table_html
+from muntin.hosts.interrupts import register_query, watch_signals
 from muntin.hosts.local.checkpoint import Checkpoint, LogCheckpoint, MemoryCheckpoint
 from muntin.hosts.local.delivery import RESULTS, Delivery, Destination, destinations
 from muntin.hosts.local.loop import Loop, Pace
 from muntin.hosts.local.plan import Plan
+from muntin.hosts.local.rescale import rescale_operators
 from muntin.hosts.local.run import OperatorRun
 from muntin.hosts.progress import Progress
 from muntin.hosts.watchers import Shown, Watcher
@@ -28,8 +30,6 @@ from muntin.sinks.sink import SinkLike
 _BATCHES = 2
 # How long a query that has ended waits for those who watch, seconds.
 _SETTLES = 5.0
-# How often a thread that waits looks for a signal, seconds.
-_LOOKS = 0.2
 
 
 class LocalQuery:
@@ -65,6 +65,7 @@ class LocalQuery:
         self._thread = threading.Thread(
             target=self._work, daemon=True, name=f"muntin-{name or 'query'}"
         )
+        register_query(self)
         self._thread.start()
 
     def __repr__(self) -> str:
@@ -109,6 +110,19 @@ class LocalQuery:
             self._thread.join(patience)
         self._settle(min(patience, _SETTLES))
 
+    def stop_for_exit(self, patience: float) -> None:
+        """Stop the query, since the process is about to end."""
+        self.stop(patience)
+
+    def describe_resumption(self) -> str:
+        """Describe what is done, and where the next start resumes."""
+        name = f"query {self.name!r}" if self.name else "the query"
+        done = self.progress.batch
+        last = f"batch {done} is its last" if done >= 0 else "no batch was finished"
+        if self.checkpoint is None:
+            return f"{name} has stopped; {last}, and its state was in memory"
+        return f"{name} has stopped; {last}, and the next start resumes from {self.checkpoint}"
+
     def await_end(self, timeout: float | None = None) -> bool:
         """Wait until the query ends.
 
@@ -125,12 +139,9 @@ class LocalQuery:
             StateCorruptedError: When the checkpoint's state can't be read.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
-        with self._changed:
-            while not self._ended:
-                left = _LOOKS if deadline is None else min(_LOOKS, deadline - time.monotonic())
-                if left <= 0:
-                    return False
-                self._changed.wait(left)
+        with watch_signals() as interruption:
+            if not interruption.wait(self._wait_for_end, deadline):
+                return False
         self._settle(_SETTLES)
         if self._error is not None:
             raise self._error
@@ -148,18 +159,28 @@ class LocalQuery:
         Raises:
             As `await_end`, when the query ended by an error.
         """
-        deadline = time.monotonic() + timeout
-        with self._changed:
-            rounds = self._idle_rounds
+        rounds = self._idle_rounds
+
+        def wait(seconds: float) -> bool:
             # A round that was begun before may have missed what has just come.
-            while not self._ended and time.monotonic() < deadline:
-                if self._idle_rounds > rounds + 1 and not self.progress.waits():
-                    return True
-                self._changed.wait(min(_LOOKS, max(0.0, deadline - time.monotonic())))
+            with self._changed:
+                return self._changed.wait_for(
+                    lambda: self._ended or self._is_idle_since(rounds), seconds
+                )
+
+        with watch_signals() as interruption:
+            interruption.wait(wait, time.monotonic() + timeout)
         if self._ended:
             self.await_end(1)
             return not self.progress.waits()
-        return False
+        return self._is_idle_since(rounds)
+
+    def _is_idle_since(self, rounds: int) -> bool:
+        return self._idle_rounds > rounds + 1 and not self.progress.waits()
+
+    def _wait_for_end(self, seconds: float) -> bool:
+        with self._changed:
+            return self._changed.wait_for(lambda: self._ended, seconds)
 
     @property
     def watcher_failures(self) -> int:
@@ -239,7 +260,7 @@ def start_query(
 
 
 def resume_plan(plan: Plan, checkpoint: Checkpoint) -> Plan:
-    """The plan in as many shards as the checkpoint has.
+    """The plan in as many shards as the checkpoint has; it gets as many as were asked for.
 
     Raises:
         SpecChangedError: When the checkpoint was written by another chain of operators.
@@ -258,7 +279,11 @@ def resume_plan(plan: Plan, checkpoint: Checkpoint) -> Plan:
             f"and this query has {len(plan.sources)}: go back to them, or start with a new "
             "checkpoint folder"
         )
-    return plan.with_shards(shards[0])
+    free = [count for one, count in zip(plan.plans, shards, strict=True) if one.asked is None]
+    plan = plan.with_shards(free[0]) if free else plan
+    if isinstance(checkpoint, LogCheckpoint):
+        rescale_operators(checkpoint, [one.shards for one in plan.plans])
+    return plan
 
 
 def sync_seconds(durable: bool | Duration) -> float | None:

@@ -17,7 +17,6 @@ from muntin.hosts.clock import period_of
 from muntin.hosts.local.messages import (
     MessageReader,
     expression_of,
-    has_zone,
     moment_type,
     named_expression,
 )
@@ -47,6 +46,35 @@ def build_windows(
     Raises:
         OptionError: Naming what can't work: a column, a type, a policy.
     """
+    reader, whole = _complete(given, keys, spec, shards)
+    operator = WindowOperator(whole, reader.schema)
+    follows = spec.axis == "time" and spec.idle is None and spec.lateness >= 0
+    ahead = given.fed.ahead(reader.time_name) if given.fed is not None and follows else None
+
+    def again(count: int) -> Plan:
+        return build_windows(resharded(given, count), keys, spec, shards or count)
+
+    period, firing = None, whole.firing
+    if given.clock is None:
+        period = period_of((firing.early, firing.late if firing.grace else None), whole.idle)
+    return Plan(
+        whole,
+        operator,
+        (OperatorInput("", given.rows, reader, ahead),),
+        results=_results(operator, reader),
+        layout=layout_of(_rejected(reader), {"": given}, joins=False),
+        period=period,
+        keys=whole.keys,
+        shards=whole.buckets or 1,
+        asked=shards,
+        again=again,
+    )
+
+
+def _complete(
+    given: Input, keys: tuple[Any, ...], spec: WindowSpec, shards: int | None
+) -> tuple[MessageReader, WindowSpec]:
+    """The reader with all columns that are computed, and the spec over names of columns."""
     reader = given.reader()
     names, key_columns = _name_keys(reader.rows, keys)
     aggregates, operands = _name_operands(reader.rows, spec)
@@ -72,29 +100,7 @@ def build_windows(
         buckets=shards or default_shards(),
         zone="UTC" if reader.time_type == pl.String() else None,
     )
-    reader = replace(reader, used=frozenset((*types, *(spec.offset or ()))))
-    follows = spec.axis == "time" and spec.idle is None and spec.lateness >= 0
-    ahead = given.fed.ahead(reader.time_name) if given.fed is not None and follows else None
-
-    def again(count: int) -> Plan:
-        return build_windows(resharded(given, count), keys, spec, shards or count)
-
-    operator = WindowOperator(whole, schema)
-    period, firing = None, whole.firing
-    if given.clock is None:
-        period = period_of((firing.early, firing.late if firing.grace else None), whole.idle)
-    return Plan(
-        whole,
-        operator,
-        (OperatorInput("", given.rows, reader, ahead),),
-        results=_results(operator, reader),
-        layout=layout_of(_rejected(reader), {"": given}, joins=False),
-        period=period,
-        keys=whole.keys,
-        shards=whole.buckets or 1,
-        asked=shards,
-        again=again,
-    )
+    return replace(reader, used=frozenset((*types, *(spec.offset or ())))), whole
 
 
 def default_shards() -> int:
@@ -115,9 +121,7 @@ def _results(operator: WindowOperator, reader: MessageReader) -> pl.Schema:
 
 def _rejected(reader: MessageReader) -> pl.Schema:
     """The columns of rejected messages: the row's, the reason, the watermark in force."""
-    moment = pl.Datetime("us", "UTC" if has_zone(reader.time_type) else None)
-    if isinstance(reader.time_type, pl.Datetime):
-        moment = pl.Datetime("us", reader.time_type.time_zone)
+    moment = moment_type(reader.time_type)
     return pl.Schema({**reader.rows, columns.REASON: pl.String(), columns.WATERMARK: moment})
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import polars as pl
 
-from muntin.hosts.chain import disorder, refuse_revisions
+from muntin.engine import columns
+from muntin.hosts.chain import WINDOW_TIME, disorder, refuse_revisions
 from muntin.hosts.local.definition import LocalDefinition, LocalWindowedAggregate
 from muntin.hosts.local.expressions import Expression
 from muntin.hosts.local.plan import Input, Upstream
@@ -127,6 +128,10 @@ def begin_windowed(
     if lateness is None:
         late = disorder(rows.plan.spec) if isinstance(rows, Upstream) else 0
         lateness = timedelta(microseconds=late)
+    at_end = isinstance(time, str) and time == WINDOW_TIME
+    if at_end and not isinstance(rows, Upstream) and _has_ends(rows.schema):
+        # Results that came as a frame, where Spark's remember what they are.
+        time = (pl.col(columns.WINDOW_END) - pl.duration(microseconds=1)).alias(WINDOW_TIME)
     name = time.meta.output_name() if isinstance(time, pl.Expr) else time
     arrived = clock.meta.output_name() if isinstance(clock, pl.Expr) else clock
     return LocalWindowed(
@@ -159,6 +164,11 @@ def rows_of(option: str, given: object, *, each_change: bool = False) -> Rows:
         return given
     hint = "give a Polars, pandas or Arrow frame, a source such as mt.kafka(…), windows or a join"
     raise OptionError(option, type(given), "isn't a frame or a source", hint)
+
+
+def _has_ends(schema: pl.Schema) -> bool:
+    """Whether rows have the ends of windows, and no last moments."""
+    return WINDOW_TIME not in schema and isinstance(schema.get(columns.WINDOW_END), pl.Datetime)
 
 
 def _keys_of(key: Any) -> tuple[Any, ...]:

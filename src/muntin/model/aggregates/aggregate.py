@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 from muntin.model.aggregates.entry import ENTRIES, Entry
 from muntin.model.axis import Duration, micros, phrase
@@ -12,6 +12,16 @@ from muntin.model.errors import OptionError
 from muntin.model.facts import named
 from muntin.model.json_dataclass import JsonDataclass
 from muntin.model.shapes import ORDER, Shape
+
+NullValues = Literal["keep", "skip"]
+
+
+def null_options(nulls: NullValues) -> tuple[tuple[str, Any], ...]:
+    """What becomes of nulls, as the options of an aggregate; the default isn't written down."""
+    if nulls not in get_args(NullValues):
+        hint = 'give "keep", or "skip" for the value of the first or last message that has one'
+        raise OptionError("nulls", nulls, "isn't done with nulls", hint)
+    return () if nulls == "keep" else (("nulls", nulls),)
 
 
 def _unknown(rows: list[dict[str, Any]]) -> Any:
@@ -78,6 +88,11 @@ class Aggregate(JsonDataclass):
     def option(self, name: str) -> Any:
         """The value of one option."""
         return dict(self.options)[name]
+
+    @property
+    def skips_nulls(self) -> bool:
+        """Whether messages without a value don't count."""
+        return ("nulls", "skip") in self.options
 
     @property
     def starts_empty(self) -> bool:

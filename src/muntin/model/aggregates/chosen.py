@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from muntin.model.aggregates.aggregate import Aggregate
+from muntin.model.aggregates.aggregate import Aggregate, NullValues, null_options
 from muntin.model.aggregates.entry import SAME, Sql, WindowRows, entry, fixed
 from muntin.model.aggregates.plainly import rank
 from muntin.model.shapes import ORDER, TRUTH, WHOLE
@@ -28,6 +28,8 @@ def _by_column(rows: WindowRows, agg: Aggregate) -> Any:
 
 def _at_the_end(agg: Aggregate, rows: list[tuple[Any, Any]]) -> Any:
     """The value where the other column is least or greatest; of several, the least or greatest."""
+    if agg.skips_nulls:
+        rows = [(at, value) for at, value in rows if value is not None]
     if not rows:
         return None
     least = agg.kind in ("first", "arg_min")
@@ -50,27 +52,57 @@ def max(column: Any) -> Aggregate:
 
 
 @_of_a_message(sql=Sql(("FIRST", "FIRST_VALUE", "ANY_VALUE")), of_rows=_by_place)
-def first(column: Any) -> Aggregate:
-    """The value of the earliest message by event time, also a null; of several, the least."""
-    return Aggregate("first", column)
+def first(column: Any, *, nulls: NullValues = "keep") -> Aggregate:
+    """The value of the earliest message by event time; of several, the least.
+
+    Args:
+        column: The column of values.
+        nulls: Whether a null is a value like any other (``keep``), or only messages with a value
+            count (``skip``).
+    """
+    return Aggregate("first", column, options=null_options(nulls))
 
 
 @_of_a_message(sql=Sql(("LAST", "LAST_VALUE")), of_rows=_by_place)
-def last(column: Any) -> Aggregate:
-    """The value of the latest message by event time, also a null; of several, the greatest."""
-    return Aggregate("last", column)
+def last(column: Any, *, nulls: NullValues = "keep") -> Aggregate:
+    """The value of the latest message by event time; of several, the greatest.
+
+    Args:
+        column: The column of values.
+        nulls: Whether a null is a value like any other (``keep``), or only messages with a value
+            count (``skip``).
+
+    Example:
+        >>> str(last("temperature", nulls="skip"))
+        'last(temperature, nulls=skip)'
+    """
+    return Aggregate("last", column, options=null_options(nulls))
 
 
 @_of_a_message(sql=Sql(("MIN_BY", "ARG_MIN"), "column"), of_rows=_by_column)
-def arg_min(column: Any, by: Any) -> Aggregate:
-    """The value of ``column`` where ``by`` is least; of several, the least value."""
-    return Aggregate("arg_min", column, by)
+def arg_min(column: Any, by: Any, *, nulls: NullValues = "keep") -> Aggregate:
+    """The value of ``column`` where ``by`` is least; of several, the least value.
+
+    Args:
+        column: The column of values.
+        by: The column that is to be least; messages without it don't count.
+        nulls: Whether a null is a value like any other (``keep``), or only messages with a value
+            count (``skip``).
+    """
+    return Aggregate("arg_min", column, by, null_options(nulls))
 
 
 @_of_a_message(sql=Sql(("MAX_BY", "ARG_MAX"), "column"), of_rows=_by_column)
-def arg_max(column: Any, by: Any) -> Aggregate:
-    """The value of ``column`` where ``by`` is greatest; of several, the greatest value."""
-    return Aggregate("arg_max", column, by)
+def arg_max(column: Any, by: Any, *, nulls: NullValues = "keep") -> Aggregate:
+    """The value of ``column`` where ``by`` is greatest; of several, the greatest value.
+
+    Args:
+        column: The column of values.
+        by: The column that is to be greatest; messages without it don't count.
+        nulls: Whether a null is a value like any other (``keep``), or only messages with a value
+            count (``skip``).
+    """
+    return Aggregate("arg_max", column, by, null_options(nulls))
 
 
 @_of_truths(sql=Sql(("BOOL_AND", "EVERY")), value=lambda values, agg: all(values))

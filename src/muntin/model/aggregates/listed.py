@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from muntin.model.aggregates.aggregate import Aggregate
+from muntin.model.aggregates.aggregate import Aggregate, NullValues, null_options
 from muntin.model.aggregates.entry import DISTINCT_VALUES, LIST, Sql, WindowRows, entry, every_value
 from muntin.model.aggregates.plainly import once, rank
 from muntin.model.shapes import ORDER, WHOLE
@@ -32,6 +32,8 @@ def collect_list(column: Any) -> Aggregate:
 
 
 def _of_the_latest(rows: WindowRows, agg: Aggregate) -> list[Any]:
+    if agg.skips_nulls:
+        rows = [row for row in rows if row[1][agg.column] is not None]
     latest = max((place for place, _ in rows), default=None)
     return _in_order([row for row in rows if row[0] == latest], agg)
 
@@ -44,12 +46,16 @@ def _of_the_latest(rows: WindowRows, agg: Aggregate) -> list[Any]:
     sql=Sql(("LAST_VALUES",)),
     of_rows=_of_the_latest,
 )
-def last_values(column: Any) -> Aggregate:
+def last_values(column: Any, *, nulls: NullValues = "keep") -> Aggregate:
     """The values of the latest message by event time, and of those that share its time.
 
     Without nulls; the least is first.
+
+    Args:
+        column: The column of values.
+        nulls: ``skip`` looks at the latest messages that have a value, ``keep`` at the latest ones.
     """
-    return Aggregate("last_values", column)
+    return Aggregate("last_values", column, options=null_options(nulls))
 
 
 @entry(

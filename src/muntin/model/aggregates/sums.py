@@ -58,8 +58,9 @@ def sum(column: Any) -> Aggregate:
 def mean(column: Any) -> Aggregate:
     """The mean, a double.
 
-    Of ``decimal(p, s)`` it is exact and rounded half up to a ``decimal(p + 4, s + 4)`` (at most 38
-    digits), as in Spark; one that doesn't fit is null and reported as rejected.
+    Of ``decimal(p, s)`` it is exact and rounded half up to a ``decimal(p + 4, s + 4)``. Where that
+    are more than 38 digits, the scale gives, so that up to 16 digits before the point stay. One
+    that doesn't fit is null and reported as rejected.
     """
     return Aggregate("mean", column)
 

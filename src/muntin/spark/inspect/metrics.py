@@ -6,16 +6,11 @@ batch comes through a listener and is added up.
 
 from __future__ import annotations
 
-import hmac
-import socket
-import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
-from socketserver import ThreadingMixIn
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import (
@@ -29,16 +24,16 @@ from pyspark.sql.streaming.listener import (
 from muntin.model.axis import SECOND
 from muntin.model.counts import FATES, rejections
 from muntin.model.errors import MissingExtraError, OptionError
-from muntin.model.listening import listen, loopback, url
+from muntin.model.listening import loopback
 from muntin.spark.host.internals.jvm import distinct
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
+    from starlette.applications import Starlette
+    from starlette.requests import Request
 
     from muntin.spark.query import WindowedQuery
-
-# Who asks for figures does it at once; who only holds a connection is sent away.
-_PATIENCE = 10.0
+    from muntin.web.server import WebServer
 
 
 class MetricsListener(StreamingQueryListener):
@@ -79,19 +74,25 @@ class Metrics:
         self._queries = queries
         self._sessions = sessions
         self._progress = MetricsListener()
-        self._server: _Server | None = None
+        self._server: WebServer | None = None
         self.url = ""
 
     def collect(self) -> Iterator[Metric]:
         """Every figure now; called by the registry."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-        def counted(name: str, text: str, by: str, of: Callable[[Any], dict[str, float]]) -> Metric:
-            family = CounterMetricFamily(f"muntin_{name}", text, labels=["query", by])
+        def labelled(
+            kind: Any, name: str, text: str, by: str, of: Callable[[Any], dict[str, Any]]
+        ) -> Metric:
+            family: Metric = kind(f"muntin_{name}", text, labels=["query", by])
             for query in self._queries:
                 for label, value in of(query).items():
-                    family.add_metric([_name(query), label], value)
+                    family.add_metric([_name(query), label], value)  # type: ignore[attr-defined]
             return family
+
+        counted, by_label = (
+            partial(labelled, kind) for kind in (CounterMetricFamily, GaugeMetricFamily)
+        )
 
         def now(name: str, text: str, of: Callable[[Any], float | None]) -> Metric:
             family = GaugeMetricFamily(f"muntin_{name}", text, labels=["query"])
@@ -111,6 +112,7 @@ class Metrics:
         )
         yield now("state_rows", "Rows in the state.", lambda q: q.progress.state_rows)
         yield now("state_bytes", "Memory of the state.", self._state_bytes)
+        yield by_label("lag", "Messages of Kafka not read yet.", "partition", _partition_lag)
         yield now("batch", "The number of the last batch.", lambda q: q.progress.batch)
         yield now("running", "Whether the query runs.", lambda q: float(q.is_active))
         yield now(
@@ -134,28 +136,20 @@ class Metrics:
         Raises:
             OptionError: When the port is taken.
         """
-        from prometheus_client import CollectorRegistry, make_wsgi_app
+        from prometheus_client import CollectorRegistry, generate_latest
+
+        from muntin.web.server import WebServer
 
         registry = CollectorRegistry()
         registry.register(self)
-        app = make_wsgi_app(registry)
-
-        def guarded(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
-            given = environ.get("HTTP_AUTHORIZATION", "")
-            if token is not None and not hmac.compare_digest(
-                given.encode(), f"Bearer {token}".encode()
-            ):
-                start("401 Unauthorized", [("WWW-Authenticate", "Bearer")])
-                return [b"a token is needed\n"]
-            return app(environ, start)
-
-        server = _Server(listen(address, port), guarded)
+        application = partial(_application, lambda: generate_latest(registry))
+        server = WebServer(application, address, port, token, "muntin-metrics")
         # Behind what may be refused, so that no listener stays behind.
         for spark in self._sessions:
             spark.streams.addListener(self._progress)
         self._server = server
-        self.url = url(address, server.server_port, "/metrics")
-        threading.Thread(target=server.serve_forever, daemon=True, name="muntin-metrics").start()
+        self.url = server.url("/metrics")
+        server.__enter__()
 
     def close(self) -> None:
         """Serve no longer; closing twice is closing once."""
@@ -163,8 +157,7 @@ class Metrics:
         if server is not None:
             for spark in self._sessions:
                 spark.streams.removeListener(self._progress)
-            server.shutdown()
-            server.server_close()
+            server.close()
 
 
 def metrics(
@@ -190,6 +183,8 @@ def metrics(
     """
     try:
         import prometheus_client  # noqa: F401
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
     except ImportError as error:
         raise MissingExtraError("metrics()", "metrics") from error
     if not queries:
@@ -203,32 +198,28 @@ def metrics(
     return made
 
 
-class _Handler(WSGIRequestHandler):
-    timeout = _PATIENCE
+def _application(
+    figures: Callable[[], bytes], token: str | None, closing: Callable[[], bool]
+) -> Starlette:
+    """The server of the figures, which only those see who may."""
+    from starlette.applications import Starlette
+    from starlette.responses import Response
+    from starlette.routing import Route
 
-    def handle(self) -> None:
-        """Answer, unless nothing is asked for too long."""
-        with suppress(TimeoutError, ConnectionError):
-            super().handle()
+    from muntin.web.access import may_ask
 
-    def log_message(self, format: str, *args: Any) -> None:
-        """Being asked isn't worth a line."""
+    def answer(request: Request) -> Response:
+        if not may_ask(request, token):
+            headers = {"WWW-Authenticate": "Bearer"}
+            return Response("send the token as a bearer token\n", 401 if token else 403, headers)
+        # Prometheus' text format, which every version of it reads.
+        return Response(figures(), media_type="text/plain; version=0.0.4")
+
+    return Starlette(routes=[Route("/metrics", answer), Route("/", answer)])
 
 
-class _Server(ThreadingMixIn, WSGIServer):
-    """Answers each who asks in a thread of its own, so that none waits for another."""
-
-    daemon_threads = True
-
-    def __init__(self, listening: socket.socket, application: Callable[..., Any]) -> None:
-        self.address_family = listening.family
-        host, port = listening.getsockname()[:2]
-        super().__init__((host, port), _Handler, bind_and_activate=False)
-        self.socket.close()
-        self.socket = listening
-        self.server_name, self.server_port = host, port
-        self.setup_environ()
-        self.set_app(application)
+def _partition_lag(query: WindowedQuery) -> dict[str, int]:
+    return query.progress.lag
 
 
 def _name(query: WindowedQuery) -> str:

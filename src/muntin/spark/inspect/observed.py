@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
+from muntin.engine import columns
 from muntin.engine.operator import REJECTED, RESULTS
 from muntin.model.counts import rejections
 from muntin.sinks.batch import Batch
@@ -22,7 +25,7 @@ from muntin.spark.query import WindowedQuery
 from muntin.spark.sinks.batch import EmittedRows
 
 # Of a batch no more rows are fetched than somebody could read.
-_WINDOWS, _SAMPLES = 100, 10
+_WINDOWS, _SAMPLES = 500, 10
 # Nor more of a text.
 _TEXT = 1000
 # Whole numbers up to here are doubles too.
@@ -100,6 +103,7 @@ def _numbers(query: WindowedQuery, now: int, rate: float | None) -> dict[str, fl
         "rejected": aside,
         "watermark": watermark,
         "lag": None if watermark is None else (now - watermark) / 1000,
+        "behind": progress.messages_behind if progress.lag else None,
         "pending": progress.pending,
         "state": progress.state_rows,
         **{name: progress.fired.get(name, 0) for name in ("early", "full", "late", "retract")},
@@ -113,25 +117,48 @@ def _phases(query: WindowedQuery) -> dict[str, float]:
 
 
 def newest(batch: Batch, most: int) -> list[dict[str, Any]]:
-    """Some rows of a batch as values that JSON can hold; times are milliseconds.
+    """The newest rows of a batch, of all shards, as values that JSON can hold.
 
     Args:
         batch: The batch.
-        most: How many at most. They are taken from one shard's rows, so that little is fetched.
+        most: How many at most; each shard's rows are cut to as many before they are fetched.
+
+    Returns:
+        The rows, the newest last; times are milliseconds.
     """
     assert isinstance(batch.rows, EmittedRows)
     blobs = batch.rows.blobs
     if blobs is None:
-        found = batch.rows.emitted.where(F.col("kind") == batch.kind).select("blob").take(1)
-        blobs = tuple(row[0] for row in found)
+        mine = batch.rows.emitted.where(F.col("kind") == batch.kind).select("blob")
+        fetched = mine.mapInArrow(partial(_shortened, most=most), "blob binary").collect()
+        blobs = tuple(row[0] for row in fetched)
     if not blobs:
         return []
-    rows = pa.ipc.open_stream(blobs[0]).read_all()
-    last = rows.slice(max(0, rows.num_rows - most))
+    rows = pa.concat_tables([_last(pa.ipc.open_stream(blob).read_all(), most) for blob in blobs])
+    if columns.WINDOW_START in rows.column_names:
+        rows = rows.take(pc.sort_indices(rows[columns.WINDOW_START]))
+    last = _last(rows, most)
     shown = [
         [plain(one) for one in values(column, lambda at: at // 1000)] for column in last.columns
     ]
     return [dict(zip(last.column_names, row, strict=True)) for row in zip(*shown, strict=True)]
+
+
+def _last(rows: pa.Table, most: int) -> pa.Table:
+    return rows.slice(max(0, rows.num_rows - most))
+
+
+def _shortened(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
+    """The blobs of shards with their last rows only, on the executors."""
+    for batch in batches:
+        blobs = []
+        for blob in batch.column(0):
+            last = _last(pa.ipc.open_stream(blob.as_py()).read_all(), most)
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, last.schema) as writer:
+                writer.write_table(last)
+            blobs.append(sink.getvalue().to_pybytes())
+        yield pa.RecordBatch.from_arrays([pa.array(blobs, pa.binary())], ["blob"])
 
 
 def plain(value: Any) -> Any:

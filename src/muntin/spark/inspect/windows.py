@@ -44,31 +44,7 @@ def open_state(
     operator: int = 0,
     spark: SparkSession | None = None,
 ) -> OpenWindows | OpenJoin:
-    """Read the state of a query from outside, while it runs or after.
-
-    What is read is a snapshot of one committed batch: whatever the query commits afterwards
-    doesn't show. Each read is a Spark job of about a second.
-
-    Args:
-        checkpoint: The folder that the query was started with.
-        batch: The number of a batch that is still kept (Spark keeps a hundred); the newest
-            committed one where it isn't given.
-        aggregates: The aggregates that run functions of yours, by output name, as the query has
-            them: code isn't kept in state.
-        operator: Which operator of a chain, counted from the last one.
-        spark: The session; the active one, or a new ``muntin.session()``.
-
-    Returns:
-        The windows or sessions of an aggregation, or the messages that a join keeps.
-
-    Raises:
-        OptionError: When the folder is no checkpoint of windows, has no such batch, or was written
-            by another version.
-
-    Example:
-        >>> state = open_state("checkpoints/late_flights")  # doctest: +SKIP
-        >>> state.fetch("AA", start="2013-01-01 09:00")  # doctest: +SKIP
-    """
+    """Read the state of a query on Spark; ``muntin.open_state`` says what each option means."""
     opened = Checkpoint(active(spark), checkpoint, batch, operator)
     spec = spec_of(opened)
     if isinstance(spec, JoinSpec):

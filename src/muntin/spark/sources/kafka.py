@@ -13,6 +13,7 @@ from datetime import datetime
 from importlib.util import find_spec
 from typing import Any, Literal, cast, get_args
 
+import polars as pl
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -24,6 +25,7 @@ from muntin.sources.avro_registry import RegisteredAvro
 from muntin.sources.avro_schema import record
 from muntin.sources.csv_payloads import CsvPayloads
 from muntin.sources.flags import Flags
+from muntin.sources.json_nested import NestedJsonPayloads, is_nested_json
 from muntin.sources.json_payloads import JsonPayloads
 from muntin.sources.kafka_broker import PATIENCE, Topics, starting_of, starting_text_of
 from muntin.sources.kafka_client import (
@@ -35,6 +37,7 @@ from muntin.sources.kafka_client import (
     refuse_unknown,
 )
 from muntin.sources.kafka_columns import MALFORMED, OWN, KafkaReader
+from muntin.sources.kafka_formats import DESCRIBED, refuse_schema
 from muntin.sources.payloads import Payloads, UnreadableError
 from muntin.sources.protobuf_payloads import ProtobufPayloads
 from muntin.sources.protobuf_schema import ProtoMessage, message_of
@@ -57,8 +60,6 @@ _TYPES = {
     "timestamp": "timestamp", "timestampType": "int",
     "headers": "array<struct<key: string, value: binary>>",
 }  # fmt: skip
-# The formats whose columns a schema says.
-_DESCRIBED = ("avro", "protobuf")
 _LOG = logging.getLogger(__name__)
 
 
@@ -147,10 +148,12 @@ class Kafka:
             ... ).in_columns()
             False: reader='spark'
         """
-        if self.reader == "spark":
-            refuse_librdkafkas(self.options, "reader='spark'")
-            return InColumns("reader='spark'")
         required = self._columns_required()
+        if self.reader == "spark":
+            if required:
+                hint = "leave out one of both"
+                raise OptionError(*required[0], "isn't possible: reader='spark'", hint)
+            return self._by_spark("reader='spark'")
         if not BOUNDS_BATCHES:
             if required:
                 hint = "leave it out, or take a newer Spark"
@@ -196,9 +199,15 @@ class Kafka:
                 return f"the Avro schema {error}"
         elif self.columns is not None:
             for name, dtype in polars_schema(_as_struct(self.columns)).items():
-                if not readable(dtype):
+                if not self._is_read(dtype):
                     return f"columns={name!r} has a type that isn't read in columns"
         return None
+
+    def _is_read(self, dtype: Any) -> bool:
+        """Whether the workers read a column of a type."""
+        if self.form == "json":
+            return is_nested_json(dtype)
+        return readable(dtype) or isinstance(dtype, pl.Decimal)
 
     def _load(self, spark: SparkSession, reader: Any) -> DataFrame:
         reason = self.in_columns().reason
@@ -227,7 +236,8 @@ class Kafka:
             given["maxOffsetsPerTrigger"] = str(self.per_batch)
         rows = reader.format("kafka").options(**given, **self.options).load()
         columns = None if self.columns is None else _as_struct(self.columns)
-        return parse_rows(rows, self.form, columns, self.schema)
+        several = len(self.topics) > 1
+        return parse_rows(rows, self.form, columns, self.schema, several=several)
 
     def _columnar(self, spark: SparkSession, *, streaming: bool) -> DataFrame:
         client, lossy = of_librdkafka(self.servers, self.options)
@@ -259,7 +269,10 @@ class Kafka:
             problem = "is a zone that isn't in the time zone database"
             hint = "set one that is, as 'America/Los_Angeles', or give reader='spark'"
             raise OptionError(ZONE_SETTING, zone, problem, hint)
-        return (JsonPayloads if self.form == "json" else CsvPayloads)(columns, known)
+        if self.form == "csv":
+            return CsvPayloads(columns, known)
+        is_plain = all(map(readable, columns.values()))
+        return (JsonPayloads if is_plain else NestedJsonPayloads)(columns, known)
 
     def _struct(self) -> StructType | None:
         """A payload's columns, as workers read them; ``None`` where it stays as it is."""
@@ -271,8 +284,10 @@ class Kafka:
 
     def _schema(self, payload: StructType | None) -> StructType:
         """The columns that workers read: the payload's, Kafka's own, what is malformed."""
-        own = [name for name in _TYPES if name != "headers" or self.headers]
-        ours = _as_struct(", ".join(f"`{name}` {_TYPES[name]}" for name in own))
+        types = {name: kind for name, kind in _TYPES.items() if name != "headers" or self.headers}
+        if len(self.topics) > 1:
+            types["partition"] = "string"
+        ours = _as_struct(", ".join(f"`{name}` {kind}" for name, kind in types.items()))
         if payload is None:
             return ours
         refuse_malformed(payload.names)
@@ -300,10 +315,11 @@ def kafka(
     """Describe topics of Kafka; ``.stream(spark)`` and ``.frame(spark)`` read them.
 
     The DataFrame has the payload's columns, Kafka's ``key`` (as text), ``topic``, ``partition``,
-    ``offset`` and ``timestamp`` (where the payload has no column of that name), and ``malformed``:
-    a payload that can't be parsed, as it came. ``windowed`` and ``join`` reject such a message as
+    ``offset`` and ``timestamp`` where the payload has no column of that name, and ``malformed``: a
+    payload that can't be parsed, as it came. ``windowed`` and ``join`` reject such a message as
     ``malformed``, and ``to_kafka`` sends it on as it was. With ``offset=("partition", "offset")`` a
-    message that is read twice counts once, and windows can be measured in offsets.
+    message that is read twice counts once, and windows can be measured in offsets. Of several
+    topics a ``partition`` is named ``orders-0``. ``timestamp`` is NULL where Kafka has none.
 
     Args:
         servers: ``host:port``, several with commas.
@@ -324,9 +340,8 @@ def kafka(
         reader: Who reads and parses: ``columns`` (the workers themselves, through librdkafka and
             Polars: about twice as fast, no jar, needs ``muntin[kafka]``) or ``spark`` (its
             connector, row by row). Both keep offsets in Spark's log. Without it, what can be read
-            in columns is (JSON and CSV of plain types, Avro, Protobuf, and bytes); the rest is
-            Spark's: decimals and nested types in JSON and CSV, unions in Avro, and options of its
-            connector or of Java's client.
+            in columns is (JSON, CSV, Avro, Protobuf, and bytes). The rest is Spark's, and the log
+            says why: unions in Avro, and options of its connector or of Java's client.
         registry: The address of a schema registry (``http://localhost:8081``; where it wants them,
             ``http://user:password@…``), for payloads in Confluent's wire format: each says by
             which schema it was written, and is read as the one given, by Avro's own rules. (Of
@@ -355,8 +370,8 @@ def kafka(
     if format not in get_args(Form):
         hint = f"give one of {', '.join(get_args(Form))}"
         raise OptionError("format", format, "isn't read", hint)
-    _refuse_schema(format, schema, registry, topics, reader)
-    if format in _DESCRIBED and columns is not None:
+    refuse_schema(format, schema, registry, topics, reader)
+    if format in DESCRIBED and columns is not None:
         hint = "leave it out: the schema says them"
         raise OptionError("columns", columns, f"aren't given with format={format!r}", hint)
     if per_batch is not None and per_batch < 1:
@@ -378,30 +393,6 @@ def kafka(
         servers, topics, columns, format, schema, starting_text, headers, per_batch, reader, known,
         message, connector_options, waits, group,
     )  # fmt: skip
-
-
-def _refuse_schema(
-    form: Form, schema: Any, registry: str | None, topics: Sequence[str], reader: Reader | None
-) -> None:
-    """Options of formats with a schema that don't fit together."""
-    # A registry knows the schema of Avro, and of Protobuf a text that only a compiler reads.
-    needed = form in _DESCRIBED and not (form == "avro" and registry is not None)
-    if (needed and schema is None) or (form not in _DESCRIBED and schema is not None):
-        hint = "give both, or neither: schema='{\"type\": \"record\", …}', format='avro'"
-        if form == "protobuf":
-            hint = "give a generated class, or a file and a message: 'orders.desc#shop.Order'"
-        raise OptionError("schema", schema, f"doesn't fit format={form!r}", hint)
-    if reader == "spark" and (form == "protobuf" or registry is not None):
-        what = "a registry" if registry is not None else "format='protobuf'"
-        hint = "leave reader='spark' out: only the workers read that"
-        raise OptionError("reader", reader, f"doesn't fit {what}", hint)
-    if registry is None:
-        return
-    if form not in _DESCRIBED:
-        raise OptionError("registry", "…", f"doesn't fit format={form!r}", "add format='avro'")
-    if schema is None and len(topics) > 1:
-        hint = "give the one to read by, or read each topic by itself: schema='{…}'"
-        raise OptionError("schema", schema, "isn't clear for several topics", hint)
 
 
 def _as_struct(columns: str | StructType | None) -> StructType:

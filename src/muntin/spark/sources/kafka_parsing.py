@@ -20,7 +20,7 @@ _PARSED = "__muntin_value"
 
 
 def parse_rows(
-    frame: DataFrame, form: str, columns: StructType | None, schema: str | None
+    frame: DataFrame, form: str, columns: StructType | None, schema: str | None, *, several: bool
 ) -> DataFrame:
     """The connector's rows with their payloads as columns.
 
@@ -29,7 +29,13 @@ def parse_rows(
         form: The format of payloads.
         columns: The columns of a payload; ``None`` where it stays as it is or a schema says them.
         schema: The Avro schema.
+        several: Whether there are several topics, so that a partition is named with its topic.
     """
+    # Kafka writes -1 where a message has no time.
+    at = F.col("timestamp")
+    frame = frame.withColumn("timestamp", F.when(F.unix_millis(at) >= 0, at))
+    if several:
+        frame = frame.withColumn("partition", F.concat_ws("-", "topic", "partition"))
     if form != "avro" and columns is None:
         return frame.withColumn("key", F.col("key").cast("string"))
     value, corrupt = _payload(frame, form, columns, schema)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from muntin.model.cumulating import Cumulating
-from muntin.model.days import Days
+from muntin.model.days import Days, Hours
 from muntin.model.kinds import Kind, Paned
 from muntin.model.months import Months
 from muntin.model.sliding import Sliding
@@ -98,7 +98,7 @@ def _steps(kind: Cumulating, position: int) -> Iterator[tuple[int, int]]:
 
 
 def _of_days(kind: Days, position: int) -> Iterator[tuple[int, int]]:
-    for first, last in _hops(kind.grid, kind.day_of(position)):
+    for first, last in BOUNDS[type(kind.grid)](kind.grid, kind.day_of(position)):
         yield kind.midnight(first), kind.midnight(last)
 
 
@@ -107,6 +107,7 @@ BOUNDS: dict[type, Callable[[Any, int], Iterator[tuple[int, int]]]] = {
     Windows: _hops,
     Cumulating: _steps,
     Days: _of_days,
+    Hours: _of_days,
     Months: _of_days,
 }
 

@@ -133,6 +133,8 @@ class Oracle:
                 last = kind.ended(window.end + fill.up_to)
                 for k in range(kind.ended(window.end) + 1, last + 1):
                     start, end = kind.start(k), kind.end(k)
+                    if start == end:  # a day that a zone skipped
+                        continue
                     empty = Window(window.key, start, end, over=end)
                     windows.setdefault((start, end, window.key), empty)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.engine.queries import combiner, lowered, messages
@@ -28,7 +29,8 @@ def in_spark(values: list[Decimal], precision: int, scale: int) -> dict[str, Any
     if not values:
         return {"sum": None, "mean": None}
     total = sum(values)
-    digits, places = min(38, precision + 4), min(38, scale + 4)
+    digits = min(38, precision + 4)
+    places = min(scale + 4, digits - min(precision - scale, 16))
     mean = total / len(values)
     for rounded in (39, places):
         mean = mean.quantize(Decimal(1).scaleb(-rounded))
@@ -55,6 +57,26 @@ def test_any_values_in_any_parts(data: st.DataObject) -> None:
     frame = messages([("a", 1, value) for value in values], types)
     parts = [query.lift(frame[a:b]) for a, b in pairwise([0, *cuts, len(frame)])]
     assert lowered(query.merge(parts, by=query.keys), query) == [wanted]
+
+
+@pytest.mark.parametrize(
+    ("of", "kind"),
+    [
+        ((10, 2), (14, 6)),
+        ((38, 36), (38, 36)),
+        ((38, 37), (38, 37)),
+        ((38, 18), (38, 22)),
+        ((38, 2), (38, 6)),
+    ],
+)
+def test_the_scale_of_a_mean_gives_where_digits_run_out(
+    of: tuple[int, int], kind: tuple[int, int]
+) -> None:
+    types = {"value": pl.Decimal(*of)}
+    query = combiner(aggs={"x": aggregates.mean("value")}, schema=types)
+    cells = query.lift(messages([("a", 1, Decimal("9.5"))] * 3, types))
+    assert lowered(cells, query) == [{"x": Decimal("9.5")}]
+    assert query.algebras[0].lower(cells).dtype == pl.Decimal(*kind)
 
 
 def test_a_sum_that_comes_back_is_no_overflow() -> None:

@@ -115,7 +115,7 @@ def run(plan: Plan, folder: Path, sinks: tuple[Table, Table], rows: int, **optio
     except CrashError:
         # What a killed process doesn't do any more: flush.
         checkpoint._log.close()
-        checkpoint._lock.release()
+        checkpoint._lease.release()
         raise
     return loop
 

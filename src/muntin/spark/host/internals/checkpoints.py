@@ -108,6 +108,17 @@ def newest_offsets(spark: SparkSession, checkpoint: str) -> list[str] | None:
         return None  # It is damaged, and Spark, which reads it next, says how.
 
 
+def planned_offsets(spark: SparkSession, checkpoint: str, batch: int) -> list[str]:
+    """The offsets up to which a batch reads, as JSON, one of each source; none where unseen."""
+    if is_connected(spark):
+        return []
+    try:
+        path = HadoopPath(spark, f"{home(spark, checkpoint)}/offsets/{batch}")
+        return path.read().split("\n")[2:]
+    except Py4JJavaError:
+        return []  # It is what a figure is made of, and no reason to end a batch.
+
+
 def _offsets_read(spark: SparkSession, checkpoint: str) -> list[str] | None:
     """The same over a connection, where files are seen only by reading them."""
     files = spark.read.text(f"{home(spark, checkpoint)}/offsets", wholetext=True)

@@ -49,9 +49,13 @@ def shares_python(spark: SparkSession) -> bool:
     """Whether the workers run on this machine, by this process's own Python."""
     if is_connected(spark):
         return False
-    context = spark.sparkContext
-    here = context.master == "local" or str(context.master).startswith("local[")
-    return here and context.pythonExec == sys.executable
+    return runs_in_driver(spark) and spark.sparkContext.pythonExec == sys.executable
+
+
+def runs_in_driver(spark: SparkSession) -> bool:
+    """Whether the driver's JVM is the only executor."""
+    master = str(spark.sparkContext.master)
+    return master == "local" or master.startswith("local[")
 
 
 def local_cores(master: str) -> int | None:
@@ -100,6 +104,14 @@ def make_active(spark: SparkSession) -> None:
         held.setActiveSession(spark._jsparkSession)
         # Python remembers one of its own, perhaps that of a batch.
         SparkSession._activeSession = spark
+
+
+def executors_of(spark: SparkSession) -> frozenset[str]:
+    """The addresses of the executors that a session has now."""
+    context = spark.sparkContext._jsc.sc()
+    driver = str(context.env().blockManager().blockManagerId().hostPort())
+    infos = context.statusTracker().getExecutorInfos()
+    return frozenset(f"{info.host()}:{info.port()}" for info in infos) - {driver}
 
 
 def silence_spark(spark: SparkSession) -> None:

@@ -1,0 +1,64 @@
+"""A message's position in its source, where a topic is a part of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from muntin.model.errors import OptionError
+
+# The column of the topic and the partition together.
+TOPIC_PARTITION = "topic_partition"
+
+
+def join_topic(frame: Any, offset: Any) -> tuple[Any, tuple[str, str] | None]:
+    """The input, and the columns of a partition and of an offset in it.
+
+    Args:
+        frame: The input.
+        offset: ``(partition, offset)`` or ``(topic, partition, offset)``; of the latter the first
+            two become a column of their own, ``topic_partition``.
+
+    Returns:
+        The input, perhaps with that column, and the two columns.
+
+    Raises:
+        OptionError: When it is neither, or the input is none to which a column can be added.
+
+    Example:
+        >>> rows = pl.DataFrame({"topic": ["a"], "partition": [0], "offset": [7]})
+        >>> joined, names = join_topic(rows, ("topic", "partition", "offset"))
+        >>> names, joined["topic_partition"].to_list()
+        (('topic_partition', 'offset'), ['a-0'])
+    """
+    if offset is None:
+        return frame, None
+    if isinstance(offset, str) or len(offset) not in (2, 3):
+        hint = "give ('partition', 'offset') or ('topic', 'partition', 'offset')"
+        raise OptionError("offset", offset, "is no position", hint)
+    if len(offset) == 2:
+        return frame, tuple(offset)
+    topic, partition, last = offset
+    names = [] if isinstance(frame, pl.LazyFrame) else [*getattr(frame, "columns", [])]
+    for name in offset:
+        if names and name not in names:
+            hint = f"give three of {', '.join(map(str, names))}"
+            raise OptionError("offset", name, "isn't a column", hint)
+    if isinstance(frame, (pl.DataFrame, pl.LazyFrame)):
+        joined = pl.format("{}-{}", topic, partition).alias(TOPIC_PARTITION)
+        return frame.with_columns(joined), (TOPIC_PARTITION, last)
+    if not hasattr(frame, "withColumn"):
+        hint = "make one column of topic and partition, and give it with the offset"
+        raise OptionError("offset", offset, "has three columns", hint)
+    from pyspark.sql import functions as F
+
+    from muntin.spark.sources.kafka_rows import columnar
+
+    if columnar(frame) is not None:
+        # Of several topics the partition has the topic in its name.
+        return frame, (partition, last)
+    parts = F.col(f"`{topic}`"), F.col(f"`{partition}`")
+    # A message without either has no position, and is malformed.
+    both = F.when(parts[0].isNotNull() & parts[1].isNotNull(), F.concat_ws("-", *parts))
+    return frame.withColumn(TOPIC_PARTITION, both), (TOPIC_PARTITION, last)

@@ -1,0 +1,69 @@
+"""State of the local host, moved into another number of shards."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+from muntin.engine.joins.division import JoinDivision
+from muntin.engine.windows.division import WindowDivision
+from muntin.hosts.local.checkpoint import LogCheckpoint
+from muntin.model.errors import OptionError
+from muntin.state.blobs import drawn
+from muntin.state.manifest import Manifest, loads
+from muntin.state.rescale import Division, parts, resplit
+
+_LOG = logging.getLogger(__name__)
+_DIVISIONS: Mapping[str, Callable[[Sequence[Manifest]], Division]] = {
+    "windows": WindowDivision,
+    "join": JoinDivision,
+}
+
+
+def rescale_folder(folder: str, shards: int) -> None:
+    """Move the state of a query that is stopped into another number of shards.
+
+    A query that is started without `buckets=` takes the number from there. Nothing is emitted twice
+    or missed.
+
+    Args:
+        folder: The checkpoint.
+        shards: How many there are to be.
+
+    Raises:
+        OptionError: When the query runs, or the number is less than one.
+        StateCorruptedError: When the checkpoint is damaged.
+    """
+    if shards < 1:
+        raise OptionError("shards", shards, "is less than one", "give 1 or more")
+    checkpoint = LogCheckpoint(folder)
+    try:
+        rescale_operators(checkpoint, (shards,) * len(checkpoint.committed.shards))
+    finally:
+        checkpoint.close()
+
+
+def rescale_operators(checkpoint: LogCheckpoint, shards: Sequence[int]) -> None:
+    """Move the state of each operator into a number of shards, if it has another."""
+    for operator, count in enumerate(shards):
+        before = checkpoint.committed.shards[operator]
+        if before != count:
+            _LOG.info("%s: moving %d shards into %d", checkpoint.folder, before, count)
+            _rescale_operator(checkpoint, operator, count)
+
+
+def _rescale_operator(checkpoint: LogCheckpoint, operator: int, shards: int) -> None:
+    before = range(checkpoint.committed.shards[operator])
+    stored = checkpoint.committed.manifests
+    manifests = [loads(stored[operator, shard]) for shard in before]
+    division = _DIVISIONS[manifests[0].kind](manifests)
+    moved: dict[int, dict[int, tuple[int, int]]] = {}
+    blobs: dict[tuple[int, int], bytes] = {}
+    for shard, manifest in zip(before, manifests, strict=True):
+        for number in (number for run in manifest.runs() for number in run.blobs):
+            blob = checkpoint.blob((operator, shard, number))
+            for new, rows, part in parts(number, blob, division, shards):
+                drawn_number = drawn(1)
+                moved.setdefault(number, {})[new] = (drawn_number, rows)
+                blobs[new, drawn_number] = part
+    checkpoint.replace_operator(operator, resplit(manifests, moved, shards, division), blobs)

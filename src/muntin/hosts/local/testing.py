@@ -1,0 +1,127 @@
+"""Queries over messages that a test makes: no source, no checkpoint, no threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import polars as pl
+
+from muntin.hosts.local.definition import LocalDefinition
+from muntin.hosts.local.loop import machine_clock
+from muntin.hosts.local.messages import micros_of
+from muntin.hosts.local.run import OperatorRun
+from muntin.hosts.progress import Progress, Totals
+from muntin.model.axis import instant
+from muntin.model.errors import OptionError
+from muntin.sources.frames import frame_source
+from muntin.sources.source import Source
+from muntin.state.blobs import MemoryBlobs
+
+Moment = datetime | str | int
+
+
+@dataclass(frozen=True)
+class TestRun:
+    """What a query did with the messages of a test.
+
+    Attributes:
+        emissions: All rows that it emitted, in order, with the column `batch`.
+        rejected: All rejected messages, with `reason`, `watermark` and the column `batch`.
+        progress: Its figures at the end.
+    """
+
+    __test__ = False
+
+    emissions: pl.DataFrame
+    rejected: pl.DataFrame
+    progress: Progress
+
+
+def run_definition(
+    definition: object, messages: Any, ticks: Sequence[Moment] | None, final: bool
+) -> TestRun:
+    """Run a query over messages; see `muntin.testing.run`."""
+    if not isinstance(definition, LocalDefinition):
+        hint = "give windows or a join over a frame or a source, not over a Spark DataFrame"
+        raise OptionError("definition", type(definition).__name__, "can't be run here", hint)
+    plan = definition.plan
+    batches = _batches(plan.sources, messages)
+    clocks = [_micros(moment) for moment in ticks or ()]
+    count = max(len(batches), len(clocks))
+    nothing = tuple(pl.DataFrame(schema=source.schema) for source in plan.sources)
+    run, totals = OperatorRun(plan, lambda operator, shard: MemoryBlobs()), Totals()
+    emissions, rejected = [], []
+    for number in range(count):
+        frames = batches[number] if number < len(batches) else nothing
+        now = clocks[min(number, len(clocks) - 1)] if clocks else machine_clock()
+        wall = None if plan.ticks is None else now
+        emitted = run.step(_reading(frames), now, wall, final=final and number == count - 1)
+        totals.add_shards(number, emitted.progress)
+        batch = pl.lit(number, dtype=pl.Int64).alias("batch")
+        emissions.append(emitted.results.with_columns(batch))
+        rejected.append(emitted.rejected.with_columns(batch))
+    return TestRun(pl.concat(emissions), pl.concat(rejected), totals.progress)
+
+
+def _reading(frames: Sequence[pl.DataFrame]) -> Iterator[list[pl.DataFrame]]:
+    for frame in frames:
+        yield [frame]
+
+
+def _batches(sources: Sequence[Source], messages: Any) -> list[tuple[pl.DataFrame, ...]]:
+    """The frame of each source, batch by batch."""
+    if len(sources) == 1:
+        return [(one,) for one in _frames(sources[0], messages)]
+    if not isinstance(messages, Mapping | tuple) or len(messages) != len(sources):
+        hint = 'give {"left": …, "right": …}, or a tuple in the order of the inputs'
+        problem = f"isn't the messages of {len(sources)} inputs"
+        raise OptionError("messages", type(messages).__name__, problem, hint)
+    given = [*messages.values()] if isinstance(messages, Mapping) else [*messages]
+    frames = [_frames(source, one) for source, one in zip(sources, given, strict=True)]
+    count = max(map(len, frames))
+    for source, batches in zip(sources, frames, strict=True):
+        batches += [pl.DataFrame(schema=source.schema)] * (count - len(batches))
+    return list(zip(*frames, strict=True))
+
+
+def _frames(source: Source, messages: Any) -> list[pl.DataFrame]:
+    """The messages of a source, as a frame for each batch."""
+    if frame_source(messages) is not None:
+        return [_fitted(source.schema, messages)]
+    if not isinstance(messages, Sequence) or isinstance(messages, str):
+        hint = "give rows as dictionaries, a frame, or a list of these, one for each batch"
+        raise OptionError("messages", type(messages).__name__, "isn't messages", hint)
+    if all(isinstance(row, Mapping) for row in messages):
+        return [_fitted(source.schema, messages)]
+    return [_fitted(source.schema, batch) for batch in messages]
+
+
+def _fitted(schema: pl.Schema, given: Any) -> pl.DataFrame:
+    """Rows in a source's columns; those that are missing are NULL, and texts may be times."""
+    found = frame_source(given)
+    rows = pl.DataFrame(given, infer_schema_length=None) if found is None else found.rows
+    for name in rows.columns:
+        if name not in schema:
+            hint = f"give some of {', '.join(schema)}"
+            raise OptionError("messages", name, "isn't a column of the input", hint)
+    selected = []
+    for name, kind in schema.items():
+        value = pl.col(name) if name in rows.columns else pl.lit(None)
+        if name in rows.columns and isinstance(kind, pl.Datetime):
+            value = micros_of(value, rows.schema[name]).cast(pl.Datetime("us", kind.time_zone))
+            if rows.schema[name] == pl.Null():
+                value = pl.lit(None)
+        selected.append(value.cast(kind).alias(name))
+    try:
+        return rows.select(selected) if rows.columns else pl.DataFrame(schema=schema)
+    except pl.exceptions.PolarsError as error:
+        line = str(error).partition("\n")[0]
+        hint = f"give values of the types {dict(schema)}"
+        raise OptionError("messages", "rows", f"don't fit ({line})", hint) from error
+
+
+def _micros(moment: Moment) -> int:
+    return moment if isinstance(moment, int) else instant("ticks", moment)

@@ -1,0 +1,76 @@
+"""Words of other libraries, and what they are here: hints for errors."""
+
+from __future__ import annotations
+
+import re
+
+from muntin.model.aggregates import NAMES, called_here
+
+# A call of an aggregate, as Spark and as Polars show it.
+_SPARK_CALL = re.compile(r"(\w+)\(`?([\w.*]*)`?\)")
+_POLARS_CALL = re.compile(r"col\([\"']([^\"']+)[\"']\)\.(\w+)\(\)")
+_SHOWING = ("show", "display", "toPandas", "to_pandas", "collect", "plot", "head", "writeStream")
+# What windows without aggregates don't have.
+_INCOMPLETE = {
+    **{
+        name: f"say what they compute first: .agg(n=muntin.count()).{name}"
+        for name in ("explain", "rejected", "results", "start")
+    },
+    **dict.fromkeys(_SHOWING, "say what they compute first: .agg(n=muntin.count()).results"),
+    **dict.fromkeys(("groupBy", "groupby", "group_by", "keyBy"), "give windowed(…, key=…)"),
+    **dict.fromkeys(
+        ("count", "sum", "mean", "aggregate", "reduce"),
+        "write .agg(name=…), as in .agg(n=muntin.count())",
+    ),
+    **dict.fromkeys(("where", "filter"), "give windowed(…, where=…)"),
+    **dict.fromkeys(("withWatermark", "grace"), "give windowed(…, lateness=…) or .late(grace=…)"),
+    "suppress": "leave it out: without .early() a window emits once, when it is full",
+    "window": "say .tumbling(…), .hopping(…), .session(…) or .sliding(…)",
+}
+# What a finished query doesn't have.
+_COMPLETE = {
+    **dict.fromkeys(_SHOWING, "look at .results of a table; a stream says .start(…)"),
+    **dict.fromkeys(
+        ("early", "late", "keep", "tumbling", "hopping", "session"), "say it before .agg(…)"
+    ),
+    "suppress": "leave it out: without .early() a window emits once, when it is full",
+    "to_memory": "give it to .start(results=muntin.to_memory())",
+}
+
+
+def missing_word(name: str, *, complete: bool) -> str:
+    """The message of an attribute that windows don't have.
+
+    Args:
+        name: The attribute.
+        complete: Whether they have their aggregates.
+
+    Example:
+        >>> missing_word("start", complete=False)
+        "windows without .agg(…) have no 'start'; say what they compute first: \
+.agg(n=muntin.count()).start"
+    """
+    hint = (_COMPLETE if complete else _INCOMPLETE).get(name)
+    subject = "a query has" if complete else "windows without .agg(…) have"
+    return f"{subject} no {name!r}" + (f"; {hint}" if hint else "")
+
+
+def translate_call(text: str) -> str | None:
+    """The aggregate that an expression of Spark or Polars calls, as it is written here.
+
+    Example:
+        >>> translate_call("Column<'avg(v)'>"), translate_call('col("v").sum()')
+        ('muntin.mean("v")', 'muntin.sum("v")')
+    """
+    polars, spark = _POLARS_CALL.search(text), _SPARK_CALL.search(text)
+    if polars is not None:
+        column, function = polars.groups()
+    elif spark is not None:
+        function, column = spark.groups()
+    else:
+        return None
+    function = called_here(function) or function
+    if function not in NAMES:
+        return None
+    argument = "" if column in ("", "1", "*") else f'"{column}"'
+    return f"muntin.{function}({argument})"

@@ -1,0 +1,239 @@
+"""The options of Spark's own sources, with what each takes and when it has an effect.
+
+Spark ignores an option that it doesn't know, or that has no effect beside another. Here such an
+option is refused. Sources that aren't listed (a catalog's, a class of one's own) get their options
+as they are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from muntin.model.errors import OptionError
+from muntin.model.pipeline import DeclaredTable
+from muntin.model.table_options import (
+    Convert,
+    any_case,
+    any_text,
+    nearest_name,
+    number,
+    refuse_option,
+    truth,
+    whole_number,
+)
+
+When = Literal["always", "stream", "batch", "no columns"]
+
+
+@dataclass(frozen=True)
+class ReaderOption:
+    """An option of a source.
+
+    Attributes:
+        name: Its name.
+        convert: What checks its value.
+        when: In which tables it has an effect.
+        required: Whether a table needs it.
+    """
+
+    name: str
+    convert: Convert = any_text
+    when: When = "always"
+    required: bool = False
+
+
+def _options(names: str, convert: Convert = any_text, when: When = "always") -> list[ReaderOption]:
+    return [ReaderOption(name, convert, when) for name in names.split()]
+
+
+_FILES = [
+    ReaderOption("path", required=True),
+    *_options("pathGlobFilter"),
+    *_options("recursiveFileLookup ignoreCorruptFiles ignoreMissingFiles", truth),
+    *_options("modifiedBefore modifiedAfter", when="batch"),
+    *_options("maxFilesPerTrigger", whole_number, "stream"),
+    *_options("maxBytesPerTrigger maxFileAge sourceArchiveDir", when="stream"),
+    *_options("latestFirst fileNameOnly", truth, "stream"),
+    *_options("cleanSource", any_case("off", "delete", "archive"), "stream"),
+    *_options("maxCachedFiles", whole_number, "stream"),
+]
+_PARSED = [
+    *_options("mode", any_case("PERMISSIVE", "DROPMALFORMED", "FAILFAST")),
+    *_options("columnNameOfCorruptRecord dateFormat timestampFormat timestampNTZFormat encoding"),
+    *_options("charset lineSep locale timeZone"),
+    *_options("multiLine enableDateTimeParsingFallback", truth),
+    *_options("samplingRatio", number, "no columns"),
+]
+_JSON = [
+    *_options("primitivesAsString prefersDecimal dropFieldIfAllNull", truth, "no columns"),
+    *_options("inferTimestamp", truth, "no columns"),
+    *_options("singleVariantColumn timeFormat"),
+    *_options("allowComments allowUnquotedFieldNames allowSingleQuotes", truth),
+    *_options("allowNumericLeadingZeros allowBackslashEscapingAnyCharacter", truth),
+    *_options("allowUnquotedControlChars allowNonNumericNumbers", truth),
+    *_options("maxNestingDepth maxNumLen maxStringLen", whole_number),
+]
+_CSV = [
+    *_options("sep delimiter quote escape comment nullValue nanValue positiveInf negativeInf"),
+    *_options("charToEscapeQuoteEscaping emptyValue unescapedQuoteHandling timeFormat"),
+    *_options("singleVariantColumn"),
+    *_options("header enforceSchema ignoreLeadingWhiteSpace ignoreTrailingWhiteSpace", truth),
+    *_options("inferSchema preferDate", truth, "no columns"),
+    *_options("maxColumns maxCharsPerColumn inputBufferSize", whole_number),
+]
+_REBASE = any_case("EXCEPTION", "CORRECTED", "LEGACY")
+_JDBC = [
+    ReaderOption("url", required=True),
+    *_options("dbtable query user password driver partitionColumn lowerBound upperBound"),
+    *_options("sessionInitStatement customSchema prepareQuery hint connectionProvider"),
+    *_options("numPartitions queryTimeout fetchsize", whole_number),
+    *_options("pushDownPredicate pushDownAggregate pushDownLimit pushDownOffset", truth),
+    *_options("pushDownTableSample preferTimestampNTZ", truth),
+]
+READERS: Mapping[str, tuple[ReaderOption, ...]] = {
+    "json": (*_FILES, *_PARSED, *_JSON),
+    "csv": (*_FILES, *_PARSED, *_CSV),
+    "parquet": (
+        *_FILES, *_options("mergeSchema", truth, "no columns"),
+        *_options("datetimeRebaseMode int96RebaseMode", _REBASE),
+    ),
+    "orc": (*_FILES, *_options("mergeSchema", truth, "no columns")),
+    "text": (*_FILES, *_options("wholetext", truth), *_options("lineSep encoding")),
+    "rate": (
+        *_options("rowsPerSecond numPartitions", whole_number, "stream"),
+        *_options("rampUpTime", when="stream"),
+    ),
+    "rate-micro-batch": (
+        ReaderOption("rowsPerBatch", whole_number, "stream", required=True),
+        *_options("numPartitions advanceMillisPerBatch startTimestamp", whole_number, "stream"),
+    ),
+    "socket": (
+        ReaderOption("host", when="stream", required=True),
+        ReaderOption("port", whole_number, "stream", required=True),
+        *_options("includeTimestamp", truth, "stream"),
+    ),
+    "jdbc": tuple(_JDBC),
+}  # fmt: skip
+"""Spark's sources by connector; ``kafka`` has functions of its own."""
+# Flink's names for options of a source.
+_TRANSLATED = {
+    "jdbc": {
+        "table-name": "dbtable",
+        "username": "user",
+        "scan.fetch-size": "fetchsize",
+        "scan.partition.column": "partitionColumn",
+        "scan.partition.num": "numPartitions",
+        "scan.partition.lower-bound": "lowerBound",
+        "scan.partition.upper-bound": "upperBound",
+    },
+    "csv": {
+        "csv.field-delimiter": "sep",
+        "csv.quote-character": "quote",
+        "csv.escape-character": "escape",
+        "csv.null-literal": "nullValue",
+    },
+}
+_INSTEAD = {
+    "datagen": "write 'rate', which makes rows of timestamp and value",
+    "print": "write 'parquet', or look at the query with muntin sql",
+    "blackhole": "write 'parquet'",
+    "upsert-kafka": "write 'kafka', whose keys are those of the query",
+    "faker": "write 'rate', which makes rows of timestamp and value",
+}
+_WHY = {
+    "stream": "has no effect on a table that is read once",
+    "batch": "has no effect on a stream",
+    "no columns": "has no effect where columns are declared",
+}
+
+
+def translated(table: DeclaredTable) -> tuple[str, dict[str, str]]:
+    """A source's connector and options in Spark's names.
+
+    Raises:
+        OptionError: When an option is said twice, by two names.
+
+    Example:
+        >>> flink = {"path": "/in", "format": "csv", "csv.field-delimiter": ";"}
+        >>> translated(DeclaredTable("t", "filesystem", options=flink))
+        ('csv', {'path': '/in', 'sep': ';'})
+    """
+    connector, options = table.connector, dict(table.options)
+    if connector == "filesystem":
+        if "format" not in options:
+            hint = f"add 'format' = 'json' (or csv, parquet, orc) to the table {table.name}"
+            raise OptionError("format", None, "is missing for filesystem", hint)
+        connector = options.pop("format")
+    for name, ours in _TRANSLATED.get(connector, {}).items():
+        if name in options:
+            value = options.pop(name)
+            if ours in options:
+                hint = "leave one of them out"
+                raise OptionError(name, table.name, f"says {ours} a second time", hint)
+            options[ours] = value
+    return connector, options
+
+
+def check_connector(connector: str, known: tuple[str, ...]) -> None:
+    """Refuse a connector that is surely a mistake; Spark may know others by their names.
+
+    Raises:
+        OptionError: When it is one of Flink's without a counterpart, or nearly one that is known.
+    """
+    hint = _INSTEAD.get(connector)
+    if hint is None and connector not in known:
+        close = nearest_name(connector, known)
+        hint = f"write {close!r}" if close else None
+    if hint is not None:
+        raise OptionError("connector", connector, "isn't a connector", hint)
+
+
+def check_reader(table: DeclaredTable) -> None:
+    """Refuse the first option of a source that Spark would ignore or fail at.
+
+    Raises:
+        OptionError: When there is one, or a required one is missing.
+    """
+    for problem in reader_problems(table):
+        raise problem
+
+
+def reader_problems(table: DeclaredTable) -> Iterator[OptionError]:
+    """The errors of a source's options, which Spark would ignore or fail at."""
+    try:
+        connector, options = translated(table)
+        check_connector(connector, (*READERS, "kafka"))
+    except OptionError as error:
+        yield error
+        return
+    if connector not in READERS:
+        return
+    # Spark compares the names of options without case.
+    known = {option.name.lower(): option for option in READERS[connector]}
+    for name, value in options.items():
+        option = known.get(name.lower())
+        if option is None:
+            names = [one.name for one in known.values()]
+            yield refuse_option(name, table.name, [*names, *_TRANSLATED.get(connector, {})])
+            continue
+        idle = (
+            (option.when == "stream" and not table.stream)
+            or (option.when == "batch" and table.stream)
+            or (option.when == "no columns" and table.columns is not None)
+        )
+        if idle:
+            yield OptionError(name, value, _WHY[option.when], "leave it out")
+            continue
+        try:
+            if "${" not in value:
+                option.convert(name, value)
+        except OptionError as error:
+            yield error
+    for option in known.values():
+        if option.required and option.name.lower() not in {name.lower() for name in options}:
+            hint = f"add '{option.name}' = '...' to the table {table.name}"
+            yield OptionError(option.name, None, f"is missing for {connector}", hint)
+    if connector == "jdbc" and table.stream:
+        yield OptionError("connector", "jdbc", "isn't read as a stream", "add mode = 'batch'")

@@ -1,0 +1,203 @@
+"""Reads the options of declared tables: each is converted to an argument, or refused by its name.
+
+A sink's options are the parameters of its function (``to_duckdb``, …), so that a parameter is an
+option of SQL and TOML as soon as it exists. Spark's sources have theirs in ``reader_options``.
+"""
+
+from __future__ import annotations
+
+import csv
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from muntin.model.errors import OptionError
+
+Convert = Callable[[str, str], Any]
+
+
+def nearest_name(name: str, names: Iterable[str]) -> str | None:
+    """The name that a mistyped one most likely means.
+
+    Example:
+        >>> nearest_name("partiton-by", ["path", "partition_by", "files"])
+        'partition_by'
+    """
+    plain = {_plain(one): one for one in names}
+    close = get_close_matches(_plain(name), plain, n=1, cutoff=0.7)
+    return plain[close[0]] if close else None
+
+
+def refuse_option(name: str, table: str, names: Iterable[str]) -> OptionError:
+    """The error for an option that a table doesn't have, with the nearest one that it has."""
+    known = sorted(names)
+    close = nearest_name(name, known)
+    hint = f"write {close}" if close else f"its options are {', '.join(known)}"
+    return OptionError("option", name, f"isn't one of the table {table}", hint)
+
+
+def arguments_of(
+    function: Callable[..., Any],
+    table: str,
+    options: Mapping[str, str],
+    *,
+    translated: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """The arguments of a function for the options of a table.
+
+    Args:
+        function: What makes the sink.
+        table: The table's name, which is the argument ``table`` unless an option says another.
+        options: The options, as text.
+        translated: Other names of options, for example Flink's.
+
+    Raises:
+        OptionError: When an option isn't known, is given twice, is missing, or has a value that
+            can't be converted.
+    """
+    hints = get_type_hints(function)
+    names = check_names(function, table, options, translated=translated)
+    arguments = {
+        names[name]: convert(name, text, hints[names[name]]) for name, text in options.items()
+    }
+    if "table" in inspect.signature(function).parameters:
+        arguments.setdefault("table", table)
+    return arguments
+
+
+def check_names(
+    function: Callable[..., Any],
+    table: str,
+    options: Mapping[str, str],
+    *,
+    translated: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """The parameters of a function by the names of a table's options, as of ``arguments_of``.
+
+    Raises:
+        OptionError: When an option isn't known, is given twice or is missing.
+    """
+    known = options_of(function)
+    names: dict[str, str] = {}
+    for name in options:
+        parameter = (translated or {}).get(name, name)
+        if parameter not in known:
+            raise refuse_option(name, table, [*known, *(translated or {})])
+        if parameter in names.values():
+            hint = "leave one of them out"
+            raise OptionError(name, table, f"says {parameter} a second time", hint)
+        names[name] = parameter
+    for name, parameter_ in inspect.signature(function).parameters.items():
+        is_needed = parameter_.default is inspect.Parameter.empty and name != "table"
+        if is_needed and name not in names.values():
+            hint = f"add '{name}' = '...' to the table {table}"
+            raise OptionError(name, None, "is missing", hint)
+    return names
+
+
+def options_of(function: Callable[..., Any]) -> list[str]:
+    """The parameters of a function that can be said as text."""
+    hints = get_type_hints(function)
+    return [one for one in inspect.signature(function).parameters if not _is_mapping(hints[one])]
+
+
+def convert(name: str, text: str, kind: Any) -> Any:
+    """An option's value out of its text, by the type of the parameter.
+
+    Raises:
+        OptionError: When the text isn't such a value.
+
+    Example:
+        >>> convert("files", "2", int | None), convert("by", "a, b", Sequence[str])
+        (2, ['a', 'b'])
+    """
+    if get_origin(kind) is Literal:
+        return choice(*get_args(kind))(name, text)
+    kinds = [one for one in (get_args(kind) or (kind,)) if one is not type(None)]
+    if any(get_origin(one) is not None for one in (kind, *kinds)) and any(
+        _is_sequence(one) for one in (kind, *kinds)
+    ):
+        return names_of(text)
+    if bool in kinds:
+        return truth(name, text)
+    if int in kinds:
+        return whole_number(name, text)
+    return text
+
+
+def truth(name: str, text: str) -> bool:
+    """Whether an option says true."""
+    if text.lower() not in ("true", "false"):
+        raise OptionError(name, text, "is neither true nor false", "write 'true' or 'false'")
+    return text.lower() == "true"
+
+
+def whole_number(name: str, text: str) -> int:
+    """The whole number that an option says."""
+    if not text.strip().isdecimal():
+        raise OptionError(name, text, "isn't a whole number", "write for example '4'")
+    return int(text)
+
+
+def number(name: str, text: str) -> str:
+    """A number, as it is written."""
+    try:
+        float(text)
+    except ValueError:
+        raise OptionError(name, text, "isn't a number", "write for example '0.5'") from None
+    return text
+
+
+def any_text(name: str, text: str) -> str:
+    """Any text."""
+    return text
+
+
+def choice(*texts: str) -> Convert:
+    """A conversion that takes some texts only."""
+
+    def chosen(name: str, text: str) -> str:
+        if text not in texts:
+            hint = f"write one of {', '.join(map(repr, texts))}"
+            raise OptionError(name, text, "isn't a choice", hint)
+        return text
+
+    return chosen
+
+
+def any_case(*texts: str) -> Convert:
+    """A conversion that takes some texts only, in capitals or not."""
+
+    def chosen(name: str, text: str) -> str:
+        if text.lower() not in (one.lower() for one in texts):
+            hint = f"write one of {', '.join(map(repr, texts))}"
+            raise OptionError(name, text, "isn't a choice", hint)
+        return text
+
+    return chosen
+
+
+def names_of(text: str) -> list[str]:
+    """Names with commas between them; one with a comma in it stands in double quotes.
+
+    Example:
+        >>> names_of('a, "b, c",d')
+        ['a', 'b, c', 'd']
+    """
+    return [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "_").replace(".", "_")
+
+
+def _is_mapping(kind: Any) -> bool:
+    kinds = (kind, *get_args(kind))
+    return any(isinstance(get_origin(one), type) and issubclass(get_origin(one), Mapping)
+               for one in kinds)  # fmt: skip
+
+
+def _is_sequence(kind: Any) -> bool:
+    origin = get_origin(kind)
+    return isinstance(origin, type) and issubclass(origin, Sequence)

@@ -1,0 +1,355 @@
+"""Checks a pipeline without Spark: tables, columns, types and options, all mistakes at once.
+
+Whatever only Spark can judge, such as the type of a function's argument, is left to it; ``Checked``
+says which queries have such parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from muntin.model.aggregates import Aggregate
+from muntin.model.errors import MuntinError, OptionError, SqlError
+from muntin.model.pipeline import (
+    Column,
+    DeclaredTable,
+    Derived,
+    Expression,
+    Flow,
+    Joining,
+    Pipeline,
+    Query,
+    Reading,
+    Relation,
+    Windowing,
+    quoted,
+    tables_of,
+)
+from muntin.model.reader_options import reader_problems
+from muntin.model.shapes import Shape
+from muntin.model.table_options import nearest_name
+from muntin.sql.references import (
+    Expr,
+    columns_of_ddl,
+    family_of,
+    parsed,
+    shape_of_type,
+    times_of_numbers,
+    unknown_names,
+)
+
+Columns = Mapping[str, Shape | None]
+"""The columns of a relation, in lower case; ``None`` as a shape where it isn't known."""
+_STAMP, _TEXT, _WHOLE = (Shape(one, one) for one in ("timestamp", "string", "integer"))
+_KAFKAS: Columns = {"key": _TEXT, "topic": _TEXT, "partition": _WHOLE, "offset": _WHOLE,
+                    "timestamp": _STAMP, "headers": None}  # fmt: skip
+_RATES: Columns = {"timestamp": _STAMP, "value": _WHOLE}
+_OWN: Columns = {"emission": _TEXT, "revision": _WHOLE}
+_BOUNDS: Columns = {"window_start": _STAMP, "window_end": _STAMP}
+
+
+class PipelineCheckError(MuntinError):
+    """A mistake of a pipeline; the message names the query or the table."""
+
+
+@dataclass
+class Checked:
+    """What a check without Spark comes to.
+
+    Attributes:
+        problems: The mistakes.
+        flows: The names of the queries with parts that only Spark can judge, and without mistakes.
+        cautions: What is allowed and may be meant otherwise.
+    """
+
+    problems: list[MuntinError] = field(default_factory=list)
+    flows: set[str] = field(default_factory=set)
+    cautions: list[str] = field(default_factory=list)
+
+
+def check(pipeline: Pipeline, check_sink: Callable[[DeclaredTable], None]) -> Checked:
+    """Check a pipeline without Spark.
+
+    Args:
+        pipeline: The pipeline.
+        check_sink: Raises an ``OptionError`` where a table can't be written to.
+    """
+    checked = Checked()
+    written = {name.lower() for flow in pipeline.flows for name in _outputs(flow)}
+    reading = [flow.query for flow in pipeline.flows]
+    read = frozenset[str]().union(*map(tables_of, reading))
+    for name, table in pipeline.tables.items():
+        checked.problems += _of_table(table, name in read, name in written, check_sink)
+    for flow in pipeline.flows:
+        checker = _Checker(pipeline, flow.name)
+        checker.relation(flow.query)
+        target = pipeline.tables.get((flow.results or "").lower())
+        if target is not None:
+            checker.sink(target, flow.query)
+        checked.problems += checker.problems
+        checked.cautions += checker.cautions
+        if checker.needs_spark and not checker.problems:
+            checked.flows.add(flow.name)
+    return checked
+
+
+def _outputs(flow: Flow) -> Iterator[str]:
+    yield from (name for name in (flow.results, flow.rejected) if name is not None)
+
+
+def _of_table(
+    table: DeclaredTable, is_read: bool, is_written: bool, check_sink: Callable[..., None]
+) -> Iterator[MuntinError]:
+    """The mistakes of one table."""
+    for name, kind in columns_of_ddl(table.columns or "").items() if table.columns else ():
+        if shape_of_type(kind) is None:
+            hint = "write a type of Spark's, such as STRING, BIGINT, DOUBLE or TIMESTAMP"
+            yield _about(table, OptionError(name, kind, "isn't a type of Spark's", hint))
+    if is_read or not is_written:
+        yield from (_about(table, problem) for problem in reader_problems(table))
+    if is_written:
+        try:
+            check_sink(table)
+            _refuse_reading_parts(table, is_read)
+        except OptionError as error:
+            yield _about(table, error)
+
+
+def _refuse_reading_parts(table: DeclaredTable, is_read: bool) -> None:
+    """Refuse what only has a meaning where a table is read."""
+    if is_read:
+        return
+    marks = table.marks
+    parts = {"WATERMARK": marks.time, "OFFSET FOR": marks.offset, "CLOCK FOR": marks.clock,
+             "AS": [column.name for column in table.computed] or None,
+             "mode": None if table.stream else "batch"}  # fmt: skip
+    for part, value in parts.items():
+        if value is not None:
+            hint = f"leave it out: {table.name} is written to"
+            raise OptionError(part, value, "has a meaning only for a table that is read", hint)
+
+
+def _about(table: DeclaredTable, error: OptionError) -> PipelineCheckError:
+    return PipelineCheckError(f"table {table.name}: {error}")
+
+
+class _Checker:
+    """Checks one query, from its sources on."""
+
+    def __init__(self, pipeline: Pipeline, name: str) -> None:
+        self.pipeline = pipeline
+        self.name = name
+        self.problems: list[MuntinError] = []
+        self.cautions: list[str] = []
+        self.needs_spark = False
+
+    def relation(self, relation: Relation) -> Columns | None:
+        """Check a relation; return its columns, ``None`` where only Spark knows them."""
+        if isinstance(relation, Reading):
+            return self._table(relation.name)
+        if isinstance(relation, Derived):
+            columns = self.relation(relation.source)
+            self._expressions([relation.where], columns, "boolean")
+            return self._shown(relation.columns, columns)
+        if isinstance(relation, Windowing):
+            return self._windowing(relation)
+        self.needs_spark = True
+        if isinstance(relation, Joining):
+            sides = relation.left, relation.right
+            found = [self.relation(side) for side in sides]
+            for side, columns, spec in zip(
+                relation.names, found, (relation.spec.left, relation.spec.right), strict=True
+            ):
+                self._named([*spec.keys, spec.time], columns, f" of {side}")
+        else:
+            for name in tables_of(relation):
+                self._table(name)
+        return None
+
+    def _table(self, name: str) -> Columns | None:
+        table = self.pipeline.tables.get(name.lower())
+        if table is None:
+            if "." in name:
+                self.needs_spark = True
+                return None
+            known = [one.name for one in self.pipeline.tables.values()]
+            close = nearest_name(name, known)
+            hint = f"write {close}" if close else f"write CREATE TABLE {name} (…) WITH (…)"
+            self._problem(name, f"there is no table {name}", hint)
+            return None
+        columns = _columns_of(table)
+        if columns is None:
+            self.needs_spark = True
+            return None
+        for column in table.computed:
+            self._expressions([column.text], columns)
+            columns = {**columns, column.name.lower(): None}
+        self._named([table.marks.time, table.marks.clock, *(table.marks.offset or ())], columns)
+        return columns
+
+    def _windowing(self, query: Windowing) -> Columns | None:
+        columns, spec = self.relation(query.source), query.spec
+        self.needs_spark |= bool(query.ranking or query.each or query.lookups or query.having)
+        self._named([spec.time, *(spec.offset or ()), query.clock], columns)
+        self._expressions([query.where], columns, "boolean")
+        self._expressions([key.text for key in query.keys], columns)
+        if columns is not None and spec.time is not None and spec.axis == "time":
+            shape = columns.get(spec.time.lower())
+            if shape is not None and shape.family not in ("timestamp", "date", "string"):
+                hint = "give a column of TIMESTAMP; timestamp_millis(ms) makes one of a number"
+                self._problem(spec.time, f"{spec.time} is {shape.text}, and no time", hint)
+        for name, aggregate in spec.aggregates.items():
+            self._aggregate(name, aggregate, columns)
+        names = (*(key.name for key in query.keys), *spec.aggregates)
+        results: Columns = {**dict.fromkeys(map(str.lower, names)), **_BOUNDS, **_OWN}
+        if query.ranking is not None or query.lookups or query.each:
+            return None
+        if query.columns is not None:
+            return {
+                column.name.lower(): results.get(column.name.lower()) for column in query.columns
+            }
+        return results
+
+    def _aggregate(self, name: str, aggregate: Aggregate, columns: Columns | None) -> None:
+        for given in aggregate.columns:
+            text = given.text if isinstance(given, Expression) else quoted(str(given))
+            family = self._expressions([text], columns)
+            if family is None or columns is None or given is not aggregate.column:
+                self.needs_spark |= family is None
+                continue
+            shape = columns.get(str(given).strip("`").lower()) or Shape(family, family)
+            if not aggregate.entry.accepts.accepts(shape):
+                hint = aggregate.entry.accepts.hint_for(shape)
+                self._problem("", f"{name}: {aggregate.kind} doesn't take {shape.text}", hint)
+
+    def sink(self, table: DeclaredTable, query: Query) -> None:
+        """Check what is inserted into a sink against the columns that it declares."""
+        inserted = inserted_columns(query)
+        if table.columns is None or inserted is None:
+            return
+        try:
+            check_declared(table, inserted)
+        except OptionError as error:
+            self.problems.append(_about(table, error))
+
+    def _shown(self, shown: Iterable[Column] | None, columns: Columns | None) -> Columns | None:
+        if shown is None:
+            return columns
+        made: dict[str, Shape | None] = {}
+        for column in shown:
+            if column.text == "*":
+                if columns is None:
+                    return None
+                made |= columns
+                continue
+            self._expressions([column.text], columns)
+            name = column.text.strip("`").lower()
+            made[column.name.lower()] = None if columns is None else columns.get(name)
+        return made
+
+    def _named(self, names: Iterable[str | None], columns: Columns | None, where: str = "") -> None:
+        for name in names:
+            if (
+                name is not None
+                and columns is not None
+                and name.partition(".")[0].lower() not in columns
+            ):
+                self._unknown(name, columns, where)
+
+    def _expressions(
+        self, texts: Iterable[str | None], columns: Columns | None, wanted: str | None = None
+    ) -> str | None:
+        """Check expressions; return the family of the last, ``None`` where only Spark can tell."""
+        family = None
+        for text in filter(None, texts):
+            tree = parsed(text)
+            if tree is None or columns is None:
+                self.needs_spark = True
+                continue
+            unknown = unknown_names(tree, columns)
+            for name in unknown:
+                self._unknown(name, columns, text=text)
+            self._units(tree, columns, text)
+            family = family_of(tree, columns)
+            self.needs_spark |= family is None and not unknown
+            if wanted is not None and family not in (None, wanted):
+                hint = f"write a condition, such as {text} IS NOT NULL"
+                self._problem(text, f"{text} is no condition but {family}", hint)
+        return family
+
+    def _units(self, tree: Expr, columns: Columns, text: str) -> None:
+        """Refuse, or caution of, whole numbers that become times without saying their unit."""
+        for name, is_cast in times_of_numbers(tree, columns):
+            if is_cast:
+                self.cautions.append(
+                    f"query {self.name}: CAST({name} AS TIMESTAMP) takes {name} for seconds; if it "
+                    f"looks like milliseconds (13 digits), write timestamp_millis({name})"
+                )
+            else:
+                hint = f"write TO_TIMESTAMP_LTZ({name}, 3) for milliseconds, or 0 for seconds"
+                self._problem(text, f"TO_TIMESTAMP_LTZ({name}) doesn't say its unit", hint)
+
+    def _unknown(
+        self, name: str, columns: Columns, where: str = "", text: str | None = None
+    ) -> None:
+        close = nearest_name(name, columns)
+        hint = f"write {close}" if close else f"the columns are {', '.join(columns)}"
+        self._problem(text or name, f"there is no column {name}{where}", hint)
+
+    def _problem(self, text: str, problem: str, hint: str) -> None:
+        for asked in (text, quoted(text)):
+            if asked in self.pipeline.places:
+                whole, span = self.pipeline.places[asked]
+                self.problems.append(SqlError(whole, span, problem, hint))
+                return
+        self.problems.append(PipelineCheckError(f"query {self.name}: {problem}; {hint}"))
+
+
+def _columns_of(table: DeclaredTable) -> Columns | None:
+    """The columns that a table is read with, but for computed ones."""
+    declared = columns_of_ddl(table.columns) if table.columns else {}
+    columns = {name.lower(): shape_of_type(kind) for name, kind in declared.items()}
+    if table.connector == "kafka":
+        if table.options.get("format", "json") in ("avro", "protobuf"):
+            return None
+        bytes_ = {} if columns else {"value": Shape("binary", "binary"), "timestamptype": _WHOLE}
+        return {**_KAFKAS, **bytes_, "malformed": None, **columns}
+    if table.connector in ("rate", "rate-micro-batch"):
+        return _RATES
+    if table.connector in ("text", "socket") and not columns:
+        return (
+            {"value": _TEXT, "timestamp": _STAMP}
+            if table.connector == "socket"
+            else {"value": _TEXT}
+        )
+    return columns or None
+
+
+def inserted_columns(query: Query) -> list[str] | None:
+    """The columns that a query emits beside its own; ``None`` where only Spark knows them."""
+    if isinstance(query, Joining) or (isinstance(query, Windowing) and query.ranking is not None):
+        return None
+    if query.columns is not None:
+        return [one.name for one in query.columns if one.name not in _OWN and one.name != "*"]
+    return [*(key.name for key in query.keys), *_BOUNDS, *query.spec.aggregates]
+
+
+def check_declared(table: DeclaredTable, inserted: Iterable[str]) -> None:
+    """Refuse columns that a sink declares and a query doesn't insert, or the other way round.
+
+    Columns meet by their names. What identifies a window and its version is always written, and
+    needs no declaration.
+
+    Raises:
+        OptionError: With both lists.
+    """
+    declared = list(columns_of_ddl(table.columns or ""))
+    names = list(inserted)
+    own = {*_BOUNDS, *_OWN}
+    lacking = {name.lower() for name in declared} - {name.lower() for name in names} - own
+    beyond = {name.lower() for name in names} - {name.lower() for name in declared} - own
+    if lacking or beyond:
+        hint = f"the query inserts ({', '.join(names)}); name its columns so with AS"
+        problem = "isn't what the query inserts"
+        raise OptionError("columns", f"({', '.join(declared)})", problem, hint)

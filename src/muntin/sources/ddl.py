@@ -1,0 +1,155 @@
+"""Columns as SQL writes them: ``id long, at timestamp, tags array<string>``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import polars as pl
+
+from muntin.model.errors import OptionError
+
+_PLAIN: dict[str, pl.DataType] = {
+    **dict.fromkeys(("tinyint", "byte"), pl.Int8()),
+    **dict.fromkeys(("smallint", "short"), pl.Int16()),
+    **dict.fromkeys(("int", "integer"), pl.Int32()),
+    **dict.fromkeys(("bigint", "long"), pl.Int64()),
+    **dict.fromkeys(("float", "real"), pl.Float32()),
+    "double": pl.Float64(),
+    **dict.fromkeys(("string", "text", "varchar", "char"), pl.String()),
+    "binary": pl.Binary(),
+    "boolean": pl.Boolean(),
+    "date": pl.Date(),
+    **dict.fromkeys(("timestamp", "timestamp_ltz"), pl.Datetime("us", "UTC")),
+    "timestamp_ntz": pl.Datetime("us"),
+}
+_DECIMAL = ("decimal", "dec", "numeric")
+_SIGNS = "<>(),:"
+_TOKEN = re.compile(r"\s*(`(?:[^`]|``)+`|\w+|[<>(),:])")
+_TYPES = (
+    "give boolean, int, long, double, decimal(10, 2), string, binary, date, timestamp, "
+    "timestamp_ntz, array<…>, map<…> or struct<…>"
+)
+_HINT = "write names and types, as in 'id long, at timestamp'"
+
+
+def parse_columns(text: str, option: str = "columns") -> dict[str, pl.DataType]:
+    """The names and types of columns.
+
+    Args:
+        text: The columns, in Spark's words for types.
+        option: The option that it is, for messages.
+
+    Raises:
+        OptionError: When it can't be read.
+
+    Example:
+        >>> parse_columns("id long, tags array<string>")
+        {'id': Int64, 'tags': List(String)}
+    """
+    parser = _Parser(text, option)
+    columns = parser.fields(end="")
+    if not columns:
+        raise OptionError(option, text, "names no columns", _HINT)
+    return columns
+
+
+class _Parser:
+    """Reads tokens from left to right."""
+
+    def __init__(self, text: str, option: str) -> None:
+        self.text = text
+        self.option = option
+        self.at = 0
+
+    def fields(self, end: str) -> dict[str, pl.DataType]:
+        """Names with their types, up to a sign."""
+        columns: dict[str, pl.DataType] = {}
+        while self._peek() != end:
+            name = self._next()
+            if name in _SIGNS:
+                raise self._unreadable()
+            if name.startswith("`"):
+                name = name[1:-1].replace("``", "`")
+            if name.lower() in (known.lower() for known in columns):
+                raise OptionError(self.option, name, "is twice among the columns", _HINT)
+            if self._peek() == ":":
+                self._next()
+            columns[name] = self._type()
+            if self._peek().lower() == "not":
+                self._expect("not")
+                self._expect("null")
+            if self._peek() != end:
+                self._expect(",")
+        return columns
+
+    def _type(self) -> pl.DataType:
+        word = self._next().lower()
+        if word == "array":
+            self._expect("<")
+            kind: pl.DataType = pl.List(self._type())
+            self._expect(">")
+        elif word == "map":
+            self._expect("<")
+            key = self._type()
+            self._expect(",")
+            kind = pl.Map(key, self._type())
+            self._expect(">")
+        elif word == "struct":
+            self._expect("<")
+            kind = pl.Struct(self.fields(end=">"))
+            self._expect(">")
+        elif word in _DECIMAL:
+            precision, scale = (*self._numbers(), 10, 0)[:2] if self._peek() == "(" else (10, 0)
+            kind = pl.Decimal(precision, scale)
+        elif word in _PLAIN:
+            kind = _PLAIN[word]
+            if self._peek() == "(":
+                self._numbers()
+        else:
+            raise OptionError(self.option, word, "isn't a type", _TYPES)
+        return kind
+
+    def _numbers(self) -> list[int]:
+        """Whole numbers in parentheses."""
+        self._expect("(")
+        numbers = []
+        while self._peek() != ")":
+            word = self._next()
+            if not word.isdecimal():
+                raise self._unreadable()
+            numbers.append(int(word))
+            if self._peek() == ",":
+                self._next()
+        self._expect(")")
+        return numbers if len(numbers) != 1 else [*numbers, 0]
+
+    def _peek(self) -> str:
+        token = _TOKEN.match(self.text, self.at)
+        if token is None:
+            if self.text[self.at :].strip():
+                raise self._unreadable()
+            return ""
+        return token[1]
+
+    def _next(self) -> str:
+        token = _TOKEN.match(self.text, self.at)
+        if token is None:
+            raise self._unreadable()
+        self.at = token.end()
+        return token[1]
+
+    def _expect(self, sign: str) -> None:
+        if self._next().lower() != sign:
+            raise self._unreadable()
+
+    def _unreadable(self) -> OptionError:
+        rest = self.text[self.at :].strip()[:20] or "the end"
+        return OptionError(self.option, self.text, f"can't be read near {rest!r}", _HINT)
+
+
+def plain_columns(columns: str | Mapping[str, pl.DataType]) -> dict[str, pl.DataType]:
+    """Columns that a user gives, as text or as a schema of Polars."""
+    if isinstance(columns, str):
+        return parse_columns(columns)
+    return dict(pl.Schema(columns))

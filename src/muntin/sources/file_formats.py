@@ -1,0 +1,264 @@
+"""Formats of files: how their columns are learned, and their rows read."""
+
+from __future__ import annotations
+
+import csv
+import io
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from muntin.engine.session_zone import SessionZone
+from muntin.engine.utf8 import GARBLED, frame_of
+from muntin.model.errors import OptionError, SourceError
+from muntin.sources.csv_payloads import CsvPayloads
+from muntin.sources.json_payloads import JsonPayloads
+from muntin.sources.payloads import Payloads
+from muntin.sources.records import read_records
+from muntin.sources.source import MALFORMED
+from muntin.sources.text_values import WHOLE, readable, typed
+
+_ROWS_AT_ONCE = 200_000
+# A text file is whole when nothing was written to it for so long.
+_SETTLES_NANOS = 1_000_000_000
+# What a file of Parquet begins and ends with.
+_MAGIC = b"PAR1"
+# Types are learned from so many records.
+_SAMPLE = 1_000
+_LEARNED: tuple[tuple[pl.DataType, str], ...] = (
+    (pl.Int64(), r"^[+-]?\d{1,18}$"),
+    (pl.Float64(), r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"),
+    (pl.Boolean(), r"(?i)^(true|false)$"),
+    (pl.Date(), r"^\d{4}-\d\d-\d\d$"),
+    (pl.Datetime("us", "UTC"), r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d"),
+)
+
+
+class FileFormat(Protocol):
+    """A format of files."""
+
+    @property
+    def form(self) -> str:
+        """Its name."""
+
+    @property
+    def columns(self) -> dict[str, pl.DataType] | None:
+        """The columns that were given; ``None`` where a file says them."""
+
+    def infer(self, path: Path) -> dict[str, pl.DataType]:
+        """The columns of a file."""
+
+    def is_whole(self, path: str, size: int, written: int) -> bool:
+        """Whether a file of so many bytes, last written at a nanosecond, is written to its end."""
+
+    def read(self, path: Path, size: int, schema: pl.Schema) -> Iterator[pl.DataFrame]:
+        """The rows of a file, in the columns of a schema, in frames of a bounded size."""
+
+
+def format_of(
+    form: str, columns: dict[str, pl.DataType] | None, header: bool | None, zone: SessionZone
+) -> FileFormat:
+    """The format of a name.
+
+    Raises:
+        OptionError: When it has no such option, or doesn't read a column's type.
+    """
+    if header is not None and form != "csv":
+        raise OptionError("header", header, f"isn't for format={form!r}", "leave it out")
+    if header is False and columns is None:
+        hint = "give columns='…', or header=True"
+        raise OptionError("header", header, "leaves the columns without names", hint)
+    if form == "parquet":
+        return ParquetFiles(columns)
+    for name, kind in (columns or {}).items():
+        if not readable(kind):
+            hint = "give a plain type, or read it as a string"
+            raise OptionError("columns", name, f"has type {kind}, which isn't read in text", hint)
+    if form == "csv":
+        return CsvFiles(columns, columns is None if header is None else header, zone)
+    return JsonLines(columns, zone)
+
+
+@dataclass(frozen=True)
+class ParquetFiles:
+    """Files of Parquet. A column that a file hasn't is NULL, and a narrower number grows."""
+
+    columns: dict[str, pl.DataType] | None
+    form = "parquet"
+
+    def infer(self, path: Path) -> dict[str, pl.DataType]:
+        with _naming(path):
+            frame = pl.from_arrow(pq.read_schema(path).empty_table())
+        assert isinstance(frame, pl.DataFrame)
+        return {name: _plain(kind) for name, kind in frame.schema.items()}
+
+    def is_whole(self, path: str, size: int, written: int) -> bool:
+        try:
+            with open(path, "rb") as file:
+                if file.read(4) != _MAGIC:
+                    # No Parquet at all, unless its first bytes are still to come.
+                    return size >= len(_MAGIC)
+                file.seek(max(size - len(_MAGIC), len(_MAGIC)))
+                return file.read(4) == _MAGIC
+        except OSError:
+            return False
+
+    def read(self, path: Path, size: int, schema: pl.Schema) -> Iterator[pl.DataFrame]:
+        with _naming(path), pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
+            names = [name for name in file.schema_arrow.names if name in schema]
+            for batch in file.iter_batches(_ROWS_AT_ONCE, columns=names):
+                rows = frame_of(pa.Table.from_batches([batch]))
+                marks = [pl.col(GARBLED)] if GARBLED in rows.columns else []
+                shaped = [_shape(name, kind, rows.schema, path) for name, kind in schema.items()]
+                yield rows.select(*shaped, *marks)
+
+
+def _plain(kind: pl.DataType) -> pl.DataType:
+    """A type as sources have it: moments in microseconds, text for categories."""
+    if isinstance(kind, pl.Datetime):
+        return pl.Datetime("us", None if kind.time_zone is None else "UTC")
+    return pl.String() if isinstance(kind, pl.Categorical | pl.Enum) else kind
+
+
+def _shape(name: str, wanted: pl.DataType, held: pl.Schema, path: Path) -> pl.Expr:
+    """A file's column in the type that is read."""
+    if name not in held:
+        return pl.lit(None, dtype=wanted).alias(name)
+    kind = _plain(held[name])
+    fits = kind == wanted or (kind, wanted) == (pl.Float32, pl.Float64)
+    fits |= isinstance(kind, pl.Datetime) and isinstance(wanted, pl.Datetime)
+    if isinstance(kind, WHOLE) and isinstance(wanted, WHOLE):
+        fits = WHOLE.index(type(kind)) <= WHOLE.index(type(wanted))
+    if not fits:
+        raise SourceError(f"{path} has the column {name} as {held[name]}, where {wanted} is read")
+    return pl.col(name).cast(wanted)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Name a file of which PyArrow says that it is broken."""
+    try:
+        yield
+    except pa.ArrowException as error:
+        line = str(error).partition("\n")[0]
+        raise SourceError(f"{path} can't be read: {line}") from error
+
+
+@dataclass(frozen=True)
+class CsvFiles:
+    """Files of records with values between commas.
+
+    Attributes:
+        columns: The columns that were given.
+        header: Whether the first line of a file names its columns.
+        zone: The zone of times without one.
+    """
+
+    columns: dict[str, pl.DataType] | None
+    header: bool
+    zone: SessionZone
+    form = "csv"
+
+    def infer(self, path: Path) -> dict[str, pl.DataType]:
+        records = _sample(path, quotes=True)
+        names = _header(records)
+        texts: dict[str, pl.DataType] = dict.fromkeys(names, pl.String())
+        frame, _ = CsvPayloads(texts, self.zone).decode(records[1:])
+        return {name: _learn(frame[name], self.zone) for name in names}
+
+    def is_whole(self, path: str, size: int, written: int) -> bool:
+        return _is_settled(written)
+
+    def read(self, path: Path, size: int, schema: pl.Schema) -> Iterator[pl.DataFrame]:
+        columns = {name: kind for name, kind in schema.items() if name != MALFORMED}
+        decoder = None if self.header else CsvPayloads(columns, self.zone)
+        for records in read_records(path, size, quotes=True):
+            if decoder is None and records:
+                names, records = _header(records), records[1:]
+                # Columns that aren't asked for are read as text, which every field is.
+                held = {name: columns.get(name, pl.String()) for name in names}
+                decoder = CsvPayloads(held, self.zone)
+            if decoder is not None:
+                yield from _decode(decoder, records, schema)
+
+
+@dataclass(frozen=True)
+class JsonLines:
+    """Files of JSON objects, one a line.
+
+    Attributes:
+        columns: The columns that were given.
+        zone: The zone of times without one.
+    """
+
+    columns: dict[str, pl.DataType] | None
+    zone: SessionZone
+    form = "jsonl"
+
+    def infer(self, path: Path) -> dict[str, pl.DataType]:
+        records = _sample(path, quotes=False)
+        try:
+            frame = pl.read_ndjson(io.BytesIO(b"\n".join(records)), infer_schema_length=None)
+        except pl.exceptions.PolarsError as error:
+            raise SourceError(f"{path} has no lines of JSON to learn columns from") from error
+        return {name: _learn(frame[name], self.zone) for name in frame.columns}
+
+    def is_whole(self, path: str, size: int, written: int) -> bool:
+        return _is_settled(written)
+
+    def read(self, path: Path, size: int, schema: pl.Schema) -> Iterator[pl.DataFrame]:
+        columns = {name: kind for name, kind in schema.items() if name != MALFORMED}
+        decoder = JsonPayloads(columns, self.zone)
+        for records in read_records(path, size, quotes=False):
+            yield from _decode(decoder, records, schema)
+
+
+def _is_settled(written: int) -> bool:
+    return time.time_ns() - written >= _SETTLES_NANOS
+
+
+def _sample(path: Path, *, quotes: bool) -> list[bytes]:
+    """The first records of a file."""
+    for records in read_records(path, path.stat().st_size, quotes=quotes):
+        if records:
+            return records[:_SAMPLE]
+    raise SourceError(f"{path} is empty, so that no columns can be learned from it")
+
+
+def _header(records: Sequence[bytes]) -> list[str]:
+    """The names that the first record of a file has."""
+    names = next(csv.reader([records[0].decode("utf-8-sig", "replace").strip()]), [])
+    return [name.strip() for name in names]
+
+
+def _learn(column: pl.Series, zone: SessionZone) -> pl.DataType:
+    """The type of a sample's values; text where no plain type fits all of them."""
+    if column.dtype != pl.String:
+        return column.dtype if readable(column.dtype) else pl.String()
+    texts = column.drop_nulls()
+    if not len(texts):
+        return pl.String()
+    for kind, form in _LEARNED:
+        if texts.str.contains(form).all():
+            _, bad = typed(texts.to_frame("x"), {"x": kind}, zone)
+            if not bad.any():
+                return kind
+    return pl.String()
+
+
+def _decode(decoder: Payloads, records: list[bytes], schema: pl.Schema) -> Iterator[pl.DataFrame]:
+    """Records in the columns of a schema; those that can't be read are malformed."""
+    for first in range(0, len(records), _ROWS_AT_ONCE):
+        some = records[first : first + _ROWS_AT_ONCE]
+        rows, bad = decoder.decode(some)
+        lacking = [name for name in schema if name not in rows.columns and name != MALFORMED]
+        rows = rows.with_columns(pl.lit(None, dtype=schema[name]).alias(name) for name in lacking)
+        raw = pl.Series(MALFORMED, some, dtype=pl.Binary).set(~bad, None)
+        yield rows.with_columns(raw).select(schema.names())

@@ -1,0 +1,313 @@
+"""Files as a source: those that are there, and new ones as they arrive."""
+
+from __future__ import annotations
+
+import glob
+import logging
+import os
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args
+
+import polars as pl
+
+from muntin.engine.session_zone import SessionZone, session_zone
+from muntin.model.errors import OptionError, SourceError
+from muntin.sources.ddl import plain_columns
+from muntin.sources.file_formats import FileFormat, format_of
+from muntin.sources.source import MALFORMED, Planned, SourceOffsets
+
+BadFiles = Literal["fail", "skip"]
+Form = Literal["parquet", "csv", "jsonl"]
+
+_LOG = logging.getLogger(__name__)
+_FORMS = {".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+# So many files are remembered by name; what is older than all of them counts as read.
+MOST_REMEMBERED = 10_000
+# A batch takes about as many bytes, if nothing else is said.
+_BATCH_BYTES = 256 << 20
+# About as many bytes make a message, where only the number of messages is bounded.
+_MESSAGE_BYTES = 100
+_PAUSE = 0.1
+
+
+class FoundFile(NamedTuple):
+    """A file of a listing.
+
+    Attributes:
+        time: When it was last written, nanoseconds.
+        path: Its path.
+        size: Its bytes.
+    """
+
+    time: int
+    path: str
+    size: int
+
+
+@dataclass(frozen=True)
+class FileSource:
+    """Files of a folder or a pattern; see ``files``."""
+
+    pattern: str
+    format: FileFormat
+    files_per_batch: int | None = None
+    bad_files: BadFiles = "fail"
+    ordered = True
+
+    def __repr__(self) -> str:
+        return f"files({self.pattern!r})"
+
+    @property
+    def malformed(self) -> str | None:
+        """The column with the bytes of records that can't be read, if there is one."""
+        return None if self.format.form == "parquet" else MALFORMED
+
+    @cached_property
+    def schema(self) -> pl.Schema:
+        """The columns: those given, or those of the first file.
+
+        Raises:
+            OptionError: When none are given and there is no file yet, or it can't be read.
+        """
+        columns = self.format.columns
+        if columns is None:
+            listing = sorted(list_files(self.pattern))
+            if not listing:
+                hint = "give the columns: columns='id long, at timestamp'"
+                raise OptionError("path", self.pattern, "matches no file to learn from", hint)
+            columns = self.format.infer(Path(listing[0].path))
+        if self.malformed in columns:
+            hint = "give the column another name"
+            raise OptionError("columns", MALFORMED, "is what unreadable records are kept in", hint)
+        own = {} if self.malformed is None else {self.malformed: pl.Binary()}
+        return pl.Schema({**columns, **own})
+
+    def open(self) -> FileReader:
+        """List the files from now on."""
+        return FileReader(self)
+
+
+class FileReader:
+    """Plans and reads batches of files; see ``SourceReader``."""
+
+    def __init__(self, source: FileSource) -> None:
+        self._source = source
+        self._seen: _Seen | None = None
+        self._took = 0.0
+
+    def plan(self, start: SourceOffsets | None, limit: int | None) -> Planned:
+        """Plan the files that arrived, oldest first."""
+        began = time.monotonic()
+        listing = sorted(list_files(self._source.pattern))
+        self._took = time.monotonic() - began
+        if self._seen is None or self._seen.offsets != start:
+            self._seen = _Seen.read(start)
+        seen = self._seen
+        new = seen.select_new(listing)
+        form = self._source.format
+        whole = [one for one in new if form.is_whole(one.path, one.size, one.time)]
+        chosen = self._choose(whole, limit)
+        if not chosen:
+            return Planned(seen.offsets or _Seen().to_offsets([]), False, not new)
+        end = seen.add(chosen)
+        return Planned(end, has_new=True, caught_up=len(chosen) == len(new))
+
+    def _choose(self, files: list[FoundFile], limit: int | None) -> list[FoundFile]:
+        """The files of a batch: as many as fit, and one at least."""
+        most = _BATCH_BYTES if limit is None else limit * _MESSAGE_BYTES
+        count, total = 0, 0
+        for one in files[: self._source.files_per_batch]:
+            total += one.size
+            if count and total > most:
+                break
+            count += 1
+        return files[:count]
+
+    def read(self, start: SourceOffsets | None, end: SourceOffsets) -> Iterator[pl.DataFrame]:
+        """Read the files of a batch, which ``end`` names.
+
+        Raises:
+            SourceError: When a file isn't what it was, or holds something else.
+        """
+        if start == end:
+            return
+        for path, size in end["batch"]:
+            try:
+                if os.path.getsize(path) != size:
+                    raise SourceError(
+                        f"{path} was changed after it was listed; write a new file, or write "
+                        "under a hidden name and rename the file when it is whole"
+                    )
+                yield from self._source.format.read(Path(path), size, self._source.schema)
+            except (OSError, SourceError, pl.exceptions.PolarsError) as error:
+                if self._source.bad_files == "fail":
+                    raise _failure(path, error) from error
+                _LOG.warning("%s is skipped: %s", path, error)
+
+    def wait(self, start: SourceOffsets | None, timeout: float) -> None:
+        """Pause before the next listing, for longer where a listing takes long."""
+        time.sleep(min(timeout, max(_PAUSE, 5 * self._took)))
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+def _failure(path: str, error: Exception) -> SourceError:
+    if isinstance(error, SourceError):
+        return error
+    problem = "doesn't exist any more" if isinstance(error, FileNotFoundError) else str(error)
+    return SourceError(
+        f"{path} can't be read: {problem}; mend it, or pass over such files with bad_files='skip'"
+    )
+
+
+@dataclass
+class _Seen:
+    """The files that were read.
+
+    Attributes:
+        oldest: The time and the path up to which every file counts as read.
+        recent: The newer files that were read, with their times and sizes.
+        offsets: The same, as a host keeps it.
+    """
+
+    oldest: tuple[int, str] = (0, "")
+    recent: dict[str, list[int]] = field(default_factory=dict)
+    offsets: SourceOffsets | None = None
+    _known: set[str] | None = None
+
+    @classmethod
+    def read(cls, offsets: SourceOffsets | None) -> _Seen:
+        """The files that were read up to an offset."""
+        if offsets is None:
+            return cls()
+        time_of_oldest, path = offsets["oldest"]
+        recent = {name: [*known] for name, known in offsets["recent"].items()}
+        return cls((int(time_of_oldest), str(path)), recent, offsets)
+
+    def select_new(self, listing: list[FoundFile]) -> list[FoundFile]:
+        """The files of a listing that weren't read, oldest first."""
+        new = []
+        for one in listing:
+            known = self.recent.get(one.path)
+            if known is not None:
+                if known[1] != one.size:
+                    _LOG.warning("%s was read and has changed: it isn't read again", one.path)
+                    known[1] = one.size
+                continue
+            if (one.time, one.path) > self.oldest:
+                new.append(one)
+            elif self._known is not None and one.path not in self._known:
+                # It wasn't in the last listing, whatever its age.
+                _LOG.warning("%s came with an old time of writing; it is read now", one.path)
+                new.append(one)
+        if self.oldest[0]:
+            unread = {one.path for one in new}
+            self._known = {one.path for one in listing} - unread
+        return new
+
+    def add(self, files: list[FoundFile]) -> dict[str, Any]:
+        """Count files as read; returns the offset behind them."""
+        self.recent |= {one.path: [one.time, one.size] for one in files}
+        beyond = len(self.recent) - MOST_REMEMBERED
+        if beyond > 0:
+            by_age = sorted(self.recent.items(), key=lambda one: (one[1][0], one[0]))
+            path, (written, _) = by_age[beyond - 1]
+            self.oldest = max(self.oldest, (written, path))
+            self.recent = dict(by_age[beyond:])
+        if self._known is not None:
+            self._known |= {one.path for one in files}
+        self.offsets = self.to_offsets(files)
+        return dict(self.offsets)
+
+    def to_offsets(self, files: list[FoundFile]) -> dict[str, Any]:
+        """The files that were read, as a host keeps them, and those of one batch."""
+        batch = [[one.path, one.size] for one in files]
+        recent = {name: [*known] for name, known in self.recent.items()}
+        return {"oldest": [*self.oldest], "recent": recent, "batch": batch}
+
+
+def list_files(pattern: str) -> Iterator[FoundFile]:
+    """The files of a folder or a pattern, without hidden ones."""
+    paths = glob.iglob(pattern, recursive=True)
+    if os.path.isdir(pattern):
+        paths = glob.iglob(os.path.join(glob.escape(pattern), "**"), recursive=True)
+    for path in paths:
+        if os.path.basename(path).startswith(("_", ".")):
+            continue
+        try:
+            found = os.stat(path)
+        except OSError:  # it was removed meanwhile
+            continue
+        if not os.path.isdir(path):
+            yield FoundFile(found.st_mtime_ns, path, found.st_size)
+
+
+def files(
+    path: str | PathLike[str],
+    *,
+    columns: str | Mapping[str, pl.DataType] | None = None,
+    format: Form | None = None,
+    header: bool | None = None,
+    zone: str = "UTC",
+    files_per_batch: int | None = None,
+    bad_files: BadFiles = "fail",
+) -> FileSource:
+    """Describe files that a query in this process reads: those that exist, and new ones.
+
+    Files are read once each, in the order in which they were last written, and in the order of
+    their paths where that is the same. A file is read when it is whole: Parquet when its footer is
+    there, text when nothing was written to it for a second. To have a file read at once, write it
+    under a name that begins with a dot and rename it. Deleting files that were read changes
+    nothing.
+
+    The names of the 10,000 newest files that were read are kept in the checkpoint. A file that
+    comes later with an older time of writing than all of these is read while the query runs, and
+    passed over by a query that resumes.
+
+    CSV and JSON lines are read by the rules of Kafka's payloads: a record that can't be read is
+    rejected as ``malformed``, with its bytes in the column ``malformed``, and the others are kept.
+
+    Args:
+        path: A folder with all that is below it, or a pattern: ``logs/*.csv``, ``in/**/*.parquet``.
+        columns: Names and types of the columns, as text (``"id long, at timestamp"``) or as a
+            schema of Polars. Default: those of the first file.
+        format: ``parquet``, ``csv`` or ``jsonl``. Default: by the ending of the path.
+        header: Whether the first line of each file of CSV names its columns. Default: where no
+            ``columns`` are given.
+        zone: The time zone of times without one in text.
+        files_per_batch: The most files of a batch. Default: as many as have 256 MiB.
+        bad_files: What a file does that can't be read: ``fail`` ends the query with an error that
+            names it, ``skip`` passes it over with a warning.
+
+    Returns:
+        The source, for ``windowed``.
+
+    Raises:
+        OptionError: When the options don't fit together.
+
+    Example:
+        >>> files("clicks/*.jsonl", columns="page string, at timestamp")
+        files('clicks/*.jsonl')
+    """
+    pattern = fspath(path)
+    form = format or _FORMS.get(Path(pattern).suffix)
+    if form is None:
+        hint = f"give one of {', '.join(get_args(Form))}: format='csv'"
+        raise OptionError("format", format, f"doesn't follow from {pattern!r}", hint)
+    if form not in get_args(Form):
+        raise OptionError("format", form, "isn't read", f"give one of {', '.join(get_args(Form))}")
+    if files_per_batch is not None and files_per_batch < 1:
+        raise OptionError("files_per_batch", files_per_batch, "is less than one", "give 1 or more")
+    if bad_files not in get_args(BadFiles):
+        raise OptionError("bad_files", bad_files, "isn't known", "give 'fail' or 'skip'")
+    known: SessionZone | None = session_zone(zone)
+    if known is None:
+        raise OptionError("zone", zone, "isn't a time zone", "give one as 'Europe/Berlin'")
+    given = None if columns is None else plain_columns(columns)
+    return FileSource(pattern, format_of(form, given, header, known), files_per_batch, bad_files)

@@ -1,0 +1,194 @@
+"""JSON payloads with decimals, structs, arrays or maps among their columns.
+
+Columns of plain types are read many messages at once, as in all other JSON; the rest of a message
+is parsed by itself, and becomes columns field by field.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from muntin.engine.session_zone import SessionZone
+from muntin.sources.decimals import decimal_of
+from muntin.sources.json_payloads import JsonPayloads
+from muntin.sources.lists import list_of
+from muntin.sources.text_values import REAL, WHOLE, readable, sound, typed
+
+_BITS = {pl.Int8: 8, pl.Int16: 16, pl.Int32: 32, pl.Int64: 64}
+Flags = np.ndarray[Any, Any]
+
+
+class _Number(str):
+    """A number as it was written, with a fraction or an exponent."""
+
+    __slots__ = ()
+
+
+def is_nested_json(dtype: Any) -> bool:
+    """Whether a column of a type can be read out of JSON here."""
+    dtype = _whole(dtype)
+    if isinstance(dtype, pl.Struct):
+        return bool(dtype.fields) and all(is_nested_json(field.dtype) for field in dtype.fields)
+    if isinstance(dtype, pl.List):
+        return is_nested_json(dtype.inner)
+    if isinstance(dtype, pl.Map):
+        return dtype.key == pl.String and is_nested_json(dtype.value)
+    return isinstance(dtype, pl.Decimal) or readable(dtype)
+
+
+def _whole(dtype: Any) -> Any:
+    """A type, which Polars gives as its class where it has no parts."""
+    return dtype() if isinstance(dtype, type) else dtype
+
+
+@dataclass(frozen=True)
+class NestedJsonPayloads:
+    """Decodes JSON objects of any types.
+
+    Attributes:
+        columns: The columns wanted, and their types; members that aren't among them are skipped.
+        zone: Which zone a time without one is of.
+    """
+
+    columns: dict[str, pl.DataType]
+    zone: SessionZone
+
+    def decode(self, values: Sequence[bytes | None]) -> tuple[pl.DataFrame, pl.Series]:
+        """See ``Payloads``; a member of another type than its column can't be read either."""
+        plain = {name: dtype for name, dtype in self.columns.items() if readable(dtype)}
+        frame, bad = JsonPayloads(plain, self.zone).decode(values)
+        wrong = bad.to_numpy().copy()
+        messages = [
+            None if is_bad else _parsed(value) for value, is_bad in zip(values, wrong, strict=True)
+        ]
+        wrong |= np.fromiter((message is None for message in messages), bool, len(messages))
+        columns = []
+        for name, dtype in self.columns.items():
+            if name in plain:
+                columns.append(frame[name])
+                continue
+            members = [None if message is None else message.get(name) for message in messages]
+            column, unlike = _column(members, dtype, self.zone)
+            wrong |= unlike
+            columns.append(column.cast(dtype).alias(name))
+        bad = pl.Series(wrong)
+        return sound(pl.DataFrame(columns), bad), bad
+
+
+def _parsed(value: bytes | None) -> dict[str, Any] | None:
+    """A message's object, whose numbers with fractions are as they were written."""
+    try:
+        found = json.loads(value or b"", parse_float=_Number, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _refuse(name: str) -> None:
+    """Refuse NaN and the infinities, which JSON doesn't have."""
+    raise ValueError(name)
+
+
+def _column(values: list[Any], dtype: Any, zone: SessionZone) -> tuple[pl.Series, Flags]:
+    """Values as a column, and which of them aren't of its type."""
+    dtype = _whole(dtype)
+    missing = np.fromiter((value is None for value in values), bool, len(values))
+    if isinstance(dtype, pl.Struct):
+        return _structs(values, dtype, zone, missing)
+    if isinstance(dtype, (pl.List, pl.Map)):
+        return _lists(values, dtype, zone, missing)
+    if isinstance(dtype, (pl.Datetime, pl.Date)):
+        texts = [value if type(value) is str else None for value in values]
+        frame, _ = typed(pl.DataFrame({"": pl.Series(texts, dtype=pl.String)}), {"": dtype}, zone)
+        return frame.to_series(), frame.to_series().is_null().to_numpy() & ~missing
+    read = _reader(dtype)
+    found = [None if value is None else read(value) for value in values]
+    wrong = np.fromiter((value is None for value in found), bool, len(found)) & ~missing
+    return pl.Series(found, dtype=dtype), wrong
+
+
+def _structs(
+    values: list[Any], dtype: pl.Struct, zone: SessionZone, missing: Flags
+) -> tuple[pl.Series, Flags]:
+    is_object = np.fromiter((isinstance(value, dict) for value in values), bool, len(values))
+    wrong = ~is_object & ~missing
+    parts = []
+    for field in dtype.fields:
+        members = [value.get(field.name) if isinstance(value, dict) else None for value in values]
+        column, unlike = _column(members, field.dtype, zone)
+        wrong |= unlike
+        parts.append(column.alias(field.name))
+    whole = pl.DataFrame({"": pl.DataFrame(parts).to_struct(), "there": pl.Series(is_object)})
+    return whole.select(pl.when("there").then(pl.col(""))).to_series(), wrong
+
+
+def _lists(
+    values: list[Any], dtype: Any, zone: SessionZone, missing: Flags
+) -> tuple[pl.Series, Flags]:
+    """Arrays, or objects as the entries of maps."""
+    is_map = isinstance(dtype, pl.Map)
+    wanted = dict if is_map else list
+    is_list = np.fromiter((isinstance(value, wanted) for value in values), bool, len(values))
+    whole = [value if fits else () for value, fits in zip(values, is_list, strict=True)]
+    sizes = np.fromiter(map(len, whole), np.int64, len(whole))
+    items = [item for one in whole for item in (one.values() if isinstance(one, dict) else one)]
+    inner: Any = dtype.value if is_map else dtype.inner
+    found, unlike = _column(items, inner, zone)
+    owners = np.repeat(np.arange(len(values)), sizes)
+    if is_map:
+        keys, odd = _column([key for one in whole for key in one], pl.String(), zone)
+        unlike = unlike | odd
+        found = pl.DataFrame({"key": keys, "value": found}).to_struct()
+    wrong = np.bincount(owners[unlike], minlength=len(values)) > 0
+    return list_of(found.cast(_inside(dtype)), sizes, ~is_list), wrong | (~is_list & ~missing)
+
+
+def _inside(dtype: Any) -> Any:
+    """The type of a list's items."""
+    if isinstance(dtype, pl.Map):
+        return pl.Struct({"key": dtype.key, "value": dtype.value})
+    return dtype.inner
+
+
+def _reader(dtype: Any) -> Any:
+    """What makes a value of a plain type out of a value of JSON; ``None`` where it is none."""
+    if isinstance(dtype, pl.Decimal):
+        return lambda value: decimal_of(value, dtype)
+    if isinstance(dtype, pl.String):
+        return _text
+    if isinstance(dtype, pl.Boolean):
+        return lambda value: value if isinstance(value, bool) else None
+    if isinstance(dtype, REAL):
+        return _real
+    assert isinstance(dtype, WHOLE)
+    limit = 2 ** (_BITS[type(dtype)] - 1)
+    return lambda value: value if type(value) is int and -limit <= value < limit else None
+
+
+def _real(value: Any) -> float | None:
+    if type(value) not in (int, _Number):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    # Beyond what a double holds.
+    return number if abs(number) != float("inf") else None
+
+
+def _text(value: Any) -> str | None:
+    """Text, or another value as it is written."""
+    if not isinstance(value, str):
+        value = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        # Half a surrogate pair.
+        return None
+    return str(value)

@@ -1,0 +1,79 @@
+"""Looks after a reader of topics: whether they are still there, and still the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from muntin.model.errors import SourceError
+from muntin.sources.kafka_broker import Broker, TopicIds, Topics
+from muntin.sources.patience import AwayError
+
+# How often a reader without messages asks what is the matter, seconds.
+_SILENCE = 3.0
+# A worker's connections, by their settings.
+_BROKERS: dict[str, Broker] = {}
+
+
+class TopicWatch:
+    """Looks after a worker that reads topics: whether they are those that a batch was planned for.
+
+    Args:
+        client: Settings of librdkafka.
+        ids: The ids of the batch's topics, as far as the brokers gave them.
+        patience: How long brokers may be away, seconds.
+    """
+
+    def __init__(self, client: Mapping[str, str], ids: TopicIds, patience: float) -> None:
+        self.patience = patience
+        self._ids = ids
+        known = json.dumps([dict(client), patience], sort_keys=True)
+        if known not in _BROKERS:
+            _BROKERS[known] = Broker(Topics((), "earliest", None, client, patience=patience))
+        self._broker = _BROKERS[known]
+        self._asked = 0.0
+
+    def note_messages(self) -> None:
+        """Forget a silence."""
+        self._asked = 0.0
+        self._broker.waiting.note_answer()
+
+    def note_silence(self, seconds: float) -> None:
+        """Ask the brokers about the topics, every few seconds.
+
+        Raises:
+            SourceError: When a topic is gone, or another one now.
+        """
+        if seconds < self._asked + _SILENCE:
+            return
+        self._asked = seconds
+        try:
+            described = self._broker.describe_now(self._ids)
+        except AwayError as error:
+            self._broker.waiting.note_failure(str(error))
+            return
+        self._broker.waiting.note_answer()
+        for topic in self._ids:
+            if topic not in described.partitions:
+                raise SourceError(
+                    f"topic {topic!r} was deleted while a batch read it: nothing of the batch is "
+                    "taken"
+                )
+        self._compare(described.ids)
+
+    def refuse_other_topics(self) -> None:
+        """Raise when a topic is another one now: it may have given messages of its own.
+
+        Raises:
+            SourceError: With the topic.
+        """
+        if self._ids:
+            self._compare(self._broker.ids(self._ids))
+
+    def _compare(self, now: TopicIds) -> None:
+        for topic, topic_id in self._ids.items():
+            if now.get(topic, topic_id) != topic_id:
+                raise SourceError(
+                    f"topic {topic!r} was deleted and created again while a batch read it (id "
+                    f"{topic_id}, now {now[topic]}): nothing of the batch is taken"
+                )

@@ -1,0 +1,158 @@
+"""Looks into texts that Spark reads: the types of declared columns, and what expressions name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+from sqlglot.expressions import DataType
+
+from muntin.model.errors import SqlError
+from muntin.model.shapes import Shape
+from muntin.sql.reader import Dialect, read
+
+Expr = exp.Expr
+_FAMILIES = {
+    "boolean": ("BOOLEAN",),
+    "integer": ("TINYINT", "SMALLINT", "INT", "BIGINT"),
+    "float": ("FLOAT", "DOUBLE"),
+    "decimal": ("DECIMAL",),
+    "string": ("TEXT",),
+    "binary": ("BINARY", "VARBINARY"),
+    "date": ("DATE",),
+    "timestamp": ("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ", "DATETIME"),
+    "array": ("ARRAY", "LIST"),
+    "map": ("MAP",),
+    "struct": ("STRUCT",),
+    "interval": ("INTERVAL",),
+    "other": ("VARIANT", "NULL", "TIME"),
+}
+_FAMILY_OF = {name: family for family, names in _FAMILIES.items() for name in names}
+# Types by the names that Spark has for them beside those of standard SQL.
+_SPARKS = {
+    "byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIGINT", "real": "FLOAT",
+    "dec": "DECIMAL", "numeric": "DECIMAL", "string": "TEXT", "void": "NULL",
+    "timestamp_ntz": "TIMESTAMPNTZ", "timestamp_ltz": "TIMESTAMPLTZ",
+}  # fmt: skip
+_TIMES = ("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ")
+_NUMBERS = ("integer", "float", "decimal")
+# What an operator makes of operands of these families, without any conversion to speak of.
+_LOGICAL = (exp.And, exp.Or, exp.Not, exp.Is, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE,
+            exp.In, exp.Between, exp.NullSafeEQ)  # fmt: skip
+_COMPUTED = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg)
+
+
+def shape_of_type(text: str) -> Shape | None:
+    """The shape of a column's type; ``None`` where Spark has no such type.
+
+    Example:
+        >>> shape_of_type("decimal(10, 2)").family, shape_of_type("timestmp")
+        ('decimal', None)
+    """
+    if text.strip().lower().startswith("interval "):
+        return Shape(text, "interval")
+    known = _SPARKS.get(text.strip().lower())
+    if known is not None:
+        return Shape(text, _FAMILY_OF[known])
+    try:
+        kind = DataType.build(text, dialect=Dialect)
+    except (SqlglotError, ValueError):
+        return None
+    # Spark refuses CHAR and VARCHAR for what is read.
+    family = _FAMILY_OF.get(kind.this.name if hasattr(kind.this, "name") else str(kind.this))
+    return None if family is None else Shape(text, family)
+
+
+def columns_of_ddl(ddl: str) -> dict[str, str]:
+    """The columns of Spark's DDL and the texts of their types.
+
+    Example:
+        >>> columns_of_ddl("`page` STRING, amount decimal(10, 2)")
+        {'page': 'STRING', 'amount': 'decimal(10, 2)'}
+    """
+    parts: list[str] = []
+    depth, start, is_quoted = 0, 0, False
+    for place, c in enumerate(ddl):
+        is_quoted ^= c == "`"
+        if not is_quoted:
+            depth += (c in "<(") - (c in ">)")
+            if c == "," and not depth:
+                parts.append(ddl[start:place])
+                start = place + 1
+    parts.append(ddl[start:])
+    columns = {}
+    for part in map(str.strip, parts):
+        if part.startswith("`"):
+            end = part.replace("``", "  ").index("`", 1)
+            name, kind = part[1:end].replace("``", "`"), part[end + 1 :]
+        else:
+            name, _, kind = part.partition(" ")
+        columns[name.rstrip(":")] = kind.strip().removeprefix(":").strip()
+    return columns
+
+
+def parsed(text: str) -> exp.Expr | None:
+    """An expression's tree; ``None`` where only Spark can read it."""
+    try:
+        found, _ = read(text, lambda cursor: cursor.scalar("an expression"))
+    except SqlError:
+        return None
+    return found[0] if len(found) == 1 else None
+
+
+def unknown_names(tree: exp.Expr, columns: Mapping[str, Shape | None]) -> list[str]:
+    """The columns that an expression names and that aren't among some (in lower case)."""
+    bound = {
+        parameter.name.lower()
+        for function in tree.find_all(exp.Lambda)
+        for parameter in function.expressions
+    }
+    names = (column.parts[0].name for column in tree.find_all(exp.Column))
+    return [name for name in names if name.lower() not in columns and name.lower() not in bound]
+
+
+def times_of_numbers(
+    tree: exp.Expr, columns: Mapping[str, Shape | None]
+) -> Iterator[tuple[str, bool]]:
+    """The whole numbers that become times without a unit, and whether by a cast."""
+    for node in tree.walk():
+        is_cast = isinstance(node, exp.Cast) and node.to.is_type(*_TIMES)
+        given = [node.this] if is_cast else node.expressions
+        if not is_cast and not (
+            isinstance(node, exp.Anonymous) and node.name.lower() == "to_timestamp_ltz"
+        ):
+            continue
+        if len(given) == 1 and family_of(given[0], columns) == "integer":
+            yield given[0].sql(dialect="spark"), is_cast
+
+
+def family_of(tree: Any, columns: Mapping[str, Shape | None]) -> str | None:
+    """The family of an expression's type; ``None`` where only Spark can tell."""
+    if isinstance(tree, exp.Paren):
+        return family_of(tree.this, columns)
+    if isinstance(tree, exp.Column) and len(tree.parts) == 1:
+        shape = columns.get(tree.name.lower())
+        return None if shape is None else shape.family
+    if isinstance(tree, exp.Boolean):
+        return "boolean"
+    if isinstance(tree, exp.Literal):
+        return "string" if tree.is_string else "integer" if tree.is_int else "decimal"
+    if isinstance(tree, exp.Null):
+        return "null"
+    operands = {family_of(one, columns) for one in tree.iter_expressions()} - {"null"}
+    if None in operands:
+        return None
+    numeric = operands <= set(_NUMBERS)
+    if isinstance(tree, exp.And | exp.Or | exp.Not):
+        return "boolean" if operands <= {"boolean"} else None
+    if isinstance(tree, _LOGICAL):
+        return "boolean" if numeric or len(operands) <= 1 else None
+    if isinstance(tree, _COMPUTED) and numeric:
+        return (
+            "float"
+            if isinstance(tree, exp.Div)
+            else next((one for one in _NUMBERS[::-1] if one in operands), "integer")
+        )
+    return None

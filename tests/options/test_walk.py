@@ -1,0 +1,285 @@
+"""Every option is honoured or refused, and none is without a row in ``walk.py``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from inspect import signature
+from pathlib import Path
+from typing import Any, get_args
+from unittest.mock import Mock
+
+import pytest
+import typer
+from pydantic import BaseModel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+from tests.options import walk
+from tests.options.listing import listing
+
+import muntin as mt
+from muntin.cli.app import build
+from muntin.model.errors import MuntinError, OptionError
+from muntin.model.pipeline import DeclaredTable
+from muntin.model.reader_options import READERS, ReaderOption, check_reader
+from muntin.model.table_options import options_of
+from muntin.pipelines import form
+from muntin.pipelines.toml import pipeline
+from muntin.spark.sources.tables import Surroundings, read, sink
+from muntin.spark.windowed import windowed
+
+ROOT = Path(__file__).parents[2]
+OTHERS = {"kafka", "memory"}
+SINKS = [name.removeprefix("to_") for name in dir(mt) if name.startswith("to_")]
+
+
+def test_the_reference_lists_every_option() -> None:
+    """``python -m tests.options.listing`` writes it anew."""
+    assert (ROOT / "docs" / "reference" / "options.md").read_text() == listing()
+
+
+# Sinks
+
+
+@pytest.mark.parametrize("connector", sorted({*SINKS} - OTHERS))
+def test_each_option_of_a_sink_has_a_row(connector: str) -> None:
+    assert {*walk.SINKS[connector]} == {*options_of(getattr(mt, f"to_{connector}"))}
+
+
+def made(connector: str, options: Mapping[str, str]) -> Any:
+    return sink(DeclaredTable("t", connector, options=options), Surroundings())
+
+
+@pytest.mark.parametrize(
+    ("connector", "option"), [(c, o) for c, options in walk.SINKS.items() for o in options]
+)
+def test_an_option_of_a_sink_is_honoured_or_refused(connector: str, option: str) -> None:
+    valid, invalid = walk.SINKS[connector][option]
+    needed = walk.NEEDED[connector]
+    if option == "password":
+        valid = invalid = walk.ANY
+        with pytest.raises(OptionError, match="is a secret in plain sight"):
+            made(connector, {**needed, option: "secret"})
+        return
+    sample = made(connector, {**needed, option: valid})
+    assert valid.partition(",")[0] in shown(sample) or option in ("files", "patience")
+    for text in () if invalid is walk.ANY else (invalid,):
+        with pytest.raises(OptionError):
+            made(connector, {**needed, option: text})
+    typo = f"{option}s"
+    with pytest.raises(OptionError, match=f"option='{typo}' isn't one of the table t; write "):
+        made(connector, {**needed, typo: valid})
+
+
+def shown(sample: Any) -> str:
+    """All that a sink remembers, as text."""
+    parts = {**vars(sample), **vars(getattr(sample, "link", object)).copy()}
+    return json.dumps({name: str(value) for name, value in parts.items()})
+
+
+# Sources
+
+
+def reader_rows() -> Iterator[tuple[str, ReaderOption]]:
+    for connector, options in READERS.items():
+        yield from ((connector, option) for option in options)
+
+
+def declared(connector: str, option: ReaderOption, value: str) -> DeclaredTable:
+    needed = {one.name: "3" for one in READERS[connector] if one.required}
+    streams = option.when != "batch" and connector != "jdbc"
+    columns = None if option.when == "no columns" else "page string"
+    return DeclaredTable(
+        "t", connector, columns, options={**needed, option.name: value}, stream=streams
+    )
+
+
+@pytest.mark.parametrize(
+    ("connector", "option"),
+    [pytest.param(*row, id=f"{row[0]}-{row[1].name}") for row in reader_rows()],
+)
+def test_an_option_of_a_source_is_honoured_or_refused(
+    connector: str, option: ReaderOption, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("muntin.spark.sources.tables.hide_secrets", lambda spark: None)
+    monkeypatch.setattr("muntin.spark.sources.tables.has_decimals", lambda columns: False)
+    monkeypatch.setattr(StructType, "fromDDL", lambda ddl: StructType())
+    valid, invalid = walk.VALUES[option.convert.__name__]
+    value = valid or walk.CHOICES[option.name]
+    around = Surroundings()
+    if option.name == "password":
+        value, around = "${env:SECRET}", Surroundings(environment={"SECRET": "x"})
+    table = declared(connector, option, value)
+    spark = Mock(spec=SparkSession)
+    if option.when != "no columns" or not table.stream:
+        reader = spark.readStream if table.stream else spark.read
+        # What the reader is given is what was written.
+        options = reader.format.return_value.options
+        options.return_value = options.return_value.schema.return_value = reader.format.return_value
+        reader.format.return_value.schema.return_value = reader.format.return_value
+        read(spark, table, around)
+        given = {name: v for call in options.call_args_list for name, v in call.kwargs.items()}
+        assert given[option.name] == ("x" if option.name == "password" else value)
+    if invalid is not walk.ANY:
+        with pytest.raises(OptionError, match=option.name):
+            check_reader(declared(connector, option, invalid))
+    with pytest.raises(OptionError, match="isn't one of the table t"):
+        check_reader(declared(connector, ReaderOption(f"{option.name}xx"), value))
+
+
+@pytest.mark.parametrize(
+    ("stream", "columns", "option"),
+    [
+        (False, "page string", "maxFilesPerTrigger"),
+        (True, "page string", "modifiedAfter"),
+        (True, "page string", "samplingRatio"),
+    ],
+)
+def test_an_option_without_an_effect_is_refused(stream: bool, columns: str, option: str) -> None:
+    table = DeclaredTable("t", "json", columns, options={"path": "in", option: "1"}, stream=stream)
+    with pytest.raises(OptionError, match=f"{option}='1' has no effect"):
+        check_reader(table)
+
+
+# TOML
+
+PARTS: dict[str, type[BaseModel]] = {
+    "": form.PipelineForm,
+    "tables": form.TableForm,
+    "queries": form.QueryForm,
+    "early": form.PolicyForm,
+    "full": form.FullForm,
+    "fill": form.FillForm,
+    "windows": form.WindowsForm,
+}
+
+
+def test_each_key_of_a_file_has_a_row() -> None:
+    keys = {
+        ".".join(filter(None, (part, field.alias or name)))
+        for part, model in PARTS.items()
+        for name, field in model.model_fields.items()
+        if name != "json_schema" or part == ""
+    }
+    assert {*walk.TOML} == keys
+
+
+def test_each_part_of_a_file_is_walked() -> None:
+    used = {
+        kind
+        for model in PARTS.values()
+        for field in model.model_fields.values()
+        for kind in models_in(field.annotation)
+    }
+    assert used - {form.OnePolicyForm} == {*PARTS.values()} - {form.PipelineForm}
+
+
+def models_in(kind: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        yield kind
+    for part in get_args(kind):
+        yield from models_in(part)
+
+
+def file(path: str, value: Any) -> dict[str, Any]:
+    """A pipeline in which a key has a value."""
+    table: dict[str, Any] = {"connector": "json", "path": "in", "time": "ts",
+                             "columns": {"page": "string", "n": "long", "ts": "timestamp",
+                                         "at": "timestamp"}}  # fmt: skip
+    query: dict[str, Any] = {"from": "clicks", "key": "page", "windows": {"tumbling": "1 minute"},
+                             "agg": {"views": "count(*)"}, "into": "views"}  # fmt: skip
+    whole: dict[str, Any] = {
+        "checkpoint": "here",
+        "tables": {
+            "clicks": table,
+            "views": {"connector": "parquet", "path": "out"},
+            "other": {"connector": "parquet", "path": "other"},
+        },
+        "queries": {"views": query},
+    }
+    part, _, key = path.rpartition(".")
+    parts = {"": whole, "tables": table, "queries": query, "windows": query["windows"]}
+    if part == "fill":
+        parts["fill"] = query.setdefault("fill", {"value": "zero", "up_to": "1 day"})
+    elif part not in parts:
+        parts[part] = query.setdefault(part, {})
+    parts[part][key] = value
+    return whole
+
+
+def toml(value: Any) -> str:
+    """A value as TOML has it."""
+    if isinstance(value, dict):
+        inside = ", ".join(f"{json.dumps(name)} = {toml(one)}" for name, one in value.items())
+        return f"{{{inside}}}"
+    return json.dumps(value)
+
+
+def text(whole: Mapping[str, Any]) -> str:
+    return "\n".join(f"{json.dumps(name)} = {toml(value)}" for name, value in whole.items())
+
+
+@pytest.mark.parametrize("path", walk.TOML)
+def test_a_key_of_a_file_is_honoured_or_refused(path: str) -> None:
+    valid, invalid = walk.TOML[path]
+    unchanged = ("queries.from", "windows.closed", "$schema")
+    if valid is not None:
+        changed = pipeline(text(file(path, valid)))
+        if path not in unchanged:
+            before = file("checkpoint", "here")
+            if path.startswith(("early", "full", "fill")):
+                part = path.partition(".")[0]
+                before["queries"]["views"].update(
+                    {part: {"value": "zero", "up_to": "1 day"}} if part == "fill" else {}
+                )
+            assert changed != pipeline(text(before))
+    with pytest.raises(MuntinError):
+        pipeline(text(file(path, invalid)))
+    with pytest.raises(MuntinError, match="extra inputs are not permitted"):
+        pipeline(text(file(f"{path}xx", valid if valid is not None else 1)))
+
+
+# The command line
+
+
+def commands(group: Any = None, name: str = "") -> Iterator[tuple[str, Any]]:
+    group = group or typer.main.get_command(build())
+    for own, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, f"{name}{own} ")
+        else:
+            yield f"{name}{own}", command
+
+
+@pytest.mark.parametrize(("name", "command"), [pytest.param(*one, id=one[0]) for one in commands()])
+def test_a_flag_is_known_or_refused(name: str, command: Any) -> None:
+    needed = ["x" for one in command.params if one.param_type_name == "argument" and one.required]
+    with pytest.raises(Exception, match="No such option: --no-such-flag"):
+        command.make_context(name, [*needed, "--no-such-flag"])
+    for flag in command.params:
+        if flag.param_type_name != "option" or flag.is_flag or flag.multiple:
+            continue
+        if flag.bare_type in (int, float):
+            with pytest.raises(Exception, match="Input should be a valid"):
+                command.make_context(name, [*needed, flag.opts[0], "no such value"])
+
+
+# Python
+
+
+def test_each_option_of_windowed_has_a_row() -> None:
+    assert {*signature(windowed).parameters} - {"frame"} == {*walk.WINDOWED}
+
+
+@pytest.mark.parametrize("option", walk.WINDOWED)
+def test_an_option_of_windowed_is_honoured_or_refused(option: str) -> None:
+    valid, invalid = walk.WINDOWED[option]
+    frame = Mock(spec=DataFrame)
+    needed = {"time": "ts"} if option in ("lateness", "max_ahead", "idle", "clock") else {}
+    assert repr(vars(windowed(frame, **{**needed, option: valid}))) != repr(
+        vars(windowed(frame, **needed))
+    )
+    with pytest.raises((OptionError, TypeError)):
+        windowed(frame, **{**needed, option: invalid}).tumbling("1 minute").agg(n=mt.count())
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        windowed(frame, **{f"{option}xx": valid})

@@ -1,0 +1,127 @@
+"""Every option at every entrance: a value that it takes, and one that it refuses.
+
+An option that exists and has no row here fails ``test_walk.py``, and so does a row without one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+ANY: Any = object()
+"""The option takes any text."""
+
+SINKS: dict[str, dict[str, tuple[str, Any]]] = {
+    "delta": {"table": ("/lake/t", " "), "history": ("/lake/h", " ")},
+    "duckdb": {"path": ("out.duckdb", ANY), "table": ("t", ANY), "history": ("h", ANY)},
+    "iceberg": {"table": ("lake.db.t", "t"), "history": ("lake.db.h", "h")},
+    "parquet": {
+        "path": ("out", ANY),
+        "partition_by": ("key, page", ANY),
+        "files": ("2", "two"),
+    },
+    "postgres": {
+        "dsn": ("host=there", "no address"),
+        "table": ("t", ""),
+        "schema": ("s", ""),
+        "history": ("h", "n" * 64),
+        "create": ("never", "false"),
+        "patience": ("2 minutes", "a while"),
+        "password": ("secret", ANY),
+    },
+}
+"""Options of sinks in SQL and TOML; those of Kafka have tests of their own."""
+NEEDED = {
+    "delta": {"table": "/lake/t"},
+    "duckdb": {"path": "out.duckdb", "table": "t"},
+    "iceberg": {"table": "lake.db.t"},
+    "parquet": {"path": "out"},
+    "postgres": {"dsn": "host=there", "table": "t"},
+}
+
+VALUES = {
+    "truth": ("true", "yes"),
+    "whole_number": ("3", "three"),
+    "number": ("0.5", "half"),
+    "any_text": ("x", ANY),
+    "chosen": (None, "no such choice"),
+}
+"""Values of a source's option, by the function that converts it."""
+CHOICES = {
+    "mode": "FAILFAST",
+    "cleanSource": "archive",
+    "datetimeRebaseMode": "CORRECTED",
+    "int96RebaseMode": "LEGACY",
+}
+
+TOML: dict[str, tuple[Any, Any]] = {
+    "checkpoint": ("there", 1),
+    "trigger": ("5 seconds", "often"),
+    "buckets": (3, 0),
+    "$schema": ("https://there", 1),
+    "tables": (None, {}),
+    "queries": (None, {}),
+    "tables.connector": ("csv", 1),
+    "tables.path": ("elsewhere", 1),
+    "tables.columns": ({"page": "string", "n": "long", "ts": "timestamp"}, "page string"),
+    "tables.computed": ({"m": "n + 1"}, "n + 1"),
+    "tables.time": ("at", 1),
+    "tables.lateness": ("30 seconds", "a while"),
+    "tables.max_ahead": ("any", "a while"),
+    "tables.idle": ("1 minute", "a while"),
+    "tables.offset": (["partition", "offset"], ["partition"]),
+    "tables.clock": ("at", 1),
+    "tables.mode": ("batch", "both"),
+    "tables.options": ({"multiLine": True}, "multiLine"),
+    "queries.from": ("clicks", 1),
+    "queries.columns": ({"m": "n + 1"}, "n + 1"),
+    "queries.where": ("n > 1", 1),
+    "queries.key": (["page", "n"], 1),
+    "queries.nulls": ("group", "keep"),
+    "queries.sets": ("rollup", "all"),
+    "queries.windows": ({"session": "5 minutes"}, {"tumbling": "5 minutes", "step": "1 minute"}),
+    "queries.early": ({"each": True}, {"each": True, "rows": 3}),
+    "queries.full": (None, {"repeat": "no"}),
+    "queries.fill": ({"value": "zero", "up_to": "1 day"}, {"value": "one", "up_to": "1 day"}),
+    "queries.late": (None, {"each": True}),
+    "queries.grace": ("1 hour", "a while"),
+    "queries.keep": ("2 hours", "a while"),
+    "queries.deltas": (True, "yes"),
+    "queries.agg": ({"total": "sum(n)"}, {"total": "totals(n)"}),
+    "queries.having": ("views > 3", 1),
+    "queries.into": ("other", "nowhere"),
+    "queries.rejected": ("other", "nowhere"),
+    "early.each": (True, "yes"),
+    "early.rows": (3, 0),
+    "early.every": ("5 seconds", "often"),
+    "early.at_least": (None, 0),
+    "early.when": ("views > 3", "views is large"),
+    "early.then": (None, {"often": True}),
+    "full.repeat": (None, "no"),
+    "fill.value": ("null", "one"),
+    "fill.up_to": ("2 days", "a while"),
+    "windows.tumbling": ("5 minutes", "often"),
+    "windows.hopping": (None, "often"),
+    "windows.cumulating": (None, "often"),
+    "windows.sliding": (None, "often"),
+    "windows.session": (None, "often"),
+    "windows.slide": (None, "1 minute"),
+    "windows.step": (None, "1 minute"),
+    "windows.origin": ("2026-01-01T00:00:30", "some day"),
+    "windows.zone": (None, "Europe/Nowhere"),
+    "windows.closed": (None, "left"),
+}
+"""Keys of a pipeline in TOML, by their part; of ``None`` they are valid only beside others."""
+
+WINDOWED: dict[str, tuple[Any, Any]] = {
+    "key": ("page", 1),
+    "time": ("ts", 1),
+    "offset": (("partition", "offset"), "partition"),
+    "lateness": ("1 minute", "a while"),
+    "max_ahead": ("1 hour", "a while"),
+    "idle": ("1 minute", "a while"),
+    "where": ("n > 1", 1),
+    "clock": ("at", 1),
+    "buckets": (3, 0),
+    "nulls": ("group", "keep"),
+}
+"""Options of ``windowed``."""

@@ -1,0 +1,190 @@
+"""`windowed` and `join` over frames of this process: no Spark, and frames of the same kind back."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import muntin as mt
+from muntin import OptionError
+
+_START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def _clicks(*rows: tuple[str, float, int]) -> pl.DataFrame:
+    keys, times, values = zip(*rows, strict=True)
+    at = [_START + timedelta(seconds=second) for second in times]
+    return pl.DataFrame({"k": keys, "at": at, "v": values})
+
+
+CLICKS = _clicks(("a", 1, 1), ("b", 2, 2), ("a", 3, 3), ("a", 70, 4))
+
+
+def test_windows_of_a_polars_frame() -> None:
+    counted = mt.windowed(CLICKS, key="k", time="at").tumbling("1 minute")
+    results = counted.agg(n=mt.count(), s=mt.sum("v")).results
+    assert results.select("k", "n", "s", "emission", "revision").rows() == [
+        ("a", 2, 4, "full", 0),
+        ("b", 1, 2, "full", 0),
+        ("a", 1, 4, "full", 0),
+    ]
+    assert results["window_start"][2] == _START + timedelta(minutes=1)
+
+
+@pytest.mark.parametrize(
+    ("frame", "kind"),
+    [
+        (CLICKS.lazy(), pl.DataFrame),
+        (CLICKS.to_pandas(), pd.DataFrame),
+        (CLICKS.to_arrow(), pa.Table),
+    ],
+)
+def test_frames_come_back_as_they_were_given(frame: object, kind: type) -> None:
+    windows = mt.windowed(frame, key="k", time="at").tumbling("1 minute").agg(n=mt.count())
+    assert isinstance(windows.results, kind)
+    assert isinstance(windows.rejected, kind)
+    assert len(windows.results) == 3
+
+
+def test_keys_times_and_aggregates_are_names_expressions_or_sql() -> None:
+    nested = CLICKS.select(pl.struct("k", "at").alias("event"), "v")
+    windows = mt.windowed(
+        nested,
+        key=["event.k", (pl.col("v") % 2).alias("odd")],
+        time="event.at",
+        where="V < 4 AND V IS NOT NULL",
+    ).tumbling("1 minute")
+    counted = windows.agg(s=mt.sum(pl.col("v") * 10), m=mt.max("v + 1"))
+    assert counted.results.select("k", "odd", "s", "m").rows() == [
+        ("a", 1, 40, 4),
+        ("b", 0, 20, 3),
+    ]
+
+
+def test_rejected_messages_come_back_as_they_came() -> None:
+    frame = pl.DataFrame(
+        {
+            "k": ["a", None, "a", "a"],
+            "at": ["2026-01-01T00:00:01Z", "2026-01-01 00:00:02", None, "soon"],
+        }
+    )
+    counted = mt.windowed(frame, key="k", time="at").tumbling("1 minute").agg(n=mt.count())
+    assert counted.rejected.select("k", "at", "reason").rows() == [
+        ("a", "soon", "malformed"),
+        ("a", None, "null_time"),
+        (None, "2026-01-01 00:00:02", "null_key"),
+    ]
+
+
+def test_text_that_is_not_utf8_is_malformed_where_something_is_computed_of_it() -> None:
+    keys = pa.array([b"a", b"\xff"], pa.binary()).view(pa.string())
+    frame = pa.table({"k": keys, "at": [_START, _START]})
+    counted = mt.windowed(frame, key="k", time="at").tumbling("1 minute").agg(n=mt.count())
+    assert counted.rejected["reason"].to_pylist() == ["malformed"]
+    assert counted.results["k"].to_pylist() == ["a"]
+
+
+def test_windows_over_windows() -> None:
+    minutes = mt.windowed(CLICKS, key="k", time="at").tumbling("1 minute").agg(n=mt.count())
+    hours = mt.windowed(minutes, time="window_time").tumbling("1 hour").agg(n=mt.sum("n"))
+    assert hours.results["n"].to_list() == [4]
+    assert mt.windowed(minutes.full, key="k", time="window_time").tumbling("1 hour").agg(
+        n=mt.sum("n")
+    ).results.select("k", "n").rows() == [("a", 3), ("b", 1)]
+
+
+def test_the_first_rows_of_windows() -> None:
+    windows = mt.windowed(CLICKS, key="k", time="at").tumbling("1 minute")
+    dearest = windows.top(1, by="v").results
+    assert dearest.columns == [
+        "k", "window_start", "window_end", "at", "v", "rank", "emission", "revision",
+    ]  # fmt: skip
+    assert dearest["v"].to_list() == [3, 2, 4]
+    busiest = windows.agg(n=mt.count()).top(1, by="n").results
+    assert busiest.select("k", "n", "rank").rows() == [("a", 2, 1), ("a", 1, 1)]
+
+
+def test_a_join_and_windows_over_it() -> None:
+    left = mt.windowed(CLICKS, time="at")
+    right = mt.windowed(CLICKS.rename({"v": "w"}), time="at")
+    pairs = mt.join(left, right, on="k", within="2 seconds")
+    assert sorted(pairs.results.select("k", "v", "w").rows()) == [
+        ("a", 1, 1), ("a", 1, 3), ("a", 3, 1), ("a", 3, 3), ("a", 4, 4), ("b", 2, 2),
+    ]  # fmt: skip
+    counted = mt.windowed(pairs, key="k", time="at").tumbling("1 minute").agg(n=mt.count())
+    assert counted.results.select("k", "n").rows() == [("a", 4), ("b", 1), ("a", 1)]
+
+
+def test_times_without_a_zone_stay_so() -> None:
+    bare = CLICKS.with_columns(pl.col("at").dt.replace_time_zone(None))
+    counted = mt.windowed(bare, key="k", time="at").tumbling("1 minute").agg(n=mt.count())
+    assert counted.results.schema["window_start"] == pl.Datetime("us")
+    days = CLICKS.with_columns(pl.col("at").dt.date())
+    counted = mt.windowed(days, key="k", time="at").tumbling("1 day").agg(n=mt.count())
+    assert counted.results["window_start"].to_list() == [datetime(2026, 1, 1)] * 2
+
+
+@pytest.mark.parametrize(
+    ("options", "refused"),
+    [
+        ({"key": "x"}, "key='x' isn't a column"),
+        ({"time": "v"}, "time='v' has type Int64, not a timestamp"),
+        ({"where": "v / 2 > 1"}, "which SQL text can't have here"),
+        ({"where": "v"}, "has type Int64, and a condition is true or false"),
+        ({"where": pl.col("x") > 1}, "can't be computed"),
+        ({"offset": ("k", "at")}, "offset='at' has type"),
+        ({"clock": "k"}, None),
+        ({"buckets": 0}, "buckets=0 is less than one"),
+        ({"host": "flink"}, "host='flink' isn't a host"),
+        ({"host": "spark"}, "host='spark' can't read a DataFrame"),
+    ],
+)
+def test_what_can_not_work_is_refused(options: dict[str, object], refused: str | None) -> None:
+    given = {"key": "k", "time": "at", **options}
+    if refused is None:
+        mt.windowed(CLICKS, **given).tumbling("1 minute").agg(n=mt.count())
+        return
+    with pytest.raises(OptionError, match=refused.replace("(", r"\(").replace(")", r"\)")):
+        mt.windowed(CLICKS, **given).tumbling("1 minute").agg(n=mt.count())
+
+
+def test_other_inputs_are_refused() -> None:
+    with pytest.raises(OptionError, match="isn't a frame or a source"):
+        mt.windowed([1, 2], time="at")
+    early = mt.windowed(mt.ticks(1), time="timestamp").tumbling("1 s").early(each=True)
+    with pytest.raises(OptionError, match="emit a window again when it changes"):
+        mt.windowed(early.agg(n=mt.count()), time="window_time")
+    with pytest.raises(OptionError, match="has no end"):
+        _ = early.agg(n=mt.count()).results
+
+
+def test_nothing_imports_spark() -> None:
+    code = """
+import sys
+
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("pyspark", "py4j"):
+            raise ImportError(f"{name} is imported")
+
+sys.meta_path.insert(0, Blocker())
+import polars as pl
+import muntin as mt
+frame = pl.DataFrame({"k": ["a"], "at": ["2026-01-01T00:00:00Z"]})
+windows = mt.windowed(frame, key="k", time="at").tumbling("1 minute").agg(n=mt.count())
+assert windows.results["n"].to_list() == [1]
+assert "runs      in this process" in windows.explain()
+query = windows.start(checkpoint=None)
+assert query.await_end(60)
+assert query.frame()["n"].to_list() == [1]
+side = mt.windowed(frame, time="at")
+assert len(mt.join(side, side, on="k", within="1 s").results) == 1
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr

@@ -1,0 +1,83 @@
+"""The log: what a crash cuts off is dropped, and damage in what was on the disk is reported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from muntin import StateCorruptedError
+from muntin.hosts.local.log import BLOB, COMMIT, PLAN, Log, Place
+
+
+def _written(folder: Path) -> tuple[Log, list[Place]]:
+    log = Log(folder)
+    log.begin(1, b"begin")
+    places = []
+    for number in range(3):
+        places.append(log.append(BLOB, bytes([number]) * 100))
+        log.append(COMMIT, b"commit")
+        log.flush(disk=True)
+    return log, places
+
+
+def _kinds(folder: Path) -> list[bytes]:
+    return [record.kind for record in Log(folder).records(1, last=True)]
+
+
+def test_records_come_back_in_order(tmp_path: Path) -> None:
+    log, places = _written(tmp_path)
+    log.close()
+    assert _kinds(tmp_path) == [b"L", *[BLOB, COMMIT] * 3]
+    assert [Log(tmp_path).read(place)[:1] for place in places] == [b"\x00", b"\x01", b"\x02"]
+
+
+@pytest.mark.parametrize("lost", [1, 10, 50, 130])
+def test_a_tail_that_was_cut_off_is_dropped(lost: int, tmp_path: Path) -> None:
+    log, _ = _written(tmp_path)
+    log.close()
+    path = log.path(1)
+    path.write_bytes(path.read_bytes()[:-lost])
+    assert _kinds(tmp_path)[:5] == [b"L", *[BLOB, COMMIT] * 2]
+    assert len(_kinds(tmp_path)) < 7
+
+
+def test_damage_in_what_was_on_the_disk_is_reported_with_its_position(tmp_path: Path) -> None:
+    log, places = _written(tmp_path)
+    log.end()
+    log.close()
+    whole = log.path(1).read_bytes()
+    for position in range(0, len(whole) - 50, 7):
+        broken = bytearray(whole)
+        broken[position] ^= 0x10
+        log.path(1).write_bytes(bytes(broken))
+        with pytest.raises(StateCorruptedError, match=r"00000001\.log is damaged at byte [\d,]+"):
+            _kinds(tmp_path)
+    log.path(1).write_bytes(whole[: places[1].start] + b"x" + whole[places[1].start + 1 :])
+    with pytest.raises(StateCorruptedError, match="damaged"):
+        Log(tmp_path).read(places[1])
+
+
+def test_a_log_resumes_behind_its_last_whole_record(tmp_path: Path) -> None:
+    log, _ = _written(tmp_path)
+    log.close()
+    *_, last = Log(tmp_path).records(1, last=True)
+    log = Log(tmp_path)
+    log.resume(1, last.end)
+    log.append(PLAN, b"plan")
+    log.close()  # it was never flushed
+    assert len(_kinds(tmp_path)) == 7
+    log = Log(tmp_path)
+    log.resume(1, last.end)
+    place = log.append(PLAN, b"plan")
+    assert log.read(place) == b"plan"
+    log.flush(disk=True)
+    assert _kinds(tmp_path)[-1] == PLAN
+
+
+def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
+    log, places = _written(tmp_path)
+    log.close()
+    log.path(1).unlink()
+    with pytest.raises(StateCorruptedError, match=r"00000001\.log is missing"):
+        Log(tmp_path).read(places[0])

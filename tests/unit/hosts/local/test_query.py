@@ -1,0 +1,233 @@
+"""Queries in a thread: handles, restarts, ends, refusals; and one that is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import muntin as mt
+from muntin import BatchError, OptionError, SourceError, SpecChangedError, StateCorruptedError
+from muntin.hosts.local.definition import LocalWindowedAggregate
+from muntin.hosts.progress import Progress
+from muntin.query import Query
+
+_START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def _frame(count: int) -> pl.DataFrame:
+    at = [_START + timedelta(seconds=second) for second in range(count)]
+    return pl.DataFrame({"k": ["a", "b"] * (count // 2), "at": at})
+
+
+def _counted(frame: pl.DataFrame, size: str = "10 seconds") -> LocalWindowedAggregate:
+    return mt.windowed(frame, key="k", time="at").tumbling(size).agg(n=mt.count())
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_a_frame_is_a_finite_source(tmp_path: Path) -> None:
+    query = _counted(_frame(40)).start(checkpoint=tmp_path, name="clicks")
+    assert isinstance(query, Query)
+    assert query.await_end(60)
+    assert not query.is_active
+    assert query.frame()["n"].to_list() == [5] * 8
+    assert query.progress.counts == {"seen": 40, "counted": 40}
+    assert query.progress.adds_up()
+    # It has ended for good.
+    again = _counted(_frame(40)).start(checkpoint=tmp_path)
+    assert again.await_end(60)
+    assert again.progress == Progress(**{**vars(query.progress), "fired": {}})
+
+
+def test_functions_get_batches_that_have_rows(tmp_path: Path) -> None:
+    results: list[tuple[int, int]] = []
+    rejected: list[str] = []
+    frame = pl.concat([_frame(4), _frame(4).with_columns(k=pl.lit(None, dtype=pl.String))])
+    query = _counted(frame).start(
+        checkpoint=tmp_path,
+        results=lambda rows, batch: results.append((batch, len(rows))),
+        rejected=lambda rows, batch: rejected.extend(rows["reason"]),
+    )
+    assert query.await_end(60)
+    assert results == [(0, 2)]
+    assert rejected == ["null_key"] * 4
+    with pytest.raises(OptionError, match="has the results"):
+        query.frame()
+
+
+def test_a_query_stops_and_resumes(tmp_path: Path) -> None:
+    ticks = mt.windowed(mt.ticks(2000), time="timestamp").tumbling("1 second").early(each=True)
+    counted = ticks.agg(n=mt.count(), last=mt.max("value"))
+    query = counted.start(checkpoint=tmp_path)
+    seen: list[int] = []
+    query.watchers.append(lambda number, batches: seen.append(number))
+    _until(lambda: query.progress.batch >= 2)
+    query.stop()
+    done = query.progress
+    assert not query.is_active
+    assert seen
+    resumed = counted.start(checkpoint=tmp_path, available_now=True)
+    assert resumed.await_end(60)
+    assert resumed.progress.batch > done.batch
+    newest = resumed.frame().sort("window_start").row(-1, named=True)
+    # Ticks are numbered from 0: none was lost or taken twice.
+    assert resumed.progress.counts["counted"] == newest["last"] + 1
+
+
+def test_await_idle_returns_when_all_is_read() -> None:
+    feed = mt.windowed(mt.ticks(0.001), time="timestamp").tumbling("1 second").agg(n=mt.count())
+    query = feed.start(checkpoint=None)
+    assert query.await_idle(60)
+    assert query.progress.seen == 1
+    query.stop()
+
+
+def test_a_policy_by_the_clock_emits_without_messages() -> None:
+    once = mt.windowed(mt.ticks(0.001), time="timestamp").tumbling("1 hour")
+    query = once.early(every="50 milliseconds").agg(n=mt.count()).start(checkpoint=None)
+    _until(lambda: query.progress.fired.get("early") == 1)
+    query.stop()
+    assert query.frame()["n"].to_list() == [1]
+
+
+def test_another_spec_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    assert _counted(_frame(20)).start(checkpoint=tmp_path).await_end(60)
+    with pytest.raises(SpecChangedError, match="windows: was tumbling 10 seconds"):
+        _counted(_frame(20), "1 minute").start(checkpoint=tmp_path)
+    hours = mt.windowed(_counted(_frame(20)), time="window_time").tumbling("1 hour")
+    with pytest.raises(SpecChangedError, match="a chain of 1 operators, and this query has 2"):
+        hours.agg(n=mt.sum("n")).start(checkpoint=tmp_path)
+    # A failed start leaves the checkpoint to others.
+    assert _counted(_frame(20)).start(checkpoint=tmp_path).await_end(60)
+
+
+def test_a_checkpoint_belongs_to_one_query(tmp_path: Path) -> None:
+    feed = mt.windowed(mt.ticks(1), time="timestamp").tumbling("1 second").agg(n=mt.count())
+    query = feed.start(checkpoint=tmp_path)
+    with pytest.raises(OptionError, match="is in use by"):
+        feed.start(checkpoint=tmp_path)
+    query.stop()
+    feed.start(checkpoint=tmp_path).stop()
+
+
+def test_an_error_of_a_sink_ends_the_query_and_the_batch_is_repeated(tmp_path: Path) -> None:
+    def fail(rows: pl.DataFrame, batch: int) -> None:
+        raise KeyError("x")
+
+    query = _counted(_frame(20)).start(checkpoint=tmp_path, results=fail)
+    with pytest.raises(BatchError, match=r"KeyError: 'x' \(batch 0, the sink of results") as error:
+        query.await_end(60)
+    assert isinstance(error.value.__cause__, KeyError)
+    batches: list[int] = []
+    query = _counted(_frame(20)).start(
+        checkpoint=tmp_path, results=lambda rows, batch: batches.append(batch)
+    )
+    assert query.await_end(60)
+    assert batches == [0]
+
+
+def test_a_frame_shorter_than_what_was_read_is_refused(tmp_path: Path) -> None:
+    def fail(rows: pl.DataFrame, batch: int) -> None:
+        raise KeyError("x")
+
+    query = _counted(_frame(20)).start(checkpoint=tmp_path, results=fail)
+    with pytest.raises(BatchError):
+        query.await_end(60)
+    query = _counted(_frame(4)).start(checkpoint=tmp_path)
+    with pytest.raises(SourceError, match="4 rows"):
+        query.await_end(60)
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
+    assert _counted(_frame(20)).start(checkpoint=tmp_path).await_end(60)
+    path = tmp_path / "00000001.log"
+    damaged = bytearray(path.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    path.write_bytes(bytes(damaged))
+    with pytest.raises(StateCorruptedError, match=r"00000001\.log is damaged at byte"):
+        _counted(_frame(20)).start(checkpoint=tmp_path)
+
+
+def test_a_checkpoint_of_spark_is_refused(tmp_path: Path) -> None:
+    for name in ("offsets", "state"):
+        (tmp_path / name).mkdir()
+    with pytest.raises(SpecChangedError, match="is a checkpoint of a query on Spark"):
+        _counted(_frame(20)).start(checkpoint=tmp_path)
+
+
+@pytest.mark.parametrize("durable", [0, "soon", "0 seconds"])
+def test_durable_is_a_truth_or_a_duration(durable: object, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="durable="):
+        _counted(_frame(20)).start(checkpoint=tmp_path, durable=durable)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("durable", [True, False, "1 second"])
+def test_commits_wait_for_the_disk_as_asked(durable: object, tmp_path: Path) -> None:
+    query = _counted(_frame(20)).start(checkpoint=tmp_path, durable=durable)  # type: ignore[arg-type]
+    assert query.await_end(60)
+    assert _counted(_frame(20)).start(checkpoint=tmp_path).progress.counts["seen"] == 20
+
+
+_VICTIM = """
+import json, sys
+import muntin as mt
+
+out = open(sys.argv[2], "a")
+
+def write(rows, batch):
+    for row in rows.select("window_start", "n", "revision").iter_rows():
+        print(json.dumps([batch, str(row[0]), *row[1:]]), file=out, flush=True)
+
+ticks = mt.windowed(mt.ticks(3000), time="timestamp").tumbling("100 milliseconds")
+query = ticks.early(each=True).agg(n=mt.count()).start(checkpoint=sys.argv[1], results=write)
+query.await_end()
+"""
+
+
+def test_a_killed_process_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    out = tmp_path / "rows"
+    out.touch()
+    for _ in range(3):
+        before = out.stat().st_size
+        victim = subprocess.Popen(
+            [sys.executable, "-c", _VICTIM, str(tmp_path / "checkpoint"), str(out)]
+        )
+        try:
+            _until(lambda before=before: out.stat().st_size > before + 500)
+        finally:
+            os.kill(victim.pid, signal.SIGKILL)
+            victim.wait()
+    ticks = mt.windowed(mt.ticks(3000), time="timestamp").tumbling("100 milliseconds")
+    query = (
+        ticks.early(each=True)
+        .agg(n=mt.count())
+        .start(checkpoint=tmp_path / "checkpoint", available_now=True)
+    )
+    assert query.await_end(60)
+    by_batch: dict[int, set[str]] = {}
+    newest: dict[str, tuple[int, int]] = {}
+    for line in out.read_text().splitlines():
+        batch, start, n, revision = json.loads(line)
+        by_batch.setdefault(batch, set()).add(f"{start} {n} {revision}")
+        newest[start] = max(newest.get(start, (-1, 0)), (revision, n))
+    for start, n, revision in query.frame().select("window_start", "n", "revision").iter_rows():
+        newest[str(start)] = max(newest.get(str(start), (-1, 0)), (revision, n))
+    assert sum(n for _, n in newest.values()) == query.progress.counts["counted"]
+    # A repeated batch has the rows that it had.
+    rows = [row for batch in by_batch.values() for row in batch]
+    assert len(rows) == len({row.rpartition(" ")[0] + row.rpartition(" ")[2] for row in rows})

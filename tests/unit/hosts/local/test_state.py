@@ -1,0 +1,136 @@
+"""State of a local query, read from outside and moved into other shards."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+import muntin as mt
+from muntin import OptionError
+from muntin.hosts.local.definition import LocalDefinition
+from muntin.hosts.local.query import LocalQuery
+from muntin.hosts.local.rescale import rescale_folder
+
+_START = datetime(2026, 1, 1, tzinfo=UTC)
+_ORDER = ["window_start", "k"]
+
+
+def _messages(count: int = 60) -> pl.DataFrame:
+    at = [_START + timedelta(seconds=second) for second in range(count)]
+    keys = ["abcdefg"[second % 7] for second in range(count)]
+    return pl.DataFrame({"k": keys, "at": at, "v": range(count)})
+
+
+def _windows(buckets: int | None = None, count: int = 60) -> LocalDefinition:
+    frame = _messages(count)
+    counted = mt.windowed(frame, key="k", time="at", buckets=buckets, lateness="1 hour")
+    return counted.tumbling("20 seconds").agg(n=mt.count(), s=mt.sum("v"))
+
+
+def _join() -> LocalDefinition:
+    """Pairs whose messages are kept: the feed is silent after the first tick."""
+    sides = [mt.windowed(mt.ticks(0.001), time="timestamp") for _ in range(2)]
+    return mt.join(*sides, on="value", within="10 seconds", how="left", buckets=2)
+
+
+def _fed(folder: Path, rate: float = 2000, shards: int = 2) -> tuple[LocalQuery, pl.DataFrame]:
+    """A query that has taken some ticks, and the newest revision of each window."""
+    feed = mt.windowed(
+        mt.ticks(rate), key=(pl.col("value") % 7).alias("k"), time="timestamp", buckets=shards
+    )
+    windows = feed.tumbling("100 milliseconds").early(each=True).keep("1 day")
+    kept = windows.agg(n=mt.count(), m=mt.median("value"))
+    query = kept.start(checkpoint=folder)
+    deadline = time.monotonic() + 60
+    while query.progress.seen < 500 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    query.stop()
+    return query, query.frame().drop("emission", "revision").sort(_ORDER)
+
+
+def test_windows_are_read_while_they_are_kept(tmp_path: Path) -> None:
+    query, expected = _fed(tmp_path)
+    state = mt.open_state(tmp_path)
+    assert len(expected) > 7
+    assert_frame_equal(state.fetch().sort(_ORDER), expected)
+    assert_frame_equal(state.fetch(3).sort(_ORDER), expected.filter(k=3))
+    middle = expected["window_start"][len(expected) // 2]
+    assert_frame_equal(
+        state.fetch(start=middle).sort(_ORDER), expected.filter(pl.col("window_end") > middle)
+    )
+    assert state.counts == query.progress.counts
+    assert state.watermark == query.progress.watermark
+    assert state.batch == query.progress.batch
+    assert state.windows(3)["messages"].sum() == expected.filter(k=3)["n"].sum()
+    assert "tumbling 100 milliseconds" in repr(state)
+
+
+def test_what_a_checkpoint_does_not_hold_is_refused(tmp_path: Path) -> None:
+    assert _windows().start(checkpoint=tmp_path).await_end(60)
+    with pytest.raises(OptionError, match="operator=1 isn't one of the 1 operators"):
+        mt.open_state(tmp_path, operator=1)
+    with pytest.raises(OptionError, match="batch=7 isn't kept"):
+        mt.open_state(tmp_path, batch=7)
+    with pytest.raises(OptionError, match="isn't a k"):
+        mt.open_state(tmp_path).fetch(3)
+
+
+def test_messages_of_a_join_are_read(tmp_path: Path) -> None:
+    assert _join().start(checkpoint=tmp_path, available_now=True).await_end(60)
+    state = mt.open_state(tmp_path)
+    assert state.fetch("left").select("value", "waits").rows() == [(0, False)]
+    assert len(state.fetch("right", 0)) == 1
+    assert len(state.fetch("right", 1)) == 0
+    rescale_folder(str(tmp_path), 3)
+    assert len(mt.open_state(tmp_path).fetch("left", 0)) == 1
+    with pytest.raises(OptionError, match="side='middle' isn't one"):
+        state.fetch("middle")
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_a_query_goes_on_in_other_shards(shards: int, tmp_path: Path) -> None:
+    feed = mt.windowed(mt.ticks(2000), key=(pl.col("value") % 7).alias("k"), time="timestamp")
+
+    def query(buckets: int | None) -> LocalDefinition:
+        sized = replace(feed, _shards=buckets)
+        return (
+            sized.tumbling("1 second")
+            .early(each=True)
+            .agg(n=mt.count(), first=mt.min("value"), last=mt.max("value"))
+        )
+
+    sink = mt.to_memory()
+    for buckets in (2, shards, None):
+        started = query(buckets).start(checkpoint=tmp_path, results=sink, available_now=True)
+        assert started.await_end(60)
+    assert started.progress.adds_up()
+    newest = sink.frame()
+    # Each tick is in one window, and in none twice.
+    assert newest["n"].sum() == started.progress.counts["counted"]
+    assert newest["n"].sum() == newest["last"].max() + 1
+
+
+@pytest.mark.parametrize("shards", [1, 4])
+def test_a_folder_is_rescaled(shards: int, tmp_path: Path) -> None:
+    _, expected = _fed(tmp_path)
+    rescale_folder(str(tmp_path), shards)
+    state = mt.open_state(tmp_path)
+    assert state.spec.buckets == shards
+    assert_frame_equal(state.fetch().sort(_ORDER), expected)
+    assert_frame_equal(state.fetch(5).sort(_ORDER), expected.filter(k=5))
+    with pytest.raises(OptionError, match="is less than one"):
+        rescale_folder(str(tmp_path), 0)
+
+
+def test_the_state_of_a_running_query_is_not_moved(tmp_path: Path) -> None:
+    feed = mt.windowed(mt.ticks(1), time="timestamp").tumbling("1 second").agg(n=mt.count())
+    query = feed.start(checkpoint=tmp_path)
+    with pytest.raises(OptionError, match="is in use by"):
+        rescale_folder(str(tmp_path), 2)
+    query.stop()

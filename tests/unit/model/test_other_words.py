@@ -1,0 +1,75 @@
+"""What other libraries call it is answered by what it is called here."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import polars as pl
+import pytest
+
+import muntin as mt
+from muntin.model.other_words import translate_call
+
+WINDOWS: Any = mt.standalone.windowed(key="k", time="at").tumbling("10 us")
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("start", r"without \.agg\(…\) have no 'start'; say what they compute first.*\)\.start"),
+        ("results", r"\.agg\(n=muntin\.count\(\)\)\.results"),
+        ("show", r"\.results"),
+        ("groupBy", "key="),
+        ("suppress", "leave it out"),
+        ("count", r"\.agg\(name=…\)"),
+        ("whatever", r"have no 'whatever'$"),
+    ],
+)
+def test_the_next_word_of_windows_without_aggregates(word: str, hint: str) -> None:
+    with pytest.raises(AttributeError, match=hint):
+        getattr(WINDOWS, word)
+    assert not hasattr(WINDOWS, "_repr_mimebundle_")
+    assert copy.copy(WINDOWS) == pickle.loads(pickle.dumps(WINDOWS)) == WINDOWS
+
+
+@pytest.mark.parametrize(
+    ("text", "call"),
+    [
+        ("Column<'sum(v)'>", 'muntin.sum("v")'),
+        ("Column<'avg(v)'>", 'muntin.mean("v")'),
+        ("Column<'count(1)'>", "muntin.count()"),
+        (str(pl.col("v").mean()), 'muntin.mean("v")'),
+        (str(pl.col("v").n_unique()), 'muntin.count_distinct("v")'),
+        ("Column<'upper(v)'>", None),
+        ("3", None),
+    ],
+)
+def test_an_aggregate_of_another_library_is_written_in_ours(text: str, call: str | None) -> None:
+    assert translate_call(text) == call
+
+
+def test_agg_names_what_to_write() -> None:
+    with pytest.raises(mt.OptionError, match=r'write total=muntin\.sum\("v"\)'):
+        WINDOWS.agg(total=pl.col("v").sum())
+    with pytest.raises(mt.OptionError, match=r"give one of muntin's"):
+        WINDOWS.agg(total=3)
+
+
+def test_the_next_word_of_a_query() -> None:
+    frame = pl.DataFrame({"k": ["a"], "at": [1], "v": [2.0]}).cast({"at": pl.Datetime("us")})
+    query: Any = mt.windowed(frame, key="k", time="at").tumbling("1 s").agg(n=mt.count())
+    with pytest.raises(AttributeError, match=r"a query has no 'show'; look at \.results of a"):
+        query.show()
+    with pytest.raises(AttributeError, match=r"say it before \.agg"):
+        query.early(each=True)
+
+
+def test_sql_is_a_function_though_its_package_is_imported() -> None:
+    import muntin.sql.door
+    from muntin.spark.statements import sql
+
+    assert mt.sql is sql
+    assert "SELECT" in (mt.sql.__doc__ or "")
+    assert muntin.sql is sql

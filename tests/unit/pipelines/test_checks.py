@@ -1,0 +1,148 @@
+"""All mistakes of a pipeline at once, without Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from muntin.cli.pipelines import checked_pipeline
+
+CLICKS = """
+CREATE TABLE clicks (page STRING, n BIGINT, ms BIGINT, ts TIMESTAMP,
+    WATERMARK FOR ts AS ts - INTERVAL '30' SECOND) WITH (connector = 'json', path = 'in');
+"""
+VIEWS = "CREATE TABLE views WITH (connector = 'parquet', path = 'out');\n"
+COUNT = """INSERT INTO views SELECT page, count(*) AS n
+FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(ts), INTERVAL '10' MINUTE))
+GROUP BY page, window_start, window_end;
+"""
+TOML = """
+checkpoint = "ck"
+[tables.clicks]
+connector = "json"
+path = "in"
+columns = { page = "string", n = "long", ts = "timestmp" }
+time = "ts"
+[tables.views]
+connector = "parqet"
+path = "out"
+[queries.a]
+from = "clicks"
+key = "pge"
+windows = { tumbling = "10 minutes" }
+agg = { n = "sum(page)" }
+into = "views"
+[queries.b]
+from = "clickz"
+key = "page"
+windows = { tumbling = "10 minutes" }
+agg = { n = "count(*)" }
+into = "views2"
+"""
+
+
+def mistakes(tmp_path: Path, text: str, suffix: str = ".sql", **given: str) -> list[str]:
+    """The first line of each mistake of a file."""
+    file = tmp_path / f"pipeline{suffix}"
+    file.write_text(text)
+    _, checked = checked_pipeline(file, given, whole=False)
+    return [str(problem).partition("\n")[0] for problem in checked.problems]
+
+
+def needs_spark(tmp_path: Path, text: str) -> bool:
+    file = tmp_path / "pipeline.sql"
+    file.write_text(text)
+    _, checked = checked_pipeline(file, {})
+    assert not checked.problems
+    return bool(checked.flows)
+
+
+def test_a_pipeline_without_mistakes_has_none(tmp_path: Path) -> None:
+    assert mistakes(tmp_path, CLICKS + VIEWS + COUNT) == []
+    assert not needs_spark(tmp_path, CLICKS + VIEWS + COUNT)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right", "said"),
+    [
+        ("GROUP BY", "WHERE pge = 'x' GROUP BY", "line 7: there is no column pge; write page"),
+        ("ts TIMESTAMP,", "t TIMESTAMP,", "query views: there is no column ts; "),
+        ("TABLE clicks,", "TABLE clikcs,", "query views: there is no table clikcs; write clicks"),
+        ("INTO views", "INTO vews", "line 5: there is no table vews; write CREATE TABLE vews"),
+        ("'json'", "'jsn'", "table clicks: connector='jsn' isn't a connector; write 'json'"),
+        ("'parquet'", "'print'", "table views: connector='print' isn't a connector; write "),
+        ("n BIGINT,", "n BIGNIT,", "line 2: 'BIGNIT' isn't a type; write for example n STRING"),
+        ("n BIGINT,", "n VARCHAR(9),", "table clicks: n='VARCHAR(9)' isn't a type of Spark's"),
+        ("count(*)", "sum(page)", "query views: n: sum doesn't take STRING; cast it to a long"),
+        ("ts TIMESTAMP,", "ts BIGINT,", "query views: ts is BIGINT, and no time; give a column"),
+        ("'in')", "'in', multiline = 'yes')", "table clicks: multiline='yes' is neither true nor"),
+        ("'in')", "'in', mutliLine = 'true')", "table clicks: option='mutliLine' isn't one of the "
+         "table clicks; write multiLine"),
+        ("'out')", "'out', file = '2')", "table views: option='file' isn't one of the table views; "
+         "write files"),
+        ("'out')", "'out', mode = 'batch')", "table views: mode='batch' has a meaning only for a"),
+        ("TABLE views WITH", "TABLE views (page STRING, hits BIGINT) WITH",
+         "table views: columns='(page, hits)' isn't what the query inserts; the query inserts "
+         "(page, window_start, window_end, n); name its columns so with AS"),
+        ("count(*)", "max(TO_TIMESTAMP_LTZ(ms))", "line 5: TO_TIMESTAMP_LTZ(ms) doesn't say its "
+         "unit; write TO_TIMESTAMP_LTZ(ms, 3) for milliseconds, or 0 for seconds"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_named(tmp_path: Path, wrong: str, right: str, said: str) -> None:
+    text = CLICKS + VIEWS + COUNT
+    assert wrong in text
+    (first, *_) = mistakes(tmp_path, text.replace(wrong, right))
+    assert first.startswith(said)
+
+
+def test_all_mistakes_of_a_file_are_there(tmp_path: Path) -> None:
+    text = CLICKS.replace("path = 'in'", "pth = 'in'") + VIEWS.replace("parquet", "parqet")
+    text += COUNT.replace("page", "pge") + "INSERT INTO views SELECT 1 +;"
+    assert [one.partition(";")[0] for one in mistakes(tmp_path, text)] == [
+        "line 8: this can't be read: something is missing here",
+        "table clicks: option='pth' isn't one of the table clicks",
+        "table clicks: path=None is missing for json",
+        "table views: connector='parqet' isn't a connector",
+        "line 7: there is no column pge",
+    ]
+
+
+def test_all_mistakes_of_a_file_in_toml_are_there(tmp_path: Path) -> None:
+    assert mistakes(tmp_path, TOML, ".toml") == [
+        "queries.b.into: into='views2' is no table of this file; add it to [tables]",
+        "table clicks: ts='timestmp' isn't a type of Spark's; write a type of Spark's, such as "
+        "STRING, BIGINT, DOUBLE or TIMESTAMP",
+        "table views: connector='parqet' isn't a connector; write 'parquet'",
+        "query a: there is no column pge; write page",
+        "query a: n: sum doesn't take string; cast it to a long or a double first",
+    ]
+
+
+@pytest.mark.parametrize("text", ["upper(page)", "ts > 5", "CAST(n AS STRING)", "page || 'x'"])
+def test_spark_is_asked_for_what_nothing_else_can_judge(tmp_path: Path, text: str) -> None:
+    where = COUNT.replace("GROUP BY", f"WHERE {text} = page GROUP BY")
+    assert needs_spark(tmp_path, CLICKS + VIEWS + where)
+
+
+@pytest.mark.parametrize("text", ["page = 'x'", "n + 1 > 2 AND page IS NOT NULL", "n IN (1, 2)"])
+def test_plain_conditions_need_no_spark(tmp_path: Path, text: str) -> None:
+    where = COUNT.replace("GROUP BY", f"WHERE {text} GROUP BY")
+    assert not needs_spark(tmp_path, CLICKS + VIEWS + where)
+
+
+def test_a_cast_of_a_whole_number_to_a_time_is_cautioned_of(tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.sql"
+    file.write_text(CLICKS + VIEWS + COUNT.replace("count(*)", "max(CAST(ms AS TIMESTAMP))"))
+    _, checked = checked_pipeline(file, {})
+    (caution,) = checked.cautions
+    assert "takes ms for seconds; if it looks like milliseconds (13 digits), write" in caution
+
+
+def test_names_of_flinks_jdbc_reach_postgres(tmp_path: Path) -> None:
+    table = """CREATE TABLE views WITH ('connector' = 'jdbc', 'table-name' = 'v',
+        'url' = 'jdbc:postgresql://host:5432/db', 'username' = 'me', 'password' = '${env:PW}');"""
+    assert mistakes(tmp_path, CLICKS + table + COUNT) == []
+    wrong = table.replace("'table-name'", "'sink.parallelism' = '2', 'table-name'")
+    (said,) = mistakes(tmp_path, CLICKS + wrong + COUNT)
+    assert said.startswith("table views: option='sink.parallelism' isn't one of the table views")

@@ -1,0 +1,41 @@
+"""Columns written as SQL writes them."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+import muntin as mt
+from muntin.sources.ddl import parse_columns, plain_columns
+
+
+def test_types_in_sparks_words() -> None:
+    text = """
+        id LONG NOT NULL, `a ``b` decimal(10, 2), x: struct<a: int, b array<string>>,
+        m map<string, bigint>, v varchar(20), at timestamp, local timestamp_ntz, d decimal
+    """
+    assert parse_columns(text) == {
+        "id": pl.Int64(), "a `b": pl.Decimal(10, 2),
+        "x": pl.Struct({"a": pl.Int32(), "b": pl.List(pl.String())}),
+        "m": pl.Map(pl.String(), pl.Int64()), "v": pl.String(),
+        "at": pl.Datetime("us", "UTC"), "local": pl.Datetime("us"), "d": pl.Decimal(10, 0),
+    }  # fmt: skip
+    assert plain_columns({"n": pl.Int8}) == {"n": pl.Int8()}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (" ", "names no columns; write names and types"),
+        ("id", "can't be read near 'the end'"),
+        ("id lng", "columns='lng' isn't a type; give boolean, int"),
+        ("id long,, b int", "near"),
+        ("a int, A int", "columns='A' is twice"),
+        ("a decimal(x)", "near"),
+        ("a array<int", "near 'the end'"),
+        ("a int; b int", "near '; b int'"),
+    ],
+)
+def test_what_cant_be_read_says_where(text: str, words: str) -> None:
+    with pytest.raises(mt.OptionError, match=words):
+        parse_columns(text)

@@ -1,0 +1,254 @@
+"""Files as they arrive: each once, whole, in order, and again after a crash."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import muntin as mt
+from muntin.sources import files as module
+from muntin.sources.files import FileReader
+from muntin.sources.source import Source
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+OLD = 1_700_000_000
+
+
+def write(path: Path, data: bytes, age: int = 0) -> Path:
+    """A file that was last written long ago, so many seconds after ``OLD``."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    os.utime(path, (OLD + age, OLD + age))
+    return path
+
+
+def parquet(path: Path, age: int = 0, **columns: Any) -> Path:
+    pl.DataFrame(columns).write_parquet(path)
+    os.utime(path, (OLD + age, OLD + age))
+    return path
+
+
+class Run:
+    """A query that reads files and keeps its offsets as JSON."""
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+        self.offsets: str | None = None
+        self.reader: FileReader = source.open()
+
+    def restart(self) -> None:
+        self.reader = self.source.open()
+
+    def batch(self, limit: int | None = None) -> list[tuple[Any, ...]]:
+        """The rows of the next batch, which is read twice as after a crash."""
+        start = None if self.offsets is None else json.loads(self.offsets)
+        planned = self.reader.plan(start, limit)
+        end = json.dumps(planned.end)
+        again = [
+            [row for frame in reader.read(start, json.loads(end)) for row in frame.rows()]
+            for reader in (self.reader, self.source.open())
+            if planned.has_new
+        ]
+        assert not again or again[0] == again[1]
+        self.offsets = end
+        self.caught_up = planned.caught_up
+        return again[0] if again else []
+
+
+def test_files_are_read_once_in_the_order_of_their_writing(tmp_path: Path) -> None:
+    parquet(tmp_path / "b.parquet", 1, n=[1, 2])
+    parquet(tmp_path / "a.parquet", 2, n=[3])
+    source = mt.files(f"{tmp_path}/*.parquet", files_per_batch=1)
+    assert isinstance(source, Source)
+    assert source.schema == {"n": pl.Int64}
+    run = Run(source)
+    assert (run.batch(), run.caught_up) == ([(1,), (2,)], False)
+    assert (run.batch(), run.caught_up) == ([(3,)], True)
+    assert run.batch() == []
+    run.restart()
+    (tmp_path / "b.parquet").unlink()
+    parquet(tmp_path / "0.parquet", 2, n=[4])
+    assert run.batch() == [(4,)]
+    run.restart()
+    assert run.batch() == []
+
+
+def test_a_folder_is_all_that_is_below_it_but_hidden_files(tmp_path: Path) -> None:
+    for name in ("x/1.jsonl", "x/y/2.jsonl", ".3.jsonl", "x/_4.jsonl"):
+        write(tmp_path / name, b'{"n": %d}\n' % int(Path(name).stem.strip("._")))
+    run = Run(mt.files(tmp_path, format="jsonl", columns="n int"))
+    assert sorted(run.batch()) == [(1, None), (2, None)]
+    # Renamed when it is whole.
+    (tmp_path / ".3.jsonl").rename(tmp_path / "3.jsonl")
+    assert run.batch() == [(3, None)]
+
+
+def test_a_file_that_is_being_written_waits(tmp_path: Path) -> None:
+    lines, table = tmp_path / "1.csv", tmp_path / "1.parquet"
+    run = Run(mt.files(f"{tmp_path}/*.csv", columns="n int"))
+    lines.write_bytes(b"1\n2")
+    assert (run.batch(), run.caught_up) == ([], False)
+    write(lines, b"1\n23\n")
+    assert (run.batch(), run.caught_up) == ([(1, None), (23, None)], True)
+
+    whole = parquet(tmp_path / ".whole", n=[1]).read_bytes()
+    run = Run(mt.files(f"{tmp_path}/*.parquet", columns="n long"))
+    for size in (0, 2, 8, len(whole) - 1):
+        table.write_bytes(whole[:size])
+        assert run.batch() == []
+    # A footer says that it is whole, however short ago it was written.
+    table.write_bytes(whole)
+    assert run.batch() == [(1,)]
+
+
+def test_records_are_read_by_the_rules_of_kafkas_payloads(tmp_path: Path) -> None:
+    text = b'id,at,note\n1,2026-01-01T00:00:00Z,"a\nb"\nx,2026-01-01T00:00:00Z,\n2,2026-01-01,\n'
+    write(tmp_path / "1.csv", text, 1)
+    write(tmp_path / "2.csv", b'note,id\n"open,1\nz,3\n', 2)
+    source = mt.files(
+        tmp_path / "*.csv", columns="id long, at timestamp, note string", header=True, zone="-01:00"
+    )
+    later = datetime(2026, 1, 1, 1, tzinfo=UTC)
+    assert Run(source).batch() == [
+        (1, AT, "a\nb", None),
+        (None, None, None, b"x,2026-01-01T00:00:00Z,"),
+        (2, later, None, None),
+        (None, None, None, b'"open,1'),
+        (3, None, "z", None),
+    ]
+    lines = b'{"id": 1, "at": "2026-01-01T00:00:00Z"}\n{"id": "x"}\n{\n\n{"id": 2, "more": 1}\n'
+    write(tmp_path / "1.jsonl", lines)
+    source = mt.files(tmp_path / "*.jsonl", columns="id long, at timestamp")
+    assert source.malformed == "malformed"
+    assert Run(source).batch() == [
+        (1, AT, None), (None, None, b'{"id": "x"}'), (None, None, b"{"), (2, None, None),
+    ]  # fmt: skip
+
+
+def test_columns_are_learned_from_the_first_file(tmp_path: Path) -> None:
+    head = b"id,price,when,day,ok,text,none\n"
+    write(tmp_path / "1.csv", head + b"1,.5,2026-01-01T00:00:00Z,2026-01-01,true,1x,\n")
+    write(tmp_path / "2.csv", head + b"oh,1,2026-01-01T00:00:00Z,2026-01-01,false,,y\n", 1)
+    learned = mt.files(tmp_path / "*.csv").schema
+    assert learned == {
+        "id": pl.Int64, "price": pl.Float64, "when": pl.Datetime("us", "UTC"), "day": pl.Date,
+        "ok": pl.Boolean, "text": pl.String, "none": pl.String, "malformed": pl.Binary,
+    }  # fmt: skip
+    rows = Run(mt.files(tmp_path / "*.csv")).batch()
+    assert [row[-1] is None for row in rows] == [True, False]
+    write(tmp_path / "1.jsonl", b'{"id": 1, "at": "2026-01-01T00:00:00Z", "tags": [1]}\n')
+    learned = mt.files(tmp_path / "*.jsonl").schema
+    assert dict(learned)["at"] == pl.Datetime("us", "UTC")
+    assert dict(learned)["tags"] == pl.String
+    with pytest.raises(mt.OptionError, match="matches no file to learn from; give the columns"):
+        _ = mt.files(tmp_path / "none/*.csv").schema
+
+
+def test_parquet_of_other_types_grows_or_is_named(tmp_path: Path) -> None:
+    moments = pl.Series([AT], dtype=pl.Datetime("ms", "UTC"))
+    parquet(tmp_path / "1.parquet", 1, n=pl.Series([1], dtype=pl.Int64), at=moments)
+    parquet(tmp_path / "2.parquet", 2, n=pl.Series([2], dtype=pl.Int16), more=["x"])
+    parquet(tmp_path / "3.parquet", 3, n=["three"])
+    run = Run(mt.files(tmp_path / "*.parquet", files_per_batch=2))
+    assert run.batch() == [(1, AT), (2, None)]
+    with pytest.raises(mt.SourceError, match=r"3.parquet has the column n as String, where Int64"):
+        run.batch()
+
+
+@pytest.mark.parametrize("damage", ["broken", "removed", "changed"])
+def test_a_file_that_cant_be_read_is_named_or_skipped(
+    tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    good, bad = parquet(tmp_path / "1.parquet", 1, n=[1]), tmp_path / "2.parquet"
+    write(bad, b"PAR1 nothing of the kind PAR1", 2)
+    pattern = str(tmp_path / "*.parquet")
+    for choice in ("fail", "skip"):
+        source = mt.files(pattern, columns="n long", bad_files=choice)  # type: ignore[arg-type]
+        reader = source.open()
+        end = reader.plan(None, None).end
+        if damage == "removed":
+            bad.rename(tmp_path / "aside")
+        elif damage == "changed":
+            bad.write_bytes(good.read_bytes() + b"more")
+        if choice == "skip":
+            frames = list(reader.read(None, end))
+            assert pl.concat(frames)["n"].to_list() == [1]
+            assert f"{bad} is skipped" in caplog.text
+        else:
+            with pytest.raises(mt.SourceError, match=r"2\.parquet"):
+                list(reader.read(None, end))
+        if damage == "removed":
+            (tmp_path / "aside").rename(bad)
+        write(bad, b"PAR1 nothing of the kind PAR1", 2)
+
+
+def test_a_file_that_grows_after_it_was_read_is_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = write(tmp_path / "1.csv", b"1\n")
+    run = Run(mt.files(tmp_path / "*.csv", columns="n int"))
+    assert run.batch() == [(1, None)]
+    write(path, b"1\n2\n")
+    assert run.batch() == run.batch() == []
+    assert caplog.text.count("was read and has changed") == 1
+
+
+def test_what_is_remembered_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    monkeypatch.setattr(module, "MOST_REMEMBERED", 3)
+    run = Run(mt.files(tmp_path / "*.csv", columns="n int", files_per_batch=2))
+    for age in range(9):
+        write(tmp_path / f"{age}.csv", b"%d\n" % age, age)
+    assert [run.batch() for _ in range(6)] == [
+        *([(n, None), (n + 1, None)] for n in (0, 2, 4, 6)), [(8, None)], [],
+    ]  # fmt: skip
+    offsets = json.loads(run.offsets or "")
+    assert sorted(offsets["recent"]) == [f"{tmp_path}/{n}.csv" for n in (6, 7, 8)]
+    # Older than all that is remembered, and new all the same.
+    write(tmp_path / "late.csv", b"90\n", -5)
+    assert run.batch() == [(90, None)]
+    assert "late.csv came with an old time of writing" in caplog.text
+    assert run.batch() == []
+    run.restart()
+    assert run.batch() == []
+
+
+def test_a_batch_has_about_as_many_messages_as_it_may(tmp_path: Path) -> None:
+    for n in range(4):
+        write(tmp_path / f"{n}.csv", b"1\n" * 200, n)
+    run = Run(mt.files(tmp_path / "*.csv", columns="n int"))
+    assert len(run.batch(limit=8)) == 400
+    assert len(run.batch(limit=1)) == 200
+    assert len(run.batch()) == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "options", "words"),
+    [
+        ("logs/*", {}, "format=None doesn't follow from 'logs/\\*'; give one of parquet, csv"),
+        ("x.csv", {"format": "xml"}, "format='xml' isn't read"),
+        ("x.csv", {"columns": "a array<int>"}, "columns='a' has type List"),
+        ("x.csv", {"header": False}, "leaves the columns without names"),
+        ("x.jsonl", {"header": True}, "header=True isn't for format='jsonl'"),
+        ("x.csv", {"files_per_batch": 0}, "files_per_batch=0 is less than one"),
+        ("x.csv", {"bad_files": "ignore"}, "bad_files='ignore' isn't known"),
+        ("x.csv", {"zone": "Mars/Base"}, "zone='Mars/Base' isn't a time zone"),
+    ],
+)
+def test_options_that_dont_fit_are_refused(path: str, options: Any, words: str) -> None:
+    with pytest.raises(mt.OptionError, match=words):
+        mt.files(path, **options)
+
+
+def test_a_column_of_the_sources_own_name_is_refused() -> None:
+    with pytest.raises(mt.OptionError, match="columns='malformed' is what unreadable records"):
+        _ = mt.files("x.csv", columns="malformed string").schema

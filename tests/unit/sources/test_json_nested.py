@@ -1,0 +1,126 @@
+"""JSON with decimals, structs, arrays and maps: read, or malformed by itself."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import polars as pl
+import pytest
+
+from muntin.engine.session_zone import SessionZone
+from muntin.sources.csv_payloads import CsvPayloads
+from muntin.sources.decimals import decimal_of
+from muntin.sources.json_nested import NestedJsonPayloads, is_nested_json
+
+TWO = pl.Decimal(10, 2)
+POINT = pl.Struct({"x": pl.Int64, "at": pl.Datetime("us", "UTC"), "price": TWO})
+
+
+def decode(dtype: Any, *values: bytes | None) -> list[Any]:
+    """What each message's ``v`` is; ``malformed`` where the message is."""
+    payloads = NestedJsonPayloads({"id": pl.Int64(), "v": dtype}, SessionZone())
+    frame, bad = payloads.decode(list(values))
+    assert frame.schema == pl.Schema({"id": pl.Int64, "v": dtype})
+    together = ["malformed" if wrong else v for v, wrong in zip(listed(frame), bad, strict=True)]
+    # The same message has the same answer alone.
+    for value, expected in zip(values, together, strict=True):
+        alone, wrong = payloads.decode([value])
+        assert ("malformed" if wrong[0] else listed(alone)[0]) == expected
+    return together
+
+
+def listed(frame: pl.DataFrame) -> list[Any]:
+    return [row["v"] for row in frame.to_dicts()]
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("12.30", "12.30"), ("12", "12.00"), ("1.005", "1.01"), ("-1.005", "-1.01"),
+        ("1e3", "1000.00"), ("1.2e-1", "0.12"), ('"12.3"', "12.30"), ("0.004", "0.00"),
+        ("99999999.99", "99999999.99"), ("12345678.91", "12345678.91"), ("-0", "0.00"),
+        ("1e-999999999", "0.00"), ("0e999999999", "0.00"), ("null", None),
+    ],
+)  # fmt: skip
+def test_decimals_are_exact(text: str, number: str | None) -> None:
+    wanted = None if number is None else Decimal(number)
+    assert decode(TWO, b'{"v":%s}' % text.encode()) == [wanted]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["100000000", "99999999.995", "1e999999999", '"x"', "true", "[1]", "{}", '"NaN"', '""',
+     '"Infinity"', "9" * 500, '"' + "9" * 500 + '"'],
+)  # fmt: skip
+def test_what_no_decimal_is(text: str) -> None:
+    good = b'{"v":1}'
+    assert decode(TWO, good, b'{"v":%s}' % text.encode(), good) == [
+        Decimal("1.00"), "malformed", Decimal("1.00")
+    ]  # fmt: skip
+
+
+def test_large_decimals_keep_every_digit() -> None:
+    number = "12345678901234567890123456789.012345678"
+    assert decode(pl.Decimal(38, 9), b'{"v":%s}' % number.encode()) == [Decimal(number)]
+
+
+def test_structs_arrays_and_maps() -> None:
+    at = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    assert decode(
+        POINT,
+        b'{"v":{"x":1,"at":"2026-01-31T12:00:00Z","price":1.5,"more":[]}}',
+        b'{"v":{}}', b'{"v":null}', b"{}",
+    ) == [{"x": 1, "at": at, "price": Decimal("1.50")},
+          {"x": None, "at": None, "price": None}, None, None]  # fmt: skip
+    assert decode(pl.List(pl.List(pl.Int32)), b'{"v":[[1,2],[],null]}', b'{"v":[]}') == [
+        [[1, 2], [], None], []
+    ]  # fmt: skip
+    assert decode(pl.List(POINT), b'{"v":[{"x":1},null]}')[0][1] is None
+    assert decode(pl.List(pl.String), b'{"v":["a",1.50,{"b":[1]},true]}') == [
+        ["a", "1.50", '{"b":[1]}', "true"]
+    ]  # fmt: skip
+    assert decode(pl.Map(pl.String, TWO), b'{"v":{"a":1,"b":2.5}}', b'{"v":{}}') == [
+        {"a": Decimal("1.00"), "b": Decimal("2.50")}, {}
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("dtype", "text"),
+    [
+        (POINT, "[]"), (POINT, '"x"'), (POINT, '{"x":"1"}'), (POINT, '{"x":1.5}'),
+        (POINT, '{"at":"soon"}'), (POINT, '{"at":5}'), (POINT, '{"price":"x"}'),
+        (pl.List(pl.Int8), "[128]"), (pl.List(pl.Int64), "{}"), (pl.List(pl.Int64), "[true]"),
+        (pl.List(pl.Float64), "[1e999]"), (pl.List(pl.Float64), "[" + "9" * 400 + "]"),
+        (pl.List(pl.Float64), '["1"]'), (pl.List(pl.Boolean), "[1]"),
+        (pl.List(pl.String), '["\\ud800"]'), (pl.Map(pl.String, pl.Int64), '{"\\udfff":1}'),
+        (pl.Map(pl.String, pl.Int64), "[]"), (pl.List(pl.Int64), "[NaN]"),
+    ],
+)  # fmt: skip
+def test_what_isnt_of_its_type_is_malformed(dtype: Any, text: str) -> None:
+    good = b'{"id":1}'
+    assert decode(dtype, good, b'{"v":%s}' % text.encode(), good, None, b"x") == [
+        None, "malformed", None, "malformed", "malformed"
+    ]  # fmt: skip
+
+
+def test_plain_columns_beside_them_are_as_ever() -> None:
+    payloads = NestedJsonPayloads({"id": pl.Int64(), "v": TWO}, SessionZone())
+    frame, bad = payloads.decode([b'{"id":1,"v":1}', b'{"id":"x","v":1}', b'{"id":2,"v":"x"}'])
+    assert frame.rows() == [(1, Decimal("1.00")), (None, None), (None, None)]
+    assert bad.to_list() == [False, True, True]
+
+
+def test_which_types_are_read() -> None:
+    assert is_nested_json(pl.List(pl.Struct({"a": TWO, "b": pl.Map(pl.String, pl.Date)})))
+    for dtype in (pl.Duration("us"), pl.List(pl.Binary), pl.Map(pl.Int64, pl.Int64), pl.Struct({})):
+        assert not is_nested_json(dtype)
+
+
+def test_csv_has_decimals() -> None:
+    payloads = CsvPayloads({"id": pl.Int64(), "v": TWO}, SessionZone())
+    frame, bad = payloads.decode([b"1,12.345", b"2,", b"3,x", b"4,1e9"])
+    assert bad.to_list() == [False, False, True, True]
+    assert frame["v"].to_list() == [Decimal("12.35"), None, None, None]
+    assert decimal_of("1_0", TWO) is None

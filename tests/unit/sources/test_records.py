@@ -1,0 +1,75 @@
+"""Records cut out of bytes: any cut gives the same, and a quote spoils no more than its line."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muntin.sources import records
+from muntin.sources.records import cut_records, read_records
+
+FIELDS = st.text(st.sampled_from('a,"\n\\é'), max_size=4)
+
+
+def cut(data: bytes, at: list[int], *, quotes: bool) -> list[bytes]:
+    """Records of bytes that come in parts."""
+    found, rest, before = [], b"", 0
+    for end in [*sorted({min(n, len(data)) for n in at}), len(data)]:
+        some, rest = cut_records(rest + data[before:end], quotes=quotes, last=end == len(data))
+        found += some
+        before = end
+        if end == len(data):
+            break
+    return found
+
+
+@given(st.lists(st.lists(FIELDS, min_size=1, max_size=3)), st.lists(st.integers(0, 60)))
+def test_quoted_line_feeds_are_in_records_wherever_bytes_are_cut(
+    rows: list[list[str]], at: list[int]
+) -> None:
+    out = io.StringIO()
+    plain = [[field.replace("\\", "/") for field in row] for row in rows]
+    csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL).writerows(plain)
+    found = cut(out.getvalue().encode(), at, quotes=True)
+    again = [next(csv.reader(io.StringIO(one.decode(), newline=""))) for one in found]
+    assert again == plain
+
+
+@given(st.binary(max_size=60), st.lists(st.integers(0, 60)))
+def test_without_quotes_a_record_is_a_line(data: bytes, at: list[int]) -> None:
+    lines = data.split(b"\n")
+    assert cut(data, at, quotes=False) == (lines if lines[-1] else lines[:-1])
+
+
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        (b'1,"a\n2,b\n3,c', [b'1,"a', b"2,b", b"3,c"]),
+        (b'1,"a\\"\nb"\n2,c\n', [b'1,"a\\"\nb"', b"2,c"]),
+        (b'1,a"b\n2,c"d\n', [b'1,a"b', b'2,c"d']),
+        (b'1,"a"x\n2,b', [b'1,"a"x', b"2,b"]),
+        (b'"', [b'"']),
+        (b"", []),
+    ],
+)
+def test_quotes_that_are_none_or_stay_open(data: bytes, found: list[bytes]) -> None:
+    assert cut_records(data, quotes=True, last=True) == (found, b"")
+
+
+def test_a_large_file_is_read_in_parts_and_empty_lines_are_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "_CHUNK", 7)
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(b"\n".join(b"%d" % n for n in range(50)) + b"\n\n \r\n51")
+    parts: Any = [*read_records(path, path.stat().st_size, quotes=False)]
+    assert [one for part in parts for one in part] == [b"%d" % n for n in [*range(50), 51]]
+    assert len(parts) > 10
+    with pytest.raises(OSError, match="ends 5 bytes early"):
+        list(read_records(path, path.stat().st_size + 5, quotes=False))

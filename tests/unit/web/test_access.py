@@ -1,0 +1,92 @@
+"""Who may ask a server of figures or of a page."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import closing, suppress
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from muntin.model.errors import OptionError
+from muntin.web.access import may_ask
+from muntin.web.server import WebServer
+
+
+def request(**headers: str) -> Request:
+    query = headers.pop("query", "")
+    raw = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
+    return Request({"type": "http", "headers": raw, "query_string": query.encode(), "path": "/",
+                    "server": ("127.0.0.1", 80), "scheme": "http", "method": "GET"})  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("host", "may"),
+    [
+        ("127.0.0.1:8765", True),
+        ("localhost", True),
+        ("LOCALHOST:1", True),
+        ("[::1]:8765", True),
+        ("::1", False),
+        ("", False),
+        (" ", False),
+        ("evil.example", False),
+        ("127.0.0.1.evil.example", False),
+        ("localhost.evil.example:80", False),
+    ],
+)
+def test_without_a_token_only_this_machine_is_named(host: str, may: bool) -> None:
+    assert may_ask(request(host=host), None) is may
+
+
+def test_a_request_that_names_no_host_is_refused() -> None:
+    assert not may_ask(request(), None)
+
+
+@pytest.mark.parametrize(
+    ("headers", "may"),
+    [
+        ({"authorization": "Bearer sesame"}, True),
+        ({"authorization": "bearer sesame"}, True),
+        ({"authorization": "Basic sesame"}, False),
+        ({"authorization": "Bearer open"}, False),
+        ({"query": "token=sesame"}, True),
+        ({"query": "token=ses"}, False),
+        ({"cookie": "muntin-token=sesame"}, True),
+        ({"host": "127.0.0.1"}, False),
+    ],
+)
+def test_a_token_is_asked_for_wherever_a_client_is(headers: dict[str, str], may: bool) -> None:
+    assert may_ask(request(**headers), "sesame") is may
+
+
+def application(token: str | None, closing: object) -> Starlette:
+    def answer(request: Request) -> Response:
+        return PlainTextResponse("here")
+
+    return Starlette(routes=[Route("/", answer)])
+
+
+def test_connections_that_ask_for_nothing_are_few() -> None:
+    with WebServer(application, "127.0.0.1", 0, None, "test") as server:
+        held = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(200)]
+        for one in held:
+            one.sendall(b"GET / HTTP/1.1\r\nHost:")
+        with closing(socket.create_connection(("127.0.0.1", server.port), timeout=10)) as client:
+            client.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            assert b"200 OK" in client.recv(1000)
+        # The oldest have been sent away.
+        held[0].settimeout(10)
+        with suppress(ConnectionResetError):
+            assert held[0].recv(1) == b""
+        for one in held:
+            one.close()
+
+
+@pytest.mark.parametrize(("host", "token"), [("0.0.0.0", None), ("127.0.0.1", "")])
+def test_others_need_a_token(host: str, token: str | None) -> None:
+    with pytest.raises(OptionError, match="give --token new"):
+        WebServer(application, host, 0, token, "test")
