@@ -96,7 +96,7 @@ def _find_garbled(data: NDArray[np.uint8], ends: NDArray[np.int64]) -> Rows:
     """Tell which pieces of bytes aren't UTF-8; the first offset is where the first piece begins."""
     _NOTED.offsets = []
     first, last = ends[0], ends[-1]
-    codecs.decode(memoryview(data[first:last]), "utf-8", _NOTE)
+    codecs.decode(data[first:last].tobytes(), "utf-8", _NOTE)
     wrong = np.array(_NOTED.offsets, np.int64) + first
     starts, sizes = ends[:-1], np.diff(ends)
     garbled = np.zeros(len(sizes), np.bool_)

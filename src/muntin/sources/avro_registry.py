@@ -19,6 +19,7 @@ import polars as pl
 from muntin.sources.avro_evolution import converted
 from muntin.sources.avro_payloads import AvroPayloads
 from muntin.sources.avro_schema import AvroType, record
+from muntin.sources.byte_values import binary_column
 from muntin.sources.payloads import HEAD, UnreadableError
 from muntin.sources.schema_registry import Registry
 from muntin.sources.text_values import sound
@@ -87,7 +88,7 @@ class RegisteredAvro:
         Raises:
             SourceError: When the registry doesn't answer.
         """
-        heads = pl.Series(values, dtype=pl.Binary).bin.head(HEAD)
+        heads = binary_column(values).bin.head(HEAD)
         left = pl.repeat(True, len(values), dtype=pl.Boolean, eager=True)
         frames, wrong, rows = [], [], []
         for number, writer in self._writers(heads).items():

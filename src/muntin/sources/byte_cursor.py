@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from muntin.sources.byte_values import ROOM, ByteValues
 from muntin.sources.text_values import sound
 
 Numbers = np.ndarray[Any, Any]
@@ -20,8 +21,6 @@ Rows = slice | Numbers
 
 # Positions and numbers of so many messages stay in a core's cache.
 _MESSAGES, _BYTES = 20_000, 1 << 26
-# Before and behind the messages, so that a word may be read anywhere.
-_ROOM = 16
 # A text this short stands in its column's view itself.
 _INSIDE = 12
 _ALL = np.uint64(2**64 - 1)
@@ -71,8 +70,8 @@ class ByteCursor:
     @classmethod
     def over(cls, values: Sequence[bytes], sizes: Numbers, skip: int = 0) -> ByteCursor:
         """One over messages of given sizes, so many bytes behind where each begins."""
-        room = bytes(_ROOM)
-        end = np.cumsum(sizes) + _ROOM
+        room = bytes(ROOM)
+        end = np.cumsum(sizes) + ROOM
         return cls(b"".join([room, *values, room]), end - sizes + skip, end)
 
     def within(self, starts: Numbers, sizes: Numbers) -> ByteCursor:
@@ -92,7 +91,7 @@ class ByteCursor:
     def move(self, rows: Rows, width: Any) -> Numbers:
         """Where the next value of some messages begins, and move on behind it."""
         # What goes beyond its message is wrong; here it only must not go beyond all of them.
-        at = np.minimum(self.at[rows], len(self.data) - _ROOM)
+        at = np.minimum(self.at[rows], len(self.data) - ROOM)
         self.at[rows] += width
         return at
 
@@ -196,8 +195,10 @@ def unzigzag(word: Numbers) -> Numbers:
     return ((word >> _ONE) ^ -(word & _ONE)).view(np.int64)
 
 
-def given(values: Sequence[bytes | None]) -> tuple[Sequence[bytes], Numbers]:
+def given(values: Sequence[bytes | None]) -> tuple[Sequence[bytes] | ByteValues, Numbers]:
     """Payloads, nothing in place of those that are null, and which these are."""
+    if isinstance(values, ByteValues):
+        return values, values.nulls
     # Where none is null or empty, no code of ours runs for each message.
     if all(values):
         return cast("Sequence[bytes]", values), np.zeros(len(values), bool)
@@ -206,7 +207,7 @@ def given(values: Sequence[bytes | None]) -> tuple[Sequence[bytes], Numbers]:
 
 
 def decoded(
-    messages: Sequence[bytes],
+    messages: Sequence[bytes] | ByteValues,
     bad: Numbers,
     columns: dict[str, pl.DataType],
     read: Callable[[ByteCursor], pl.DataFrame],
@@ -224,15 +225,22 @@ def decoded(
         skip: How many bytes before each message aren't read.
     """
     frames, wrong = [pl.DataFrame(schema=columns)], [pl.Series([], dtype=pl.Boolean)]
-    sizes = np.fromiter(map(len, messages), np.int64, len(messages))
+    if isinstance(messages, ByteValues):
+        sizes = np.maximum(messages.sizes, 0)
+    else:
+        sizes = np.fromiter(map(len, messages), np.int64, len(messages))
     for first, end in _chunks(sizes):
-        cursor = ByteCursor.over(messages[first:end], sizes[first:end], skip)
+        if isinstance(messages, ByteValues):
+            starts = messages.starts[first:end]
+            cursor = ByteCursor(messages.data, starts + skip, starts + sizes[first:end])
+        else:
+            cursor = ByteCursor.over(messages[first:end], sizes[first:end], skip)
         cursor.mark(slice(None), bad[first:end])
         frame, faulty = read(cursor).cast(pl.Schema(columns)), cursor.wrong()
         if cursor.deferred.any():
             late = np.flatnonzero(cursor.deferred).tolist()
             frame = _with_rows(frame, late, _one_by_one(
-                [messages[first + row] for row in late], columns, read_one, late, faulty
+                [messages[first + row] or b"" for row in late], columns, read_one, late, faulty
             ))  # fmt: skip
         wrong.append(pl.Series(faulty))
         frames.append(sound(frame, wrong[-1]))

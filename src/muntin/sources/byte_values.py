@@ -113,3 +113,10 @@ def join_values(parts: Sequence[ByteValues]) -> ByteValues:
         np.concatenate([part.starts + moved for part, moved in zip(parts, before, strict=True)]),
         np.concatenate([part.sizes for part in parts]),
     )
+
+
+def binary_column(values: Sequence[bytes | None]) -> pl.Series:
+    """Copy values into a binary column."""
+    if isinstance(values, ByteValues):
+        return values.to_series()
+    return pl.Series(values, dtype=pl.Binary)

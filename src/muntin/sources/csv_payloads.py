@@ -10,6 +10,7 @@ import polars as pl
 
 from muntin.engine.session_zone import SessionZone
 from muntin.engine.utf8 import decode_text
+from muntin.sources.byte_values import binary_column
 from muntin.sources.text_values import sound, typed
 
 # A field, up to the comma behind it or to the end: quoted, or without any quote at its start.
@@ -36,7 +37,7 @@ class CsvPayloads:
 
     def decode(self, values: Sequence[bytes | None]) -> tuple[pl.DataFrame, pl.Series]:
         """See ``Payloads``; a record has just as many fields as there are columns."""
-        texts = decode_text(pl.Series(values, dtype=pl.Binary))
+        texts = decode_text(binary_column(values))
         odd = texts.str.contains('["\r\n]').fill_null(False)
         plain = texts.set(odd, None)
         fields, bad = self._split(plain)

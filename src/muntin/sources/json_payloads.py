@@ -18,6 +18,7 @@ from polars.exceptions import ComputeError, PolarsError
 
 from muntin.engine.session_zone import SessionZone
 from muntin.engine.utf8 import decode_text
+from muntin.sources.byte_values import ByteValues
 from muntin.sources.json_syntax import find_objects, has_half_pairs
 from muntin.sources.text_values import REAL, WHOLE, sound, spread, typed
 
@@ -40,22 +41,39 @@ class JsonPayloads:
 
     def decode(self, values: Sequence[bytes | None]) -> tuple[pl.DataFrame, pl.Series]:
         """See ``Payloads``; a member of another type than its column can't be read either."""
-        lines = [*filter(None, values)]
-        rows = np.arange(len(values))
-        if len(lines) < len(values):
-            rows = np.flatnonzero(np.fromiter(map(bool, values), bool, len(values)))
         raw = {name: _as_read(dtype) for name, dtype in self.columns.items()}
         # A column that no message has: without any, Polars would count no rows.
         schema = pl.Schema({"": pl.String(), **raw})
-        frame = _read(lines, schema)
+        frame, rows = _read_in_place(values, schema), np.arange(len(values))
         if frame is None:
-            frame, among = _read_each(lines, schema)
-            rows = rows[among]
+            lines = [*filter(None, values)]
+            if len(lines) < len(values):
+                rows = np.flatnonzero(np.fromiter(map(bool, values), bool, len(values)))
+            frame = _read(lines, schema)
+            if frame is None:
+                frame, among = _read_each(lines, schema)
+                rows = rows[among]
         decoded, bad = typed(frame, self.columns, self.zone)
         if len(rows) < len(values):
             spaced = spread(decoded.with_columns(bad.alias(_BAD)), rows, len(values))
             decoded, bad = spaced.drop(_BAD), spaced[_BAD].fill_null(True)
         return sound(decoded, bad), bad
+
+
+def _read_in_place(values: Sequence[bytes | None], schema: pl.Schema) -> pl.DataFrame | None:
+    """Read a row a value without a copy of each; ``None`` if that can't be."""
+    lines = values.as_lines() if isinstance(values, ByteValues) else None
+    if lines is None:
+        return None
+    joined = lines.tobytes()
+    # What has such escapes is looked at more closely.
+    if b"\\" in joined and any(half in joined for half in _SURROGATES):
+        return None
+    try:
+        frame = pl.read_ndjson(io.BytesIO(joined), schema=schema)
+    except PolarsError:
+        return None
+    return frame if len(frame) == len(values) else None
 
 
 def _read_each(lines: list[bytes], schema: pl.Schema) -> tuple[pl.DataFrame, NDArray[np.int64]]:

@@ -12,9 +12,11 @@ import polars as pl
 import pyarrow as pa
 
 from muntin.engine.utf8 import marked, text
+from muntin.sources.byte_values import ByteValues, binary_column, join_values
 from muntin.sources.flags import Flags
 from muntin.sources.kafka_broker import PATIENCE
-from muntin.sources.kafka_consumer import Columns, Range, read
+from muntin.sources.kafka_consumer import Columns, Range
+from muntin.sources.kafka_reading import read
 from muntin.sources.kafka_watch import TopicWatch
 from muntin.sources.payloads import Payloads
 
@@ -93,7 +95,7 @@ class KafkaReader:
         garbled = {}
         for name, dtype in self.wanted.items():
             if name == "key" and name not in found:
-                keys = pl.Series(lists["key"], dtype=pl.Binary)
+                keys = binary_column(lists["key"])
                 # Spark's rows have whatever bytes a key has, as those of Spark's own reader.
                 if dtype == pl.Binary:
                     found[name] = keys
@@ -107,19 +109,23 @@ class KafkaReader:
 
 def _raw(values: Sequence[bytes | None], bad: pl.Series) -> pl.Series:
     """Payloads that couldn't be parsed; one that is null is kept as nothing."""
-    if not bad.any():
-        return pl.Series([None], dtype=pl.Binary).new_from_index(0, len(values))
-    kept = [value or b"" if wrong else None for value, wrong in zip(values, bad, strict=True)]
-    return pl.Series(kept, dtype=pl.Binary)
+    none = pl.Series([None], dtype=pl.Binary).new_from_index(0, len(values))
+    rows = bad.arg_true()
+    return none.scatter(rows, [values[row] or b"" for row in rows]) if len(rows) else none
 
 
-def _joined(parts: Sequence[Columns], name: str) -> list[Any]:
+def _joined(parts: Sequence[Columns], name: str) -> Any:
     """A field of all messages."""
-    return parts[0].lists[name] if len(parts) == 1 else [*chain(*(p.lists[name] for p in parts))]
+    lists = [part.lists[name] for part in parts]
+    if len(lists) == 1:
+        return lists[0]
+    if isinstance(lists[0], ByteValues):
+        return join_values(lists)
+    return np.concatenate(lists) if isinstance(lists[0], np.ndarray) else [*chain(*lists)]
 
 
 def _own(
-    name: str, dtype: pl.DataType, parts: Sequence[Columns], lists: Mapping[str, list[Any]]
+    name: str, dtype: pl.DataType, parts: Sequence[Columns], lists: Mapping[str, Any]
 ) -> pl.Series:
     """One of Kafka's own columns."""
     if name in ("topic", "partition"):
@@ -134,11 +140,14 @@ def _own(
         )  # fmt: skip
     found = lists[_FIELDS[name]]
     if name == "value":
-        return pl.Series(found, dtype=pl.Binary)
+        return binary_column(found)
     if name == "offset":
         return pl.Series(found, dtype=pl.Int64)
     if name in ("timestamp", "timestampType"):
-        both = np.fromiter(chain.from_iterable(found), np.int64, 2 * len(found)).reshape(-1, 2)
+        both = found
+        if not isinstance(found, np.ndarray):
+            flat = chain.from_iterable(found)
+            both = np.fromiter(flat, np.int64, 2 * len(found)).reshape(-1, 2)
         if name == "timestamp":
             # Kafka writes -1 where a message has none, and no message has an earlier one.
             times = pl.Series(both[:, 1] * 1000).cast(pl.Datetime("us", "UTC"))

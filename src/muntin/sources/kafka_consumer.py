@@ -1,4 +1,4 @@
-"""Ranges of Kafka's offsets, read by a worker.
+"""Ranges of Kafka's offsets, read by librdkafka.
 
 A worker keeps one consumer for each cluster that it reads from, over batches: it is never a member
 of a group, commits nothing, and reads just the ranges that it is given.
@@ -22,7 +22,7 @@ from muntin.model.errors import SourceError
 _AT_ONCE, _WAIT = 2_000, 0.02
 # A frame is made of about as many messages, or of as many bytes. Ranges that are shorter are asked
 # for together.
-_MESSAGES, _BYTES = 100_000, 64 << 20
+MOST_MESSAGES, MOST_BYTES = 100_000, 64 << 20
 _PATIENCE = 120.0
 # What a consumer of ranges is, whatever else is set.
 _CONSUMER = {
@@ -85,14 +85,14 @@ class Columns:
 
     topic: str
     partition: int
-    lists: dict[str, list[Any]]
+    lists: dict[str, Any]
     count: int = 0
     size: int = 0
 
     @property
     def is_full(self) -> bool:
         """Whether a frame is to be made of them."""
-        return self.count >= _MESSAGES or self.size >= _BYTES
+        return self.count >= MOST_MESSAGES or self.size >= MOST_BYTES
 
     def add(self, messages: Sequence[Any], getters: Mapping[str, Callable[[Any], Any]]) -> None:
         """Add messages, of which nothing but their fields is kept."""
@@ -125,36 +125,27 @@ class Watch(Protocol):
         """Take it that messages come again."""
 
 
-def read(
+def group_ranges(ranges: Sequence[Range]) -> Iterator[list[Range]]:
+    """Group ranges that are read together, in their order; a long one is alone."""
+    group: list[Range] = []
+    for one in ranges:
+        if group and sum(r.size for r in (*group, one)) > MOST_MESSAGES:
+            yield group
+            group = []
+        group.append(one)
+    if group:
+        yield group
+
+
+def consume(
     client: Mapping[str, str],
     lossy: bool,
     ranges: Sequence[Range],
     fields: Collection[str],
     watch: Watch | None = None,
 ) -> Iterator[list[Columns]]:
-    """The messages of ranges, in the order of the ranges and of their offsets, some at a time.
-
-    Args:
-        client: Settings of librdkafka.
-        lossy: Whether to go on where messages were deleted before they were read.
-        ranges: What to read; no two of one partition.
-        fields: What is wanted of each message: ``value``, ``key``, ``offset``, ``timestamp``,
-            ``headers``.
-        watch: Is told when no messages come.
-
-    Returns:
-        As many as make a frame, by partition.
-
-    Raises:
-        SourceError: When messages of a range aren't there any more, or the brokers don't give them.
-    """
-    group: list[Range] = []
-    for one in ranges:
-        if group and sum(r.size for r in (*group, one)) > _MESSAGES:
-            yield from _Reading(client, lossy, group, fields, watch).messages()
-            group = []
-        group.append(one)
-    if group:
+    """Read the messages of ranges by librdkafka, a list for each field; see ``kafka_reading``."""
+    for group in group_ranges(ranges):
         yield from _Reading(client, lossy, group, fields, watch).messages()
 
 

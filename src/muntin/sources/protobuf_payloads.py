@@ -16,6 +16,7 @@ import polars as pl
 
 from muntin.engine.utf8 import text
 from muntin.sources.byte_cursor import ByteCursor, Numbers, decoded, given
+from muntin.sources.byte_values import ByteValues, binary_column
 from muntin.sources.lists import list_of, without_repeats
 from muntin.sources.payloads import HEAD, MOST_ITEMS
 from muntin.sources.protobuf_scalar import read_message
@@ -248,8 +249,8 @@ def _place(place: Sequence[int]) -> bytes:
     return bytes(found)
 
 
-def _headed(messages: Sequence[bytes], head: bytes) -> Numbers:
+def _headed(messages: Sequence[bytes] | ByteValues, head: bytes) -> Numbers:
     """Which messages begin as a registry's serializers let them."""
-    held = pl.Series(messages, dtype=pl.Binary)
+    held = binary_column(messages)
     begins = held.bin.head(1).eq_missing(pl.Series([b"\0"]))
     return (begins & held.bin.slice(HEAD, len(head)).eq_missing(pl.Series([head]))).to_numpy()

@@ -263,8 +263,7 @@ def _chain(data: Bytes, at: Numbers, ends: Numbers, counts: Numbers) -> Numbers:
     if len(counts) < _IN_STEP:
         whole = data.tobytes()
         each = zip(at.tolist(), ends.tolist(), counts.tolist(), strict=True)
-        starts = [start for batch in each for start in _chain_one(whole, *batch)]
-        return np.array(starts, np.int64)
+        return np.array([start for one in each for start in _chain_one(whole, *one)], np.int64)
     firsts = np.cumsum(counts) - counts
     order = np.argsort(-counts, kind="stable")
     at, ends, firsts = at[order], ends[order], firsts[order]

@@ -10,7 +10,8 @@ import pytest
 
 from muntin.model.errors import SourceError
 from muntin.sources import kafka_consumer
-from muntin.sources.kafka_consumer import Columns, Range, read
+from muntin.sources.kafka_consumer import Columns, Range
+from muntin.sources.kafka_consumer import consume as read
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 
@@ -104,7 +105,7 @@ def test_partitions_of_two_topics_may_have_one_number(reading: Any) -> None:
 def test_partitions_are_read_together_up_to_the_size_of_a_frame(
     reading: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kafka_consumer, "_MESSAGES", 4)
+    monkeypatch.setattr(kafka_consumer, "MOST_MESSAGES", 4)
     script = Script([message(1, 0), message(0, 0), message(0, 1), message(1, 1)], [message(2, 0)])
     found = reading(script, *(Range("t", p, 0, 2) for p in range(2)), Range("t", 2, 0, 1))
     assert [one.partition for one in found] == [0, 1, 2]

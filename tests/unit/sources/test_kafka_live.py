@@ -13,7 +13,8 @@ from tests.services.machine import free_port
 from muntin.model.errors import SourceError
 from muntin.sources import kafka_broker, kafka_watch
 from muntin.sources.kafka_broker import Broker, Topics
-from muntin.sources.kafka_consumer import Range, read
+from muntin.sources.kafka_consumer import Range
+from muntin.sources.kafka_consumer import consume as read
 from muntin.sources.kafka_ranges import ranges_of, refuse_expired, refuse_recreated
 from muntin.sources.kafka_watch import TopicWatch
 

@@ -1,0 +1,224 @@
+"""Fetches ranges of Kafka's messages as record batches, over sockets to the partitions' leaders.
+
+This is the plain way, for what nearly all requests are. Whatever else happens (a leader moves, a
+range was deleted, a setting or a format isn't known here) ends in `FetchError`, and the range is
+read by librdkafka, which knows how to go on.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+from muntin.sources.kafka_connection import Connection, ConnectionSettings, FetchError
+from muntin.sources.record_batches import (
+    Aborted,
+    DamagedBatchError,
+    RecordBatch,
+    UnknownFormatError,
+    select_messages,
+    split_batches,
+)
+
+# Fetch, in the first version that reads every compression.
+_FETCH, _VERSION = 1, 11
+_WAIT_MS, _PATIENCE = 100, 10.0
+# Bytes that one answer has at most, all in all and for a partition. A range begins with fewer, and
+# goes on with as many as its first messages say that it takes.
+_MOST, _FIRST, _LEAST = 16 << 20, 1 << 20, 1 << 16
+_COMMITTED = "read_committed"
+
+PartitionName = tuple[str, int]
+
+
+@dataclass
+class Progress:
+    """How far one range is fetched.
+
+    Attributes:
+        topic: The topic.
+        partition: The partition.
+        start: The next offset.
+        end: The offset behind the last one.
+        batches: What was fetched and not taken yet, without what no consumer shows.
+        wanted: How many bytes to ask for.
+    """
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    batches: list[RecordBatch] = field(default_factory=list)
+    wanted: int = _FIRST
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is more to fetch."""
+        return self.start < self.end
+
+    def add(self, data: bytes, aborted: Sequence[Aborted]) -> None:
+        """Add what a broker sent of the range."""
+        batches = [batch for batch in split_batches(data) if batch.last >= self.start]
+        if not batches:
+            return
+        before = self.start
+        for batch in batches:
+            if batch.base < self.start and batch is not batches[0]:
+                raise DamagedBatchError(f"the batch at offset {batch.base} comes twice")
+            self.start = batch.last + 1
+        messages = select_messages(batches, aborted)
+        self.batches += [batch for batch in messages if batch.base < self.end and batch.count]
+        each = len(data) / (self.start - before)
+        self.wanted = int(min(max((self.end - self.start) * each * 1.1, _LEAST), _MOST / 2))
+
+
+class Fetched(NamedTuple):
+    """The answer for one partition."""
+
+    topic: str
+    partition: int
+    error: int
+    aborted: list[Aborted]
+    data: bytes
+
+
+class Fetcher:
+    """Fetches from one cluster; it keeps its connections, and where partitions are led.
+
+    Args:
+        client: Settings of librdkafka.
+
+    Raises:
+        FetchError: When there is a setting that isn't known here.
+    """
+
+    def __init__(self, client: Mapping[str, str]) -> None:
+        self.settings = ConnectionSettings.of(client)
+        self.committed = client.get("isolation.level") == _COMMITTED
+        self.client = client
+        self._connections: dict[int, Connection] = {}
+        self._leaders: dict[PartitionName, int] = {}
+        self._addresses: dict[int, tuple[str, int]] = {}
+
+    def fetch(self, ranges: Sequence[Progress]) -> None:
+        """Fetch a piece of each range that is open, and wait until there is something.
+
+        Raises:
+            FetchError: When a range can't be fetched in the plain way.
+        """
+        by_leader: dict[int, list[Progress]] = {}
+        for one in ranges:
+            if one.is_open:
+                by_leader.setdefault(self._leader(one), []).append(one)
+        deadline = time.monotonic() + _PATIENCE
+        before = sum(one.start for one in ranges)
+        while sum(one.start for one in ranges) == before:
+            for leader, some in by_leader.items():
+                self._fetch_from(leader, some)
+            if time.monotonic() > deadline:
+                raise FetchError("the brokers sent no messages")
+
+    def close(self) -> None:
+        """Close all connections."""
+        while self._connections:
+            self._connections.popitem()[1].close()
+
+    def _fetch_from(self, leader: int, ranges: Sequence[Progress]) -> None:
+        places = {(one.topic, one.partition): one for one in ranges}
+        try:
+            if leader not in self._connections:
+                connection = Connection(*self._addresses[leader], self.settings)
+                self._connections[leader] = connection
+                connection.require(_FETCH, _VERSION)
+            request = _encode(ranges, committed=self.committed)
+            answer = self._connections[leader].ask(_FETCH, _VERSION, request)
+            for fetched in _decode(answer):
+                if fetched.error:
+                    raise FetchError(f"the broker answers with error {fetched.error}")
+                aborted = fetched.aborted if self.committed else []
+                places[fetched.topic, fetched.partition].add(fetched.data, aborted)
+        except UnknownFormatError as error:
+            raise FetchError(str(error)) from error
+        except (FetchError, OSError, struct.error, KeyError) as error:
+            self.close()
+            self._leaders.clear()
+            raise FetchError(f"a broker can't be asked: {error}") from error
+
+    def _leader(self, one: Progress) -> int:
+        place = one.topic, one.partition
+        if place not in self._leaders:
+            self._find_leaders(one.topic)
+        if place not in self._leaders:
+            raise FetchError(f"partition {one.partition} of {one.topic!r} has no leader")
+        return self._leaders[place]
+
+    def _find_leaders(self, topic: str) -> None:
+        from confluent_kafka.admin import AdminClient
+
+        settings = {"log_level": "2", **self.settings.of_admin}
+        metadata = AdminClient(dict[str, Any](settings)).list_topics(topic, timeout=_PATIENCE)
+        self._addresses |= {b.id: (str(b.host), b.port) for b in metadata.brokers.values()}
+        for number, partition in metadata.topics[topic].partitions.items():
+            if partition.error is None and partition.leader in self._addresses:
+                self._leaders[topic, number] = partition.leader
+
+
+# Checksums and compression, both part of the extra `kafka`.
+_NEEDED = ("google_crc32c", "cramjam")
+_FETCHERS: dict[str, Fetcher | None] = {}
+
+
+def fetcher_of(client: Mapping[str, str]) -> Fetcher | None:
+    """Return the fetcher of a cluster, kept over batches; ``None`` if it needs librdkafka."""
+    if not all(map(find_spec, _NEEDED)):
+        return None
+    name = json.dumps(dict(client), sort_keys=True)
+    if name not in _FETCHERS:
+        try:
+            _FETCHERS[name] = Fetcher(client)
+        except FetchError:
+            _FETCHERS[name] = None
+    return _FETCHERS[name]
+
+
+def _encode(ranges: Sequence[Progress], *, committed: bool) -> bytes:
+    topics: dict[str, list[Progress]] = {}
+    for one in ranges:
+        topics.setdefault(one.topic, []).append(one)
+    # No replica; no session of fetches is kept.
+    parts = [struct.pack(">iiiibii", -1, _WAIT_MS, 1, _MOST, int(committed), 0, -1)]
+    parts.append(struct.pack(">i", len(topics)))
+    for topic, some in topics.items():
+        name = topic.encode()
+        parts.append(struct.pack(">h", len(name)) + name + struct.pack(">i", len(some)))
+        parts += [struct.pack(">iiqqi", r.partition, -1, r.start, -1, r.wanted) for r in some]
+    return b"".join([*parts, struct.pack(">ih", 0, 0)])
+
+
+def _decode(answer: bytes) -> Iterator[Fetched]:
+    _, error, _, topics = struct.unpack_from(">ihii", answer, 0)
+    if error:
+        raise FetchError(f"the broker answers with error {error}")
+    at = 14
+    for _ in range(topics):
+        (size,) = struct.unpack_from(">h", answer, at)
+        topic, at = answer[at + 2 : at + 2 + size].decode(), at + 2 + size
+        (partitions,) = struct.unpack_from(">i", answer, at)
+        at += 4
+        for _ in range(partitions):
+            number, error, _, _, _, count = struct.unpack_from(">ihqqqi", answer, at)
+            at += 34
+            pairs = [struct.unpack_from(">qq", answer, at + 16 * n) for n in range(max(count, 0))]
+            at += 16 * len(pairs)
+            _, length = struct.unpack_from(">ii", answer, at)
+            at += 8
+            data = answer[at : at + max(length, 0)]
+            if len(data) < length:
+                raise FetchError("the broker's answer is cut off")
+            at += len(data)
+            yield Fetched(topic, number, error, [Aborted(*pair) for pair in pairs], data)

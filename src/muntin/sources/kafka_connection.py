@@ -1,0 +1,201 @@
+"""A connection to one broker of Kafka: encryption, login, and one request at a time."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import itertools
+import os
+import socket
+import ssl
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+_TIMEOUT = 30.0
+_CLIENT = b"muntin"
+_VERSIONS, _HANDSHAKE, _AUTHENTICATE = 18, 17, 36
+_HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+_MECHANISMS = ("PLAIN", *_HASHES)
+# Settings of librdkafka that a connection follows.
+_FOLLOWED = frozenset(
+    ("bootstrap.servers", "security.protocol", "isolation.level", "ssl.ca.location",
+     "ssl.certificate.location", "ssl.key.location", "ssl.key.password",
+     "enable.ssl.certificate.verification", "ssl.endpoint.identification.algorithm",
+     "sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password")
+)  # fmt: skip
+# Settings that say how librdkafka reads, and change nothing about what is read.
+_INDIFFERENT = (
+    "client.id", "fetch.", "queued.", "socket.", "log", "metadata.", "topic.metadata.",
+    "reconnect.", "retry.", "statistics.", "broker.address.ttl", "group.id", "check.crcs",
+    "max.poll.", "session.timeout", "heartbeat.", "enable.auto.", "auto.offset.reset",
+    "enable.partition.eof", "receive.message.max.bytes", "message.max.bytes",
+)  # fmt: skip
+
+
+class FetchError(Exception):
+    """A range that isn't fetched in the plain way; librdkafka reads it."""
+
+
+@dataclass(frozen=True)
+class ConnectionSettings:
+    """How to connect to a broker.
+
+    Attributes:
+        of_admin: Settings of librdkafka for a client that asks for metadata.
+    """
+
+    of_admin: Mapping[str, str] = field(repr=False)
+
+    @classmethod
+    def of(cls, client: Mapping[str, str]) -> ConnectionSettings:
+        """Take settings of librdkafka.
+
+        Raises:
+            FetchError: When there is one that isn't followed here.
+        """
+        unknown = [n for n in client if n not in _FOLLOWED and not n.startswith(_INDIFFERENT)]
+        if unknown:
+            raise FetchError(f"{unknown[0]!r} is followed by librdkafka only")
+        settings = cls({n: client[n] for n in client if n in _FOLLOWED - {"isolation.level"}})
+        if settings.protocol not in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"):
+            raise FetchError(f"{settings.protocol!r} is followed by librdkafka only")
+        if settings.logs_in and settings.mechanism not in _MECHANISMS:
+            raise FetchError(f"{settings.mechanism!r} is followed by librdkafka only")
+        return settings
+
+    @property
+    def protocol(self) -> str:
+        """The security protocol, in capitals."""
+        return self.of_admin.get("security.protocol", "PLAINTEXT").upper()
+
+    @property
+    def logs_in(self) -> bool:
+        """Whether a connection logs in."""
+        return self.protocol.startswith("SASL_")
+
+    @property
+    def mechanism(self) -> str:
+        """How it logs in."""
+        either = self.of_admin.get("sasl.mechanism"), self.of_admin.get("sasl.mechanisms")
+        return next(filter(None, either), "GSSAPI").upper()
+
+    def encrypt(self, plain: socket.socket, host: str) -> socket.socket:
+        """Encrypt a connection, if that is asked for."""
+        if not self.protocol.endswith("SSL"):
+            return plain
+        get = self.of_admin.get
+        context = ssl.create_default_context(cafile=get("ssl.ca.location"))
+        if get("ssl.endpoint.identification.algorithm", "https").lower() == "none":
+            context.check_hostname = False
+        if get("enable.ssl.certificate.verification", "true").lower() == "false":
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        if certificate := get("ssl.certificate.location"):
+            context.load_cert_chain(certificate, get("ssl.key.location"), get("ssl.key.password"))
+        return context.wrap_socket(plain, server_hostname=host)
+
+
+class Connection:
+    """One connection to one broker.
+
+    Raises:
+        OSError: When the broker can't be reached.
+        FetchError: When it doesn't let us in.
+    """
+
+    def __init__(self, host: str, port: int, settings: ConnectionSettings) -> None:
+        self._numbers = itertools.count()
+        plain = socket.create_connection((host, port), _TIMEOUT)
+        try:
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._socket = settings.encrypt(plain, host)
+            self._versions = self._find_versions()
+            if settings.logs_in:
+                self._log_in(settings)
+        except BaseException:
+            plain.close()
+            raise
+
+    def require(self, request: int, version: int) -> None:
+        """Check that the broker takes a version of a request.
+
+        Raises:
+            FetchError: When it doesn't.
+        """
+        lowest, highest = self._versions.get(request, (0, -1))
+        if not lowest <= version <= highest:
+            raise FetchError(f"the broker takes no request {request} of version {version}")
+
+    def ask(self, request: int, version: int, body: bytes) -> bytes:
+        """Send a request and return what is answered, behind the answer's number."""
+        number = next(self._numbers) & 0x7FFFFFFF
+        head = struct.pack(">hhih", request, version, number, len(_CLIENT)) + _CLIENT
+        self._socket.sendall(struct.pack(">i", len(head) + len(body)) + head + body)
+        (size,) = struct.unpack(">i", self._receive(4))
+        answer = self._receive(size)
+        if struct.unpack_from(">i", answer) != (number,):
+            raise FetchError("the broker's answer is for another request")
+        return answer[4:]
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._socket.close()
+
+    def _receive(self, size: int) -> bytes:
+        data = bytearray(size)
+        view, received = memoryview(data), 0
+        while received < size:
+            count = self._socket.recv_into(view[received:])
+            if not count:
+                raise ConnectionResetError("the broker closed the connection")
+            received += count
+        return bytes(data)
+
+    def _find_versions(self) -> dict[int, tuple[int, int]]:
+        answer = self.ask(_VERSIONS, 0, b"")
+        error, count = struct.unpack_from(">hi", answer)
+        if error:
+            raise FetchError(f"the broker answers with error {error}")
+        triples = [struct.unpack_from(">hhh", answer, 6 + 6 * n) for n in range(count)]
+        return {request: (lowest, highest) for request, lowest, highest in triples}
+
+    def _log_in(self, settings: ConnectionSettings) -> None:
+        name = settings.mechanism.encode()
+        answer = self.ask(_HANDSHAKE, 1, struct.pack(">h", len(name)) + name)
+        if struct.unpack_from(">h", answer) != (0,):
+            raise FetchError(f"the broker doesn't take {settings.mechanism}")
+        user = settings.of_admin.get("sasl.username", "")
+        password = settings.of_admin.get("sasl.password", "")
+        if settings.mechanism == "PLAIN":
+            self._authenticate(f"\0{user}\0{password}".encode())
+        else:
+            self._challenge(_HASHES[settings.mechanism], user, password)
+
+    def _authenticate(self, token: bytes) -> bytes:
+        answer = self.ask(_AUTHENTICATE, 0, struct.pack(">i", len(token)) + token)
+        error, size = struct.unpack_from(">hh", answer)
+        if error:
+            raise FetchError("the broker refuses the login")
+        return answer[8 + max(size, 0) :]
+
+    def _challenge(self, digest: str, user: str, password: str) -> None:
+        """Log in by SCRAM (RFC 5802), and check that the broker knows the password, too."""
+        nonce = base64.b64encode(os.urandom(24)).decode()
+        first = f"n={user.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
+        challenge = self._authenticate(f"n,,{first}".encode()).decode()
+        parts = dict(part.split("=", 1) for part in challenge.split(","))
+        if not parts.get("r", "").startswith(nonce):
+            raise FetchError("the broker's challenge isn't for this login")
+        salt, rounds = base64.b64decode(parts["s"]), int(parts["i"])
+        salted = hashlib.pbkdf2_hmac(digest, password.encode(), salt, rounds)
+        final = f"c=biws,r={parts['r']}"
+        message = f"{first},{challenge},{final}".encode()
+        key = hmac.digest(salted, b"Client Key", digest)
+        proof = hmac.digest(hashlib.new(digest, key).digest(), message, digest)
+        signed = bytes(a ^ b for a, b in zip(key, proof, strict=True))
+        answer = self._authenticate(f"{final},p={base64.b64encode(signed).decode()}".encode())
+        server = hmac.digest(hmac.digest(salted, b"Server Key", digest), message, digest)
+        if not hmac.compare_digest(answer, b"v=" + base64.b64encode(server)):
+            raise FetchError("the broker doesn't know the password")

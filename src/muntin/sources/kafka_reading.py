@@ -1,0 +1,111 @@
+"""Reads ranges of Kafka's messages: record batches where that is possible, else by librdkafka."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from muntin.model.errors import SourceError
+from muntin.sources.fetch import Fetcher, Progress, fetcher_of
+from muntin.sources.kafka_connection import FetchError
+from muntin.sources.kafka_consumer import (
+    MOST_BYTES,
+    MOST_MESSAGES,
+    Columns,
+    Range,
+    Watch,
+    consume,
+    group_ranges,
+)
+from muntin.sources.record_batches import DamagedBatchError, Records, read_records
+
+# confluent_kafka's numbers for the producer's timestamp and the broker's.
+_CREATE_TIME, _APPEND_TIME = 1, 2
+
+
+def read(
+    client: Mapping[str, str],
+    lossy: bool,
+    ranges: Sequence[Range],
+    fields: Collection[str],
+    watch: Watch | None = None,
+) -> Iterator[list[Columns]]:
+    """Read the messages of ranges, in the order of the ranges and of their offsets.
+
+    Args:
+        client: Settings of librdkafka.
+        lossy: Whether to go on where messages were deleted before they were read.
+        ranges: What to read; no two of one partition.
+        fields: What is wanted of each message: ``value``, ``key``, ``offset``, ``timestamp``,
+            ``headers``.
+        watch: Is told when no messages come.
+
+    Returns:
+        As many messages as make a frame, by partition.
+
+    Raises:
+        SourceError: When messages of a range don't exist any more or are damaged, or the brokers
+            don't send them.
+    """
+    fetcher = fetcher_of(client)
+    for group in group_ranges(ranges):
+        left: Sequence[Range] = group
+        if fetcher is not None:
+            left = yield from _fetch(fetcher, group, fields)
+        if left:
+            yield from consume(client, lossy, left, fields, watch)
+
+
+def _fetch(
+    fetcher: Fetcher, ranges: Sequence[Range], fields: Collection[str]
+) -> Generator[list[Columns], None, Sequence[Range]]:
+    """Fetch ranges as record batches; returns what is left for librdkafka."""
+    progress = [Progress(*one) for one in ranges]
+    # A part of one range can be passed on before the rest is read; several keep their order.
+    alone = len(progress) == 1
+    begun = progress[0].start
+    try:
+        while any(one.is_open for one in progress):
+            fetcher.fetch(progress)
+            if alone and _is_full(progress[0]):
+                yield [_take(progress[0], begun, fields)]
+                begun = progress[0].start
+    except FetchError:
+        return [ranges[0]._replace(start=begun)] if alone else ranges
+    except DamagedBatchError as error:
+        where = ", ".join(f"{one.topic}[{one.partition}]" for one in ranges)
+        raise SourceError(f"a message of {where} can't be read: {error}") from error
+    taken = [_take(one, start.start, fields) for one, start in zip(progress, ranges, strict=True)]
+    if rest := [columns for columns in taken if columns.count]:
+        yield rest
+    return []
+
+
+def _is_full(one: Progress) -> bool:
+    bodies = sum(len(batch.body) for batch in one.batches)
+    return sum(b.count for b in one.batches) >= MOST_MESSAGES or bodies >= MOST_BYTES
+
+
+def _take(one: Progress, begun: int, fields: Collection[str]) -> Columns:
+    """Take the messages that were fetched, from an offset on."""
+    batches, one.batches = one.batches, []
+    records = read_records(batches)
+    within = (records.offsets >= begun) & (records.offsets < one.end)
+    if not within.all():
+        records = records.select(np.flatnonzero(within))
+    lists = {name: _field(records, name) for name in fields}
+    return Columns(one.topic, one.partition, lists, len(records))
+
+
+def _field(records: Records, name: str) -> object:
+    if name == "value":
+        return records.values
+    if name == "key":
+        return records.keys
+    if name == "offset":
+        return records.offsets
+    if name == "timestamp":
+        kinds = np.where(records.append_time, _APPEND_TIME, _CREATE_TIME)
+        return np.column_stack([kinds, records.timestamps])
+    return [headers or None for headers in records.headers()]

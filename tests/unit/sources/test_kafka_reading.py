@@ -1,0 +1,157 @@
+"""Ranges read as record batches are what librdkafka reads, over a broker of one's own."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from tests.services.kafka import Kafka
+
+from muntin.model.errors import SourceError
+from muntin.sources import fetch, kafka_reading
+from muntin.sources.fetch import Fetcher
+from muntin.sources.kafka_consumer import Columns, Range, consume
+from muntin.sources.kafka_reading import read
+
+confluent_kafka = pytest.importorskip("confluent_kafka")
+
+FIELDS = ("value", "key", "offset", "timestamp", "headers")
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+def produce(broker: Kafka, topic: str, codec: str, size: int, count: int = 400) -> None:
+    """Send messages of all shapes to two partitions."""
+    settings = {"compression.type": codec, "batch.size": size, "linger.ms": 20}
+    producer = confluent_kafka.Producer({"bootstrap.servers": broker.servers, **settings})
+    for n in range(count):
+        value = [b'{"n":%d}' % n, None, b"", b"v" * (n * 7 % 9000), b"\n\xff"][n % 5]
+        key = [None, b"k%d" % n, b""][n % 3]
+        headers = [[], [("h", b"1"), ("h", None)], [("é", b"x" * 200)]][n // 5 % 3]
+        producer.produce(topic, value, key, n % 2, timestamp=1_700_000_000_000 - n, headers=headers)
+    assert producer.flush(60) == 0
+
+
+def messages(parts: Sequence[Sequence[Columns]]) -> list[tuple[Any, ...]]:
+    """Messages as an object each."""
+    return [
+        (part.topic, part.partition, *(_plain(row) for row in rows))
+        for some in parts
+        for part in some
+        for rows in zip(*(part.lists[name] for name in FIELDS), strict=True)
+    ]
+
+
+def _plain(value: Any) -> Any:
+    return tuple(int(part) for part in value) if hasattr(value, "tolist") and value.shape else value
+
+
+def both(client: dict[str, str], ranges: list[Range]) -> list[tuple[Any, ...]]:
+    """What both ways read, which must be the same."""
+    expected = messages(list(consume(client, False, ranges, FIELDS)))
+    fetcher = Fetcher(client)
+    progress = [fetch.Progress(*one) for one in ranges]
+    while any(one.is_open for one in progress):
+        fetcher.fetch(progress)
+    fetcher.close()
+    assert messages(list(read(client, False, ranges, FIELDS))) == expected
+    return expected
+
+
+@pytest.fixture
+def client(broker: Kafka) -> dict[str, str]:
+    return {"bootstrap.servers": broker.servers}
+
+
+@pytest.mark.parametrize(("codec", "size"), [*itertools.product(CODECS, (200, 16_000, 900_000))])
+def test_both_ways_read_the_same(
+    broker: Kafka, client: dict[str, str], codec: str, size: int
+) -> None:
+    topic = broker.topic()
+    produce(broker, topic, codec, size)
+    read_whole = both(client, [Range(topic, 0, 0, 200), Range(topic, 1, 0, 200)])
+    assert len(read_whole) == 400
+    assert read_whole[201:310] == both(client, [Range(topic, 1, 1, 110)])
+
+
+def test_a_range_is_read_in_pieces(
+    broker: Kafka, client: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = broker.topic(1)
+    settings = {"bootstrap.servers": broker.servers, "batch.num.messages": 100}
+    producer = confluent_kafka.Producer(settings)
+    for n in range(5000):
+        producer.produce(topic, b"%d" % n, partition=0)
+    assert producer.flush(60) == 0
+    monkeypatch.setattr(fetch, "_FIRST", 1000)
+    monkeypatch.setattr(fetch, "_LEAST", 1000)
+    monkeypatch.setattr(kafka_reading, "MOST_MESSAGES", 700)
+    parts = list(read(client, False, [Range(topic, 0, 10, 4990)], FIELDS))
+    assert len(parts) > 3
+    assert [row[2] for row in messages(parts)] == [b"%d" % n for n in range(10, 4990)]
+
+
+@pytest.mark.parametrize("level", ["read_committed", "read_uncommitted"])
+def test_transactions_are_read_as_librdkafka_does(
+    broker: Kafka, client: dict[str, str], level: str
+) -> None:
+    topic = broker.topic(1)
+    settings = {"bootstrap.servers": broker.servers, "linger.ms": 0}
+    producers = [
+        confluent_kafka.Producer({**settings, "transactional.id": f"{topic}-{n}"}) for n in (0, 1)
+    ]
+    for one in producers:
+        one.init_transactions(60)
+    for turn, commits in enumerate([(True, False), (False, True), (False, False), (True, True)]):
+        for one in producers:
+            one.begin_transaction()
+        for n, number in itertools.product(range(5), (0, 1)):
+            producers[number].produce(topic, b"%d-%d-%d" % (turn, number, n), partition=0)
+            producers[number].flush(60)
+        for one, commit in zip(producers, commits, strict=True):
+            (one.commit_transaction if commit else one.abort_transaction)(60)
+    broker.send(topic, [(0, None, b"plain")])
+    end = 4 * 12 + 1
+    values = [
+        row[2] for row in both({**client, "isolation.level": level}, [Range(topic, 0, 0, end)])
+    ]
+    assert values[-1] == b"plain"
+    assert len(values) == (21 if level == "read_committed" else 41)
+    assert (b"0-1-0" in values) is (level == "read_uncommitted")
+
+
+def test_messages_that_were_deleted_are_an_error(broker: Kafka, client: dict[str, str]) -> None:
+    topic = broker.topic(1)
+    broker.send(topic, [(0, None, b"%d" % n) for n in range(10)])
+    deleted = confluent_kafka.TopicPartition(topic, 0, 5)
+    for done in broker.admin.delete_records([deleted]).values():
+        done.result(timeout=60)
+    with pytest.raises(SourceError, match=f"messages 0 to 4 of partition 0 of topic '{topic}'"):
+        list(read(client, False, [Range(topic, 0, 0, 10)], FIELDS))
+    left = messages(list(read(client, True, [Range(topic, 0, 0, 10)], FIELDS)))
+    assert [row[2] for row in left] == [b"%d" % n for n in range(5, 10)]
+
+
+def test_a_broker_that_was_away_is_asked_again(broker: Kafka, client: dict[str, str]) -> None:
+    topic = broker.topic(1)
+    broker.send(topic, [(0, None, b"%d" % n) for n in range(10)])
+    ranges = [Range(topic, 0, 0, 10)]
+    before = messages(list(read(client, False, ranges, FIELDS)))
+    for fetcher in filter(None, fetch._FETCHERS.values()):
+        for connection in fetcher._connections.values():
+            connection.close()
+    assert messages(list(read(client, False, ranges, FIELDS))) == before
+    assert messages(list(read(client, False, ranges, FIELDS))) == before
+
+
+def test_settings_that_arent_followed_are_left_to_librdkafka() -> None:
+    servers = {"bootstrap.servers": "h:1"}
+    assert fetch.fetcher_of({**servers, "fetch.wait.max.ms": "5", "client.id": "c"}) is not None
+    for other in (
+        {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"},
+        {"security.protocol": "SASL_PLAINTEXT"},
+        {"ssl.keystore.location": "x.p12"},
+        {"client.rack": "a"},
+    ):
+        assert fetch.fetcher_of({**servers, **other}) is None
