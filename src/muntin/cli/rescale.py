@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from muntin.cli.console import say, session_for
+from muntin.cli.console import reported, say, session_for
 from muntin.model.errors import OptionError
 
 
@@ -29,7 +29,8 @@ def rescale(
     """
     console = Console()
     if any(checkpoint.glob("*.log")):
-        _rescale_here(checkpoint, buckets, {"--to": to, "--batch": batch})
+        with reported():
+            _rescale_here(checkpoint, buckets, {"--to": to, "--batch": batch})
         say(console, f"{checkpoint} has {buckets} buckets now; start the query from it")
         return
     with session_for("rescale", checkpoint, console, "Moving the state") as spark:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import typer
 
 import muntin as mt
-from muntin import OptionError
 from muntin.cli.rescale import rescale
 
 
@@ -20,5 +20,6 @@ def test_a_local_checkpoint_is_rescaled_in_its_place(
     rescale(tmp_path, 3)
     assert "has 3 buckets now" in capsys.readouterr().out
     assert mt.open_state(tmp_path).spec.buckets == 3
-    with pytest.raises(OptionError, match="--to="):
+    with pytest.raises(typer.Exit):
         rescale(tmp_path, 2, to=tmp_path / "other")
+    assert "isn't for checkpoints of the local host" in " ".join(capsys.readouterr().err.split())
