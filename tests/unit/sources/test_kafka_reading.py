@@ -84,8 +84,7 @@ def test_a_range_is_read_in_pieces(
     for n in range(5000):
         producer.produce(topic, b"%d" % n, partition=0)
     assert producer.flush(60) == 0
-    monkeypatch.setattr(fetch, "_FIRST", 1000)
-    monkeypatch.setattr(fetch, "_LEAST", 1000)
+    monkeypatch.setattr(fetch, "_MOST", 2000)
     monkeypatch.setattr(kafka_reading, "MOST_MESSAGES", 700)
     parts = list(read(client, False, [Range(topic, 0, 10, 4990)], FIELDS))
     assert len(parts) > 3

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 from importlib.util import find_spec
 from typing import Any, Literal, cast, get_args
 
@@ -24,6 +25,7 @@ from muntin.sources.avro_payloads import AvroPayloads
 from muntin.sources.avro_registry import RegisteredAvro
 from muntin.sources.avro_schema import record
 from muntin.sources.csv_payloads import CsvPayloads
+from muntin.sources.ddl import parse_columns
 from muntin.sources.flags import Flags
 from muntin.sources.json_nested import NestedJsonPayloads, is_nested_json
 from muntin.sources.json_payloads import JsonPayloads
@@ -38,6 +40,7 @@ from muntin.sources.kafka_client import (
 )
 from muntin.sources.kafka_columns import MALFORMED, OWN, KafkaReader
 from muntin.sources.kafka_formats import DESCRIBED, refuse_schema
+from muntin.sources.kafka_source import KafkaSource, KafkaSourceReader
 from muntin.sources.payloads import Payloads, UnreadableError
 from muntin.sources.protobuf_payloads import ProtobufPayloads
 from muntin.sources.protobuf_schema import ProtoMessage, message_of
@@ -94,7 +97,7 @@ class Kafka:
     topics: tuple[str, ...]
     columns: str | StructType | None
     form: Form
-    schema: str | None
+    reader_schema: str | None
     starting: str
     headers: bool
     per_batch: int | None
@@ -124,9 +127,7 @@ class Kafka:
         return self._read(spark, streaming=False)
 
     def _read(self, spark: SparkSession, *, streaming: bool) -> DataFrame:
-        given = self
-        if self.registry is not None and self.schema is None and self.message is None:
-            given = replace(self, schema=self.registry.latest(self.topics[0]))
+        given = self._with_registered_schema()
         if given.in_columns():
             return given._columnar(spark, streaming=streaming)
         return given._load(spark, spark.readStream if streaming else spark.read)
@@ -192,9 +193,9 @@ class Kafka:
 
     def _beyond_columns(self) -> str | None:
         """Why the workers don't decode payloads themselves, if they don't."""
-        if self.form == "avro" and self.schema is not None:
+        if self.form == "avro" and self.reader_schema is not None:
             try:
-                record(str(self.schema))
+                record(str(self.reader_schema))
             except UnreadableError as error:
                 return f"the Avro schema {error}"
         elif self.columns is not None:
@@ -237,23 +238,65 @@ class Kafka:
         rows = reader.format("kafka").options(**given, **self.options).load()
         columns = None if self.columns is None else _as_struct(self.columns)
         several = len(self.topics) > 1
-        return parse_rows(rows, self.form, columns, self.schema, several=several)
+        return parse_rows(rows, self.form, columns, self.reader_schema, several=several)
 
     def _columnar(self, spark: SparkSession, *, streaming: bool) -> DataFrame:
+        source = self._source(str(spark.conf.get(ZONE_SETTING)))
+        rows = KafkaRows(spark, source.topics, streaming)
+        return messages(rows, source.columns, self._schema(self._struct()))
+
+    def _source(self, zone: str) -> KafkaSource:
+        """The topics as a source of columns, with a zone for times that have none."""
         client, lossy = of_librdkafka(self.servers, self.options)
         topics = Topics(
             self.topics, starting_of(self.starting), self.per_batch, client, lossy,
             self.patience, self.group,
         )  # fmt: skip
         struct = self._struct()
-        payload = None
-        if struct is not None:
-            payload = self._payloads(struct, str(spark.conf.get(ZONE_SETTING)))
-        schema = self._schema(struct)
-        wanted = dict(polars_schema(schema))
+        payload = None if struct is None else self._payloads(struct, zone)
+        wanted = dict(polars_schema(self._schema(struct)))
         flags = Flags(None, None, None)
         reader = KafkaReader(client, payload, wanted, flags, lossy, patience=self.patience)
-        return messages(KafkaRows(spark, topics, streaming), reader, schema)
+        return KafkaSource(topics, reader)
+
+    @cached_property
+    def _local(self) -> KafkaSource:
+        """The topics as a source for this process; times without a zone are of UTC."""
+        described = self._with_registered_schema()
+        reason = described.in_columns().reason
+        if reason:
+            hint = "leave out what needs it, or run the query on Spark: kafka(…).stream(spark)"
+            raise OptionError("reader", self.reader, f"needs Spark, since {reason}", hint)
+        return described._source("UTC")
+
+    @property
+    def schema(self) -> pl.Schema:
+        """The columns of a message."""
+        return self._local.schema
+
+    @property
+    def ordered(self) -> bool:
+        """Whether messages have an order of arrival; those of several partitions have none."""
+        return False
+
+    @property
+    def malformed(self) -> str | None:
+        """The column of payloads that can't be decoded, if payloads are decoded."""
+        return self._local.malformed
+
+    def open(self) -> KafkaSourceReader:
+        """Connect to the brokers, for a query in this process.
+
+        Raises:
+            OptionError: When the topics can be read on Spark only.
+            SourceError: When a topic doesn't exist, or the brokers don't answer.
+        """
+        return self._local.open()
+
+    def _with_registered_schema(self) -> Kafka:
+        if self.registry is None or self.reader_schema is not None or self.message is not None:
+            return self
+        return replace(self, reader_schema=self.registry.latest(self.topics[0]))
 
     def _payloads(self, struct: StructType, zone: str) -> Payloads:
         """What workers decode payloads by."""
@@ -261,9 +304,9 @@ class Kafka:
         if self.message is not None:
             return ProtobufPayloads(self.message, columns, self.registry is not None)
         if self.form == "avro" and self.registry is not None:
-            return RegisteredAvro(self.registry, record(str(self.schema)), columns)
+            return RegisteredAvro(self.registry, record(str(self.reader_schema)), columns)
         if self.form == "avro":
-            return AvroPayloads(record(str(self.schema)), columns)
+            return AvroPayloads(record(str(self.reader_schema)), columns)
         known = session_zone(zone)
         if known is None:
             problem = "is a zone that isn't in the time zone database"
@@ -279,7 +322,7 @@ class Kafka:
         if self.message is not None:
             return spark_schema(self.message.columns())
         if self.form == "avro":
-            return spark_schema(record(str(self.schema)).columns())
+            return spark_schema(record(str(self.reader_schema)).columns())
         return None if self.columns is None else _as_struct(self.columns)
 
     def _schema(self, payload: StructType | None) -> StructType:
@@ -398,4 +441,7 @@ def kafka(
 def _as_struct(columns: str | StructType | None) -> StructType:
     if isinstance(columns, StructType):
         return columns
+    if SparkSession.getActiveSession() is None:
+        return spark_schema(parse_columns(str(columns)))
+    # Spark has more types than are read in columns.
     return cast(StructType, StructType.fromDDL(str(columns)))

@@ -1,0 +1,135 @@
+"""Topics of Kafka as a source of columns, for hosts in this process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from muntin.engine.utf8 import GARBLED
+from muntin.sources.kafka_broker import Broker, Described, Offsets, Topics
+from muntin.sources.kafka_columns import MALFORMED, KafkaReader
+from muntin.sources.kafka_ranges import (
+    ends_of,
+    ranges_of,
+    refuse_expired,
+    refuse_recreated,
+    within,
+)
+from muntin.sources.kafka_reading import read
+from muntin.sources.kafka_watch import TopicWatch
+from muntin.sources.source import Planned, SourceOffsets
+
+# How often topics are looked at for new partitions, seconds.
+_DESCRIBING = 5.0
+
+
+@dataclass(frozen=True)
+class KafkaSource:
+    """Topics of Kafka; see `Source`.
+
+    Attributes:
+        topics: The topics, and where a new query begins.
+        columns: Reads ranges, and decodes payloads.
+        ordered: Messages of several partitions have no order among each other.
+    """
+
+    topics: Topics
+    columns: KafkaReader = field(repr=False)
+    ordered: bool = False
+
+    @property
+    def schema(self) -> pl.Schema:
+        """The columns of a message."""
+        return pl.Schema(self.columns.wanted)
+
+    @property
+    def malformed(self) -> str | None:
+        """The column of payloads that can't be decoded, if payloads are decoded."""
+        return MALFORMED if self.columns.payload is not None else None
+
+    def open(self) -> KafkaSourceReader:
+        """Connect to the brokers.
+
+        Raises:
+            SourceError: When a topic doesn't exist, or the brokers don't answer.
+        """
+        return KafkaSourceReader(self)
+
+
+class KafkaSourceReader:
+    """Reads ranges of topics; see `SourceReader`."""
+
+    def __init__(self, source: KafkaSource) -> None:
+        self._source = source
+        self._broker = Broker(source.topics)
+        self._described = self._broker.describe()
+        self._described_at = time.monotonic()
+        self._first: Offsets | None = None
+        self._last_start: SourceOffsets | None = None
+
+    def plan(self, start: SourceOffsets | None, limit: int | None) -> Planned:
+        """Plan up to the newest messages, or so many of them."""
+        topics = self._source.topics
+        described = self._describe(start)
+        before = self._beginning(start, described)
+        newest = self._broker.latest(described.partitions)
+        ranges = ranges_of(before, newest, lossy=topics.lossy)
+        resumed = start is not None and self._last_start is None
+        if resumed and not topics.lossy:
+            # Messages may have expired while the query stood still.
+            refuse_expired(ranges, self._broker.earliest(described.partitions))
+        if start is not None and start != self._last_start:
+            # What comes before the start of a batch is done.
+            self._broker.commit(before)
+        self._last_start = start
+        if not ranges:
+            nothing = self._offsets(before, described, start) if start is None else start
+            return Planned(nothing, has_new=False)
+        most = min(filter(None, (limit, topics.per_batch)), default=None)
+        ends = newest if most is None else within(before, newest, most)
+        return Planned(
+            self._offsets(ends, described, start), has_new=True, caught_up=ends == newest
+        )
+
+    def read(self, start: SourceOffsets | None, end: SourceOffsets) -> Iterator[pl.DataFrame]:
+        """Read the messages of a range, those of each partition in their order."""
+        topics, columns = self._source.topics, self._source.columns
+        before: Offsets = dict(end["from"]) if start is None else ends_of(start)
+        ranges = ranges_of(before, ends_of(end), lossy=topics.lossy)
+        watch = TopicWatch(topics.client, end.get("ids", {}), topics.patience)
+        for messages in read(topics.client, topics.lossy, ranges, columns.fields, watch):
+            frame = columns.frame(messages)
+            marks = [GARBLED] if GARBLED in frame.columns else []
+            yield frame.select(*self._source.schema.names(), *marks)
+        # A topic that was created again meanwhile has given messages of its own.
+        watch.refuse_other_topics()
+
+    def close(self) -> None:
+        """Nothing to release: connections are kept for the next query on the cluster."""
+
+    def _describe(self, start: SourceOffsets | None) -> Described:
+        if time.monotonic() > self._described_at + _DESCRIBING:
+            self._described = self._broker.describe()
+            self._described_at = time.monotonic()
+        if start is not None and not self._source.topics.lossy:
+            now = self._described
+            refuse_recreated(start.get("ids", {}), now.ids, ends_of(start), now.partitions)
+        return self._described
+
+    def _beginning(self, start: SourceOffsets | None, described: Described) -> Offsets:
+        if start is not None:
+            return ends_of(start)
+        if self._first is None:
+            self._first = self._broker.first(described.partitions)
+        return self._first
+
+    def _offsets(
+        self, ends: Offsets, described: Described, start: SourceOffsets | None
+    ) -> dict[str, Any]:
+        """The end of a range; the first one also says where it begins."""
+        offsets: dict[str, Any] = {"ends": ends, "ids": described.ids}
+        return offsets if start is not None else {**offsets, "from": self._first}

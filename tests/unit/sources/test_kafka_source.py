@@ -1,0 +1,102 @@
+"""Topics as a source of columns: ranges that can be repeated, without Spark."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from tests.services.kafka import Kafka
+
+import muntin as mt
+from muntin.model.errors import OptionError, SourceError
+from muntin.sources.source import Source
+
+COLUMNS = "id long, at timestamp"
+
+
+def messages(count: int, first: int = 0) -> list[tuple[Any, ...]]:
+    return [
+        (n % 2, b"k%d" % n, b'{"id":%d,"at":"2026-01-01T00:00:%02dZ"}' % (n, n % 60))
+        for n in range(first, first + count)
+    ]
+
+
+def rows(frames: Any) -> list[tuple[Any, ...]]:
+    return [row for frame in frames for row in frame.select("partition", "offset", "id").rows()]
+
+
+def test_ranges_are_planned_and_read_again(broker: Kafka) -> None:
+    topic = broker.topic()
+    broker.send(topic, [*messages(20), (0, None, b"broken"), (1, b"k", None)])
+    source = mt.kafka(broker.servers, topic, columns=COLUMNS)
+    assert isinstance(source, Source)
+    assert source.malformed == "malformed"
+    reader = source.open()
+    first = reader.plan(None, 10)
+    assert first.has_new
+    assert not first.caught_up
+    rest = reader.plan(first.end, None)
+    assert rest.caught_up
+    assert not reader.plan(rest.end, None).has_new
+    assert reader.plan(rest.end, None).end == rest.end
+    begun = rows(reader.read(None, first.end))
+    frames = list(reader.read(first.end, rest.end))
+    assert frames[0].schema == source.schema
+    assert sorted(begun + rows(frames)) == sorted(
+        [(n % 2, n // 2, n) for n in range(20)] + [(0, 10, None), (1, 10, None)]
+    )
+    bad = pl.concat(frames).filter(pl.col("malformed").is_not_null())
+    assert sorted(bad["malformed"].to_list()) == [b"", b"broken"]
+    good = pl.concat(frames).filter(pl.col("id") == 19).row(0, named=True)
+    assert (good["key"], good["topic"]) == ("k19", topic)
+    assert good["at"] == datetime(2026, 1, 1, 0, 0, 19, tzinfo=UTC)
+    # Positions are JSON, and another process reads the same.
+    again = source.open()
+    ends = [json.loads(json.dumps(planned.end)) for planned in (first, rest)]
+    assert rows(again.read(None, ends[0])) == begun
+    assert rows(again.read(*ends)) == rows(frames)
+    broker.send(topic, messages(4, 20))
+    assert rows(again.read(ends[1], again.plan(ends[1], None).end)) == [
+        (n % 2, n // 2 + 1, n) for n in (20, 22, 21, 23)
+    ]
+
+
+def test_where_a_query_begins(broker: Kafka) -> None:
+    topic = broker.topic()
+    broker.send(topic, messages(10))
+    latest = mt.kafka(broker.servers, topic, columns=COLUMNS, starting="latest").open()
+    nothing = latest.plan(None, None)
+    assert not nothing.has_new
+    broker.send(topic, messages(2, 10))
+    assert len(rows(latest.read(nothing.end, latest.plan(nothing.end, None).end))) == 2
+    offsets = json.dumps({topic: {"0": 3, "1": 5}})
+    some = mt.kafka(broker.servers, topic, columns=COLUMNS, starting=offsets, per_batch=2).open()
+    planned = some.plan(None, 100)
+    # As many of each partition as it has, rounded up.
+    assert rows(some.read(None, planned.end)) == [(0, 3, 6), (0, 4, 8), (1, 5, 11)]
+
+
+def test_what_cant_be_read_is_refused(broker: Kafka) -> None:
+    with pytest.raises(SourceError, match="create it first"):
+        mt.kafka(broker.servers, "nowhere", columns=COLUMNS).open()
+    with pytest.raises(OptionError, match="reader"):
+        mt.kafka(broker.servers, "t", columns=COLUMNS, reader="spark").open()
+
+
+def test_windows_over_a_topic_need_no_spark(broker: Kafka, tmp_path: Path) -> None:
+    topic = broker.topic()
+    broker.send(topic, [*messages(120), (0, None, b"broken")])
+    source = mt.kafka(broker.servers, topic, columns=COLUMNS)
+    counts = mt.windowed(source, time="at").tumbling("10 seconds").agg(n=mt.count())
+    query = counts.start(checkpoint=str(tmp_path / "checkpoint"))
+    try:
+        assert query.await_idle(30)
+        # The watermark has closed all windows but the last one.
+        assert query.frame()["n"].sum() == 100
+        assert query.progress.counts["malformed"] == 1
+    finally:
+        query.stop()
