@@ -55,7 +55,7 @@ def keep_details(error: BaseException) -> Path | None:
     while cause is not None:
         spoken.append(cause)
         cause = cause.__cause__ or cause.__context__
-    if not any(type(one).__module__.startswith(("pyspark.", "py4j.")) for one in spoken):
+    if not any(_is_of_spark(type(one)) for one in spoken):
         return None
     try:
         handle, path = tempfile.mkstemp(prefix="muntin-", suffix=".log")
@@ -64,6 +64,10 @@ def keep_details(error: BaseException) -> Path | None:
     except OSError:
         return None
     return Path(path)
+
+
+def _is_of_spark(kind: type[BaseException]) -> bool:
+    return kind.__module__.startswith("pyspark.") or kind.__name__.startswith("Py4J")
 
 
 @contextmanager

@@ -63,7 +63,7 @@ SqlInput = DataFrame | WindowedAggregate
 
 
 def sql(
-    source: SparkSession | Mapping[str, SqlInput], statement: str, /, **tables: SqlInput
+    source: SparkSession | Mapping[str, SqlInput], statement: str = "", /, **tables: SqlInput
 ) -> WindowedAggregate | Joined:
     """A windowed aggregation or a join out of SQL: the same object as the Python sentence gives.
 
