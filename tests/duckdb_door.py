@@ -162,13 +162,14 @@ def _calendar(windows: Days, low: int, high: int) -> Iterator[tuple[int, int]]:
     day = 86_400_000_000
     for number in range(low // day - grid.size - 2, high // day + 3):
         if (number - grid.origin) % grid.slide == 0:
-            yield _midnight(number, zone), _midnight(number + grid.size, zone)
+            shift = timedelta(microseconds=windows.shift)
+            yield _start(number, zone, shift), _start(number + grid.size, zone, shift)
 
 
-def _midnight(number: int, zone: ZoneInfo) -> int:
-    """When a date begins at a place."""
+def _start(number: int, zone: ZoneInfo, shift: timedelta) -> int:
+    """When a date begins at a place, so long after midnight by the clock on the wall."""
     local = date(1970, 1, 1) + timedelta(days=number)
-    moment = datetime.combine(local, time(), zone).astimezone(UTC)
+    moment = (datetime.combine(local, time(), zone) + shift).astimezone(UTC)
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 

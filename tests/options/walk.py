@@ -107,6 +107,7 @@ TOML: dict[str, tuple[Any, Any]] = {
     "windows.slide": (None, "1 minute"),
     "windows.step": (None, "1 minute"),
     "windows.origin": ("2026-01-01T00:00:30", "some day"),
+    "windows.overlap": (None, 0),
     "windows.zone": (None, "Europe/Nowhere"),
     "windows.closed": (None, "left"),
 }

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-import muntin as mt
 from muntin.model.pipeline import DeclaredTable
 from muntin.spark.sources.kafka import MALFORMED
+from muntin.spark.sources.kafka_parsing import parse_rows
 from muntin.spark.sources.tables import Surroundings, read
 
 COLUMNS = (
@@ -55,10 +55,14 @@ SOUND = [
 ]
 
 
-def parsed(spark: SparkSession, payloads: list[str], columns: str, **options: Any) -> list[Any]:
+def parsed(
+    spark: SparkSession, payloads: list[str], columns: str, format: str = "json"
+) -> list[Any]:
     frame = spark.createDataFrame([(text.encode(),) for text in payloads], "value binary")
-    source = mt.kafka("nowhere:9092", "topic", columns=columns, **options)
-    return source._parsed(frame).collect()
+    frame = frame.selectExpr("*", "timestamp_seconds(0) AS timestamp", "'k' AS key")
+    schema = spark.createDataFrame([], columns).schema
+    rows = parse_rows(frame, format, schema, None, several=False)
+    return rows.drop("key", "timestamp").collect()
 
 
 @pytest.mark.timeout(120)

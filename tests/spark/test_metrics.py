@@ -136,7 +136,7 @@ def test_whoever_asks_nothing_holds_up_nobody() -> None:
 def test_whoever_asks_nothing_is_sent_away(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(metrics._Handler, "timeout", 0.2)
+    monkeypatch.setattr(server, "protocol", partial(protocol, 0.2))
     with served("127.0.0.1") as progress, held(progress) as idle:
         assert idle.recv(1) == b""
     assert capfd.readouterr().err == ""

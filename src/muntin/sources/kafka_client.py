@@ -97,6 +97,7 @@ def needs_java(options: Mapping[str, str]) -> str | None:
         if plain in _MECHANISMS and str(value).upper() == "GSSAPI":
             return f"options={name!r} is Kerberos, which librdkafka is built without"
     plain_options = _of_clients(options)
+    _refuse_unknown_protocol(plain_options)
     if _protocol(plain_options).startswith("sasl_") and not plain_options.keys() & _MECHANISMS:
         return f"options={_PROTOCOL!r} without 'sasl.mechanism' is Kerberos, which librdkafka lacks"
     return None
@@ -129,6 +130,7 @@ def refuse_owned(options: Mapping[str, str]) -> None:
 def refuse_idle_credentials(options: Mapping[str, str]) -> None:
     """Refuse credentials and certificates that the protocol makes no use of."""
     plain = _of_clients(options)
+    _refuse_unknown_protocol(plain)
     protocol = _protocol(plain)
     if "sasl.username" in plain and protocol.startswith("sasl_") and not plain.keys() & _MECHANISMS:
         problem = "is without 'sasl.mechanism', which is Kerberos where nothing is said"
@@ -151,6 +153,12 @@ def _of_clients(options: Mapping[str, str]) -> dict[str, str]:
 
 def _protocol(options: Mapping[str, str]) -> str:
     return options.get(_PROTOCOL, "plaintext").lower()
+
+
+def _refuse_unknown_protocol(options: Mapping[str, str]) -> None:
+    if _protocol(options) not in _PROTOCOLS:
+        hint = f"give one of {', '.join(_PROTOCOLS).upper()}"
+        raise OptionError(_PROTOCOL, options[_PROTOCOL], "isn't a protocol of Kafka", hint)
 
 
 def refuse_unknown(client: Mapping[str, str], *, sends: bool = False) -> None:

@@ -136,14 +136,20 @@ def _half(cursor: Cursor, source: Source, resolve: Resolve, over: exp.Window | N
     return Half(resolved, source.name, kind, length, order or marked)
 
 
-def conditions_of(select: Select, join: Join) -> list[exp.Expr]:
-    """What must hold of a pair, part by part.
+def conditions_of(select: Select, join: Join, *, where: bool = True) -> list[exp.Expr]:
+    """The conditions of a pair, part by part.
 
-    Of ``FROM a, b`` that is all of ``WHERE``, and of an inner join both that and ``ON``: it makes
-    no difference there where a condition stands.
+    Of ``FROM a, b`` these are all of ``WHERE``. An inner join takes those of ``WHERE`` and ``ON``
+    alike, since it makes no difference where they stand.
+
+    Args:
+        select: The query.
+        join: The join.
+        where: Whether ``WHERE`` counts behind ``ON``. It doesn't where it filters what the join
+            emits.
     """
     conditions = [select.where] if join.by_where else [join.on]
-    if _takes_where(select, join):
+    if where and _takes_where(select, join):
         conditions.append(select.where)
     parts: list[exp.Expr] = []
     for condition in filter(None, conditions):

@@ -157,7 +157,7 @@ def _beside(
             hint = f"give some of {', '.join(shown.known)}"
             scope.fail(join.span, f"the windows have no column {name}", hint)
     pairs: list[tuple[exp.Column, str]] = [(exp.column(one), one) for one in join.using]
-    for part in conditions_of(select, join):
+    for part in conditions_of(select, join, where=False):
         pair = pair_of(part, sides)
         if pair is None:
             hint = "write ON w.k = t.k AND ..., and compare all else in WHERE"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hmac
+from ipaddress import ip_address
 
 from starlette.requests import Request
 
 COOKIE = "muntin-token"
-_HERE = {"127.0.0.1", "localhost", "::1"}
 
 
 def may_ask(request: Request, token: str | None) -> bool:
@@ -19,11 +19,20 @@ def may_ask(request: Request, token: str | None) -> bool:
             that points here belongs to another site's page.
     """
     if token is None:
-        return _host(request) in _HERE
+        return _is_loopback(_host(request))
     scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
     given = bearer if scheme.lower() == "bearer" else ""
     given = given or request.query_params.get("token") or request.cookies.get(COOKIE) or ""
     return hmac.compare_digest(given.encode(), token.encode())
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _host(request: Request) -> str:
