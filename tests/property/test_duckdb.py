@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from muntin.model.days import Hours
 from tests.doors import OracleDoor
 from tests.duckdb_door import computed_at_once
 from tests.property.agreement import last_revisions, revision_differences
 from tests.property.streams import POSITIONS, WIDEST, Range, Twins, twins_in_time
+
+from muntin.model.days import Hours
 
 EACH_KIND = [Range((kind,), POSITIONS, True, True, True, True) for kind in WIDEST.kinds]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muntin.model.errors import SqlError
+from muntin.model.errors import MuntinError, ProblemsError, SqlError
 from muntin.sql.door import pipeline, question
 from muntin.sql.reader import Dialect
 
@@ -186,12 +186,16 @@ def test_any_words_are_refused(words: list[str]) -> None:
 
 def lowered_or_refused(text: str) -> None:
     for read in (question, pipeline):
-        refusal = None
+        refusals: list[MuntinError] = []
         try:
             read(text)
         except SqlError as error:
-            refusal = error
-        if refusal is not None:
+            refusals = [error]
+        except ProblemsError as error:
+            refusals = [*error.problems]
+            assert len(refusals) > 1
+        for refusal in refusals:
+            assert isinstance(refusal, SqlError)
             assert len(str(refusal).splitlines()) == 3
             assert refusal.problem
             assert refusal.hint

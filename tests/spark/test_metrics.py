@@ -10,6 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,9 @@ from pyspark.sql import SparkSession
 from tests.spark.feed import Feed, at
 
 import muntin as mt
-from muntin.spark.inspect import metrics
 from muntin.spark.inspect.metrics import Metrics
+from muntin.web import server
+from muntin.web.timeouts import protocol
 
 
 def asked(url: str, token: str | None = None) -> dict[tuple[str, ...], float]:

@@ -36,6 +36,9 @@ class Table:
     def table(self) -> pa.Table:
         return self._table
 
+    def write_natively(self, sink: object) -> bool:
+        return False
+
 
 @pytest.fixture
 def dsn(postgres: Postgres) -> str:

@@ -110,7 +110,7 @@ def test_late_messages_are_told_apart_in_the_first_batch(
     assert run().progress.watermark_micros == _micros(22)
     late, taken = [("a", at(2), 2), ("b", at(9.999999), 2)], [("a", at(12), 3), ("b", at(21), 3)]
     refused = [(None, at(21), 4), ("a", None, 4)]
-    feed.add(*late, *taken, *refused, ("a", at(30), -1), ("a", at(23), 5))
+    feed.add(*late, *taken, *refused, ("a", at(23), -1), ("a", at(23), 5))
     progress = run().progress
 
     assert progress.counts == {

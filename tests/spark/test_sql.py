@@ -540,7 +540,7 @@ def test_a_pipeline_from_source_to_sinks(spark: SparkSession, tmp_path: Path) ->
     ("old", "new", "said"),
     [
         ("'${data}'", "'${nowhere}'", r"messages|path='\$\{nowhere\}' has no value"),
-        ("'duckdb', path = '${out}/out.duckdb'", "'duckdb'", "path=None is missing for duckdb"),
+        ("'duckdb', path = '${out}/out.duckdb'", "'duckdb'", "path=None is missing; add"),
         ("'duckdb', path", "'telegraph', path", "isn't written to; write to"),
         ("maxFilesPerTrigger = 1", "password = 'x'", "secret in plain sight"),
         ("SET checkpoint = '${out}/checkpoints';", "", "checkpoint=None isn't set"),
