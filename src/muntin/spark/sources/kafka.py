@@ -39,7 +39,7 @@ from muntin.sources.kafka_client import (
     refuse_unknown,
 )
 from muntin.sources.kafka_columns import MALFORMED, OWN, KafkaReader
-from muntin.sources.kafka_formats import DESCRIBED, refuse_schema
+from muntin.sources.kafka_formats import DESCRIBED, InColumns, refuse_schema
 from muntin.sources.kafka_source import KafkaSource, KafkaSourceReader
 from muntin.sources.payloads import Payloads, UnreadableError
 from muntin.sources.protobuf_payloads import ProtobufPayloads
@@ -64,29 +64,6 @@ _TYPES = {
     "headers": "array<struct<key: string, value: binary>>",
 }  # fmt: skip
 _LOG = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, eq=False)
-class InColumns:
-    """Whether topics are read in columns; equal to that boolean.
-
-    Attributes:
-        reason: Why they aren't; nothing where they are.
-    """
-
-    reason: str
-
-    def __bool__(self) -> bool:
-        return not self.reason
-
-    def __eq__(self, other: object) -> bool:
-        return bool(self) == other
-
-    def __hash__(self) -> int:
-        return hash(bool(self))
-
-    def __repr__(self) -> str:
-        return f"False: {self.reason}" if self.reason else "True"
 
 
 @dataclass(frozen=True)
