@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from importlib.util import find_spec
-from typing import Any, Literal, cast, get_args
+from typing import Any, ClassVar, Literal, cast, get_args
 
 import polars as pl
 from pyspark.sql import DataFrame, SparkSession
@@ -84,6 +84,7 @@ class Kafka:
     options: Mapping[str, str] = field(repr=False, default_factory=dict)
     patience: float = PATIENCE
     group: str | None = None
+    ordered: ClassVar[bool] = False
 
     def stream(self, spark: SparkSession) -> DataFrame:
         """The topics as a streaming DataFrame.
@@ -250,11 +251,6 @@ class Kafka:
     def schema(self) -> pl.Schema:
         """The columns of a message."""
         return self._local.schema
-
-    @property
-    def ordered(self) -> bool:
-        """Whether messages have an order of arrival; those of several partitions have none."""
-        return False
 
     @property
     def malformed(self) -> str | None:
