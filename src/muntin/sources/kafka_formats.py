@@ -1,14 +1,38 @@
-"""Which options the formats of payloads take."""
+"""The options that formats of payloads take, and whether they are read in columns."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from muntin.model.errors import OptionError
 
 # The formats whose columns a schema says.
 DESCRIBED = ("avro", "protobuf")
+
+
+@dataclass(frozen=True, eq=False)
+class InColumns:
+    """Whether topics are read in columns; equal to that boolean.
+
+    Attributes:
+        reason: Why they aren't; nothing where they are.
+    """
+
+    reason: str
+
+    def __bool__(self) -> bool:
+        return not self.reason
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self) == other
+
+    def __hash__(self) -> int:
+        return hash(bool(self))
+
+    def __repr__(self) -> str:
+        return f"False: {self.reason}" if self.reason else "True"
 
 
 def refuse_schema(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from importlib.util import find_spec
-from typing import Any, Literal, cast, get_args
+from typing import Any, ClassVar, Literal, cast, get_args
 
 import polars as pl
 from pyspark.sql import DataFrame, SparkSession
@@ -39,7 +39,7 @@ from muntin.sources.kafka_client import (
     refuse_unknown,
 )
 from muntin.sources.kafka_columns import MALFORMED, OWN, KafkaReader
-from muntin.sources.kafka_formats import DESCRIBED, refuse_schema
+from muntin.sources.kafka_formats import DESCRIBED, InColumns, refuse_schema
 from muntin.sources.kafka_source import KafkaSource, KafkaSourceReader
 from muntin.sources.payloads import Payloads, UnreadableError
 from muntin.sources.protobuf_payloads import ProtobufPayloads
@@ -66,29 +66,6 @@ _TYPES = {
 _LOG = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, eq=False)
-class InColumns:
-    """Whether topics are read in columns; equal to that boolean.
-
-    Attributes:
-        reason: Why they aren't; nothing where they are.
-    """
-
-    reason: str
-
-    def __bool__(self) -> bool:
-        return not self.reason
-
-    def __eq__(self, other: object) -> bool:
-        return bool(self) == other
-
-    def __hash__(self) -> int:
-        return hash(bool(self))
-
-    def __repr__(self) -> str:
-        return f"False: {self.reason}" if self.reason else "True"
-
-
 @dataclass(frozen=True)
 class Kafka:
     """Topics of Kafka, and how their payloads become columns; made by ``kafka``."""
@@ -107,6 +84,7 @@ class Kafka:
     options: Mapping[str, str] = field(repr=False, default_factory=dict)
     patience: float = PATIENCE
     group: str | None = None
+    ordered: ClassVar[bool] = False
 
     def stream(self, spark: SparkSession) -> DataFrame:
         """The topics as a streaming DataFrame.
@@ -273,11 +251,6 @@ class Kafka:
     def schema(self) -> pl.Schema:
         """The columns of a message."""
         return self._local.schema
-
-    @property
-    def ordered(self) -> bool:
-        """Whether messages have an order of arrival; those of several partitions have none."""
-        return False
 
     @property
     def malformed(self) -> str | None:
