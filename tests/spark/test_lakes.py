@@ -191,7 +191,7 @@ def test_the_history_is_said_to_keep_the_batchs_number() -> None:
 def test_what_is_no_table(table: str) -> None:
     with pytest.raises(mt.OptionError, match="can't be a table of Delta"):
         mt.to_delta(table)
-    with pytest.raises(mt.OptionError, match="can't be a table|doesn't say its"):
+    with pytest.raises(mt.OptionError, match=r"can't be a table|doesn't say its"):
         mt.to_iceberg(table)
 
 
