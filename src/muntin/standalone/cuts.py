@@ -9,7 +9,7 @@ around each message that makes a window emit by itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from muntin.engine import columns
+from muntin.engine.admission import moves_watermark
 from muntin.engine.output import Shard
 from muntin.engine.windows.combine import Combiner
 from muntin.model.policies import by_message
@@ -34,31 +35,31 @@ class Marks:
     """The watermarks of single messages, on the time axis.
 
     Attributes:
-        counts: Which messages count, and so move it.
+        moves: Which messages may move it.
         times: The event time of each message.
         reached: How far each message moves it; ``ALWAYS`` where it doesn't.
         before: The watermark before each message; ``ALWAYS`` where there is none yet.
     """
 
-    counts: NDArray[np.bool_]
+    moves: NDArray[np.bool_]
     times: Positions
     reached: Positions
     before: Positions
 
     @classmethod
     def of(
-        cls, messages: pl.DataFrame, lateness: int, start: int | None, counts: NDArray[np.bool_]
+        cls, messages: pl.DataFrame, lateness: int, start: int | None, moves: NDArray[np.bool_]
     ) -> Marks:
         """Let a watermark go from message to message."""
         times = messages[columns.TIME].fill_null(0).to_numpy()
-        reached = np.where(counts, times - lateness, ALWAYS)
+        reached = np.where(moves, times - lateness, ALWAYS)
         before = so_far(reached)
-        return cls(counts, times, reached, before if start is None else np.maximum(before, start))
+        return cls(moves, times, reached, before if start is None else np.maximum(before, start))
 
     @property
     def behind(self) -> NDArray[np.bool_]:
-        """Which messages count though they are behind the watermark."""
-        return self.counts & (self.times < self.before)
+        """Which readable messages are behind the watermark."""
+        return self.moves & (self.times < self.before)
 
     def judging(self, messages: pl.DataFrame) -> pl.DataFrame:
         """The messages with the watermark that each is judged by; null where there is none."""
@@ -91,11 +92,11 @@ def steps(
     nothing ends. Of each step comes whether its messages are to emit as if each were one.
     """
     spec, each = combiner.spec, False
-    counts = countable(messages, spec.required, spec.offset, shard.state.offsets)
+    moves = moving(messages, spec.offset, shard.state.offsets)
     if spec.axis == "rows":
-        starts = [0] if spec.offset is None else _by_offset(messages, spec, shard, counts)
+        starts = [0] if spec.offset is None else _by_offset(messages, spec, shard, moves)
     else:
-        marks = Marks.of(messages, spec.lateness, shard.state.watermark, counts)
+        marks = Marks.of(messages, spec.lateness, shard.state.watermark, moves)
         messages = marks.judging(messages)
         starts = _by_time(spec, marks)
     if early_by_message(spec, combiner):
@@ -109,17 +110,18 @@ def steps(
     return [(messages[a:b], each and b - a > 1) for a, b in zip(starts, ends, strict=True)]
 
 
-def countable(
-    messages: pl.DataFrame, required: Sequence[str], offset: tuple[str, str] | None, taken: Offsets
+def moving(
+    messages: pl.DataFrame, offset: tuple[str, str] | None, taken: Offsets
 ) -> NDArray[np.bool_]:
-    """Which messages may count, and so move the watermark.
+    """Which messages move the watermark or their partition's mark.
 
-    Their fields are there and are sound, and their offsets haven't been taken.
+    They needn't have keys; but an offset that is missing or was taken before moves nothing.
     """
-    bad = [pl.col(c) for c in (columns.MALFORMED, columns.FUTURE) if c in messages.columns]
-    bad += [pl.col(c).is_null() for c in (columns.TIME, *required, *(offset or ()))]
-    counts: NDArray[np.bool_] = messages.select(~pl.any_horizontal(bad)).to_series().to_numpy()
-    return counts if offset is None else counts & ~taken.known(messages, *offset)
+    moves = moves_watermark(messages)
+    if offset is not None:
+        moves = moves & pl.all_horizontal(pl.col(offset).is_not_null())
+    mask: NDArray[np.bool_] = messages.select(moves).to_series().to_numpy()
+    return mask if offset is None else mask & ~taken.known(messages, *offset)
 
 
 def offsets_before(
@@ -167,13 +169,13 @@ def _by_edge(spec: WindowSpec, marks: Marks) -> list[int]:
 
 
 def _by_offset(
-    messages: pl.DataFrame, spec: WindowSpec, shard: Shard, counts: NDArray[np.bool_]
+    messages: pl.DataFrame, spec: WindowSpec, shard: Shard, moves: NDArray[np.bool_]
 ) -> list[int]:
     """Each message behind its partition begins a step, and mostly has it for itself."""
     assert spec.offset is not None
     places, there = offsets_before(messages, *spec.offset, shard.state.offsets.ends)
     alone = late_by_message(spec) or spec.windows.retracts
     starts = {0}
-    for row in np.flatnonzero(counts & (places < there)).tolist():
+    for row in np.flatnonzero(moves & (places < there)).tolist():
         starts |= {row, row + 1} if alone else {row}
     return sorted(starts)

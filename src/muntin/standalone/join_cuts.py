@@ -18,7 +18,7 @@ from muntin.engine.joins.joiner import REACHED
 from muntin.engine.joins.strategy import SideFrames
 from muntin.model.joins import SIDES, JoinSpec, Newest, Side, SideName
 from muntin.model.policies import Each
-from muntin.standalone.cuts import Marks, Positions, countable, offsets_before, so_far
+from muntin.standalone.cuts import Marks, Positions, moving, offsets_before, so_far
 from muntin.standalone.input_stream import ALWAYS
 from muntin.state.offsets import Offsets
 
@@ -82,10 +82,10 @@ def _marks(
     found = {}
     for side, frame in messages.items():
         given = spec.side(side)
-        counts = countable(frame, spec.required(side), given.offset, taken[side])
+        moves = moving(frame, given.offset, taken[side])
         if isinstance(spec.bound, Newest):
-            counts &= frame.select(REACHED).to_series().to_numpy()
-        found[side] = Marks.of(frame, given.lateness, starts[side], counts)
+            moves &= frame.select(REACHED).to_series().to_numpy()
+        found[side] = Marks.of(frame, given.lateness, starts[side], moves)
     if not spec.shared_time or len(found) < len(SIDES):
         return found
     # What one side has reached when a message of the other comes.
