@@ -66,14 +66,19 @@ class QueryEnd:
             self._ended.set()
 
 
+def describe_changed_chain(written: int, now: int) -> SpecChangedError:
+    """Return the error of a chain that has more or fewer operators than its checkpoint."""
+    return SpecChangedError(
+        f"the checkpoint was written by a chain of {written} operators that keep state, and "
+        f"this query has {now}: none can be put into a chain or taken out of it; go back "
+        "to them, or start with a new checkpoint folder"
+    )
+
+
 def error_of_muntin(error: PySparkException) -> MuntinError | None:
     """Return the error that a worker's traceback ends with, or that Spark's own stands for."""
     if (counts := changed_operators(str(error))) is not None:
-        return SpecChangedError(
-            f"the checkpoint was written by a chain of {counts[0]} operators that keep state, and "
-            f"this query has {counts[1]}: none can be put into a chain or taken out of it; go back "
-            "to them, or start with a new checkpoint folder"
-        )
+        return describe_changed_chain(*counts)
     for kind in _OURS:
         _, name, rest = str(error).partition(f"{kind.__name__}: ")
         if name:

@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 from muntin.hosts.leases import FILE, Lease, LocalLeaseFile, acquire_lease
 from muntin.hosts.progress import Progress
 from muntin.model.errors import MuntinError
+from muntin.spark.ending import describe_changed_chain
 from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.host.internals.checkpoints import newest_batch
 from muntin.spark.host.internals.hadoop_path import HadoopPath
@@ -29,6 +30,7 @@ from muntin.spark.host.internals.jvm import JvmError
 
 _LOG = logging.getLogger(__name__)
 RECORD = "record.json"
+_SHARDS = "buckets"
 
 
 class CheckedSpec(Protocol):
@@ -115,9 +117,12 @@ class Record:
         if committed is None:
             return Progress()
         stored = self._read()
-        specs = stored.get("specs") or self._specs_in_state()
-        for spec, written in zip(self._specs, specs, strict=False):
-            spec.check_same(written)
+        specs = stored.get("specs", [])
+        if specs and len(specs) != len(self._specs):
+            raise describe_changed_chain(len(specs), len(self._specs))
+        for spec, written in zip(self._specs, specs or self._specs_in_state(), strict=False):
+            # The start has moved the state into as many shards as the query has.
+            spec.check_same({**written, _SHARDS: spec.to_dict().get(_SHARDS)})
         with suppress(KeyError, TypeError, ValueError):
             progress = Progress.from_dict(stored["progress"])
             if progress.batch == committed:

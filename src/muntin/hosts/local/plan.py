@@ -143,7 +143,9 @@ class Input:
         if self.fed is not None and self.fed.full:
             full = pl.col(columns.EMISSION) == "full"
             kept = full if reader.where is None else reader.where & full
-            reader = replace(reader, where=kept)
+            # An early result of a window before carries that window's end, which is still to come.
+            time = None if reader.time is None else pl.when(full).then(reader.time)
+            reader = replace(reader, where=kept, time=time)
         return reader
 
 

@@ -150,12 +150,16 @@ class Input:
         if time is None:
             return None
         given = _own(time) if self.computed is None else self.computed
+        only = None if self.fed is None else self.fed.keep
+        if only is not None:
+            # An early result of a window before carries that window's end, which is still to come.
+            given = F.when(F.expr(only), given)
         moment = _moment(given, self.time_type)
         if moment is not given:
             wrong = given.isNotNull() & moment.isNull()
             unread = sent.get(columns.MALFORMED)
             sent[columns.MALFORMED] = wrong if unread is None else unread | wrong
-        as_it_is = moment is given and self.computed is None
+        as_it_is = moment is given and self.computed is None and only is None
         if not as_it_is:
             sent[PARSED] = moment
         wall = F.localtimestamp() if self.local else F.current_timestamp()
