@@ -55,7 +55,7 @@ rows = LocalRows(pl.DataFrame({"key": ["a"], "n": [1]}))
 sink.write(Batch(0, "rejected", rows.table().schema, None, rows))
 print(sink.frame().rows())
 
-for name in ("session", "open_state"):
+for name in ("session", "on_spark"):
     try:
         getattr(mt, name)
     except mt.MissingExtraError as error:
