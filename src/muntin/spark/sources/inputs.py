@@ -137,9 +137,11 @@ class Input:
         """Add what Spark decides about each message; returns the column that holds its time."""
         time = self.time
         asked = [self.where, None if self.fed is None else self.fed.keep]
-        kept = [F.expr(one) if isinstance(one, str) else one for one in asked if one is not None]
-        if kept:
-            sent[columns.KEEP] = reduce(Column.__and__, kept)
+        conditions = [
+            F.expr(one) if isinstance(one, str) else one for one in asked if one is not None
+        ]
+        if conditions:
+            sent[columns.KEEP] = reduce(Column.__and__, conditions)
         if self.clock is not None:
             sent[columns.CLOCK] = self._arrival
         if self.stamped:
@@ -149,17 +151,17 @@ class Input:
             sent[columns.MALFORMED] = _own(name).isNotNull()
         if time is None:
             return None
-        given = _own(time) if self.computed is None else self.computed
+        event_time = _own(time) if self.computed is None else self.computed
         only = None if self.fed is None else self.fed.keep
         if only is not None:
             # An early result of a window before carries that window's end, which is still to come.
-            given = F.when(F.expr(only), given)
-        moment = _moment(given, self.time_type)
-        if moment is not given:
-            wrong = given.isNotNull() & moment.isNull()
+            event_time = F.when(F.expr(only), event_time)
+        moment = _moment(event_time, self.time_type)
+        if moment is not event_time:
+            wrong = event_time.isNotNull() & moment.isNull()
             unread = sent.get(columns.MALFORMED)
             sent[columns.MALFORMED] = wrong if unread is None else unread | wrong
-        as_it_is = moment is given and self.computed is None and only is None
+        as_it_is = moment is event_time and self.computed is None and only is None
         if not as_it_is:
             sent[PARSED] = moment
         wall = F.localtimestamp() if self.local else F.current_timestamp()
