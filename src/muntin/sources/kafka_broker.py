@@ -77,8 +77,6 @@ class Broker:
     """Asks a cluster about its topics; waits with patience while the brokers are away."""
 
     def __init__(self, topics: Topics) -> None:
-        from confluent_kafka.admin import AdminClient
-
         self.topics = topics
         self.where = topics.client["bootstrap.servers"]
         self.waiting = Patience(f"Kafka at {self.where}", topics.patience)
@@ -88,7 +86,13 @@ class Broker:
         self._committer: Any = None
         settings = {**QUIET, **topics.client, "error_cb": self._note_problem}
         ours = {name: value for name, value in settings.items() if name not in _OF_CONSUMERS}
-        self._admin = AdminClient(dict[str, Any](ours))
+        self._settings = dict[str, Any](ours)
+        self._admin = self._connect()
+
+    def _connect(self) -> Any:
+        from confluent_kafka.admin import AdminClient
+
+        return AdminClient(self._settings)
 
     def describe(self) -> Described:
         """The partitions and ids of the topics.
@@ -287,7 +291,11 @@ class Broker:
                  KafkaError.TOPIC_EXCEPTION)  # fmt: skip
         if code in final:
             return SourceError(f"topic {topic!r} on {self.where}: {error.args[0].str()}")
-        return AwayError(self._reason(error))
+        reason = self._reason(error)
+        if code in (KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH):
+            # The client goes on asking by the epoch of a leader that has restarted.
+            self._admin = self._connect()
+        return AwayError(reason)
 
     def _note_problem(self, error: Any) -> None:
         """Keep what librdkafka says of its connections: requests only say that time is up."""
