@@ -139,8 +139,7 @@ def refuse_idle_credentials(options: Mapping[str, str]) -> None:
     needed = {"sasl.": ("sasl_plaintext", "sasl_ssl"), "ssl.": ("ssl", "sasl_ssl")}
     for name in plain:
         wanted = needed.get(name[: name.find(".") + 1], ())
-        # Another protocol is refused by the client itself.
-        if wanted and protocol in _PROTOCOLS and protocol not in wanted:
+        if wanted and protocol not in wanted:
             problem = f"does nothing where {_PROTOCOL} is {protocol.upper()}"
             hint = f"add '{_PROTOCOL}': '{wanted[-1].upper()}' (or {wanted[0].upper()!r})"
             raise OptionError("options", name, problem, hint)
