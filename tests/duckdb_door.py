@@ -167,10 +167,25 @@ def _calendar(windows: Days, low: int, high: int) -> Iterator[tuple[int, int]]:
 
 
 def _start(number: int, zone: ZoneInfo, shift: timedelta) -> int:
-    """When a date begins at a place, so long after midnight by the clock on the wall."""
-    local = date(1970, 1, 1) + timedelta(days=number)
-    moment = (datetime.combine(local, time(), zone) + shift).astimezone(UTC)
-    return (moment - _EPOCH) // timedelta(microseconds=1)
+    """The first moment at which a date's clocks show so long after midnight.
+
+    Where a change to summer time skips that, it is the moment of the change.
+    """
+    wall = datetime.combine(date(1970, 1, 1) + timedelta(days=number), time()) + shift
+    earlier, later = (_instant(wall.replace(tzinfo=zone, fold=fold)) for fold in (0, 1))
+    if earlier <= later:
+        return earlier
+    # The fold 1 of a time that is skipped is before the change, and its fold 0 after it.
+    low, high = later, earlier
+    while low < high:
+        middle = (low + high) // 2
+        shown = (_EPOCH + timedelta(microseconds=middle)).astimezone(zone).replace(tzinfo=None)
+        low, high = (low, middle) if shown >= wall else (middle + 1, high)
+    return low
+
+
+def _instant(moment: datetime) -> int:
+    return (moment.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)
 
 
 def _sql(agg: Aggregate) -> str | None:

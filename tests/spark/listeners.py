@@ -14,8 +14,9 @@ import muntin as mt
 def descendants(pid: int) -> list[int]:
     found = [pid]
     for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            found += descendants(int(child))
+        with suppress(OSError):  # a thread or a process that ended meanwhile
+            for child in (task / "children").read_text().split():
+                found += descendants(int(child))
     return found
 
 
