@@ -32,7 +32,10 @@ def _run(folder: Path, query: Any) -> None:
 
 def _feed(folder: Path, seconds: list[int], name: str = "messages") -> mt.sources.source.Source:
     rows = pl.DataFrame(
-        {"k": ["ab"[n % 2] for n in seconds], "at": [_START + timedelta(seconds=n) for n in seconds]}
+        {
+            "k": ["ab"[n % 2] for n in seconds],
+            "at": [_START + timedelta(seconds=n) for n in seconds],
+        }
     )
     rows.write_parquet(folder / f"{name}.parquet")
     return mt.files(f"{folder}/{name}.parquet")

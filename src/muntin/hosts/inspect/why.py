@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from muntin.engine import columns, key_state
+from muntin.engine.retention import ENDED
 from muntin.engine.state_reader import MATCHED, WAITS
-from muntin.explain.why import Clocks, about, of_arrivals, of_sessions, of_windows
+from muntin.explain.why import Clocks, about, of_arrivals, of_ended, of_sessions, of_windows
 from muntin.explain.why_joins import SideSeen, about_join, of_join, of_null_key
 from muntin.hosts.inspect.joins import OpenJoin
 from muntin.hosts.inspect.opening import refuse_table, spec_of
@@ -42,8 +43,9 @@ def explain_state(
     spec = spec_of(opened)
     refuse_table(opened, table)
     place = position_of(at, spec.axis)
-    explain = _of_join if isinstance(spec, JoinSpec) else _of_windows
-    return [describe_key(key), *explain(opened, spec, key, place)]
+    if isinstance(spec, JoinSpec):
+        return [describe_key(key), *_of_join(opened, spec, key, place)]
+    return [describe_key(key), *_of_windows(opened, spec, key, place)]
 
 
 def describe_key(key: Sequence[str]) -> str:
@@ -76,12 +78,13 @@ def _of_windows(opened: Snapshot, spec: WindowSpec, key: Sequence[str], at: int)
     numbers = key_state.wanted(spec, mine.tables, at, at)
     blobs = opened.blobs({shard: [n for mine in numbers.values() for n in mine]})[shard]
     yield from about(spec, clocks)
+    ended = ENDED in manifest.extra
     if isinstance(spec.windows, Sessions):
-        found = key_state.sessions_seen(spec, numbers, blobs, asked)
-        yield from of_sessions(spec, clocks, found, at)
+        sessions = key_state.sessions_seen(spec, numbers, blobs, asked)
+        yield from of_ended(spec, sessions) if ended else of_sessions(spec, clocks, sessions, at)
     else:
-        seen = key_state.windows_seen(spec, numbers, blobs, asked, at, at)
-        yield from of_windows(spec, clocks, seen, at)
+        windows = key_state.windows_seen(spec, numbers, blobs, asked, at, at)
+        yield from of_ended(spec, windows) if ended else of_windows(spec, clocks, windows, at)
 
 
 def _no_shard(key: Sequence[str]) -> OptionError:

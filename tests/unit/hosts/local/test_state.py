@@ -13,6 +13,7 @@ from polars.testing import assert_frame_equal
 
 import muntin as mt
 from muntin import OptionError
+from muntin.hosts.inspect.why import explain_state
 from muntin.hosts.local.definition import LocalDefinition
 from muntin.hosts.local.query import LocalQuery
 from muntin.hosts.local.rescale import rescale_folder
@@ -79,6 +80,38 @@ def test_what_a_checkpoint_does_not_hold_is_refused(tmp_path: Path) -> None:
         mt.open_state(tmp_path, batch=7)
     with pytest.raises(OptionError, match="isn't a k"):
         mt.open_state(tmp_path).fetch(3)
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.parametrize("windows", ["tumbling", "hopping", "session"])
+def test_closed_windows_of_a_finished_input_are_kept(
+    windows: str, shards: int, tmp_path: Path
+) -> None:
+    feed = mt.windowed(_messages(), key="k", time="at", buckets=2)
+    sized = {
+        "tumbling": lambda: feed.tumbling("20 seconds"),
+        "hopping": lambda: feed.hopping("20 seconds", "10 seconds"),
+        "session": lambda: feed.session("5 seconds"),
+    }[windows]()
+    query = sized.keep("1 day").agg(n=mt.count(), s=mt.sum("v")).start(checkpoint=tmp_path)
+    assert query.await_end(60)
+    expected = query.frame().drop("emission", "revision").sort(_ORDER)
+    rescale_folder(str(tmp_path), shards)
+    state = mt.open_state(tmp_path)
+    assert_frame_equal(state.fetch().sort(_ORDER), expected)
+    seen = state.windows("a")
+    assert seen["messages"].to_list() == expected.filter(k="a")["n"].to_list()
+    assert set(seen["fired"].drop_nulls()) <= {1}
+    assert set(seen["stage"]) == {"closed"}
+    lines = explain_state(state.checkpoint, ["a"], "2026-01-01 00:00:21")
+    assert "input      has ended: every window has emitted its final result" in lines
+
+
+def test_nothing_is_kept_of_a_finished_input_without_retention(tmp_path: Path) -> None:
+    assert _windows().start(checkpoint=tmp_path).await_end(60)
+    state = mt.open_state(tmp_path)
+    assert state.fetch().is_empty()
+    assert state.checkpoint.sizes() == {0: {}}
 
 
 def test_messages_of_a_join_are_read(tmp_path: Path) -> None:
