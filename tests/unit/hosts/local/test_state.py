@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -53,6 +54,13 @@ def _fed(folder: Path, rate: float = 2000, shards: int = 2) -> tuple[LocalQuery,
         time.sleep(0.01)
     query.stop()
     return query, query.frame().drop("emission", "revision").sort(_ORDER)
+
+
+def _wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    assert holds()
 
 
 def test_windows_are_read_while_they_are_kept(tmp_path: Path) -> None:
@@ -147,6 +155,64 @@ def test_a_query_goes_on_in_other_shards(shards: int, tmp_path: Path) -> None:
     # Each tick is in one window, and in none twice.
     assert newest["n"].sum() == started.progress.counts["counted"]
     assert newest["n"].sum() == newest["last"].max() + 1
+
+
+@pytest.mark.parametrize("shards", [1, 4])
+def test_a_running_query_is_rescaled(shards: int, tmp_path: Path) -> None:
+    ticks = mt.windowed(mt.ticks(2000), key=(pl.col("value") % 7).alias("k"), time="timestamp")
+    windows = ticks.tumbling("100 milliseconds").early(each=True).keep("1 day")
+    query = windows.agg(n=mt.count(), last=mt.max("value")).start(checkpoint=tmp_path)
+    for count in (2, shards):
+        before = query.progress.batch
+        query.rescale(count)
+        _wait_until(lambda before=before: query.progress.batch > before + 1)
+    assert query.is_active
+    assert not query.await_end(0)
+    query.stop()
+    newest = query.frame().drop("emission", "revision").sort(_ORDER)
+    state = mt.open_state(tmp_path)
+    assert state.spec.buckets == shards
+    assert_frame_equal(state.fetch().sort(_ORDER), newest)
+    # Each tick is in one window, and figures of shards that are gone don't count any more.
+    assert newest["n"].sum() == newest["last"].max() + 1 == query.progress.seen
+    assert query.progress.adds_up()
+    with pytest.raises(OptionError, match="is of a query that has ended"):
+        query.rescale(2)
+
+
+def test_a_join_is_rescaled_while_it_runs(tmp_path: Path) -> None:
+    sides = [mt.windowed(mt.ticks(1000), time="timestamp") for _ in range(2)]
+    sink = mt.to_memory()
+    query = mt.join(*sides, on="value", within="10 seconds").start(
+        checkpoint=tmp_path, results=sink
+    )
+    for count in (3, 2):
+        before = query.progress.batch
+        query.rescale(count)
+        _wait_until(lambda before=before: query.progress.batch > before + 1)
+    query.stop()
+    pairs = sink.frame()["value"].sort()
+    assert pairs.to_list() == list(range(len(pairs)))
+    assert len(pairs) > 0
+
+
+def test_shards_that_a_query_chose_itself_are_not_changed(tmp_path: Path) -> None:
+    feed = mt.ticks(1)
+    chosen = mt.windowed(feed, time="timestamp", buckets=2).tumbling("1 second").agg(n=mt.count())
+    free = mt.windowed(feed, time="timestamp").tumbling("1 second").agg(n=mt.count())
+    for definition, folder, problem in (
+        (chosen, tmp_path, "can't be changed on a running query"),
+        (free, None, "needs a checkpoint"),
+    ):
+        query = definition.start(checkpoint=folder)
+        with pytest.raises(OptionError, match=problem):
+            query.rescale(4)
+        assert query.is_active
+        query.stop()
+    query = free.start(checkpoint=tmp_path / "free")
+    with pytest.raises(OptionError, match="buckets=0 is less than one"):
+        query.rescale(0)
+    query.stop()
 
 
 @pytest.mark.parametrize("shards", [1, 4])
