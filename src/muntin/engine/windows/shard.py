@@ -10,7 +10,7 @@ import polars as pl
 from muntin.engine.firing import BatchClock, whole_from
 from muntin.engine.output import Output
 from muntin.engine.results import overflows, results
-from muntin.engine.retention import RetentionCounter, first_whole, share
+from muntin.engine.retention import ENDED, RetentionCounter, first_whole, share
 from muntin.engine.state import State
 from muntin.engine.windows.combine import Combined, Combiner
 from muntin.model.kinds import Kind
@@ -58,6 +58,21 @@ class WindowShard:
     def _first_whole(self) -> int | None:
         mark, limit = self.state.watermark, self.kept.floor
         return first_whole(self.spec, self.windows, mark, self._floor, limit)
+
+    def _clear_at_end(self, final: bool) -> bool:
+        """Empty the state when the input has ended, unless closed windows are kept.
+
+        Returns:
+            Whether it is empty.
+        """
+        if not final:
+            return False
+        firing = self.spec.firing
+        if firing.retention > firing.grace:
+            self.state.extra[ENDED] = True
+            return False
+        self.state.clear()
+        return True
 
     def _begin(self, combined: Sequence[Combined], wall: int, final: bool) -> Begun:
         """Move the clock and the watermark."""

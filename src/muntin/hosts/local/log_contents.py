@@ -105,6 +105,10 @@ class LogContents:
             raise missing(key[2])
         return self._log.read(self._places[key])[NUMBER_BYTES:]
 
+    def sizes(self) -> dict[BlobKey, int]:
+        """How many bytes each blob has that the manifests name."""
+        return {key: place.length - NUMBER_BYTES for key, place in self.live_places().items()}
+
     def live_places(self) -> dict[BlobKey, Place]:
         """Where the blobs lie that the manifests name."""
         live: set[BlobKey] = set()

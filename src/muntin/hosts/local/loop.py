@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from muntin.hosts.local.checkpoint import Checkpoint, PlannedBatch
@@ -57,6 +57,13 @@ class Loop:
         delivery: Takes rows to the sinks.
         pace: How fast batches follow each other.
         clock: The wall clock, microseconds.
+        totals: The figures so far; those of the checkpoint where they aren't given.
+
+    Attributes:
+        checkpoint: Where progress and state are kept.
+        stopping: Set it to end the loop behind its batch.
+        totals: The figures so far.
+        closing: Releases what the loop uses; `close` does that.
     """
 
     def __init__(
@@ -68,11 +75,15 @@ class Loop:
         delivery: Delivery,
         pace: Pace,
         clock: Clock = machine_clock,
+        *,
+        totals: Totals | None = None,
     ) -> None:
         self.checkpoint = checkpoint
         self.stopping = threading.Event()
         stored = checkpoint.committed.progress
-        self._totals = Totals(Progress.from_dict(stored).of_new_run() if stored else None)
+        resumed = Progress.from_dict(stored).of_new_run() if stored else None
+        self.totals = totals or Totals(resumed)
+        self.closing = ExitStack()
         self._shards = tuple(one.shards for one in plan.plans)
         self._period = plan.ticks
         self._run = run
@@ -90,7 +101,12 @@ class Loop:
     @property
     def progress(self) -> Progress:
         """What the last batch left behind."""
-        return self._totals.progress
+        return self.totals.progress
+
+    @property
+    def has_finished(self) -> bool:
+        """Whether the whole input was read."""
+        return self.checkpoint.committed.final
 
     @property
     def ends(self) -> tuple[SourceOffsets | None, ...]:
@@ -102,7 +118,7 @@ class Loop:
 
         A batch that was planned before a crash comes first, with the same rows.
         """
-        while not self.stopping.is_set() and not self.checkpoint.committed.final:
+        while not self.stopping.is_set() and not self.has_finished:
             self.planned = []
             batch = self.checkpoint.planned or self._plan()
             if batch is not None:
@@ -162,7 +178,7 @@ class Loop:
         if self._delivers:
             self.checkpoint.sync_plan()
         unstorable = self._delivery.write(batches)
-        progress = self._totals.add_shards(batch.number, emitted.progress, unstorable)
+        progress = self.totals.add_shards(batch.number, emitted.progress, unstorable)
         self.checkpoint.commit(progress.to_dict(), self._shards)
         return progress, batches
 
@@ -184,8 +200,5 @@ class Loop:
         self._wait = min(self._wait * 2, _LONGEST_WAIT)
 
     def close(self) -> None:
-        """Release the sources and the checkpoint."""
-        for reader in self._readers:
-            with suppress(Exception):
-                reader.close()
-        self.checkpoint.close()
+        """Release the sources, the shards and the checkpoint."""
+        self.closing.close()

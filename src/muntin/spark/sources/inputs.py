@@ -15,11 +15,12 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from muntin.engine import columns
+from muntin.hosts.inspect.opening import spec_of
 from muntin.model.axis import SECOND
 from muntin.model.errors import MuntinError, OptionError, SpecChangedError
 from muntin.model.facts import QuerySpec, differences
 from muntin.sources.flags import NOW, Flags
-from muntin.spark.host.checkpoint import Checkpoint, spec_of
+from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.host.heartbeat import ENDS_RUN, NAME, Heartbeat, is_tick
 from muntin.spark.host.internals.checkpoints import newest_offsets
 from muntin.spark.host.internals.data_sources import register
