@@ -49,7 +49,7 @@ def test_fences_run(
     rows = [("AA", start + timedelta(minutes=7 * i), float(i % 50)) for i in range(60)]
     flights = spark.createDataFrame(rows, "carrier string, scheduled timestamp, delay double")
     flights.write.parquet(f"{tmp_path}/flights")
-    namespace: dict[str, object] = {"__name__": "docs"}
+    namespace: dict[str, object] = {}
     for code, output in CODE[page]:
         # The JVM has a working folder of its own.
         code = re.sub(r"await_end\(\d+\)", "await_end(3)", code)
@@ -62,7 +62,7 @@ def test_fences_without_spark_run(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    namespace: dict[str, object] = {"__name__": "docs"}
+    namespace: dict[str, object] = {}
     for code, output in CODE[page]:
         run_fence(page, code, output, namespace)
 
