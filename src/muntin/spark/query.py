@@ -23,6 +23,7 @@ from muntin.spark.batch_times import SparkBatchTimes
 from muntin.spark.card import Card, show_card
 from muntin.spark.ending import QueryEnd, error_of_muntin
 from muntin.spark.failures import Failure
+from muntin.spark.host.executors import Executors
 from muntin.spark.host.internals.checkpoints import planned_offsets, remove_cut_off_move
 from muntin.spark.host.internals.jvm import is_connected, silence_spark
 from muntin.spark.remote import Follower, Reporter
@@ -39,6 +40,7 @@ class WindowedQuery(Query):
     Attributes:
         query: Spark's own handle.
         spark: The session that it runs in.
+        executors: The workers that it runs on.
     """
 
     def __init__(self) -> None:
@@ -51,12 +53,16 @@ class WindowedQuery(Query):
         self._writing = False
         self._totals = Totals()
         self._follower: Follower | None = None
+        self.executors: Executors | None = None
+        self.shards = 0
         self._lease: Lease | None = None
         self._record: Record | None = None
         self._without_lag = False
         self._failed: tuple[BatchError, Exception | None] | None = None
         self._again: Callable[[], object] | None = None
         self._divisions: Mapping[str, Divide] = {}
+        self._end_run: Callable[[], object] | None = None
+        self._received_at_end = -1
         self._warned: frozenset[str] = frozenset()
 
     def _repr_html_(self) -> str:
@@ -89,9 +95,11 @@ class WindowedQuery(Query):
     @property
     def is_active(self) -> bool:
         """Whether the query runs, or is about to resume in other shards."""
-        return self._moving or self.query.isActive
+        ends = self._end_run is not None and not self._end.wait(0)
+        return ends or self._moving or self.query.isActive
 
     def _halt(self, patience: float) -> None:
+        self._end_run = None
         with self._changed:
             self._changed.wait_for(lambda: not self._writing, timeout=patience)
         self.query.stop()
@@ -193,7 +201,12 @@ class WindowedQuery(Query):
         try:
             if self._lease is not None:
                 self._lease.check()
+            if self.executors is not None:
+                self.executors.check()
             yield
+            # What an executor has written that joined meanwhile isn't committed yet.
+            if self.executors is not None:
+                self.executors.check()
         finally:
             with self._changed:
                 self._writing = False
@@ -229,8 +242,36 @@ class WindowedQuery(Query):
     def begin(self, query: StreamingQuery) -> None:
         """Take over a query of Spark's that has just been started."""
         self.query = query
-        self._end = QueryEnd(query, self.release)
+        self._end = QueryEnd(query, self._finish)
         register_query(self)
+
+    def ends_run_by(self, run: Callable[[WindowedQuery], object]) -> None:
+        """Start another query of Spark's at the end, if windows wait for the clock then.
+
+        Spark doesn't say of a batch that it is the last one of ``available_now``.
+
+        Args:
+            run: Starts it for this handle; it emits what waits, and ends.
+        """
+        self._end_run = partial(run, self)
+
+    def _finish(self, end: QueryEnd) -> None:
+        """Take the last step of a run that reads what there is, or let another query run."""
+        received = self.progress.received
+        ending = self._end_run if end.error is None and self.progress.waits() else None
+        # A second time only if more was read meanwhile: some windows wait for messages.
+        if ending is not None and received != self._received_at_end:
+            self._received_at_end, self._moving = received, True
+            try:
+                ending()
+                return
+            except Exception as error:
+                end.error = error
+            finally:
+                with self._changed:
+                    self._moving = False
+                    self._changed.notify_all()
+        self.release()
 
     def release(self) -> None:
         """Let another query run from the checkpoint, unless this one goes on in other shards."""

@@ -81,7 +81,8 @@ class WindowShard:
         if not self.spec.by_arrival:
             state.advance(combined, self.spec.lateness, self.spec.idle, wall)
         marks, walls = (judged, state.watermark), (state.wall, wall)
-        moment = BatchClock.of(self.windows, self.spec.firing.grace, marks, walls, final)
+        grace, ends_run = self.spec.firing.grace, state.ends_run
+        moment = BatchClock.of(self.windows, grace, marks, walls, final, ends_run)
         return Begun(judged, moment, final)
 
     def _save_kept(self) -> None:

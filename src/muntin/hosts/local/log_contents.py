@@ -32,12 +32,14 @@ class PlannedBatch:
         now: The clock of the machine, microseconds.
         ends: How far each source is read.
         final: Whether no message comes after it.
+        ends_run: Whether the run ends with it, so that it emits what waits for the clock.
     """
 
     number: int
     now: int
     ends: tuple[SourceOffsets, ...]
     final: bool = False
+    ends_run: bool = False
 
 
 @dataclass(frozen=True)
@@ -155,7 +157,7 @@ class LogContents:
 
 
 def _planned(stored: Mapping[str, Any]) -> PlannedBatch:
-    return PlannedBatch(stored["number"], stored["now"], tuple(stored["ends"]), stored["final"])
+    return PlannedBatch(**{**stored, "ends": tuple(stored["ends"])})
 
 
 def _committed(stored: Mapping[str, Any]) -> Committed:

@@ -141,14 +141,20 @@ class Loop:
         pairs = zip(self._readers, self.ends, strict=True)
         self.planned = [reader.plan(start, self._pace.rows) for reader, start in pairs]
         final = all(one.finished for one in self.planned)
-        now = self._clock()
-        if not (final or any(one.has_new for one in self.planned) or self._ticks(now)):
+        now, ends_run = self._clock(), self._ends_run()
+        has_new = final or any(one.has_new for one in self.planned)
+        if not (has_new or self._ticks(now) or (ends_run and self.progress.waits())):
             return None
         ends = tuple(one.end for one in self.planned)
         number = self.checkpoint.committed.number + 1
-        batch = PlannedBatch(number, now, ends, final)
+        batch = PlannedBatch(number, now, ends, final, ends_run)
         self.checkpoint.plan(batch, ahead=self._delivers)
         return batch
+
+    def _ends_run(self) -> bool:
+        """Whether the planned batch is the run's last, and something may wait for the clock."""
+        ends = self._pace.available_now and self._period is not None
+        return ends and all(one.caught_up for one in self.planned)
 
     def _ticks(self, now: int) -> bool:
         """Whether the clock has passed a multiple of the period since the batch before."""
@@ -165,7 +171,7 @@ class Loop:
         wall = None
         if self._period is not None:
             wall, self._last_tick = batch.now, batch.now // self._period
-        emitted = self._run.step(read, batch.now, wall, final=batch.final)
+        emitted = self._run.step(read, batch.now, wall, final=batch.final, ends_run=batch.ends_run)
         rows = {RESULTS: emitted.results, REJECTED: emitted.rejected}
         batches = self._delivery.batches(batch.number, rows)
         self._delivers = self._delivery.must_last(batches)
