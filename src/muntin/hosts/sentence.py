@@ -10,9 +10,10 @@ from typing import Any, Generic, TypeVar
 
 from muntin.engine import columns
 from muntin.model.aggregates import Aggregate, count
+from muntin.model.axis import Axis
 from muntin.model.errors import OptionError
 from muntin.model.inputs import Marks
-from muntin.model.joins import SideName
+from muntin.model.joins import Side, SideName
 from muntin.model.pipeline import ROWS
 from muntin.model.sentence import Sentence
 from muntin.model.spec import WindowSpec
@@ -96,6 +97,12 @@ class WindowSentence(Sentence, Generic[A]):
         """
         named = tuple(key for key in self._all_keys(self._keys) if isinstance(key, str))
         return self._spec(aggregates, named)
+
+    def _side(self, keys: tuple[str, ...], axis: Axis) -> Side:
+        if self._shards is not None:
+            hint = "give it to join(), whose shards keep both sides"
+            raise OptionError("buckets", self._shards, "isn't one side's own", hint)
+        return super()._side(keys, axis)
 
 
 def shared_parts(

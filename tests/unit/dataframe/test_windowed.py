@@ -194,6 +194,12 @@ assert len(mt.join(side, side, on="k", within="1 s").results) == 1
     assert ran.returncode == 0, ran.stderr
 
 
+def test_a_side_of_a_join_has_no_shards_of_its_own() -> None:
+    sides = (mt.windowed(CLICKS, time="at", buckets=count) for count in (None, 4))
+    with pytest.raises(OptionError, match="buckets=4 isn't one side's own; give it to join"):
+        mt.join(*sides, on="k", within="1 minute")
+
+
 @pytest.mark.parametrize(
     ("entrance", "inputs", "options"),
     [
