@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 
 from muntin.hosts.local.checkpoint import Checkpoint, PlannedBatch
@@ -58,12 +59,12 @@ class Loop:
         pace: How fast batches follow each other.
         clock: The wall clock, microseconds.
         totals: The figures so far; those of the checkpoint where they aren't given.
+        pool: Runs the shards side by side, if they have one.
 
     Attributes:
         checkpoint: Where progress and state are kept.
         stopping: Set it to end the loop behind its batch.
         totals: The figures so far.
-        closing: Releases what the loop uses; `close` does that.
     """
 
     def __init__(
@@ -77,13 +78,14 @@ class Loop:
         clock: Clock = machine_clock,
         *,
         totals: Totals | None = None,
+        pool: ThreadPoolExecutor | None = None,
     ) -> None:
         self.checkpoint = checkpoint
         self.stopping = threading.Event()
         stored = checkpoint.committed.progress
         resumed = Progress.from_dict(stored).of_new_run() if stored else None
         self.totals = totals or Totals(resumed)
-        self.closing = ExitStack()
+        self._pool = pool
         self._shards = tuple(one.shards for one in plan.plans)
         self._period = plan.ticks
         self._run = run
@@ -200,5 +202,10 @@ class Loop:
         self._wait = min(self._wait * 2, _LONGEST_WAIT)
 
     def close(self) -> None:
-        """Release the sources, the shards and the checkpoint."""
-        self.closing.close()
+        """Release the sources, the checkpoint and the shards."""
+        for reader in self._readers:
+            with suppress(Exception):
+                reader.close()
+        self.checkpoint.close()
+        if self._pool is not None:
+            self._pool.shutdown()

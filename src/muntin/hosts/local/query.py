@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,6 @@ from muntin.hosts.progress import Totals
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError, SpecChangedError
 from muntin.query import Query
-from muntin.sources.source import SourceReader
 
 
 @dataclass(frozen=True)
@@ -64,10 +63,11 @@ class Job:
             readers = []
             for source in plan.sources:
                 readers.append(source.open())
-                undo.callback(_close_quietly, readers[-1])
+                undo.callback(readers[-1].close)
             delivery = Delivery(self.outputs, checkpoint.identity, self.folder)
-            loop = Loop(plan, run, readers, checkpoint, delivery, self.pace, totals=totals)
-            loop.closing = undo.pop_all()
+            using = plan, run, readers, checkpoint, delivery, self.pace
+            loop = Loop(*using, totals=totals, pool=pool)
+            undo.pop_all()
         return loop
 
 
@@ -234,8 +234,3 @@ def sync_seconds(durable: bool | Duration) -> float | None:
     if isinstance(durable, bool):
         return 0.0 if durable else None
     return micros("durable", durable, zero=False) / 1_000_000
-
-
-def _close_quietly(reader: SourceReader) -> None:
-    with suppress(Exception):
-        reader.close()
