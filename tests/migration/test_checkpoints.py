@@ -19,7 +19,7 @@ from tests.migration.spark_kept import (
     unpacked,
 )
 
-from muntin.spark.inspect.checkpoints import inspect
+from muntin.dataframe.state import read_checkpoint, report_checkpoint
 from muntin.spark.rescale import rescale
 
 KEPT = sorted(FOLDER.glob("*.tar.xz"))
@@ -38,7 +38,7 @@ def test_the_present_format_is_kept() -> None:
 def test_a_query_goes_on(spark: SparkSession, tmp_path: Path, path: Path) -> None:
     kind = path.name.partition("-")[0]
     old = unpacked(path, tmp_path / "old")
-    assert inspect(spark, str(old))["batch"] == BEFORE - 1
+    assert report_checkpoint(read_checkpoint(old, spark=spark))["batch"] == BEFORE - 1
     opened = held(spark, kind, old)
 
     moved = tmp_path / "moved"
