@@ -21,6 +21,7 @@ from muntin.model.axis import Duration
 from muntin.model.errors import OptionError
 from muntin.model.inputs import Marks
 from muntin.model.pipeline import ROWS
+from muntin.model.rolling import emits_messages
 from muntin.model.sentence import Sentence
 from muntin.model.spec import Nulls, WindowSpec
 from muntin.spark.explain import explain
@@ -65,6 +66,10 @@ class Windowed(Sentence):
         require(self._frame.sparkSession)
         keys = self._all_keys(self._keys)
         spec = replace(spec, sets=self._grouped(keys))
+        if emits_messages(spec):
+            from muntin.spark.rolling import build_rolling_rows
+
+            return build_rolling_rows(self.input, keys, spec, self._buckets)
         return WindowedAggregate(build(self.input, keys, spec, self._buckets))
 
     def top(

@@ -14,11 +14,13 @@ from muntin.hosts.chain import WINDOW_TIME, disorder, refuse_revisions
 from muntin.hosts.local.definition import LocalDefinition, LocalWindowedAggregate
 from muntin.hosts.local.expressions import Expression
 from muntin.hosts.local.plan import Input, Upstream
+from muntin.hosts.local.rolling import plan_rolling_rows
 from muntin.hosts.local.window_plan import build_windows
 from muntin.model.aggregates import Aggregate, count
 from muntin.model.errors import OptionError
 from muntin.model.inputs import Marks
 from muntin.model.pipeline import ROWS
+from muntin.model.rolling import emits_messages
 from muntin.model.sentence import Sentence
 from muntin.model.spec import Nulls, WindowSpec
 from muntin.sources.frames import frame_source
@@ -53,7 +55,8 @@ class LocalWindowed(Sentence):
         spec = replace(self, _sets=None)._spec(aggregates, unnamed=unnamed)
         keys = self._all_keys(self._keys)
         spec = replace(spec, sets=self._grouped(keys))
-        return LocalWindowedAggregate(build_windows(self.input, keys, spec, self._shards))
+        build = plan_rolling_rows if emits_messages(spec) else build_windows
+        return LocalWindowedAggregate(build(self.input, keys, spec, self._shards))
 
     def top(
         self, n: int, *, by: str | Sequence[str], ascending: bool | Sequence[bool] = False

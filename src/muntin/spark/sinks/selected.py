@@ -120,7 +120,7 @@ class EachShape:
 
     Attributes:
         columns: The columns, in order.
-        having: Which windows end with a message.
+        having: Which rows are shown; ``None`` is all of them.
         identity: The columns that identify a row, beside its window's bounds.
         tables: Tables whose rows stand beside those.
     """
@@ -128,7 +128,7 @@ class EachShape:
     by_window: ClassVar[bool] = False
 
     columns: tuple[Column, ...]
-    having: str
+    having: str | None
     identity: tuple[str, ...]
     tables: tuple[TableBeside, ...] = ()
 
@@ -136,14 +136,16 @@ class EachShape:
     def of(cls, windowing: Windowing, tables: tuple[TableBeside, ...] = ()) -> EachShape:
         """The shape of a query."""
         assert windowing.columns is not None
-        assert windowing.having is not None
         return cls(windowing.columns, windowing.having, (*windowing.spec.keys, NUMBER), tables)
 
     def of_frame(self, frame: DataFrame, beside: Sequence[str] = ()) -> DataFrame:
         frame = one_by_one(frame)
         for table in self.tables:
             frame = table.of_frame(frame, beside)
-        rows = kept(frame, f"{ROW} IS NOT NULL AND {self.having}", beside)
+        shown = f"{ROW} IS NOT NULL"
+        if self.having is not None:
+            shown += f" AND {self.having}"
+        rows = kept(frame, shown, beside)
         return rows.selectExpr(*(f"{c.text} AS {quoted(c.name)}" for c in self.columns), *beside)
 
     def bounds(self, known: Mapping[str, int]) -> dict[str, int]:
