@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 
 from muntin.engine import columns
 from muntin.engine.operator import RESULTS
+from muntin.hosts.definition import StartOptions
 from muntin.hosts.pair_columns import PairColumns
 from muntin.model.joins import JoinSpec
 from muntin.model.pipeline import NUMBER, ROW, SIDE_COLUMNS, Column, Joining, Windowing, quoted
@@ -290,10 +291,9 @@ class _Selected(QueryDefinition):
     def _upstream(self) -> Upstream:
         return super()._upstream().then(self.shape)
 
-    def start(self, *, results: SinkLike | None = None, **options: Any) -> WindowedQuery:
-        """See ``QueryDefinition.start``."""
-        made = shaped(results, self.shape, self.results.schema)
-        return super().start(results=made, **options)
+    def _start(self, options: StartOptions) -> WindowedQuery:
+        results = shaped(options.results, self.shape, self.results.schema)
+        return super()._start(replace(options, results=results))
 
 
 class SelectedAggregate(_Selected, WindowedAggregate):
