@@ -204,7 +204,7 @@ class WindowedQuery:
             Whether it got quiet in time.
 
         Raises:
-            As ``await_end``, when the query ended by an error.
+            MuntinError: When the query ended by an error; its kind is as of ``await_end``.
         """
         deadline = time.monotonic() + timeout
         # A batch that was begun before may have missed what has just come.

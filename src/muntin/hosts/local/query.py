@@ -157,7 +157,7 @@ class LocalQuery:
             Whether it got quiet in time.
 
         Raises:
-            As `await_end`, when the query ended by an error.
+            MuntinError: When the query ended by an error; its kind is as of ``await_end``.
         """
         rounds = self._idle_rounds
 
