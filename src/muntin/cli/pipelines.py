@@ -62,10 +62,11 @@ def checked_pipeline(
         given: What ``--set`` gave.
         whole: Whether all values that the file asks for must be given.
     """
+    problems: list[MuntinError] = []
+    # The extra that a file needs is missed here, before what imports it.
+    pipeline = read(path, given, whole=whole, problems=problems)
     from muntin.pipelines.checks import check
 
-    problems: list[MuntinError] = []
-    pipeline = read(path, given, whole=whole, problems=problems)
     # Sinks are described in the package of Spark, which takes a while to import.
     from muntin.spark.sources.tables import check_sink
 
