@@ -213,7 +213,7 @@ class Query(ABC):
             Whether it got quiet in time.
 
         Raises:
-            As `await_end`, when the query ended by an error.
+            MuntinError: When the query ended by an error, of the kind that `await_end` raises.
         """
         deadline = time.monotonic() + timeout
         check = self._idle_check()

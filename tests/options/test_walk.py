@@ -25,7 +25,8 @@ from muntin.model.reader_options import READERS, ReaderOption, check_reader
 from muntin.model.table_options import options_of
 from muntin.pipelines import form
 from muntin.pipelines.toml import pipeline
-from muntin.spark.sources.tables import Surroundings, read, sink
+from muntin.sinks.declared import Surroundings, sink
+from muntin.spark.sources.tables import read
 
 ROOT = Path(__file__).parents[2]
 OTHERS = {"kafka", "memory"}

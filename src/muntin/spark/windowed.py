@@ -17,6 +17,7 @@ from muntin.explain.size import Rates
 from muntin.hosts.definition import WindowDefinition
 from muntin.hosts.sentence import Options, WindowSentence, list_keys, shared_parts
 from muntin.model.errors import OptionError
+from muntin.model.rolling import emits_messages
 from muntin.model.spec import WindowSpec
 from muntin.spark.explain import explain
 from muntin.spark.host.chain import Upstream, fed_by, lag_of, marked, with_time
@@ -38,6 +39,10 @@ class Windowed(WindowSentence["WindowedAggregate"]):
 
     def _build(self, spec: WindowSpec, keys: tuple[Any, ...]) -> WindowedAggregate:
         require(self._frame.sparkSession)
+        if emits_messages(spec):
+            from muntin.spark.rolling import build_rolling_rows
+
+            return build_rolling_rows(self.input, keys, spec, self._shards)
         return WindowedAggregate(build(self.input, keys, spec, self._shards))
 
     def _build_top(

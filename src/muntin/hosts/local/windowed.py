@@ -12,9 +12,11 @@ from muntin.hosts.chain import WINDOW_TIME, disorder, refuse_revisions
 from muntin.hosts.local.definition import LocalDefinition, LocalWindowedAggregate
 from muntin.hosts.local.expressions import Expression
 from muntin.hosts.local.plan import Input, Upstream
+from muntin.hosts.local.rolling import plan_rolling_rows
 from muntin.hosts.local.window_plan import build_windows
 from muntin.hosts.sentence import Options, WindowSentence, list_keys, shared_parts
 from muntin.model.errors import OptionError
+from muntin.model.rolling import emits_messages
 from muntin.model.spec import WindowSpec
 from muntin.sources.frames import frame_source
 from muntin.sources.source import Source
@@ -31,7 +33,8 @@ class LocalWindowed(WindowSentence[LocalWindowedAggregate]):
     _clock: Expression | None = None
 
     def _build(self, spec: WindowSpec, keys: tuple[Any, ...]) -> LocalWindowedAggregate:
-        return LocalWindowedAggregate(build_windows(self.input, keys, spec, self._shards))
+        build = plan_rolling_rows if emits_messages(spec) else build_windows
+        return LocalWindowedAggregate(build(self.input, keys, spec, self._shards))
 
     def _build_top(
         self, spec: WindowSpec, keys: tuple[Any, ...], n: int, by: Any, ascending: Any
