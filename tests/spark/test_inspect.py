@@ -14,7 +14,7 @@ from tests.spark.feed import Feed, at
 import muntin as mt
 from muntin.cli.inspect import show
 from muntin.dataframe.state import read_checkpoint, report_checkpoint
-from muntin.hosts.inspect.report import Report
+from muntin.hosts.inspect.report import StateReport
 
 
 def test_times_that_python_cant_hold(spark: SparkSession, tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ def test_times_that_python_cant_hold(spark: SparkSession, tmp_path: Path) -> Non
     assert mt.open_state(f"{tmp_path}/1").watermarks == {"left": last, "right": last}
 
 
-def printed(report: Report) -> str:
+def printed(report: StateReport) -> str:
     console = Console(width=200, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     show(report, console)
     return console.export_text()

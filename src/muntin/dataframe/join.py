@@ -131,9 +131,9 @@ def join(
         problem = f"runs on the {hosts[1]} host, and the left side on the {hosts[0]} host"
         raise OptionError("right", type(right).__name__, problem, "give two inputs of one host")
     if hosts[0] == "spark":
-        from muntin.spark.join import begin_join as begin_on_spark
+        from muntin.spark.join import begin_spark_join
 
-        return begin_on_spark(left, right, options)
+        return begin_spark_join(left, right, options)
     from muntin.hosts.local.joined import begin_join
 
     return begin_join(left, right, options)

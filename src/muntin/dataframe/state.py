@@ -7,8 +7,8 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING
 
 from muntin.hosts.inspect.opening import open_snapshot
-from muntin.hosts.inspect.report import Report, report_state
-from muntin.hosts.inspect.snapshot import Snapshot
+from muntin.hosts.inspect.report import StateReport, report_state
+from muntin.hosts.inspect.snapshot import StateSnapshot
 from muntin.hosts.inspect.why import explain_state
 from muntin.hosts.local.state import LogSnapshot, is_local_checkpoint
 from muntin.model.aggregates import Aggregate
@@ -63,7 +63,7 @@ def read_checkpoint(
     batch: int | None = None,
     operator: int = 0,
     spark: SparkSession | None = None,
-) -> Snapshot:
+) -> StateSnapshot:
     """Read a checkpoint as of one batch; the folder says which host wrote it.
 
     Raises:
@@ -79,8 +79,8 @@ def read_checkpoint(
 
 
 def report_checkpoint(
-    opened: Snapshot, key: Sequence[str] = (), table: str | None = None
-) -> Report:
+    opened: StateSnapshot, key: Sequence[str] = (), table: str | None = None
+) -> StateReport:
     """Report what a checkpoint holds; see `report_state`.
 
     Args:
@@ -99,7 +99,7 @@ def report_checkpoint(
 
 
 def explain_checkpoint(
-    opened: Snapshot, key: Sequence[str], at: str, table: str | None = None
+    opened: StateSnapshot, key: Sequence[str], at: str, table: str | None = None
 ) -> list[str]:
     """Explain why a key's windows, messages or entries have emitted, or not; see `explain_state`.
 

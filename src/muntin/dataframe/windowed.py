@@ -147,9 +147,9 @@ def windowed(
         "nulls": nulls,
     }
     if choose_host("frame", frame, host) == "spark":
-        from muntin.spark.windowed import begin_windowed as begin_on_spark
+        from muntin.spark.windowed import begin_spark_windowed
 
-        return begin_on_spark(frame, options)
+        return begin_spark_windowed(frame, options)
     from muntin.hosts.local.windowed import begin_windowed
 
     return begin_windowed(frame, options)

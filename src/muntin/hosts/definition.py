@@ -123,10 +123,10 @@ class Definition(ABC, Generic[P, Q]):
         return self._start(StartOptions(*options))
 
 
-A = TypeVar("A")
+Complete = TypeVar("Complete")
 
 
-class WindowDefinition(ABC, Generic[A]):
+class WindowDefinition(ABC, Generic[Complete]):
     """What complete windows have beside a `Definition`."""
 
     plan: Any
@@ -140,7 +140,7 @@ class WindowDefinition(ABC, Generic[A]):
         """Return the full firings, which are whole results."""
 
     @abstractmethod
-    def _top(self, n: int, by: Any, per: Any, ascending: Any) -> A:
+    def _top(self, n: int, by: Any, per: Any, ascending: Any) -> Complete:
         """Return the first windows that begin and end together."""
 
     @property
@@ -170,7 +170,7 @@ class WindowDefinition(ABC, Generic[A]):
         by: str | Sequence[str],
         per: str | Sequence[str] = (),
         ascending: bool | Sequence[bool] = False,
-    ) -> A:
+    ) -> Complete:
         """Rank the windows that begin and end together, and take the first `n`.
 
         The columns are those of the results, and `rank`, from 1. Each row is emitted once, when

@@ -18,7 +18,7 @@ from muntin.model.pipeline import ROWS
 from muntin.model.sentence import Sentence
 from muntin.model.spec import WindowSpec
 
-Options = Mapping[str, Any]
+SentenceOptions = Mapping[str, Any]
 """The options of `muntin.windowed`, by name."""
 A = TypeVar("A")
 
@@ -106,7 +106,7 @@ class WindowSentence(Sentence, Generic[A]):
 
 
 def shared_parts(
-    options: Options, *, time: str | None, clock: str | None, disorder: Callable[[], int]
+    options: SentenceOptions, *, time: str | None, clock: str | None, disorder: Callable[[], int]
 ) -> dict[str, Any]:
     """Return the parts of a sentence that options say on every host.
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from pyspark.sql import DataFrame
 
 from muntin.hosts.sentence import (
-    Options,
+    SentenceOptions,
     check_pair_columns,
     refuse_side,
     windows_as_messages,
@@ -49,7 +49,7 @@ class Joined(QueryDefinition):
         return explain(self.plan)
 
 
-def begin_join(left: object, right: object, options: Options) -> Joined:
+def begin_spark_join(left: object, right: object, options: SentenceOptions) -> Joined:
     """Join two DataFrames on Spark; see `muntin.join`.
 
     Raises:
@@ -67,7 +67,7 @@ def begin_join(left: object, right: object, options: Options) -> Joined:
     return Joined(build_join(inputs, spec, options["suffix"], options["buckets"]))
 
 
-def _side(side: SideName, given: object, options: Options) -> Windowed:
+def _side(side: SideName, given: object, options: SentenceOptions) -> Windowed:
     """Return a side as it was given; other operators' results have their time and columns."""
     each_change = options["each_change"]
     if isinstance(given, WindowedAggregate | DataFrame):

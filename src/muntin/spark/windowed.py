@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 
 from muntin.explain.size import Rates
 from muntin.hosts.definition import WindowDefinition
-from muntin.hosts.sentence import Options, WindowSentence, list_keys, shared_parts
+from muntin.hosts.sentence import SentenceOptions, WindowSentence, list_keys, shared_parts
 from muntin.model.errors import OptionError
 from muntin.model.rolling import emits_messages
 from muntin.model.spec import WindowSpec
@@ -102,7 +102,7 @@ class WindowedAggregate(QueryDefinition, WindowDefinition["WindowedAggregate"]):
         return explain(self.plan, rates)
 
 
-def begin_windowed(frame: object, options: Options) -> Windowed:
+def begin_spark_windowed(frame: object, options: SentenceOptions) -> Windowed:
     """Begin a windowed aggregation on Spark; see `muntin.windowed`.
 
     Raises:

@@ -11,8 +11,8 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.joins.joiner import ID
 from muntin.engine.state_reader import CHANGE, MATCHED, NEW, WAITS, kept_messages, key_of, types_of
-from muntin.hosts.inspect.snapshot import Snapshot, StateView
-from muntin.hosts.inspect.windows import Position
+from muntin.hosts.inspect.snapshot import StateSnapshot, StateView
+from muntin.hosts.inspect.windows import StatePosition
 from muntin.model.axis import as_datetime, position
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec, SideName
@@ -30,7 +30,7 @@ class OpenJoin:
         spec: The join, as the checkpoint remembers it.
     """
 
-    def __init__(self, opened: Snapshot, spec: JoinSpec) -> None:
+    def __init__(self, opened: StateSnapshot, spec: JoinSpec) -> None:
         self.checkpoint = opened
         self.batch = opened.batch
         self.spec = spec
@@ -55,7 +55,12 @@ class OpenJoin:
         return self.checkpoint.counts
 
     def fetch(
-        self, side: SideName, key: Any = None, *, start: Position = None, end: Position = None
+        self,
+        side: SideName,
+        key: Any = None,
+        *,
+        start: StatePosition = None,
+        end: StatePosition = None,
     ) -> pl.DataFrame:
         """Return the messages of one side that may still find partners, as a Polars frame.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from muntin.hosts.inspect.joins import OpenJoin
-from muntin.hosts.inspect.snapshot import Snapshot
+from muntin.hosts.inspect.snapshot import StateSnapshot
 from muntin.hosts.inspect.windows import OpenWindows
 from muntin.model.aggregates import Aggregate
 from muntin.model.errors import OptionError
@@ -15,7 +15,7 @@ from muntin.model.spec import WindowSpec
 
 
 def open_snapshot(
-    opened: Snapshot, aggregates: Mapping[str, Aggregate] | None = None
+    opened: StateSnapshot, aggregates: Mapping[str, Aggregate] | None = None
 ) -> OpenWindows | OpenJoin:
     """Return the windows or the join of a snapshot; `muntin.open_state` says more.
 
@@ -28,7 +28,7 @@ def open_snapshot(
     return OpenWindows(opened, with_functions(spec, aggregates or {}))
 
 
-def spec_of(opened: Snapshot) -> WindowSpec | JoinSpec:
+def spec_of(opened: StateSnapshot) -> WindowSpec | JoinSpec:
     """The query whose checkpoint it is.
 
     Raises:
@@ -45,7 +45,7 @@ def spec_of(opened: Snapshot) -> WindowSpec | JoinSpec:
     return recalled(opened.first.spec)
 
 
-def refuse_table(opened: Snapshot, table: str | None) -> None:
+def refuse_table(opened: StateSnapshot, table: str | None) -> None:
     """Refuse the name of a table where the state isn't that of tables.
 
     Raises:

@@ -11,7 +11,7 @@ import polars as pl
 from muntin.engine import key_state
 from muntin.hosts.inspect.joins import OpenJoin
 from muntin.hosts.inspect.opening import refuse_table, spec_of
-from muntin.hosts.inspect.snapshot import Snapshot
+from muntin.hosts.inspect.snapshot import StateSnapshot
 from muntin.hosts.inspect.windows import OpenWindows
 from muntin.model.axis import located, moment
 from muntin.model.joins import SIDES, JoinSpec
@@ -21,14 +21,16 @@ from muntin.model.spec import WindowSpec
 from muntin.sinks.plain import values
 from muntin.state.manifest import Run
 
-Report = dict[str, Any]
+StateReport = dict[str, Any]
 """Plain JSON."""
-Runs = dict[str, list[tuple[int, Run]]]
+RunsByTable = dict[str, list[tuple[int, Run]]]
 Sizes = Mapping[int, Mapping[int, int]]
 _ROWS = 100
 
 
-def report_state(opened: Snapshot, key: Sequence[str] = (), table: str | None = None) -> Report:
+def report_state(
+    opened: StateSnapshot, key: Sequence[str] = (), table: str | None = None
+) -> StateReport:
     r"""Report what a checkpoint of windows or of a join holds; its query may be running.
 
     Args:
@@ -59,10 +61,10 @@ def report_state(opened: Snapshot, key: Sequence[str] = (), table: str | None = 
 
 
 def assemble_report(
-    opened: Snapshot, facts: Report, sizes: Sizes, rows: list[Report] | None
-) -> Report:
+    opened: StateSnapshot, facts: StateReport, sizes: Sizes, rows: list[StateReport] | None
+) -> StateReport:
     """Return a report of what is the same of every kind of state, its own facts and rows."""
-    report: Report = {
+    report: StateReport = {
         "checkpoint": opened.given,
         "batch": opened.batch,
         "kept": [opened.oldest, opened.newest],
@@ -76,9 +78,9 @@ def assemble_report(
     return report if rows is None else report | {"key": rows}
 
 
-def runs_by_table(opened: Snapshot) -> Runs:
+def runs_by_table(opened: StateSnapshot) -> RunsByTable:
     """Return the runs of each table over all shards, with the numbers of these."""
-    tables: Runs = {}
+    tables: RunsByTable = {}
     for shard, manifest in opened.read.items():
         for one in manifest.each():
             for name, runs in one.tables.items():
@@ -93,7 +95,9 @@ def _places(runs: Sequence[tuple[int, Run]]) -> tuple[int, int] | None:
     return min(run.low for _, run in runs), max(run.high for _, run in runs)
 
 
-def list_tables(tables: Runs, sizes: Sizes, word: Callable[[str, int], str | None]) -> list[Report]:
+def list_tables(
+    tables: RunsByTable, sizes: Sizes, word: Callable[[str, int], str | None]
+) -> list[StateReport]:
     """Return the rows, runs, bytes and bounds of each table of the state."""
     report = []
     for name, runs in tables.items():
@@ -113,7 +117,7 @@ def list_tables(tables: Runs, sizes: Sizes, word: Callable[[str, int], str | Non
     return report
 
 
-def _of_windows(opened: Snapshot, known: WindowSpec, sizes: Sizes) -> Report:
+def _of_windows(opened: StateSnapshot, known: WindowSpec, sizes: Sizes) -> StateReport:
     tables, windows = runs_by_table(opened), known.windows
 
     def word(name: str, place: int) -> str:
@@ -134,7 +138,7 @@ def _of_windows(opened: Snapshot, known: WindowSpec, sizes: Sizes) -> Report:
     }
 
 
-def _ends(known: WindowSpec, cells: tuple[int, int] | None, mark: int | None) -> Report | None:
+def _ends(known: WindowSpec, cells: tuple[int, int] | None, mark: int | None) -> StateReport | None:
     """Return the oldest and the newest window in the state, where windows have numbers."""
     windows = known.windows
     if isinstance(windows, Sessions) or cells is None:
@@ -153,14 +157,14 @@ def _ends(known: WindowSpec, cells: tuple[int, int] | None, mark: int | None) ->
     }
 
 
-def _of_join(opened: Snapshot, spec: JoinSpec, sizes: Sizes) -> Report:
+def _of_join(opened: StateSnapshot, spec: JoinSpec, sizes: Sizes) -> StateReport:
     marks = OpenJoin(opened, spec).watermarks
     watermarks = {side: None if mark is None else str(mark) for side, mark in marks.items()}
     tables = list_tables(runs_by_table(opened), sizes, lambda _, place: located(place, spec.axis))
     return {"kind": "join", "spec": spec.words(), "watermark": watermarks, "tables": tables}
 
 
-def _window_rows(opened: Snapshot, spec: WindowSpec, key: Sequence[str]) -> list[Report]:
+def _window_rows(opened: StateSnapshot, spec: WindowSpec, key: Sequence[str]) -> list[StateReport]:
     # What is computed doesn't matter here, and may need a function that isn't at hand.
     asked = key_state.key_from_text(spec.keys, spec.types, key)
     if spec.axis == "rows":
@@ -169,7 +173,7 @@ def _window_rows(opened: Snapshot, spec: WindowSpec, key: Sequence[str]) -> list
     return plain_rows(OpenWindows(opened, replace(spec, aggregates={})).windows(asked.row(0)))
 
 
-def _join_rows(opened: Snapshot, spec: JoinSpec, key: Sequence[str]) -> list[Report]:
+def _join_rows(opened: StateSnapshot, spec: JoinSpec, key: Sequence[str]) -> list[StateReport]:
     state, rows = OpenJoin(opened, spec), []
     for side in SIDES:
         own = spec.side(side)
@@ -178,7 +182,7 @@ def _join_rows(opened: Snapshot, spec: JoinSpec, key: Sequence[str]) -> list[Rep
     return rows
 
 
-def plain_rows(rows: pl.DataFrame) -> list[Report]:
+def plain_rows(rows: pl.DataFrame) -> list[StateReport]:
     """Return the last rows as text and numbers, whatever their times are."""
     plain = (bool, int, float, str, type(None))
     rows = rows.tail(_ROWS)

@@ -51,7 +51,7 @@ class StateView:
     judged: Callable[[str, str], str] = lambda then, now: then
 
 
-class Snapshot(ABC):
+class StateSnapshot(ABC):
     """The state of one operator of a query as of one committed batch.
 
     Attributes:

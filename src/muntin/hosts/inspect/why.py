@@ -13,7 +13,7 @@ from muntin.explain.why import Clocks, about, of_arrivals, of_ended, of_sessions
 from muntin.explain.why_joins import SideSeen, about_join, of_join, of_null_key
 from muntin.hosts.inspect.joins import OpenJoin
 from muntin.hosts.inspect.opening import refuse_table, spec_of
-from muntin.hosts.inspect.snapshot import Snapshot
+from muntin.hosts.inspect.snapshot import StateSnapshot
 from muntin.model.axis import Axis, position
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec, SideName
@@ -23,7 +23,7 @@ from muntin.state.manifest import Manifest, loads
 
 
 def explain_state(
-    opened: Snapshot, key: Sequence[str], at: str, table: str | None = None
+    opened: StateSnapshot, key: Sequence[str], at: str, table: str | None = None
 ) -> list[str]:
     """Explain why a key's windows or messages around a position have emitted, or haven't.
 
@@ -60,7 +60,9 @@ def position_of(at: str, axis: Axis) -> int:
     return place
 
 
-def _of_windows(opened: Snapshot, spec: WindowSpec, key: Sequence[str], at: int) -> Iterator[str]:
+def _of_windows(
+    opened: StateSnapshot, spec: WindowSpec, key: Sequence[str], at: int
+) -> Iterator[str]:
     asked = key_state.key_from_text(spec.keys, spec.types, key)
     shard = opened.number_shards(spec.buckets or 1)[key_state.bucket_of(spec, asked)]
     manifest = opened.read.get(shard)
@@ -92,7 +94,7 @@ def _no_shard(key: Sequence[str]) -> OptionError:
 
 
 def _arrived(
-    opened: Snapshot, shard: int, manifest: Manifest, spec: WindowSpec, key: pl.DataFrame
+    opened: StateSnapshot, shard: int, manifest: Manifest, spec: WindowSpec, key: pl.DataFrame
 ) -> int:
     """Return the number of messages of a key so far, for windows that count them."""
     wanted = [blob for run in manifest.tables.get("cells", ()) for blob in run.blobs]
@@ -100,7 +102,7 @@ def _arrived(
     return key_state.arrived(spec, blobs.values(), key)
 
 
-def _of_join(opened: Snapshot, spec: JoinSpec, key: Sequence[str], at: int) -> Iterator[str]:
+def _of_join(opened: StateSnapshot, spec: JoinSpec, key: Sequence[str], at: int) -> Iterator[str]:
     yield from about_join(spec)
     keys = {
         side: key_state.key_from_text(spec.side(side).keys, spec.side(side).types, key).row(0)

@@ -15,13 +15,13 @@ import polars as pl
 
 from muntin.engine import columns, key_state
 from muntin.engine.state_reader import StateReader
-from muntin.hosts.inspect.snapshot import Snapshot, StateView
+from muntin.hosts.inspect.snapshot import StateSnapshot, StateView
 from muntin.model.axis import as_datetime, position
 from muntin.model.errors import OptionError
 from muntin.model.spec import WindowSpec
 from muntin.state.manifest import loads
 
-Position = datetime | str | int | None
+StatePosition = datetime | str | int | None
 """A time, as a datetime (a naive one is UTC) or ISO 8601; on the rows axis an offset."""
 
 
@@ -34,7 +34,7 @@ class OpenWindows:
         spec: The query, as the checkpoint remembers it.
     """
 
-    def __init__(self, opened: Snapshot, spec: WindowSpec) -> None:
+    def __init__(self, opened: StateSnapshot, spec: WindowSpec) -> None:
         self.checkpoint = opened
         self.batch = opened.batch
         self.spec = spec
@@ -60,7 +60,7 @@ class OpenWindows:
         return self.checkpoint.counts
 
     def fetch(
-        self, key: Any = None, *, start: Position = None, end: Position = None
+        self, key: Any = None, *, start: StatePosition = None, end: StatePosition = None
     ) -> pl.DataFrame:
         """Return the windows (or sessions) within retention, as a Polars frame.
 
@@ -79,14 +79,18 @@ class OpenWindows:
         """
         return self.checkpoint.fetch(self._view(key, start, end))
 
-    def frame(self, key: Any = None, *, start: Position = None, end: Position = None) -> Any:
+    def frame(
+        self, key: Any = None, *, start: StatePosition = None, end: StatePosition = None
+    ) -> Any:
         """Return the windows as a frame of the host, in no order.
 
         On Spark it is a DataFrame that workers read; on the local host a Polars frame.
         """
         return self.checkpoint.frame(self._view(key, start, end))
 
-    def windows(self, key: Any, *, start: Position = None, end: Position = None) -> pl.DataFrame:
+    def windows(
+        self, key: Any, *, start: StatePosition = None, end: StatePosition = None
+    ) -> pl.DataFrame:
         """Return the windows of a key: their bounds, messages and emissions.
 
         Args:
@@ -138,7 +142,9 @@ class OpenWindows:
         """
         return self.checkpoint.changes(self._view(), since)
 
-    def _view(self, key: Any = None, start: Position = None, end: Position = None) -> StateView:
+    def _view(
+        self, key: Any = None, start: StatePosition = None, end: StatePosition = None
+    ) -> StateView:
         low, high, only, owner = self._range(key, start, end)
         order = [columns.WINDOW_START, *self.spec.keys, columns.WINDOW_END]
         reader = self._reader
@@ -155,7 +161,7 @@ class OpenWindows:
         )
 
     def _range(
-        self, key: Any, start: Position, end: Position
+        self, key: Any, start: StatePosition, end: StatePosition
     ) -> tuple[int | None, int | None, pl.DataFrame | None, int | None]:
         """Return the bounds of a range, the keys to read, and the number of their shard."""
         axis, owner = self.spec.axis, None

@@ -10,7 +10,7 @@ from muntin.hosts.local.join_plan import build_join
 from muntin.hosts.local.plan import Input, Upstream
 from muntin.hosts.local.windowed import LocalWindowed, rows_of
 from muntin.hosts.sentence import (
-    Options,
+    SentenceOptions,
     check_pair_columns,
     check_shards,
     refuse_side,
@@ -23,7 +23,7 @@ from muntin.model.sentence import joined
 _FIRING = (columns.EMISSION, columns.REVISION)
 
 
-def begin_join(left: object, right: object, options: Options) -> LocalJoined:
+def begin_join(left: object, right: object, options: SentenceOptions) -> LocalJoined:
     """Join two sources or frames on the local host; see `muntin.join`.
 
     Raises:

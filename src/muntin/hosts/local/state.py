@@ -9,7 +9,7 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.state_reader import StateReader
-from muntin.hosts.inspect.snapshot import ShardBlobs, Snapshot, StateView
+from muntin.hosts.inspect.snapshot import ShardBlobs, StateSnapshot, StateView
 from muntin.hosts.local.log import Log
 from muntin.hosts.local.log_contents import LogContents
 from muntin.hosts.local.messages import moment_type
@@ -21,8 +21,8 @@ def is_local_checkpoint(folder: str) -> bool:
     return any(Path(folder).glob("*.log"))
 
 
-class LogSnapshot(Snapshot):
-    """One operator of a checkpoint at its newest batch; see `Snapshot`.
+class LogSnapshot(StateSnapshot):
+    """One operator of a checkpoint at its newest batch; see `StateSnapshot`.
 
     Args:
         folder: The checkpoint; its query may be running.

@@ -14,7 +14,7 @@ from muntin.hosts.local.expressions import Expression
 from muntin.hosts.local.plan import Input, Upstream
 from muntin.hosts.local.rolling import plan_rolling_rows
 from muntin.hosts.local.window_plan import build_windows
-from muntin.hosts.sentence import Options, WindowSentence, list_keys, shared_parts
+from muntin.hosts.sentence import SentenceOptions, WindowSentence, list_keys, shared_parts
 from muntin.model.errors import OptionError
 from muntin.model.rolling import emits_messages
 from muntin.model.spec import WindowSpec
@@ -52,7 +52,7 @@ class LocalWindowed(WindowSentence[LocalWindowedAggregate]):
         )
 
 
-def begin_windowed(frame: object, options: Options) -> LocalWindowed:
+def begin_windowed(frame: object, options: SentenceOptions) -> LocalWindowed:
     """Begin a windowed aggregation on the local host; see `muntin.windowed`.
 
     Raises:

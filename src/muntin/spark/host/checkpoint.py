@@ -20,7 +20,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BooleanType, StructField, StructType
 
 from muntin.engine.state_reader import StateReader
-from muntin.hosts.inspect.snapshot import ShardBlobs, Snapshot, StateView
+from muntin.hosts.inspect.snapshot import ShardBlobs, StateSnapshot, StateView
 from muntin.model.errors import OptionError
 from muntin.spark.host.internals.checkpoints import home
 from muntin.spark.host.internals.versions import arrow_schema, find_state_stores
@@ -37,8 +37,8 @@ _START = "give the folder that start(checkpoint=…) got, after its first batch"
 _NAME = "; Spark's reader of state finds none with a space or % in its name: copy it to another one"
 
 
-class Checkpoint(Snapshot):
-    """A query's checkpoint at one batch; see `Snapshot`.
+class Checkpoint(StateSnapshot):
+    """A query's checkpoint at one batch; see `StateSnapshot`.
 
     Args:
         spark: The session.

@@ -11,8 +11,8 @@ from typing import Any
 
 from muntin.explain.why_tables import TableSeen, of_table
 from muntin.hosts.inspect.report import (
-    Report,
     Sizes,
+    StateReport,
     assemble_report,
     list_tables,
     plain_rows,
@@ -28,7 +28,7 @@ from muntin.tables.moments import BEGINNING
 from muntin.tables.spec import facts
 
 
-def report_of(opened: Checkpoint, key: Sequence[str] = (), table: str | None = None) -> Report:
+def report_of(opened: Checkpoint, key: Sequence[str] = (), table: str | None = None) -> StateReport:
     """Return the report on a checkpoint of any kind; see `report_state` for its contents.
 
     Args:
@@ -75,7 +75,7 @@ def reasons(opened: Checkpoint, key: Sequence[str], at: str, table: str | None =
     return [describe_key(key), *of_table(seen, position_of(at, "time"))]
 
 
-def _of_tables(opened: Checkpoint, sizes: Sizes) -> Report:
+def _of_tables(opened: Checkpoint, sizes: Sizes) -> StateReport:
     spec = opened.first.spec
     tables = [manifest.extra["tables"] for manifest in opened.read.values()]
     marks = {name: max(one[name]["watermark"] for one in tables) for name in spec}
@@ -87,7 +87,7 @@ def _of_tables(opened: Checkpoint, sizes: Sizes) -> Report:
     }
 
 
-def _of_windowing(opened: Checkpoint, sizes: Sizes) -> Report:
+def _of_windowing(opened: Checkpoint, sizes: Sizes) -> StateReport:
     clocks = [one.extra["clock"] for one in opened.read.values()]
     clocks = [clock for clock in clocks if clock is not None]
     return {
@@ -102,6 +102,6 @@ def _words(table: Mapping[str, Any]) -> str:
     return ", ".join(one.words for one in facts(table).values())
 
 
-def _table_rows(opened: Checkpoint, table: str | None, key: Sequence[str]) -> list[Report]:
+def _table_rows(opened: Checkpoint, table: str | None, key: Sequence[str]) -> list[StateReport]:
     state = OpenTable(opened, one_table(opened, key, table), None, None)
     return plain_rows(state.framed(state.of_text(key)[1]))
