@@ -68,6 +68,7 @@ def test_windows_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "batches 0 to 0 can be read" in capsys.readouterr().out
     said = _explained(capsys, folder, "2026-01-01 00:00:12", ["b"])
     assert "holds 1 message" in said
+    assert "1970" not in said
 
 
 def test_joins_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -76,7 +76,8 @@ def _of_windows(
         # The partition is the first key; one without a manifest has had no message.
         texts = {str(partition): text for partition, text in manifest.parts}
         mine = loads(texts[key[0]]) if key[0] in texts else Manifest("windows")
-    clocks = Clocks(mine.watermark, manifest.wall, opened.counts)
+    # A query that nothing wakes by the clock has none.
+    clocks = Clocks(mine.watermark, manifest.wall or None, opened.counts)
     numbers = key_state.wanted(spec, mine.tables, at, at)
     blobs = opened.blobs({shard: [n for mine in numbers.values() for n in mine]})[shard]
     yield from about(spec, clocks)
