@@ -144,6 +144,7 @@ def test_a_pipeline_runs_there(connect: ConnectServer, tmp_path: Path) -> None:
     (tmp_path / "in" / "0.json").write_text("\n".join(map(json.dumps, lines)))
     (tmp_path / "tens.toml").write_text(PIPELINE)
     muntin = Path(sys.executable).with_name("muntin")
-    run(connect, muntin, "run", tmp_path / "tens.toml", "--set", f"out={tmp_path}", "--until-quiet")
+    settings = ["--set", f"out={tmp_path}", "--host", "spark"]
+    run(connect, muntin, "run", tmp_path / "tens.toml", *settings, "--until-quiet")
     found = duckdb.sql(f"SELECT sum(n)::INT FROM '{tmp_path}/sums/*/*.parquet'").fetchall()
     assert found == [(20,)]

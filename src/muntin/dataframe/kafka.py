@@ -60,9 +60,9 @@ class Kafka(KafkaTopics):
             >>> kafka("h:9092", "t", columns="id long", reader="spark").in_columns()
             False: reader='spark'
         """
-        from muntin.spark.sources.kafka import check_columns
+        from muntin.spark.sources.kafka import judge_columns
 
-        return check_columns(self)
+        return judge_columns(self)
 
 
 def kafka(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from muntin.dataframe.host import Host, choose_host
 from muntin.hosts.local.expressions import UnportableError
-from muntin.hosts.local.statements import Rows, bind_query, tables_by_name
+from muntin.hosts.local.statements import TableRows, bind_query, tables_by_name
 from muntin.hosts.local.tables import needs_spark, source_of
 from muntin.hosts.local.windowed import rows_of
 from muntin.model.errors import OptionError, SqlError
@@ -109,10 +109,10 @@ def _choose(
     if asked is not None and (asked not in get_args(Host) or natural not in (None, asked)):
         problem = f"can't read inputs of the {natural} host" if natural else "isn't a host"
         raise OptionError("host", asked, problem, 'give "spark" or "local", or omit it')
-    return asked or natural or _declared_host(question)
+    return asked or natural or _host_of_declared(question)
 
 
-def _declared_host(question: Question) -> Host:
+def _host_of_declared(question: Question) -> Host:
     """The host that reads what a statement declares."""
     read = tables_of(question.lowered.query)
     declared = [table for name, table in question.tables.items() if name in read]
@@ -121,12 +121,12 @@ def _declared_host(question: Question) -> Host:
 
 def _ask_here(question: Question, named: Mapping[str, Any]) -> LocalDefinition:
     """A query in this process, with its tables."""
-    known = tables_by_name({name: rows_of(name, table) for name, table in named.items()})
+    rows_by_name = tables_by_name({name: rows_of(name, table) for name, table in named.items()})
     around = Surroundings({}, os.environ)
 
-    def find(name: str) -> Rows:
-        if name.lower() in known:
-            return known[name.lower()]
+    def find(name: str) -> TableRows:
+        if name.lower() in rows_by_name:
+            return rows_by_name[name.lower()]
         table = question.tables.get(name.lower())
         if table is None:
             hint = "give it by its name, as in mt.sql(statement, clicks=clicks)"

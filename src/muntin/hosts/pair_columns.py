@@ -17,7 +17,7 @@ _OWN = (columns.EMISSION, columns.REVISION)
 
 @dataclass(frozen=True)
 class PairColumns:
-    """How a statement names the columns of pairs.
+    """Names that a statement has for the columns of pairs.
 
     Attributes:
         sides: For each side its columns with their names among the pairs'.

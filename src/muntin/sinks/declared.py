@@ -22,7 +22,7 @@ _OTHER_NAMES = {"delta": {"path": "table"}, "postgres": {"url": "dsn", "table-na
 
 @dataclass(frozen=True)
 class Surroundings:
-    """Where placeholders get their values."""
+    """The values of placeholders."""
 
     given: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class Surroundings:
 
 
 def sink(table: DeclaredTable, around: Surroundings) -> Sink:
-    """What writes to a table: the function ``to_…`` of its connector, with its options.
+    """Return the sink of a table: the function ``to_…`` of its connector, with its options.
 
     Raises:
         OptionError: When the connector isn't written to, or an option isn't one or can't be so.

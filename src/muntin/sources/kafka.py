@@ -175,7 +175,7 @@ class KafkaTopics:
             refuse_unknown(client)
 
     def with_registered_schema(self) -> Self:
-        """The same with the registry's newest schema, where payloads are read by that."""
+        """Return the topics with the newest schema of the registry, where that is read by."""
         if self.registry is None or self.reader_schema is not None or self.message is not None:
             return self
         return replace(self, reader_schema=self.registry.latest(self.topics[0]))
@@ -256,25 +256,25 @@ class KafkaTopics:
         return described.source_in("UTC")
 
     def _is_readable(self, dtype: Any) -> bool:
-        """Whether a column of a type is read in columns."""
+        """Return whether a column of a type is read in columns."""
         if self.form == "json":
             return is_nested_json(dtype)
         return readable(dtype) or isinstance(dtype, pl.Decimal)
 
     def _payloads(self, columns: dict[str, pl.DataType], zone: str, zone_option: str) -> Payloads:
-        """What decodes payloads."""
+        """Return what decodes payloads."""
         if self.message is not None:
             return ProtobufPayloads(self.message, columns, self.registry is not None)
         if self.form == "avro" and self.registry is not None:
             return RegisteredAvro(self.registry, record(str(self.reader_schema)), columns)
         if self.form == "avro":
             return AvroPayloads(record(str(self.reader_schema)), columns)
-        known = session_zone(zone)
-        if known is None:
+        session = session_zone(zone)
+        if session is None:
             problem = "is a zone that isn't in the time zone database"
             hint = "set one that is, as 'America/Los_Angeles', or give reader='spark'"
             raise OptionError(zone_option, zone, problem, hint)
         if self.form == "csv":
-            return CsvPayloads(columns, known)
+            return CsvPayloads(columns, session)
         is_plain = all(map(readable, columns.values()))
-        return (JsonPayloads if is_plain else NestedJsonPayloads)(columns, known)
+        return (JsonPayloads if is_plain else NestedJsonPayloads)(columns, session)

@@ -20,8 +20,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from muntin.hosts.leases import FILE, Lease, LocalLeaseFile, acquire_lease
+from muntin.hosts.local.state import is_local_checkpoint
 from muntin.hosts.progress import Progress
-from muntin.model.errors import MuntinError
+from muntin.model.errors import MuntinError, SpecChangedError
 from muntin.spark.ending import describe_changed_chain
 from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.host.internals.checkpoints import newest_batch
@@ -80,10 +81,16 @@ def acquire(spark: SparkSession, checkpoint: str) -> Lease:
 
     Raises:
         OptionError: When another query runs from it.
+        SpecChangedError: When it is a checkpoint of the local host.
     """
     folder = HadoopPath(spark, checkpoint)
     local = folder.local
     if local is not None:
+        if is_local_checkpoint(str(local)):
+            raise SpecChangedError(
+                f"{checkpoint} is a checkpoint of a query without Spark: give the query on Spark a "
+                "folder of its own"
+            )
         return acquire_lease(LocalLeaseFile(local), checkpoint)
     # Asking a store with each batch would take as long as a commit.
     return acquire_lease(HadoopLeaseFile(folder), checkpoint, checks_file=False)

@@ -10,16 +10,17 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.utf8 import GARBLED
-from muntin.hosts.local.expressions import condition, spelled, sql_expression
+from muntin.hosts.local.expressions import condition, spell_as, sql_expression
 from muntin.hosts.local.plan import Plan, Shape, Upstream
 from muntin.model.errors import OptionError
 from muntin.model.pipeline import Column
+from muntin.sources.frames import FrameSource
 from muntin.sources.source import Planned, Source, SourceOffsets, SourceReader
 
 
 @dataclass(frozen=True)
 class RowSelection:
-    """Which rows are taken, and what is made of each.
+    """Rows that are taken, and the columns that are made of each.
 
     Attributes:
         shown: The columns afterwards; `None` leaves all as they are.
@@ -67,7 +68,7 @@ class RowSelection:
         return self.apply(pl.DataFrame(schema=schema)).schema
 
     def keeps(self, name: str) -> bool:
-        """Whether a column stays what it was."""
+        """Return whether a column stays what it was."""
         if self.shown is None:
             return True
         return any(one.meta.eq(pl.col(name)) or one.meta.eq(pl.col(name).alias(name))
@@ -91,7 +92,7 @@ class DerivedSource:
 
     @property
     def ordered(self) -> bool:
-        """Whether the order of arrival is defined."""
+        """True where the order of arrival is defined."""
         return self.source.ordered
 
     @property
@@ -103,8 +104,8 @@ class DerivedSource:
     def open(self) -> SourceReader:
         """Connect to the source."""
         reader = self.source.open()
-        known = DerivedReader(reader, self.selection)
-        return WaitingReader(reader, self.selection) if hasattr(reader, "wait") else known
+        kind = WaitingReader if hasattr(reader, "wait") else DerivedReader
+        return kind(reader, self.selection)
 
 
 class DerivedReader:
@@ -148,7 +149,10 @@ def derive(
         selection = RowSelection.of(rows.plan.shown, shown, where)
         keeps_end = rows.plan.keeps_end and selection.keeps(columns.WINDOW_END)
         return replace(rows, plan=with_selection(rows.plan, selection, keeps_end=keeps_end))
-    return DerivedSource(rows, RowSelection.of(rows.schema, shown, where))
+    selection = RowSelection.of(rows.schema, shown, where)
+    if isinstance(rows, FrameSource):
+        return FrameSource(selection.apply(rows.rows), rows.origin)
+    return DerivedSource(rows, selection)
 
 
 def with_selection(plan: Plan, selection: RowSelection, *, keeps_end: bool) -> Plan:
@@ -168,6 +172,6 @@ def with_selection(plan: Plan, selection: RowSelection, *, keeps_end: bool) -> P
     )
 
 
-def named(schema: pl.Schema, name: str) -> str:
+def resolve_name(schema: pl.Schema, name: str) -> str:
     """A column's name as the rows have it; SQL ignores the case of letters."""
-    return spelled(name, schema) or name
+    return spell_as(name, schema) or name

@@ -11,7 +11,7 @@ from collections.abc import Collection
 import polars as pl
 
 from muntin.hosts.local.sql_text import read_sql
-from muntin.hosts.local.sql_values import Unportable, Value, column
+from muntin.hosts.local.sql_values import Unportable, Value, column_value
 from muntin.model.errors import OptionError
 
 Expression = str | pl.Expr
@@ -88,7 +88,7 @@ _HINT = "give a Polars expression, such as pl.col('delay') > 60"
 
 def _column(schema: pl.Schema, option: str, text: str, path: list[str]) -> Value:
     """A column, or a field of structs; SQL knows names whatever the case of their letters."""
-    name = spelled(path[0], schema)
+    name = spell_as(path[0], schema)
     if name is None:
         hint = f"give one of {', '.join(schema)}"
         raise OptionError(option, text, f"has {path[0]}, which isn't a column", hint)
@@ -97,16 +97,16 @@ def _column(schema: pl.Schema, option: str, text: str, path: list[str]) -> Value
         fields = (
             {one.name: one.dtype for one in dtype.fields} if isinstance(dtype, pl.Struct) else {}
         )
-        field = spelled(wanted, fields)
+        field = spell_as(wanted, fields)
         if field is None:
             hint = f"give one of {', '.join(fields)}" if fields else f"{name} has type {dtype}"
             raise OptionError(option, text, f"has {'.'.join(path)}, which isn't a field", hint)
         expression, dtype = expression.struct.field(field), _instance(fields[field])
-    return column(expression, dtype)
+    return column_value(expression, dtype)
 
 
-def spelled(name: str, names: Collection[str]) -> str | None:
-    """A name as a column or a field has it, if one has."""
+def spell_as(name: str, names: Collection[str]) -> str | None:
+    """Return a name as a column or a field has it, if one has."""
     if name in names:
         return name
     same = [one for one in names if one.lower() == name.lower()]

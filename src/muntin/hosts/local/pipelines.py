@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from muntin.hosts.local.definition import LocalDefinition
 from muntin.hosts.local.delivery import destinations
 from muntin.hosts.local.query import LocalQuery
-from muntin.hosts.local.statements import Rows, bind_query
+from muntin.hosts.local.statements import TableRows, bind_query
 from muntin.hosts.local.tables import needs_spark, source_of
 from muntin.model.errors import MuntinError, OptionError, ProblemsError, SqlError
 from muntin.model.pipeline import DeclaredTable, Flow, Pipeline, tables_of
@@ -26,12 +26,12 @@ class LocalPipelineError(MuntinError):
     """A query of a pipeline can't run in this process; the message names it."""
 
 
-def find_spark_reason(pipeline: Pipeline, given: Mapping[str, str]) -> str | None:
+def find_spark_reason(pipeline: Pipeline, settings: Mapping[str, str]) -> str | None:
     """The reason for which the inputs of a pipeline are read on Spark, if there is one.
 
     Args:
         pipeline: The pipeline.
-        given: The values of its placeholders.
+        settings: The values of its placeholders.
     """
     read = frozenset[str]().union(*(tables_of(flow.query) for flow in pipeline.flows))
     for name in sorted(read):
@@ -40,19 +40,19 @@ def find_spark_reason(pipeline: Pipeline, given: Mapping[str, str]) -> str | Non
             if "." in name:
                 return f"table {name}: a catalog needs Spark"
             continue  # the check of the pipeline reports it
-        options = {option: partly(value, given) for option, value in table.options.items()}
+        options = {option: partly(value, settings) for option, value in table.options.items()}
         reason = needs_spark(DeclaredTable(name, table.connector, options=options,
                                            stream=table.stream))  # fmt: skip
         if reason is not None:
             return reason
-    if "://" in partly(pipeline.checkpoint or "", given):
+    if "://" in partly(pipeline.checkpoint or "", settings):
         return "a checkpoint in an object store needs Spark"
     return None
 
 
 def bind_flows(
     pipeline: Pipeline,
-    given: Mapping[str, str],
+    settings: Mapping[str, str],
     environment: Mapping[str, str] | None = None,
 ) -> dict[str, LocalDefinition]:
     """The queries of a pipeline by name, not started.
@@ -60,7 +60,7 @@ def bind_flows(
     Raises:
         MuntinError: With the mistakes of all queries.
     """
-    around = Surroundings(given, os.environ if environment is None else environment)
+    around = Surroundings(settings, os.environ if environment is None else environment)
     bound: dict[str, LocalDefinition] = {}
     problems: list[MuntinError] = []
     for flow in pipeline.flows:
@@ -75,7 +75,7 @@ def bind_flows(
 def _bind(flow: Flow, pipeline: Pipeline, around: Surroundings) -> LocalDefinition:
     """A query over the tables of its pipeline, whose results fit the columns of its sink."""
 
-    def find(name: str) -> Rows:
+    def find(name: str) -> TableRows:
         table = pipeline.tables.get(name.lower())
         if table is None:
             raise OptionError("FROM", name, "isn't known", "write CREATE TABLE for it")
@@ -95,46 +95,46 @@ def _bind(flow: Flow, pipeline: Pipeline, around: Surroundings) -> LocalDefiniti
         raise LocalPipelineError(f"query {flow.name}: {error}") from error
 
 
-def find_mistakes(pipeline: Pipeline, given: Mapping[str, str]) -> list[MuntinError]:
+def find_mistakes(pipeline: Pipeline, settings: Mapping[str, str]) -> list[MuntinError]:
     """The mistakes of a pipeline's queries that are seen when they are bound; none is started.
 
-    A value that isn't given is taken for an empty folder. A query over files that aren't there yet,
-    without columns, can't be checked then.
+    A value that isn't set is taken for an empty folder. A query over files that aren't there yet
+    can't be checked without columns.
     """
     problems: list[MuntinError] = []
     with TemporaryDirectory(prefix="muntin-check-") as folder:
         around = Surroundings(
-            {**dict.fromkeys(pipeline.names, folder), **given},
+            {**dict.fromkeys(pipeline.names, folder), **settings},
             defaultdict(lambda: "unset", os.environ),
         )
         for flow in pipeline.flows:
-            if not _is_describable(flow, pipeline, given):
+            if not _is_describable(flow, pipeline, settings):
                 continue
             try:
                 query = _bind(flow, pipeline, around)
-                destinations(query.plan, _whole_sinks(flow, pipeline, given, around))
+                destinations(query.plan, _complete_sinks(flow, pipeline, settings, around))
             except MuntinError as error:
                 problems.append(error)
     return problems
 
 
-def _is_describable(flow: Flow, pipeline: Pipeline, given: Mapping[str, str]) -> bool:
-    """Whether the columns of all that a query reads are known before all values are given."""
+def _is_describable(flow: Flow, pipeline: Pipeline, settings: Mapping[str, str]) -> bool:
+    """Return whether the columns of what a query reads are clear before all values are set."""
     tables = [pipeline.tables[name] for name in tables_of(flow.query) if name in pipeline.tables]
     return not any(
-        table.columns is None and any("${" in partly(v, given) for v in table.options.values())
+        table.columns is None and any("${" in partly(v, settings) for v in table.options.values())
         for table in tables
     )
 
 
-def _whole_sinks(
-    flow: Flow, pipeline: Pipeline, given: Mapping[str, str], around: Surroundings
+def _complete_sinks(
+    flow: Flow, pipeline: Pipeline, settings: Mapping[str, str], around: Surroundings
 ) -> tuple[Sink | None, Sink | None]:
     """The sinks of a query all of whose options have their values."""
 
     def one(name: str | None) -> Sink | None:
         table = None if name is None else pipeline.tables[name.lower()]
-        if table is None or any("${" in partly(v, given) for v in table.options.values()):
+        if table is None or any("${" in partly(v, settings) for v in table.options.values()):
             return None
         return sink(table, around)
 
@@ -143,7 +143,7 @@ def _whole_sinks(
 
 def start_flows(
     pipeline: Pipeline,
-    given: Mapping[str, str],
+    settings: Mapping[str, str],
     environment: Mapping[str, str] | None = None,
 ) -> list[LocalQuery]:
     """Start every query of a pipeline in this process.
@@ -151,11 +151,11 @@ def start_flows(
     Raises:
         MuntinError: When a query can't run; none runs then.
     """
-    around = Surroundings(given, os.environ if environment is None else environment)
+    around = Surroundings(settings, os.environ if environment is None else environment)
     if pipeline.checkpoint is None:
         raise OptionError("checkpoint", None, "isn't set", "write SET checkpoint = 'folder'")
     folder = filled("checkpoint", pipeline.checkpoint, around.given, around.environment)
-    bound = bind_flows(pipeline, given, environment)
+    bound = bind_flows(pipeline, settings, environment)
     every = None if pipeline.trigger is None else timedelta(microseconds=pipeline.trigger)
     started: list[LocalQuery] = []
     try:

@@ -1,4 +1,4 @@
-"""What a select list shows of windows and of pairs, in this process."""
+"""Select lists over windows and pairs, in this process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HOLDS = "__muntin_holds"
 _EMISSION = pl.col(columns.EMISSION)
 _ALWAYS = (columns.WINDOW_START, columns.WINDOW_END, columns.EMISSION)
 _OWN = (columns.EMISSION, columns.REVISION)
-Apply = Callable[[pl.DataFrame], pl.DataFrame]
+MakeRows = Callable[[pl.DataFrame], pl.DataFrame]
 
 
 def show_windows(plan: Plan, windowing: Windowing) -> Plan:
@@ -32,7 +32,7 @@ def show_windows(plan: Plan, windowing: Windowing) -> Plan:
         return plan
     has_end = any(_is_bound(one, columns.WINDOW_END) for one in windowing.columns)
     apply = _window_rows(plan.results, windowing)
-    return _shaped(plan, apply, plan.keys, by_window=True, has_end=has_end)
+    return _with_shape(plan, apply, plan.keys, by_window=True, has_end=has_end)
 
 
 def show_pairs(plan: Plan, joining: Joining, names: PairColumns) -> Plan:
@@ -41,7 +41,7 @@ def show_pairs(plan: Plan, joining: Joining, names: PairColumns) -> Plan:
     Raises:
         OptionError: Naming what can't be computed in this process.
     """
-    name_columns = _named_pairs(plan.results, names)
+    name_columns = _name_pairs(plan.results, names)
     schema = name_columns(pl.DataFrame(schema=plan.results)).schema
     holds = None if joining.where is None else condition(schema, "WHERE", joining.where)
     own = _OWN if names.identity else _OWN[:1]
@@ -58,11 +58,11 @@ def show_pairs(plan: Plan, joining: Joining, names: PairColumns) -> Plan:
             return rows.drop(*SIDE_COLUMNS, strict=False)
         return rows.select(shown)
 
-    return _shaped(plan, apply, plan.keys, by_window=False, has_end=False)
+    return _with_shape(plan, apply, plan.keys, by_window=False, has_end=False)
 
 
-def _shaped(
-    plan: Plan, apply: Apply, keys: tuple[str, ...] | None, *, by_window: bool, has_end: bool
+def _with_shape(
+    plan: Plan, apply: MakeRows, keys: tuple[str, ...] | None, *, by_window: bool, has_end: bool
 ) -> Plan:
     schema = apply(pl.DataFrame(schema=plan.results)).schema
     shape = Shape(schema, apply, keys, by_window=by_window, has_end=has_end)
@@ -70,14 +70,14 @@ def _shaped(
     return replace(
         plan,
         shape=shape,
-        again=lambda count: _shaped(
+        again=lambda count: _with_shape(
             again(count), apply, keys, by_window=by_window, has_end=has_end
         ),
     )
 
 
-def _window_rows(schema: pl.Schema, windowing: Windowing) -> Apply:
-    """What makes the rows that are shown of windows."""
+def _window_rows(schema: pl.Schema, windowing: Windowing) -> MakeRows:
+    """Return the function that makes the rows that are shown of windows."""
     spec, shown = windowing.spec, windowing.columns or ()
     having = None if windowing.having is None else condition(schema, "HAVING", windowing.having)
     retracted = _EMISSION == "retract"
@@ -120,8 +120,8 @@ def _is_bound(column: Column, bound: str) -> bool:
     return column.name == bound and column.bare
 
 
-def _named_pairs(schema: pl.Schema, names: PairColumns) -> Apply:
-    """What gives pairs all names that expressions may have for their columns."""
+def _name_pairs(schema: pl.Schema, names: PairColumns) -> MakeRows:
+    """Return the function that gives pairs all names that expressions may use."""
     others = {one: two for one, two in names.merged if two in schema}
     plain = []
     for name in schema:

@@ -13,26 +13,26 @@ from muntin.hosts.local.sql_values import (
     Value,
     choose,
     compare,
-    condition,
     first_known,
     join_texts,
-    text,
+    require_condition,
+    text_value,
 )
 
 Function = Callable[[Sequence[Value]], Value]
 _MICROS = 1_000_000
 
 
-def call(name: str, values: Sequence[Value]) -> Value:
+def call_function(name: str, values: Sequence[Value]) -> Value:
     """The value of a function.
 
     Raises:
         Unportable: When the function isn't one of these, or not over such values.
     """
-    known = FUNCTIONS.get(name.lower())
-    if known is None:
+    entry = FUNCTIONS.get(name.lower())
+    if entry is None:
         raise Unportable(f"{name}()")
-    least, most, function = known
+    least, most, function = entry
     if not least <= len(values) <= most:
         raise Unportable(f"{name}() of {len(values)} values")
     return function(values)
@@ -45,7 +45,7 @@ def _of_text(value: Value, name: str) -> pl.Expr:
 
 
 def _texts(name: str, compute: Callable[[pl.Expr], pl.Expr]) -> Function:
-    return lambda values: text(compute(_of_text(values[0], name)))
+    return lambda values: text_value(compute(_of_text(values[0], name)))
 
 
 def _abs(values: Sequence[Value]) -> Value:
@@ -59,7 +59,7 @@ def _abs(values: Sequence[Value]) -> Value:
 
 def _if(values: Sequence[Value]) -> Value:
     holds, then, otherwise = values
-    return choose([(condition("if", holds), then)], otherwise)
+    return choose([(require_condition("if", holds), then)], otherwise)
 
 
 def _nullif(values: Sequence[Value]) -> Value:
@@ -82,7 +82,7 @@ def _substring(values: Sequence[Value]) -> Value:
         raise Unportable("substring() with bounds other than numbers from 1")
     start, length = (*numbers, None)[:2]
     assert isinstance(start, int)
-    return text(_of_text(value, "substring").str.slice(start - 1, length))  # type: ignore[arg-type]
+    return text_value(_of_text(value, "substring").str.slice(start - 1, length))  # type: ignore[arg-type]
 
 
 def _starts(name: str, ends: bool) -> Function:
@@ -120,7 +120,7 @@ def _unix(name: str, per_second: int) -> Function:
 
 
 def _trim(values: Sequence[Value]) -> Value:
-    return text(_of_text(values[0], "trim").str.strip_chars(" "))
+    return text_value(_of_text(values[0], "trim").str.strip_chars(" "))
 
 
 FUNCTIONS: Mapping[str, tuple[int, int, Function]] = {

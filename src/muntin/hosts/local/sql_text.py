@@ -9,10 +9,10 @@ from datetime import date, datetime
 import polars as pl
 
 from muntin.hosts.local import sql_values as values
-from muntin.hosts.local.sql_functions import call
-from muntin.hosts.local.sql_values import NULL, Unportable, Value
+from muntin.hosts.local.sql_functions import call_function
+from muntin.hosts.local.sql_values import NULL_VALUE, Unportable, Value
 
-Lookup = Callable[[list[str]], Value]
+FindColumn = Callable[[list[str]], Value]
 """The column, or the field of structs, with a path of names."""
 
 _TOKEN = re.compile(
@@ -41,7 +41,7 @@ _TYPES = {
 }  # fmt: skip
 
 
-def read_sql(text: str, lookup: Lookup) -> Value:
+def read_sql(text: str, lookup: FindColumn) -> Value:
     """The value of an expression.
 
     Args:
@@ -61,7 +61,7 @@ def read_sql(text: str, lookup: Lookup) -> Value:
 class _Reader:
     """Reads tokens from left to right; methods are ordered by how loosely operators bind."""
 
-    def __init__(self, text: str, lookup: Lookup) -> None:
+    def __init__(self, text: str, lookup: FindColumn) -> None:
         self._text = text.strip()
         self._lookup = lookup
         self._at = 0
@@ -73,14 +73,18 @@ class _Reader:
         value = self._all()
         while self._takes("OR"):
             left, right = value, self._all()
-            value = values.boolean(values.condition("OR", left) | values.condition("OR", right))
+            value = values.boolean(
+                values.require_condition("OR", left) | values.require_condition("OR", right)
+            )
         return value
 
     def _all(self) -> Value:
         value = self._not()
         while self._takes("AND"):
             left, right = value, self._not()
-            value = values.boolean(values.condition("AND", left) & values.condition("AND", right))
+            value = values.boolean(
+                values.require_condition("AND", left) & values.require_condition("AND", right)
+            )
         return value
 
     def _not(self) -> Value:
@@ -99,8 +103,8 @@ class _Reader:
                 value = self._is(value)
             elif self._upper in ("NOT", "IN", "BETWEEN", "LIKE"):
                 is_negated = self._takes("NOT")
-                found = self._membership(value)
-                value = values.negate_condition(found) if is_negated else found
+                test = self._membership(value)
+                value = values.negate_condition(test) if is_negated else test
             else:
                 return value
 
@@ -123,17 +127,17 @@ class _Reader:
     def _is(self, value: Value) -> Value:
         is_negated = self._takes("NOT")
         if self._takes("NULL"):
-            found = value.expression.is_null()
+            test = value.expression.is_null()
         elif self._takes("DISTINCT"):
             self._expect("FROM")
-            found = ~values.compare("<=>", value, self._sum()).expression
+            test = ~values.compare("<=>", value, self._sum()).expression
         elif self._upper in ("TRUE", "FALSE"):
             wanted = self._upper == "TRUE"
             self._advance()
-            found = values.condition("IS", value).eq_missing(pl.lit(wanted))
+            test = values.require_condition("IS", value).eq_missing(pl.lit(wanted))
         else:
             raise Unportable(f"IS {self.token}")
-        return values.boolean(~found if is_negated else found)
+        return values.boolean(~test if is_negated else test)
 
     def _sum(self) -> Value:
         value = self._product()
@@ -146,22 +150,22 @@ class _Reader:
         return value
 
     def _product(self) -> Value:
-        value = self._signed()
+        value = self._sign()
         while self.kind == "sign" and self.token in ("*", "/", "%"):
             sign = self.token
             self._advance()
-            other = self._signed()
+            other = self._sign()
             if sign == "*":
                 value = values.add(sign, value, other)
             else:
                 value = (values.divide if sign == "/" else values.remainder)(value, other)
         return value
 
-    def _signed(self) -> Value:
+    def _sign(self) -> Value:
         if self._takes("-"):
-            return values.negate(self._signed())
+            return values.negate(self._sign())
         if self._takes("+"):
-            return self._signed()
+            return self._sign()
         return self._primary()
 
     def _primary(self) -> Value:
@@ -185,14 +189,14 @@ class _Reader:
             self._advance()
             return _moment(token.upper(), moment)
         if kind == "word" and self._takes("("):
-            return call(token, self._list())
+            return call_function(token, self._list())
         return self._column(token)
 
     def _word(self) -> Value:
         word = self._upper
         self._advance()
         if word == "NULL":
-            return NULL
+            return NULL_VALUE
         if word in ("TRUE", "FALSE"):
             return values.boolean(pl.lit(word == "TRUE"))
         if word == "CASE":
@@ -209,8 +213,8 @@ class _Reader:
             if subject is not None:
                 holds = values.compare("=", subject, holds)
             self._expect("THEN")
-            branches.append((values.condition("WHEN", holds), self.any()))
-        rest = self.any() if self._takes("ELSE") else NULL
+            branches.append((values.require_condition("WHEN", holds), self.any()))
+        rest = self.any() if self._takes("ELSE") else NULL_VALUE
         self._expect("END")
         return values.choose(branches, rest)
 
@@ -234,12 +238,12 @@ class _Reader:
 
     def _list(self) -> list[Value]:
         """Values up to a closing parenthesis."""
-        found: list[Value] = []
+        items: list[Value] = []
         while not self._takes(")"):
-            found.append(self.any())
+            items.append(self.any())
             if self.token != ")":
                 self._expect(",")
-        return found
+        return items
 
     @property
     def _upper(self) -> str:
@@ -273,9 +277,9 @@ def _name(token: str) -> str:
 
 def _number(token: str) -> Value:
     if token[-1] in "lL":
-        found = values.whole(int(token[:-1]))
-        return Value(found.cast(pl.Int64()), pl.Int64(), "integer", found.bits, found.literal)
-    return values.whole(int(token)) if token.isdecimal() else values.fraction(token)
+        number = values.whole_number(int(token[:-1]))
+        return Value(number.cast(pl.Int64()), pl.Int64(), "integer", number.bits, number.literal)
+    return values.whole_number(int(token)) if token.isdecimal() else values.fraction(token)
 
 
 def _text(token: str) -> Value:
@@ -306,10 +310,10 @@ def _cast(value: Value, name: str) -> Value:
     if wanted is not None and value.dtype == wanted:
         return value
     if wanted is not None and value.family == "null":
-        return values.column(value.cast(wanted), wanted)
+        return values.column_value(value.cast(wanted), wanted)
     if wanted is not None and value.family == "integer":
-        narrow = values.column(value.expression, value.dtype)
-        made = values.column(value.finish().cast(wanted), wanted)
-        if made.bits >= narrow.bits or wanted in (pl.Float64(), pl.String()):
-            return made
+        narrow = values.column_value(value.expression, value.dtype)
+        wider = values.column_value(value.finish().cast(wanted), wanted)
+        if wider.bits >= narrow.bits or wanted in (pl.Float64(), pl.String()):
+            return wider
     raise Unportable(f"CAST({value.family} AS {name.upper()})")

@@ -63,12 +63,12 @@ class Value:
         return self.expression.cast(dtype)
 
 
-def column(expression: pl.Expr, dtype: pl.DataType) -> Value:
+def column_value(expression: pl.Expr, dtype: pl.DataType) -> Value:
     """The value of a column."""
-    return Value(expression, dtype, family_of(dtype), _BITS.get(dtype, 0))
+    return Value(expression, dtype, name_family(dtype), _BITS.get(dtype, 0))
 
 
-def family_of(dtype: pl.DataType) -> str:
+def name_family(dtype: pl.DataType) -> str:
     """The family of a type."""
     if dtype in _BITS:
         return "integer"
@@ -86,12 +86,12 @@ def boolean(expression: pl.Expr) -> Value:
     return Value(expression, pl.Boolean(), "boolean")
 
 
-def text(expression: pl.Expr) -> Value:
+def text_value(expression: pl.Expr) -> Value:
     """A text that is computed."""
     return Value(expression, pl.String(), "string")
 
 
-def whole(number: int) -> Value:
+def whole_number(number: int) -> Value:
     """A whole number that stands in the text."""
     dtype = pl.Int32() if number.bit_length() <= 31 else pl.Int64()
     if number.bit_length() > 63:
@@ -109,12 +109,12 @@ def fraction(digits: str) -> Value:
     return Value(pl.lit(number, dtype), dtype, "decimal", literal=number)
 
 
-NULL = Value(pl.lit(None), pl.Null(), "null")
+NULL_VALUE = Value(pl.lit(None), pl.Null(), "null")
 
 
 def compare(sign: str, left: Value, right: Value) -> Value:
     """A comparison of two values of one family, or of two numbers."""
-    one, other = _paired(sign, left, right)
+    one, other = _pair(sign, left, right)
     return boolean(_COMPARISONS[sign](one, other))
 
 
@@ -126,9 +126,9 @@ def add(sign: str, left: Value, right: Value) -> Value:
             raise Unportable("a product of so many numbers")
         dtype = max(left.dtype, right.dtype, key=lambda kind: _BITS[kind])
         one, other = left.cast(WIDE), right.cast(WIDE)
-        return Value(_computed(sign, one, other), dtype, "integer", bits)
+        return Value(_compute(sign, one, other), dtype, "integer", bits)
     dtype = _floating(sign, left, right)
-    return Value(_computed(sign, left.cast(dtype), right.cast(dtype)), dtype, "float")
+    return Value(_compute(sign, left.cast(dtype), right.cast(dtype)), dtype, "float")
 
 
 def divide(left: Value, right: Value) -> Value:
@@ -156,7 +156,7 @@ def remainder(left: Value, right: Value) -> Value:
 def negate(value: Value) -> Value:
     """A number with the other sign."""
     if isinstance(value.literal, int):
-        return replace(whole(-value.literal), dtype=value.dtype)
+        return replace(whole_number(-value.literal), dtype=value.dtype)
     if isinstance(value.literal, Decimal):
         return replace(value, expression=-value.expression, literal=-value.literal)
     if value.family not in ("integer", "float"):
@@ -171,11 +171,11 @@ def join_texts(values: Sequence[Value]) -> Value:
     for value in values:
         if value.family not in ("string", "null"):
             raise Unportable(f"|| of {value.family}")
-    return text(pl.concat_str([value.cast(pl.String()) for value in values]))
+    return text_value(pl.concat_str([value.cast(pl.String()) for value in values]))
 
 
 def match(value: Value, pattern: Value) -> Value:
-    """Whether a text is like a pattern."""
+    """Match a text with a pattern of LIKE."""
     if not isinstance(pattern.literal, str):
         raise Unportable("LIKE with a pattern that isn't a text")
     if value.family not in ("string", "null"):
@@ -187,10 +187,10 @@ def match(value: Value, pattern: Value) -> Value:
 
 def negate_condition(value: Value) -> Value:
     """The opposite of a condition."""
-    return boolean(~condition("NOT", value))
+    return boolean(~require_condition("NOT", value))
 
 
-def condition(word: str, value: Value) -> pl.Expr:
+def require_condition(word: str, value: Value) -> pl.Expr:
     """A value as a condition."""
     if value.family not in ("boolean", "null"):
         raise Unportable(f"{word} of {value.family}")
@@ -218,9 +218,9 @@ def unify(word: str, values: Sequence[Value]) -> list[Value]:
     if not families:
         return list(values)
     if families == {"integer"}:
-        known = [value for value in values if value.family == "integer"]
-        dtype = max((value.dtype for value in known), key=lambda kind: _BITS[kind])
-        bits = max(value.bits for value in known)
+        numbers = [value for value in values if value.family == "integer"]
+        dtype = max((value.dtype for value in numbers), key=lambda kind: _BITS[kind])
+        bits = max(value.bits for value in numbers)
         return [Value(value.cast(WIDE), dtype, "integer", bits) for value in values]
     if families <= {"float", "integer"}:
         doubles = [value for value in values if value.family == "float"]
@@ -231,15 +231,15 @@ def unify(word: str, values: Sequence[Value]) -> list[Value]:
     if len(dtypes) > 1:
         raise Unportable(f"{word} of {' and '.join(sorted(map(str, dtypes)))}")
     (dtype,) = dtypes
-    return [Value(value.cast(dtype), dtype, family_of(dtype)) for value in values]
+    return [Value(value.cast(dtype), dtype, name_family(dtype)) for value in values]
 
 
-def _paired(sign: str, left: Value, right: Value) -> tuple[pl.Expr, pl.Expr]:
+def _pair(sign: str, left: Value, right: Value) -> tuple[pl.Expr, pl.Expr]:
     """Two values in a type in which they can be compared."""
     families = {left.family, right.family} - {"null"}
     if len(families) < 2 and "null" in (left.family, right.family):
-        known = left.dtype if right.family == "null" else right.dtype
-        return left.cast(known), right.cast(known)
+        dtype = left.dtype if right.family == "null" else right.dtype
+        return left.cast(dtype), right.cast(dtype)
     if families == {"integer"}:
         return left.cast(WIDE), right.cast(WIDE)
     if families <= {"integer", "decimal"} and families:
@@ -263,7 +263,7 @@ def _scale(value: Value) -> int:
 
 
 def _digits(value: Value) -> int:
-    """How many digits a number has before its point at most."""
+    """Return how many digits a number can have before its point."""
     if isinstance(value.dtype, pl.Decimal):
         return (value.dtype.precision or 38) - value.dtype.scale
     return 38 if value.bits > 63 else 19
@@ -281,5 +281,5 @@ def _floating(sign: str, left: Value, right: Value) -> pl.DataType:
     return pl.Float32() if kinds == {pl.Float32()} and not others - {"null"} else pl.Float64()
 
 
-def _computed(sign: str, one: pl.Expr, other: pl.Expr) -> pl.Expr:
+def _compute(sign: str, one: pl.Expr, other: pl.Expr) -> pl.Expr:
     return {"+": one + other, "-": one - other, "*": one * other}[sign]

@@ -12,7 +12,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.hosts.chain import disorder, refuse_revisions
 from muntin.hosts.local.definition import LocalDefinition, LocalJoined, LocalWindowedAggregate
-from muntin.hosts.local.derived import derive, named
+from muntin.hosts.local.derived import derive, resolve_name
 from muntin.hosts.local.expressions import UnportableError, sql_expression
 from muntin.hosts.local.join_plan import build_join
 from muntin.hosts.local.plan import Input, Upstream
@@ -38,13 +38,13 @@ from muntin.model.pipeline import (
 from muntin.model.sessions import Sessions
 from muntin.sources.source import Source
 
-Rows = Source | Upstream
-Find = Callable[[str], Rows]
+TableRows = Source | Upstream
+FindRows = Callable[[str], TableRows]
 """The rows of a table, by its name."""
 ON_SPARK = "run it on Spark: host='spark', or --host spark of the command"
 
 
-def bind_query(query: Query, find: Find) -> LocalDefinition:
+def bind_query(query: Query, find: FindRows) -> LocalDefinition:
     """A query over sources of this process.
 
     Args:
@@ -69,7 +69,7 @@ def pointing_to_spark() -> Iterator[None]:
         raise UnportableError(error.option, error.value, problem, ON_SPARK) from None
 
 
-def _windows(windowing: Windowing, find: Find) -> LocalWindowedAggregate:
+def _windows(windowing: Windowing, find: FindRows) -> LocalWindowedAggregate:
     if windowing.ranking is not None:
         _refuse("the rows of a window, numbered")
     if windowing.each:
@@ -84,37 +84,37 @@ def _windows(windowing: Windowing, find: Find) -> LocalWindowedAggregate:
     bare = replace(
         spec,
         keys=(),
-        time=_named(schema, spec.time),
+        time=_resolve(schema, spec.time),
         aggregates={name: _operands(schema, one) for name, one in spec.aggregates.items()},
         offset=_offset(schema, spec.offset),
         windows=_with_gaps(schema, spec.windows),
         lateness=late,
     )
-    given = Input(
-        rows, bare.time, windowing.where, _named(schema, windowing.clock), spec.max_ahead,
+    messages = Input(
+        rows, bare.time, windowing.where, _resolve(schema, windowing.clock), spec.max_ahead,
         bare.offset,
     )  # fmt: skip
     keys = tuple(_key(schema, key) for key in windowing.keys)
-    plan = build_windows(given, keys, bare, windowing.buckets)
+    plan = build_windows(messages, keys, bare, windowing.buckets)
     return LocalWindowedAggregate(show_windows(plan, windowing))
 
 
-def _pairs(joining: Joining, find: Find) -> LocalJoined:
+def _pairs(joining: Joining, find: FindRows) -> LocalJoined:
     spec = joining.spec
     is_newest = isinstance(spec.bound, Newest)
     inputs: dict[SideName, Input] = {}
-    for place, side in enumerate(SIDES):
+    for number, side in enumerate(SIDES):
         relation = joining.left if side == "left" else joining.right
         rows = _rows(relation, find, each_change=is_newest)
         schema = rows.schema
-        known = _side(schema, spec.side(side), joining.names[place])
+        marks = _side(schema, spec.side(side), joining.names[number])
         hidden: tuple[str, ...] = ()
         if isinstance(rows, Upstream):
-            known = replace(known, lateness=known.lateness or disorder(rows.plan.spec))
+            marks = replace(marks, lateness=marks.lateness or disorder(rows.plan.spec))
             hidden = () if is_newest else (columns.EMISSION, columns.REVISION)
-        spec = spec.with_side(side, known)
-        clock = _named(schema, joining.clocks[place])
-        inputs[side] = Input(rows, known.time, None, clock, known.max_ahead, known.offset, hidden)
+        spec = spec.with_side(side, marks)
+        clock = _resolve(schema, joining.clocks[number])
+        inputs[side] = Input(rows, marks.time, None, clock, marks.max_ahead, marks.offset, hidden)
     both = spec.how not in ("semi", "anti") and not is_newest
     plan = build_join(inputs, spec, SUFFIX, joining.buckets, both_keys=both)
     if joining.columns is None and joining.where is None and not (both and joining.merged):
@@ -123,7 +123,7 @@ def _pairs(joining: Joining, find: Find) -> LocalJoined:
     return LocalJoined(show_pairs(plan, joining, PairColumns.of(joining, spec, left, right)))
 
 
-def _rows(relation: Relation, find: Find, *, each_change: bool = False) -> Rows:
+def _rows(relation: Relation, find: FindRows, *, each_change: bool = False) -> TableRows:
     """The rows of a relation."""
     if isinstance(relation, Reading):
         return find(relation.name)
@@ -146,27 +146,31 @@ def _refuse(what: str) -> NoReturn:
 
 
 def _side(schema: pl.Schema, side: Side, name: str) -> Side:
-    keys = tuple(named(schema, key) for key in side.keys)
+    keys = tuple(resolve_name(schema, key) for key in side.keys)
     for key in keys:
         if key not in schema:
             hint = f"give some of {', '.join(schema)}"
             raise OptionError("on", key, f"isn't a column of {name}", hint)
     return replace(
-        side, keys=keys, time=_named(schema, side.time), offset=_offset(schema, side.offset)
+        side, keys=keys, time=_resolve(schema, side.time), offset=_offset(schema, side.offset)
     )
 
 
-def _named(schema: pl.Schema, name: str | None) -> str | None:
-    return None if name is None else named(schema, name)
+def _resolve(schema: pl.Schema, name: str | None) -> str | None:
+    return None if name is None else resolve_name(schema, name)
 
 
 def _offset(schema: pl.Schema, offset: tuple[str, str] | None) -> tuple[str, str] | None:
-    return None if offset is None else (named(schema, offset[0]), named(schema, offset[1]))
+    return (
+        None
+        if offset is None
+        else (resolve_name(schema, offset[0]), resolve_name(schema, offset[1]))
+    )
 
 
 def _key(schema: pl.Schema, key: Column) -> str | pl.Expr:
     """A key by its name, or as an expression of that name."""
-    own = named(schema, key.name)
+    own = resolve_name(schema, key.name)
     if key.bare and own in schema:
         return own if own == key.name else pl.col(own).alias(key.name)
     if own in schema:
@@ -176,10 +180,10 @@ def _key(schema: pl.Schema, key: Column) -> str | pl.Expr:
 
 
 def _operands(schema: pl.Schema, aggregate: Aggregate) -> Aggregate:
-    def operand(given: Any) -> Any:
-        if isinstance(given, Expression):
-            return sql_expression(schema, "agg", given.text)
-        return named(schema, given) if isinstance(given, str) else given
+    def operand(column: Any) -> Any:
+        if isinstance(column, Expression):
+            return sql_expression(schema, "agg", column.text)
+        return resolve_name(schema, column) if isinstance(column, str) else column
 
     return replace(aggregate, column=operand(aggregate.column), by=operand(aggregate.by))
 
@@ -191,6 +195,6 @@ def _with_gaps(schema: pl.Schema, windows: Kind) -> Kind:
     return windows
 
 
-def tables_by_name(tables: Mapping[str, Rows]) -> Mapping[str, Rows]:
+def tables_by_name(tables: Mapping[str, TableRows]) -> Mapping[str, TableRows]:
     """Tables by their names in lower case."""
     return {name.lower(): rows for name, rows in tables.items()}

@@ -51,13 +51,13 @@ def read_topics(topics: KafkaTopics, spark: SparkSession, *, streaming: bool) ->
         SourceError: When the schema registry doesn't know the topic, or doesn't answer.
     """
     described = topics.with_registered_schema()
-    if check_columns(described):
+    if judge_columns(described):
         return _read_in_columns(described, spark, streaming=streaming)
     return _load(described, spark, spark.readStream if streaming else spark.read)
 
 
-def check_columns(topics: KafkaTopics) -> InColumns:
-    """Whether Spark's workers read topics in columns; see ``Kafka.in_columns``."""
+def judge_columns(topics: KafkaTopics) -> InColumns:
+    """Return whether Spark's workers read topics in columns; see ``Kafka.in_columns``."""
     required = _columns_required(topics)
     if topics.reader == "spark":
         if required:
@@ -106,7 +106,7 @@ def _with_types(topics: KafkaTopics) -> KafkaTopics:
 
 def _load(topics: KafkaTopics, spark: SparkSession, reader: Any) -> DataFrame:
     """The messages as Spark's connector reads them."""
-    reason = check_columns(topics).reason
+    reason = judge_columns(topics).reason
     if topics.reader != "spark":
         instead = "To read in columns, change that; reader='spark' turns this line off"
         _LOG.warning("%s: Spark's connector reads row by row, since %s. %s.",

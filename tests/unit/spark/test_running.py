@@ -1,0 +1,23 @@
+"""Checkpoints that a query on Spark refuses before it starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
+
+import pytest
+
+import muntin as mt
+from muntin.spark import running
+
+
+def test_a_checkpoint_of_the_local_host_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = mt.windowed(mt.ticks(10), time="timestamp").tumbling("1 s").agg(n=mt.count())
+    here.start(checkpoint=tmp_path, available_now=True).await_end(30)
+    folder = SimpleNamespace(local=tmp_path)
+    monkeypatch.setattr(running, "HadoopPath", lambda spark, checkpoint: folder)
+    with pytest.raises(mt.SpecChangedError, match="is a checkpoint of a query without Spark: give"):
+        running.acquire(Mock(), str(tmp_path))
