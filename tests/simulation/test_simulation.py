@@ -22,6 +22,7 @@ from tests.simulation.spark import run_spark
         ("local", "windows", 10),
         ("local", "joins", 6),
         ("spark", "windows", 5),
+        ("spark", "joins", 4),
     ],
 )
 def test_runs_end_as_the_oracle_says(host: HostName, kind: KindName, cases: int) -> None:
