@@ -132,7 +132,9 @@ class EngineJoinDoor:
             mine = {side: parts[side][bucket] for side in SIDES}
             emitted = shard.step(mine, step.wall, final=step.final)
             result.rows += emitted.results.rows(named=True)
-            result.rejected += [_rejected(joiner, row) for row in emitted.rejected.rows(named=True)]
+            result.rejected += [
+                rejected_of(joiner, row) for row in emitted.rejected.rows(named=True)
+            ]
             for name, n in emitted.counts.items():
                 counts[name] = counts.get(name, 0) + n
             marks = getattr(shard, "marks", dict.fromkeys(SIDES))
@@ -190,7 +192,8 @@ def frame(
     return pl.DataFrame(rows, schema=kinds)
 
 
-def _rejected(joiner: Joiner, row: dict[str, Any]) -> tuple[SideName, dict[str, Any], str, Any]:
+def rejected_of(joiner: Joiner, row: dict[str, Any]) -> tuple[SideName, dict[str, Any], str, Any]:
+    """A rejected message as the oracle has it."""
     side: SideName = row[SIDE]
     message = {name: row[out] for name, out in joiner.aside[side].items()}
     return side, message, row[columns.REASON], row[columns.WATERMARK]

@@ -60,8 +60,7 @@ def draw_case(
         shards = (dice.choice((1, 1, 2)),)
         return Case(host, draw_counting(dice), shards, seed, dice.choice(_RATES))
     drawn: Stream | Query
-    joined = kind == "joins" and host == "local"
-    drawn = _readable(_draw(_JOINS, seed)) if joined else _draw(_WINDOWS, seed)
+    drawn = _readable(_draw(_JOINS, seed)) if kind == "joins" else _draw(_WINDOWS, seed)
     shards = tuple(dice.choice((1, 2, 3)) for _ in range(3))
     if dice.random() < 0.6 or _keeps_rows(drawn):
         # Each shard keeps its part of the rows that are retained.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import polars as pl
 from tests.doors import Batch, OracleDoor
-from tests.join_doors import JoinBatch, OracleJoinDoor
+from tests.join_doors import JoinBatch, OracleJoinDoor, rejected_of, schema
 from tests.join_oracle import JoinStep
 from tests.local_door import rejected_message, rows_of, window_rows
 from tests.property.agreement import count_differences, join_step_differences, step_differences
@@ -17,6 +18,7 @@ from tests.simulation.cases import Case
 from tests.simulation.counting import Counting, count_plainly
 from tests.simulation.local import Outcome
 
+from muntin.engine.joins.joiner import Joiner
 from muntin.engine.operator import REJECTED, RESULTS
 from muntin.model.joins import SIDES
 from muntin.testing.oracle import OracleStep
@@ -33,7 +35,7 @@ def outcome_differences(case: Case, outcome: Outcome) -> list[str]:
         return _window_differences(drawn, outcome)
     if isinstance(drawn, Counting):
         return _counting_differences(drawn, outcome)
-    return _join_differences(drawn, outcome)
+    return _join_differences(drawn, outcome, on_spark=case.host == "spark")
 
 
 def _gaps(case: Case, outcome: Outcome) -> list[str]:
@@ -91,19 +93,23 @@ def _window_differences(drawn: Stream, outcome: Outcome) -> list[str]:
     return texts + _figure_differences(outcome, counts)
 
 
-def _join_differences(drawn: Query, outcome: Outcome) -> list[str]:
+def _join_differences(drawn: Query, outcome: Outcome, *, on_spark: bool) -> list[str]:
     steps, first = [], 0
     for batch in outcome.batches:
         end = batch.ends[0]["step"] + 1
         sides = [[m for s in drawn.steps[first:end] for m in s.side(side)] for side in SIDES]
         steps.append(JoinBatch(*sides, batch.now, batch.final))
         first = end
+    read = partial(rejected_message, drawn.types)
+    if on_spark:
+        schemas = {side: schema(drawn.spec.side(side), drawn.types[side]) for side in SIDES}
+        read = partial(rejected_of, Joiner(drawn.spec, schemas))
     texts, counts = [], Counter[str]()
     expected = OracleJoinDoor().run(drawn.spec, drawn.types, steps)
     for number, wanted in enumerate(expected):
         results, rejected = _held(outcome, number)
         step = JoinStep(rows_of(results))
-        step.rejected = [rejected_message(drawn.types, row) for row in rows_of(rejected)]
+        step.rejected = [read(row) for row in rows_of(rejected)]
         step.counts = wanted.counts
         differences = join_step_differences(step, wanted, marks=False)
         texts += [f"batch {number}: {text}" for text in differences]

@@ -58,11 +58,17 @@ class Outcome:
     problems: list[str] = field(default_factory=list)
 
 
-def run_local(case: Case, faults: Faults | None = None) -> Outcome:
-    """Run a case to its end, through as many processes as it takes."""
+def run_local(case: Case, faults: Faults | None = None, sync_every: float = 0.0) -> Outcome:
+    """Run a case to its end, through as many processes as it takes.
+
+    Args:
+        case: The case.
+        faults: Decide what fails; drawn from the case where they aren't passed.
+        sync_every: How long commits may wait for the disk, seconds.
+    """
     where = _MEMORY if _MEMORY.is_dir() else None
     with tempfile.TemporaryDirectory(dir=where) as folder:
-        return LocalRun(case, Path(folder) / "checkpoint", faults).run()
+        return LocalRun(case, Path(folder) / "checkpoint", faults, sync_every).run()
 
 
 class LocalRun:
@@ -72,10 +78,14 @@ class LocalRun:
         case: The case.
         folder: The folder of its checkpoint.
         faults: Decide what fails; drawn from the case where they aren't passed.
+        sync_every: How long commits may wait for the disk, seconds.
     """
 
-    def __init__(self, case: Case, folder: Path, faults: Faults | None = None) -> None:
+    def __init__(
+        self, case: Case, folder: Path, faults: Faults | None = None, sync_every: float = 0.0
+    ) -> None:
         self.case = case
+        self._sync_every = sync_every
         self.faults = faults or Faults(case.seed, case.rate, case.muted)
         self.life = 0
         self.outcome = Outcome(struck=self.faults.struck)
@@ -138,7 +148,7 @@ class LocalRun:
         """One process; whether the input has ended."""
         checkpoint, loop = None, None
         try:
-            checkpoint = LogCheckpoint(str(self._folder), 0.0, self._file_bytes)
+            checkpoint = LogCheckpoint(str(self._folder), self._sync_every, self._file_bytes)
             loop = self._begin(checkpoint)
             for _ in loop.batches():
                 self.outcome.steps += 1

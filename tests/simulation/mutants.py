@@ -144,9 +144,10 @@ MUTANTS = [
            "self.wall,", "None,", "local", "windows"),
     Mutant("each new shard has the counts of all old ones", "state.rescale:_one",
            "if shard == 0 else ()", "", "local", "windows"),
-    Mutant("messages of a join keep their numbers in other shards",
+    Mutant("every new shard has all messages of a join",
            "engine.joins.division:JoinDivision.divided",
-           "pl.col(ID) + base", "pl.col(ID)", "local", "joins"),
+           "return split(rows, keys, shards)", "return dict.fromkeys(range(shards), rows)",
+           "local", "joins"),
 ]  # fmt: skip
 
 

@@ -23,8 +23,9 @@ from unittest import mock
 import polars as pl
 import pyarrow as pa
 from pyspark.sql.types import TimestampType
+from tests import join_doors
 from tests.doors import Batch, frame, schema
-from tests.property.streams import Stream
+from tests.property.joins import Query
 from tests.simulation.cases import Case
 from tests.simulation.counting import COUNTED, LATE, MESSAGES, Counting, CountingOperator
 from tests.simulation.faults import Faults, KilledError
@@ -32,10 +33,13 @@ from tests.simulation.local import Outcome
 from tests.simulation.tables import Table
 
 from muntin.engine import columns
+from muntin.engine.joins.joiner import SIDE
+from muntin.engine.joins.operator import JoinOperator
 from muntin.engine.operator import REJECTED, RESULTS
 from muntin.engine.windows.operator import WindowOperator
 from muntin.hosts.local.checkpoint import PlannedBatch
 from muntin.hosts.progress import Totals
+from muntin.model.joins import SIDES, SideName
 from muntin.spark.host import handoff, processor, task
 from muntin.spark.host.messages import as_sent
 from muntin.spark.host.packed import ShardProcessor
@@ -111,13 +115,34 @@ def stage_of(case: Case, shards: int, identity: str) -> Stage:
     if isinstance(drawn, Counting):
         kinds = {RESULTS: spark_schema(COUNTED), REJECTED: spark_schema(LATE)}
         return Stage(CountingOperator, slots(shards), kinds, identity)
-    assert isinstance(drawn, Stream)
+    if isinstance(drawn, Query):
+        return _join_stage(drawn, shards, identity)
     source = spark_schema(schema(drawn.spec))
     make = partial(WindowOperator, drawn.spec, schema(drawn.spec))
     kinds = {
         RESULTS: result_schema(source, make().combiner),
         REJECTED: rejected_schema(source, TimestampType()),
     }
+    return Stage(make, slots(shards), kinds, identity)
+
+
+def _join_stage(drawn: Query, shards: int, identity: str) -> Stage:
+    sides: dict[SideName, pl.Schema] = {
+        side: join_doors.schema(drawn.spec.side(side), drawn.types[side]) for side in SIDES
+    }
+    make = partial(JoinOperator, drawn.spec, sides, "_right", both_keys=False)
+    joiner = make().joiner
+    shown: dict[str, pl.DataType] = {
+        out: sides[side][name] for side in SIDES for name, out in joiner.names[side].items()
+    }
+    shown[columns.EMISSION] = pl.String()
+    if joiner.revises:
+        shown[columns.REVISION] = pl.Int64()
+    aside = {out: sides[side][name] for side in SIDES for name, out in joiner.aside[side].items()}
+    rejected = {
+        SIDE: pl.String(), **aside, columns.REASON: pl.String(), columns.WATERMARK: pl.Int64()
+    }  # fmt: skip
+    kinds = {RESULTS: spark_schema(shown), REJECTED: spark_schema(rejected)}
     return Stage(make, slots(shards), kinds, identity)
 
 
@@ -231,39 +256,47 @@ class SparkRun:
             number = len([*self._folder.iterdir()])
             self._executors[number % 2] = self._executor(number)
 
-    def _messages(self, batch: int) -> Batch:
-        """The messages of a batch."""
+    def _messages(self, batch: int) -> dict[str, tuple[pl.DataFrame, str]]:
+        """The messages of a batch, and the column of their times, by input."""
         begin = self._planned[batch - 1].ends[0]["step"] + 1 if batch else 0
-        planned = self._planned[batch]
-        steps = self.case.input.steps[begin : planned.ends[0]["step"] + 1]
-        return Batch([m for step in steps for m in step.messages], planned.now)
+        planned, drawn = self._planned[batch], self.case.input
+        end = planned.ends[0]["step"] + 1
+        if isinstance(drawn, Query):
+            found = {}
+            for side in SIDES:
+                mine = [m for step in drawn.steps[begin:end] for m in step.side(side)]
+                given, types = drawn.spec.side(side), drawn.types[side]
+                found[str(side)] = join_doors.frame(given, mine, types, planned.now), columns.TIME
+            return found
+        messages = [m for step in drawn.steps[begin:end] for m in step.messages]
+        if isinstance(drawn, Counting):
+            return {"": (pl.DataFrame(messages, schema=MESSAGES), "value")}
+        return {"": (frame(drawn.spec, Batch(messages, planned.now)), columns.TIME)}
 
     def _shuffle(self, batch: int, stage: Stage) -> dict[int, list[Any]]:
         """Run the tasks before the shuffle, and bring their rows to the shards in any order."""
-        step = self._messages(batch)
-        if isinstance(self.case.input, Counting):
-            messages, time = pl.DataFrame(step.messages, schema=MESSAGES), "value"
-        else:
-            assert isinstance(self.case.input, Stream)
-            messages, time = frame(self.case.input.spec, step), columns.TIME
         count = self.faults.choose(f"tasks of {batch}", (1, 2, 3))
-        size = -(-len(messages) // count)
         sent: list[dict[str, Any]] = []
-        for number in range(count):
-            mine = messages.slice(number * size, size)
-            work = partial(self._combine, stage, time, mine)
-            sent += self._attempts(batch, f"task {number}", number, work)
+        number = 0
+        for name, (messages, time) in self._messages(batch).items():
+            size = -(-len(messages) // count)
+            shuffle = ShuffleTask(stage, name, as_sent, time, frozenset(), streams=True)
+            for part in range(count):
+                mine = messages.slice(part * size, size)
+                work = partial(self._combine, shuffle, mine)
+                sent += self._attempts(batch, f"task {number}", number, work)
+                number += 1
         rows: dict[int, list[Any]] = {slot: [] for slot in stage.slots}
         for row in sent:
             rows[row["slot"]].append({**row, WALL: None})
         for slot, mine in rows.items():
             tick = dict.fromkeys(("header", "frames", "passed"))
-            mine.append({"slot": slot, **tick, WALL: step.wall})
+            mine.append({"slot": slot, **tick, WALL: self._planned[batch].now})
             self.faults.dice(f"order of {batch} {slot}").shuffle(mine)
         return rows
 
     def _combine(
-        self, stage: Stage, time: str, messages: pl.DataFrame, calls: int | None
+        self, shuffle: ShuffleTask, messages: pl.DataFrame, calls: int | None
     ) -> list[dict[str, Any]]:
         """One attempt of a task before the shuffle."""
         batches = messages.to_arrow().to_batches()
@@ -273,7 +306,6 @@ class SparkRun:
             if calls is not None:
                 raise TaskDiedError
 
-        shuffle = ShuffleTask(stage, "", as_sent, time, frozenset(), streams=True)
         return [row for sent in shuffle(arriving()) for row in sent.to_pylist()]
 
     def _run_shard(
