@@ -39,6 +39,7 @@ def windowed(
     lateness: Duration | None = None,
     max_ahead: Duration | None = "15 minutes",
     idle: Duration | None = None,
+    watermark: str | Sequence[str] | None = None,
     where: Column | str | None = None,
     clock: Column | str | None = None,
     buckets: int | None = None,
@@ -57,6 +58,7 @@ def windowed(
     lateness: Duration | None = None,
     max_ahead: Duration | None = "15 minutes",
     idle: Duration | None = None,
+    watermark: str | Sequence[str] | None = None,
     where: pl.Expr | str | None = None,
     clock: pl.Expr | str | None = None,
     buckets: int | None = None,
@@ -74,6 +76,7 @@ def windowed(
     lateness: Duration | None = None,
     max_ahead: Duration | None = "15 minutes",
     idle: Duration | None = None,
+    watermark: str | Sequence[str] | None = None,
     where: Expression | None = None,
     clock: Expression | None = None,
     buckets: int | None = None,
@@ -117,6 +120,13 @@ def windowed(
             ahead by design, as those of forecasts do; `None` accepts any time.
         idle: After how long without messages the watermark moves on with the wall clock, so that
             the last windows emit. What comes behind it then is late. Never by default.
+        watermark: What the watermark goes by, where several sources of messages aren't equally far.
+            `"source"`: each partition has a clock, and one that isn't read to its end holds the
+            watermark; so a backlog makes no message late. It is the default for `mt.kafka` read in
+            columns. `"greatest"`: one clock, the greatest event time; the default elsewhere. A list
+            of columns, `["device"]`: each of their values has a clock, and the slowest holds the
+            watermark until it has been silent for the `idle` time. The 4 096 that moved last are
+            remembered.
         where: Which messages to take; others are counted as `filtered`.
         clock: A timestamp that says when a message arrived: a column, a field of a struct or an
             expression. Policies on the wall clock and
@@ -153,6 +163,7 @@ def windowed(
         "lateness": lateness,
         "max_ahead": max_ahead,
         "idle": idle,
+        "watermark": watermark,
         "where": where,
         "clock": clock,
         "buckets": buckets,

@@ -211,6 +211,7 @@ def windowed(
     lateness: Duration | None = None,
     max_ahead: Duration | None = "15 minutes",
     idle: Duration | None = None,
+    watermark: str | Sequence[str] | None = None,
     where: Column | str | None = None,
     clock: Column | str | None = None,
     buckets: int | None = None,
@@ -232,7 +233,7 @@ def windowed(
     return Windowed(
         _frame=rows,
         _keys=keys,
-        _marks=Marks.given(time, lateness, max_ahead, offset, idle, clock),
+        _marks=Marks.given(time, lateness, max_ahead, offset, idle, clock, watermark),
         _where=where,
         _arrived=arrived,
         _buckets=buckets,

@@ -64,7 +64,7 @@ class WindowShard:
         state, judged = self.state, self.state.watermark
         wall = state.clock(combined, wall)
         if not self.spec.by_arrival:
-            state.advance(combined, self.spec.lateness, self.spec.idle, wall)
+            state.watermark = state.follow(judged, combined, self.spec, wall, final=final)
         marks, walls = (judged, state.watermark), (state.wall, wall)
         moment = BatchClock.of(self.windows, self.spec.firing.grace, marks, walls, final)
         return Begun(judged, moment, final)
@@ -102,4 +102,5 @@ class WindowShard:
             dict(state.counts),
             pending,
             rows,
+            clocks=state.describe_clocks(self.spec.idle, begun.moment.wall),
         )

@@ -108,6 +108,7 @@ def begin_windowed(
     lateness: Any,
     max_ahead: Any,
     idle: Any,
+    watermark: Any,
     where: Any,
     clock: Any,
     buckets: int | None,
@@ -135,7 +136,7 @@ def begin_windowed(
     name = time.meta.output_name() if isinstance(time, pl.Expr) else time
     arrived = clock.meta.output_name() if isinstance(clock, pl.Expr) else clock
     return LocalWindowed(
-        _marks=Marks.given(name, lateness, max_ahead, offset, idle, arrived),
+        _marks=Marks.given(name, lateness, max_ahead, offset, idle, arrived, watermark),
         _nulls=nulls,
         _rows=rows,
         _keys=_keys_of(key),

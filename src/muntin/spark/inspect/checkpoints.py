@@ -10,6 +10,7 @@ import polars as pl
 from pyspark.sql import SparkSession
 
 from muntin.engine import key_state
+from muntin.engine.clocks import InputClocks
 from muntin.model.axis import located, moment
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec
@@ -146,10 +147,13 @@ def _of_windows(opened: Checkpoint, known: WindowSpec, sizes: Sizes) -> Report:
         return located(place, known.axis)
 
     marks = [m.watermark for m in opened.read.values() if m.watermark is not None]
+    clocks = InputClocks(opened.first.extra.get("clocks", {}).get("", {}))
     return {
         "kind": "windows",
         "spec": known.words(),
         "watermark": moment(max(marks)) if marks else None,
+        "clocks": {name: moment(time) for name, time in clocks.slowest().items()},
+        "held by": clocks.holder(known.idle, opened.first.wall or 0),
         "tables": _listed(tables, sizes, word),
         "windows": _ends(known, _places(tables.get("cells", ())), max(marks, default=None)),
     }

@@ -8,6 +8,7 @@ import polars as pl
 from pyspark.sql import SparkSession
 
 from muntin.engine import columns, key_state
+from muntin.engine.clocks import InputClocks
 from muntin.engine.state_reader import MATCHED, WAITS
 from muntin.explain.why import Clocks, about, of_arrivals, of_sessions, of_windows
 from muntin.explain.why_joins import SideSeen, about_join, of_join, of_null_key
@@ -82,7 +83,9 @@ def _of_windows(opened: Checkpoint, spec: WindowSpec, key: Sequence[str], at: in
         # The partition is the first key; one without a manifest has had no message.
         texts = {str(partition): text for partition, text in manifest.parts}
         mine = loads(texts[key[0]]) if key[0] in texts else Manifest("windows")
-    clocks = Clocks(mine.watermark, manifest.wall, opened.counts)
+    held = InputClocks(manifest.extra.get("clocks", {}).get("", {}))
+    holder = held.holder(spec.idle, manifest.wall or 0)
+    clocks = Clocks(mine.watermark, manifest.wall, opened.counts, held.slowest(), holder)
     numbers = key_state.wanted(spec, mine.tables, at, at)
     blobs = opened.blobs({slot: [n for found in numbers.values() for n in found]})[slot]
     yield from about(spec, clocks)

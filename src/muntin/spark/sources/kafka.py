@@ -85,6 +85,7 @@ class Kafka:
     patience: float = PATIENCE
     group: str | None = None
     ordered: ClassVar[bool] = False
+    has_partitions: ClassVar[bool] = True
 
     def stream(self, spark: SparkSession) -> DataFrame:
         """The topics as a streaming DataFrame.
