@@ -95,6 +95,7 @@ class OperatorRun:
         wall: int | None,
         *,
         final: bool,
+        ends_run: bool = False,
         rest: Iterator[Remainder] | None = None,
     ) -> Emitted:
         """Run a batch through the operators before this one, and through this one.
@@ -104,6 +105,7 @@ class OperatorRun:
             now: The clock of the machine for this batch, microseconds.
             wall: The clock that policies go by; `None` where nothing ticks.
             final: Whether the input ends with this batch.
+            ends_run: Whether the run ends with this batch.
             rest: What each source has behind the batch, in that order.
         """
         rest = iter(()) if rest is None else rest
@@ -115,8 +117,9 @@ class OperatorRun:
             reached: int | None = None
             more = Remainder()
             if isinstance(one.rows, Upstream):
-                before = self._before[one.name]
-                emitted = before.step(read, now, wall, final=final, rest=rest)
+                emitted = self._before[one.name].step(
+                    read, now, wall, final=final, ends_run=ends_run, rest=rest
+                )
                 beside.append(self.plan.layout.fit_upstream(emitted.rejected, one.name))
                 stage = one.name or ("join" if one.rows.plan.joins else INNER)
                 reached = _reached(emitted.progress, one.ahead)
@@ -125,7 +128,7 @@ class OperatorRun:
             else:
                 rows, more = next(read), next(rest, more)
             parts += self._prepare(one, rows, now, reached, more)
-        outputs = self._run_shards(parts, wall, final)
+        outputs = self._run_shards(parts, wall, final, ends_run)
         mine = [{"bucket": shard, **out.progress} for shard, out in enumerate(outputs)]
         aside = [out.rows[REJECTED] for out in outputs if len(out.rows[REJECTED])]
         own = [self.plan.layout.fit_own(rows) for rows in aside]
@@ -160,10 +163,13 @@ class OperatorRun:
             part.input = one.name
         return parts
 
-    def _run_shards(self, parts: Sequence[Part], wall: int | None, final: bool) -> list[StepOutput]:
+    def _run_shards(
+        self, parts: Sequence[Part], wall: int | None, final: bool, ends_run: bool
+    ) -> list[StepOutput]:
         def run(shard: int) -> StepOutput:
             mine = [part for part in parts if part.shard == shard]
-            return self.plan.operator.open(self._state(shard)).run(mine, wall, final=final)
+            state = self._state(shard, ends_run)
+            return self.plan.operator.open(state).run(mine, wall, final=final)
 
         numbers = range(self.plan.shards)
         busy = self._pool is not None and self.plan.shards > 1
@@ -171,10 +177,10 @@ class OperatorRun:
         self._judged = outputs[0].judged or self._judged
         return outputs
 
-    def _state(self, shard: int) -> ShardState:
+    def _state(self, shard: int, ends_run: bool = False) -> ShardState:
         cache = self._caches[shard]
         cache.turn_to((self._identity, shard))
-        return ShardState(self._identity, shard, self._stores[shard], cache)
+        return ShardState(self._identity, shard, self._stores[shard], cache, ends_run)
 
     def _shown(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """The results of all shards as they are shown."""
