@@ -105,6 +105,7 @@ def _table(file: str, name: str) -> str:
     ]
     for step in case["steps"]:
         arrives = [*step.get("messages", []), *(["*the input ends*"] if step.get("final") else [])]
+        arrives += [f"*read: {step['backlog']}*"] if "backlog" in step else []
         cells = [_cell(arrives), _cell(step.get("expect", [])), _cell(step.get("rejected", []))]
         lines.append(f"| {step['wall']} | {' | '.join(cells)} |")
     return "\n".join(lines)

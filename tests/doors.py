@@ -21,6 +21,7 @@ from typing import Any, Protocol
 import polars as pl
 
 from muntin.engine import columns
+from muntin.engine.clocks import merge_times
 from muntin.engine.output import Shard
 from muntin.engine.windows.combine import Combiner
 from muntin.engine.windows.operator import combiner as lifting
@@ -48,12 +49,15 @@ class Batch:
         wall: The wall clock, microseconds.
         final: Whether the input ends here.
         reached: How far its time has come, though no message says so.
+        backlog: Which partitions of the source it reads, the column ``partition`` of messages, and
+            whether each has more.
     """
 
     messages: list[dict[str, Any]] = field(default_factory=list)
     wall: int = 0
     final: bool = False
     reached: int | None = None
+    backlog: dict[str, bool] = field(default_factory=dict)
 
 
 class Door(Protocol):
@@ -91,8 +95,11 @@ class OracleDoor:
 
     def run(self, spec: WindowSpec, steps: Sequence[Batch]) -> list[OracleStep]:
         """Run the oracle."""
-        oracle = Oracle(spec)
-        return [oracle.step(step.messages, step.wall, step.final, step.reached) for step in steps]
+        oracle = Oracle(spec, "partition" if any(step.backlog for step in steps) else None)
+        return [
+            oracle.step(step.messages, step.wall, step.final, step.reached, step.backlog)
+            for step in steps
+        ]
 
 
 @dataclass(frozen=True)
@@ -145,9 +152,8 @@ class EngineDoor:
         # What comes before the shuffle doesn't know what was taken before a restart.
         taken = None if self.restart else shards[0].state.offsets
         parts = [combiner.combine(m, judged, taken) for m in (messages[:half], messages[half:])]
-        if step.reached is not None:
-            latest = max(p.latest or step.reached for p in parts)
-            parts[0].latest = max(latest, step.reached)
+        parts[0].reached = step.reached
+        parts[0].partitions = merge_times([parts[0].partitions], step.backlog)
         split_cells = [split(p.cells, combiner.keys, self.buckets) for p in parts]
         nothing = messages.clear()
         raws = [nothing if p.raw is None else p.raw for p in parts]
@@ -204,6 +210,8 @@ class StandaloneDoor:
     def runs(self, spec: WindowSpec, steps: Sequence[Batch]) -> bool:
         """As timestamps, windows must lie within the years 1 to 9999."""
         times = [m[spec.time] for step in steps for m in step.messages if spec.time]
+        if any(step.backlog for step in steps):
+            return False
         return not self.tables or all(abs(time) < 10**16 for time in times if isinstance(time, int))
 
     def run(self, spec: WindowSpec, steps: Sequence[Batch]) -> list[OracleStep]:
@@ -337,11 +345,17 @@ def frame(spec: WindowSpec, step: Batch) -> pl.DataFrame:
         time = message[spec.time] if spec.time else 0
         known = isinstance(time, int)
         ahead = known and spec.max_ahead is not None and time > step.wall + spec.max_ahead
-        flags = {columns.MALFORMED: isinstance(time, str), columns.FUTURE: ahead}
+        flags: dict[str, Any] = {
+            columns.MALFORMED: isinstance(time, str),
+            columns.FUTURE: ahead,
+        }
         held = {spec.time: None if time is None else str(time)} if spec.time else {}
+        flags |= {columns.PARTITION: message["partition"]} if step.backlog else {}
         return {**message, **held, columns.TIME: time if known else None, **flags}
 
-    flags = {columns.MALFORMED: pl.Boolean(), columns.FUTURE: pl.Boolean()}
+    flags: dict[str, Any] = {columns.MALFORMED: pl.Boolean(), columns.FUTURE: pl.Boolean()}
+    if step.backlog:
+        flags[columns.PARTITION] = pl.String()
     types = {**schema(spec), columns.TIME: pl.Int64(), **flags}
     rows = [row(message) for message in step.messages]
     return pl.DataFrame([{c: r[c] for c in types} for r in rows], schema=types)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,6 +13,7 @@ from tests.doors import Batch, in_order
 from tests.join_doors import KINDS, Columns, JoinBatch
 from tests.join_oracle import JoinStep
 
+from muntin.engine import columns
 from muntin.hosts.local.join_plan import build_join
 from muntin.hosts.local.plan import Input, Plan
 from muntin.hosts.local.run import Emitted, OperatorRun
@@ -24,6 +25,7 @@ from muntin.model.kinds import Kind
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 from muntin.sources.frames import FrameSource
+from muntin.sources.source import Remainder
 from muntin.state.blobs import MemoryBlobs
 from muntin.testing.oracle import OracleStep
 from muntin.testing.oracle.stepping import COUNTS
@@ -62,7 +64,7 @@ class LocalDoor:
         found, totals = [], dict.fromkeys((*COUNTS, "filtered"), 0)
         with Run(plan, self.restart) as run:
             for step, frame in zip(steps, frames, strict=True):
-                emitted = run.step([frame], step.wall, final=step.final)
+                emitted = run.step([frame], step.wall, final=step.final, backlog=step.backlog)
                 found.append(_window_step(emitted, spec, totals, final=step.final))
         return found
 
@@ -89,11 +91,26 @@ class Run:
 
         return OperatorRun(self.plan, store, self.pool)
 
-    def step(self, frames: Sequence[pl.DataFrame], wall: int, *, final: bool) -> Emitted:
+    def step(
+        self,
+        frames: Sequence[pl.DataFrame],
+        wall: int,
+        *,
+        final: bool,
+        backlog: Mapping[str, bool] | None = None,
+    ) -> Emitted:
         if self.restart:
             self.opened = self.open()
         read = iter([[frame] for frame in frames])
-        return self.opened.step(read, wall, wall, final=final)
+        return self.opened.step(
+            read, wall, wall, final=final, rest=iter([Remainder(backlog or {})])
+        )
+
+
+class PartitionedFrames(FrameSource):
+    """Frames whose messages say of which partition they are."""
+
+    has_partitions = True
 
 
 def window_plan(
@@ -106,9 +123,12 @@ def window_plan(
     if spec.time:
         types[spec.time] = pl.String() if text else _STAMP
     frames = [_frame(types, step.messages, spec.time if text else None) for step in steps]
-    given = Input(
-        FrameSource(frames[0].clear()), spec.time, where, None, spec.max_ahead, spec.offset
-    )
+    partitioned = any(step.backlog for step in steps)
+    made = PartitionedFrames if partitioned else FrameSource
+    if partitioned:
+        frames = [f.with_columns(pl.col("partition").alias(columns.PARTITION)) for f in frames]
+    source = made(_frame(types, [], None))
+    given = Input(source, spec.time, where, None, spec.max_ahead, spec.offset)
     bare = replace(spec, types={}, windows=_with_durations(spec.windows))
     return build_windows(given, spec.key_columns, bare, shards), frames
 

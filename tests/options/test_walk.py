@@ -275,7 +275,9 @@ def test_each_option_of_windowed_has_a_row() -> None:
 def test_an_option_of_windowed_is_honoured_or_refused(option: str) -> None:
     valid, invalid = walk.WINDOWED[option]
     frame = Mock(spec=DataFrame)
-    needed = {"time": "ts"} if option in ("lateness", "max_ahead", "idle", "clock") else {}
+    needed = (
+        {"time": "ts"} if option in ("lateness", "max_ahead", "idle", "clock", "watermark") else {}
+    )
     assert repr(vars(mt.windowed(frame, **{**needed, option: valid}))) != repr(
         vars(mt.windowed(frame, **needed))
     )

@@ -18,7 +18,12 @@ _RARELY_ONE_IN = 3
 
 
 def spark_can_run(steps: Sequence[Any]) -> bool:
-    """Return whether Spark can run these steps: a stream doesn't end, and a batch is one step."""
+    """Return whether Spark can run these steps: a stream doesn't end, and a batch is one step.
+
+    Files have no partitions with a backlog.
+    """
+    if any(getattr(step, "backlog", None) for step in steps):
+        return False
     return len(steps) == 1 or not any(step.final for step in steps)
 
 

@@ -16,6 +16,8 @@ from tests.services.kafka import Kafka
 from tests.spark.feed import at, rows
 
 import muntin as mt
+from muntin.model.errors import OptionError
+from muntin.spark.inspect.checkpoints import inspect
 from muntin.spark.sources.kafka_rows import columnar
 
 COLUMNS = "id long, at timestamp, value long"
@@ -261,3 +263,39 @@ def test_secrets_are_in_no_plan(spark: SparkSession, kafka: Kafka) -> None:
     for frame in (source.stream(spark), counted.results, counted.rejected):
         assert "sesame" not in frame._jdf.queryExecution().toString()
     assert "sesame" not in counted.explain() + repr(source)
+
+
+@pytest.mark.parametrize(("watermark", "late"), [(None, 0), ("greatest", 2)])
+def test_a_backlog_that_is_read_at_two_speeds_makes_no_message_late(
+    spark: SparkSession, kafka: Kafka, tmp_path: Path, watermark: Any, late: int
+) -> None:
+    topic = kafka.topic(2)
+    seconds = {0: (1000, 1500, 2000), 1: (100, 150, 250)}
+    kafka.send(topic, [
+        (p, "k", json.dumps({"id": n, "at": at(n).isoformat(), "value": 1}).encode())
+        for p, times in seconds.items() for n in times
+    ])  # fmt: skip
+    frame = described(kafka, topic, per_batch=2).stream(spark)
+    windows = mt.windowed(frame, key="key", time="at", watermark=watermark).tumbling("100 seconds")
+    query = windows.agg(n=mt.count()).start(checkpoint=f"{tmp_path}/checkpoint")
+    held: list[Any] = []
+    try:
+        assert query.await_idle(120)
+        assert query.progress.counts.get("late", 0) == late
+        held = [time // 10**6 % 86_400 for time in query.progress.clocks.values()]
+    finally:
+        query.stop()
+    assert held == ([] if watermark else [250, 2000])
+    found = inspect(spark, f"{tmp_path}/checkpoint")
+    assert [*found["clocks"]] == ([] if watermark else [f"{topic}[1]", f"{topic}[0]"])
+
+
+def test_clocks_of_partitions_are_refused_where_rows_pass_through_the_jvm(
+    spark: SparkSession, kafka: Kafka
+) -> None:
+    frame = described(kafka, kafka.topic(2)).stream(spark)
+    words: dict[str, Any] = {"key": "key", "time": "at", "watermark": "source"}
+    mt.windowed(frame, **words).tumbling("1 minute").agg(n=mt.count())
+    filtered = mt.windowed(frame, where="id > 1", **words).tumbling("1 minute")
+    with pytest.raises(OptionError, match="watermark='source' needs a topic"):
+        filtered.agg(n=mt.count())

@@ -29,11 +29,14 @@ it states something that is not so, and a run of it must be found failing. The s
 - ``nulls: group``: NULL is a value of keys like any other;
 - ``fill``: ``zero up to 1 minute`` or ``null up to 1 minute``;
 - ``sets``: grouping sets, ``rollup``, ``cube`` or ``(region key) (region) ()``;
+- ``watermark``: ``greatest``, or the columns that have a clock for each of their values;
 - ``time: none``: there is no column of event times (else it is ``time``).
 
-A step has the ``wall`` clock, ``messages``, ``final`` where the input ends, and what must come of
-it: ``expect`` (the firings, in order), ``rejected`` (in any order), ``watermark`` (where it stands
-after the step) and ``duplicates`` (how many); the last two aren't looked at where they aren't said.
+A step has the ``wall`` clock, ``messages``, ``final`` where the input ends, ``backlog`` where the
+source has partitions (the column ``partition``; ``p0 p1+`` reads two, of which one has more), and
+what must come of it: ``expect`` (the firings, in order), ``rejected`` (in any order), ``watermark``
+(where it stands after the step) and ``duplicates`` (how many); the last two aren't looked at where
+they aren't said.
 
 - A message is its cells in order: ``a 3 5``; ``""`` is the empty text, ``"null"`` the word.
 - A firing is the key cells, the window, the aggregates, emission and revision:
@@ -60,6 +63,7 @@ from muntin.model import aggregates, cumulating, days, months, sessions, sliding
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import SECOND, Length, instant, measure, micros, rows
 from muntin.model.grouping_sets import GROUPING_ID, sets_of
+from muntin.model.inputs import BY_GREATEST, read_watermark
 from muntin.model.kinds import Kind
 from muntin.model.policies import (
     Each,
@@ -122,12 +126,13 @@ def _case(item: dict[str, Any]) -> Case:
     columns = read_columns(item["spec"].get("columns", "key:string time value:long"))
     spec = _spec(item["spec"], columns)
     for step in item["steps"]:
-        only_known(step, {"wall", "messages", "final"} | _OF_STEPS)
+        only_known(step, {"wall", "messages", "final", "backlog"} | _OF_STEPS)
     steps = [
         Batch(
             messages=[read_message(row, columns) for row in step.get("messages", [])],
             wall=read_time(step["wall"]),
             final=step.get("final") == "true",
+            backlog={p.rstrip("+"): p.endswith("+") for p in step.get("backlog", "").split()},
         )
         for step in item["steps"]
     ]
@@ -147,9 +152,12 @@ def _expected(step: dict[str, Any], spec: WindowSpec, columns: dict[str, str]) -
 def _spec(item: dict[str, str], columns: dict[str, str]) -> WindowSpec:
     options = {"windows", "columns", "keys", "aggregates", "lateness", "ahead", "time", "offset"}
     options |= {"idle", "grace", "keep", "rows", "accumulate", "early", "late", "repeat", "nulls"}
-    options |= {"sets", "fill"}
+    options |= {"sets", "fill", "watermark"}
     only_known(item, options)
     offset = item.get("offset", "").split()
+    watermark = item.get("watermark")
+    by = watermark if watermark in (None, BY_GREATEST) else watermark.split()
+    named, clocks = read_watermark(by)
     keys = tuple(item.get("keys", "key").split())
     sets = None
     if "sets" in item:
@@ -168,6 +176,8 @@ def _spec(item: dict[str, str], columns: dict[str, str]) -> WindowSpec:
         offset=(offset[0], offset[1]) if offset else None,
         nulls=item.get("nulls", "reject"),
         sets=sets,
+        watermark=named,
+        clocks=clocks,
     )
 
 

@@ -90,6 +90,8 @@ def _spec(spec: WindowSpec, columns: Mapping[str, str]) -> Iterator[str]:
         yield f"ahead: {_duration(spec.max_ahead)}"
     if spec.idle is not None:
         yield f"idle: {_duration(spec.idle)}"
+    if spec.watermark is not None or spec.clocks:
+        yield f"watermark: {spec.watermark or ' '.join(spec.clocks)}"
     if spec.nulls != "reject":
         yield f"nulls: {spec.nulls}"
     yield from _firing(spec.firing, spec.axis)
@@ -209,6 +211,8 @@ def _window_step(
     times = {spec.time}
     yield "messages", [_message(message, columns, times) for message in batch.messages]
     yield "final", "true" if batch.final else None
+    read = (f"{name}{'+' * behind}" for name, behind in batch.backlog.items())
+    yield "backlog", " ".join(read) or None
     bound = _time if spec.axis == "time" else str
     firings = []
     for row in step.firings:

@@ -63,6 +63,10 @@ def show(report: Mapping[str, Any], console: Console) -> None:
         "messages": ", ".join(f"{n:,} {name}" for name, n in report["counts"].items()) or "none",
         "state": _state(report),
     }
+    if report.get("held by"):
+        head["held by"] = report["held by"]
+    for name, time in (report.get("clocks") or {}).items():
+        head[f"clock of {name}"] = time
     for name, ends in (report.get("windows") or {}).items():
         head[f"{name} window"] = f"{ends[0]} to {ends[1]}"
     console.print(_grid(head))

@@ -38,6 +38,7 @@ class WindowedOptions(TypedDict, total=False):
     lateness: Duration | None
     max_ahead: Duration | None
     idle: Duration | None
+    watermark: str | Sequence[str] | None
     where: Expression | None
     clock: Expression | None
     buckets: int | None
@@ -62,6 +63,7 @@ def windowed(
     lateness: Duration | None = None,
     max_ahead: Duration | None = "15 minutes",
     idle: Duration | None = None,
+    watermark: str | Sequence[str] | None = None,
     where: Expression | None = None,
     clock: Expression | None = None,
     buckets: int | None = None,
@@ -105,6 +107,13 @@ def windowed(
             ahead by design, as those of forecasts do; `None` accepts any time.
         idle: After how long without messages the watermark moves on with the wall clock, so that
             the last windows emit. What comes behind it then is late. Never by default.
+        watermark: What the watermark goes by, where several sources of messages aren't equally far.
+            `"source"`: each partition has a clock, and one that isn't read to its end holds the
+            watermark; so a backlog makes no message late. It is the default for `mt.kafka` read in
+            columns. `"greatest"`: one clock, the greatest event time; the default elsewhere. A list
+            of columns, `["device"]`: each of their values has a clock, and the slowest holds the
+            watermark until it has been silent for the `idle` time. The 4 096 that moved last are
+            remembered.
         where: Which messages to take; others are counted as `filtered`.
         clock: A timestamp that says when a message arrived: a column, a field of a struct or an
             expression. Policies on the wall clock and
@@ -141,6 +150,7 @@ def windowed(
         "lateness": lateness,
         "max_ahead": max_ahead,
         "idle": idle,
+        "watermark": watermark,
         "where": where,
         "clock": clock,
         "buckets": buckets,

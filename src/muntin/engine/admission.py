@@ -14,6 +14,7 @@ FLAGS = (
     columns.MALFORMED,
     columns.FUTURE,
     columns.CLOCK,
+    columns.PARTITION,
     columns.REACH,
     columns.ALL,
     columns.COUNTS,

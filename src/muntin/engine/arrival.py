@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from muntin.engine import columns
 from muntin.engine.admission import flag_unplaced, moves_watermark
+from muntin.engine.clocks import ClockTime, clock_times, merge_times
 from muntin.engine.operator import REJECTED, Part, Task
 from muntin.model.axis import Axis
 from muntin.model.counts import summed
@@ -27,6 +28,9 @@ class Arrival:
         rejected: The messages that it can reject by itself: the input columns and ``reason``.
         counts: How many messages were ``seen``, ``counted``, ``filtered`` and each reason.
         latest: The greatest event time that may move the watermark; ``None`` where there is none.
+        reached: How far the input's time has come though no message says so, if that is known.
+        partitions: The greatest event time of each clock of the input, where it has several.
+        finished: Whether no message can come behind these, though those of other inputs can.
         clock: The greatest arrival time, where messages carry their own clock.
         offsets: The stretches of source offsets that these messages and those of other shards
             cover. Where there are offsets, it depends on them which time is the latest:
@@ -37,6 +41,9 @@ class Arrival:
     rejected: pl.DataFrame
     counts: dict[str, int] = field(default_factory=dict)
     latest: int | None = None
+    reached: int | None = None
+    partitions: Sequence[ClockTime] = ()
+    finished: bool = False
     clock: int | None = None
     offsets: Sequence[OffsetRange] = ()
     times: Sequence[Timed] = ()
@@ -47,29 +54,37 @@ def parts_of(
     arrivals: Sequence[Arrival], frames: Mapping[str, Mapping[int, pl.DataFrame]], task: Task
 ) -> list[Part]:
     """A part for each shard, so that all know the greatest time of the whole task."""
-    known = {
-        "latest": _greatest([*(arrival.latest for arrival in arrivals), task.reached()]),
+    summary = {
+        "latest": _greatest(arrival.latest for arrival in arrivals),
+        "reached": task.reached(),
+        "finished": task.finished,
+        "partitions": merge_times((one.partitions for one in arrivals), task.backlog()),
         "clock": _greatest(arrival.clock for arrival in arrivals),
         "offsets": [stretch for arrival in arrivals for stretch in arrival.offsets],
         "times": greatest_of(arrival.times for arrival in arrivals),
         "clocks": greatest_of(arrival.clocks for arrival in arrivals),
     }
-    found = [Part(number, {"arrival": {"counts": {}, **known}}) for number in range(task.shards)]
+    parts = [Part(number, {"arrival": {"counts": {}, **summary}}) for number in range(task.shards)]
     for name, by_shard in frames.items():
         for number, frame in by_shard.items():
-            found[number].frames[name] = frame
+            parts[number].frames[name] = frame
     # The task's rejected messages and counts go to one shard, to be emitted once.
-    found[0].header["arrival"]["counts"] = summed(arrival.counts for arrival in arrivals)
-    found[0].frames[REJECTED] = pl.concat([arrival.rejected for arrival in arrivals])
-    return found
+    parts[0].header["arrival"]["counts"] = summed(arrival.counts for arrival in arrivals)
+    parts[0].frames[REJECTED] = pl.concat([arrival.rejected for arrival in arrivals])
+    return parts
 
 
 def numbered(
-    messages: pl.DataFrame, offset: tuple[str, str], taken: Offsets, axis: Axis
+    messages: pl.DataFrame,
+    offset: tuple[str, str],
+    taken: Offsets,
+    axis: Axis,
+    by: Sequence[str] = (),
 ) -> tuple[pl.DataFrame, dict[str, Any]]:
     """Messages with offsets that are new as far as is known here; only a shard knows for sure.
 
-    With them comes what is known of all messages, by attribute of ``Arrival``.
+    With them comes what is known of all messages, by attribute of ``Arrival``; ``by`` are the
+    columns by which clocks are told apart.
     """
     messages = flag_unplaced(messages, *offset)
     again = taken.known(messages, *offset)
@@ -78,6 +93,7 @@ def numbered(
     # Each partition has a mark of its own on the rows axis.
     if axis == "time":
         known["times"] = greatest(new.filter(moves_watermark(new)), *offset, columns.TIME)
+        known["partitions"] = clock_times(new, by)
     if columns.CLOCK in new.columns:
         known["clocks"] = greatest(new, *offset, columns.CLOCK)
     return new, known
@@ -97,6 +113,8 @@ def fresh(
     the offsets of what it has for other shards.
     """
     new, latest, clocks = [], [], []
+    reached = _greatest(arrival.reached for arrival in arrivals)
+    partitions = merge_times(arrival.partitions for arrival in arrivals)
     for arrival, sent in zip(arrivals, messages, strict=True):
         count(arrival.counts)
         if sent is not None and len(sent) and offset is not None:
@@ -108,7 +126,9 @@ def fresh(
         latest += [arrival.latest, taken.latest(arrival.times)]
         clocks += [arrival.clock, taken.latest(arrival.clocks)]
         taken.add(arrival.offsets)
-    return new, {"latest": _greatest(latest), "clock": _greatest(clocks)}
+    summary = {"latest": _greatest(latest), "clock": _greatest(clocks), "reached": reached}
+    finished = any(arrival.finished for arrival in arrivals)
+    return new, {**summary, "partitions": partitions, "finished": finished}
 
 
 def _known(sent: pl.DataFrame, offset: tuple[str, str], taken: Offsets) -> NDArray[np.bool_]:

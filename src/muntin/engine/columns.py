@@ -13,6 +13,8 @@ FUTURE = "__muntin_future"
 MALFORMED = "__muntin_malformed"
 KEEP = "__muntin_keep"
 CLOCK = "__muntin_clock"
+# The partition of the source that a message came from.
+PARTITION = "__muntin_partition"
 # Up to where a message holds its session open, where each says that for itself.
 REACH = "__muntin_reach"
 # The same in all messages: the key of a query that has none.

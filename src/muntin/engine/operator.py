@@ -48,6 +48,9 @@ class Task:
         judged: Asks for what the shards left for this batch's tasks; that costs something.
         reached: Asks, when all messages were read, how far the input's event time has come though
             none of them says so; ``None`` where nothing is known.
+        backlog: Asks, when all messages were read, which partitions of the source were read, and
+            whether each has more than the batch reads; nothing where clocks aren't partitions.
+        finished: Whether no message can come behind those of this batch: the source is finite.
     """
 
     input: str
@@ -55,6 +58,8 @@ class Task:
     shards: int
     judged: Callable[[], Judged] = lambda: Judged(False, None)
     reached: Callable[[], int | None] = lambda: None
+    backlog: Callable[[], Mapping[str, bool]] = dict
+    finished: bool = False
 
 
 @dataclass

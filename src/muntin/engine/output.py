@@ -45,6 +45,7 @@ class Output:
         pending: How many changed windows wait for their policy.
         rows: How many rows the state holds.
         let_in: Of a join, what each side let in.
+        clocks: The clocks of the input, where it has several; see ``State.describe_clocks``.
     """
 
     results: pl.DataFrame
@@ -55,6 +56,7 @@ class Output:
     pending: int = 0
     rows: int = 0
     let_in: dict[SideName, list[LetIn]] = field(default_factory=dict)
+    clocks: dict[str, Any] = field(default_factory=dict)
 
     @property
     def progress(self) -> dict[str, Any]:
@@ -65,6 +67,7 @@ class Output:
             "pending": self.pending,
             "rows": self.rows,
             "fired": dict(self.results[columns.EMISSION].value_counts().iter_rows()),
+            **self.clocks,
         }
 
     @classmethod

@@ -6,14 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from muntin.engine.arrival import Arrival
+from muntin.engine.clocks import ClockTime, InputClocks, merge_times
 from muntin.model.axis import FARTHEST
 from muntin.model.counts import summed
+from muntin.model.inputs import BY_GREATEST, InputSpec
 from muntin.state.blobs import Blobs, PartBlobs
 from muntin.state.manifest import Manifest, StateKind, load
 from muntin.state.offsets import Offsets
 from muntin.state.runs import Complete, FrameCache, Merge, Runs
 
-_ACTIVE = "active"
+_ACTIVE, _CLOCKS = "active", "clocks"
 
 
 class StoredSpec(Protocol):
@@ -40,7 +42,8 @@ class State:
         partitions: What is kept of each partition apart, where each is an axis of its own.
         written_by: The spec that wrote the store, as plain JSON; ``None`` where none did.
         ends_run: Whether the run of the query ends with this step; not stored.
-        moving: The inputs whose messages have moved a watermark since it was cleared; not stored.
+        moving: The inputs whose messages have moved a watermark since it was cleared, each with
+            its clocks that moved; not stored.
 
     Raises:
         SpecChangedError: When the store was written by another spec.
@@ -71,7 +74,7 @@ class State:
         self.tables: dict[str, Runs] = {}
         self.partitions = {name: PartBlobs(blobs, text) for name, text in found.parts}
         self.ends_run = False
-        self.moving: set[str] = set()
+        self.moving: dict[str, set[str]] = {}
         self.taken = {name: Offsets(found.offsets.get(name, ())) for name in inputs}
 
     @property
@@ -118,33 +121,78 @@ class State:
             return wall
         return max([*clocks, *([] if self.wall is None else [self.wall])])
 
-    def advance(
-        self, arrivals: Iterable[Arrival], lateness: int, idle: int | None, wall: int
-    ) -> None:
-        """Move the watermark by what the batch held."""
-        latest = max((c.latest for c in arrivals if c.latest is not None), default=None)
-        reached = None if latest is None else latest - lateness
-        self.watermark = self.moved(self.watermark, reached, idle, wall)
-
-    def moved(
-        self, mark: int | None, reached: int | None, idle: int | None, wall: int, name: str = ""
+    def follow(
+        self,
+        mark: int | None,
+        arrivals: Sequence[Arrival],
+        spec: InputSpec,
+        wall: int,
+        name: str = "",
+        *,
+        final: bool = False,
     ) -> int | None:
-        """Where a batch leaves the watermark of an input: by its messages, or by the clock.
+        """Return where a batch leaves the watermark of an input: by its messages, or by the clock.
 
-        The latter where ``idle`` says after how long without messages. ``reached`` is how far the
-        batch's messages move it, if any does.
+        The latter where ``idle`` says after how long without messages.
+
+        Args:
+            mark: The watermark before.
+            arrivals: What the tasks say of the batch.
+            spec: What the query says of the input.
+            wall: The wall clock of the batch.
+            name: The input.
+            final: Whether the input ends, so that no clock holds the watermark.
         """
+        latest = [one.latest for one in arrivals if one.latest is not None]
+        times = merge_times(arrival.partitions for arrival in arrivals)
+        clocks = self._move_clocks(latest, times, spec, wall, name)
+        reached = max(latest, default=None)
+        if clocks is not None:
+            reached = clocks.latest() if final else clocks.reached(spec.idle, wall)
+        stated = [one.reached for one in arrivals if one.reached is not None]
+        moves = [time - spec.lateness for time in (reached, *stated) if time is not None]
+        before, mark = mark, max([*([] if mark is None else [mark]), *moves], default=None)
         active: dict[str, int] = self.extra.get(_ACTIVE, {})
-        if reached is not None:
-            mark = reached if mark is None else max(mark, reached)
-        elif mark is not None and idle is not None and name in active and self.wall is not None:
-            mark += max(0, wall - max(self.wall, active[name] + idle))
-        if idle is None:
+        if spec.idle is None:
             active.pop(name, None)
-        elif reached is not None or name not in active:
+            return mark
+        has_moved = bool(latest or stated)
+        if not has_moved and name in active and self.wall is not None and before is not None:
+            assert mark is not None
+            mark += max(0, wall - max(self.wall, active[name] + spec.idle))
+        if has_moved or name not in active:
             self.note_active(wall, name)
-            self.moving.add(name)
+            self.moving.setdefault(name, set()).update(one.name for one in times)
         return mark
+
+    def _move_clocks(
+        self,
+        latest: Sequence[int],
+        times: Sequence[ClockTime],
+        spec: InputSpec,
+        wall: int,
+        name: str,
+    ) -> InputClocks | None:
+        """Move the clocks of an input by a batch; ``None`` where it has one clock."""
+        if spec.watermark == BY_GREATEST or (latest and not times):
+            self.extra.get(_CLOCKS, {}).pop(name, None)
+            return None
+        if not times and name not in self.extra.get(_CLOCKS, {}):
+            return None
+        clocks = self.clocks(name)
+        clocks.take(times, wall)
+        return clocks
+
+    def clocks(self, name: str = "") -> InputClocks:
+        """The clocks of an input."""
+        return InputClocks(self.extra.setdefault(_CLOCKS, {}).setdefault(name, {}))
+
+    def describe_clocks(self, idle: int | None, wall: int, name: str = "") -> dict[str, Any]:
+        """The times of an input's slowest clocks, and which of them holds the watermark back."""
+        if not self.extra.get(_CLOCKS, {}).get(name):
+            return {}
+        clocks = self.clocks(name)
+        return {"clocks": clocks.slowest(), "held_by": clocks.holder(idle, wall)}
 
     def is_idle(self, idle: int | None, wall: int, name: str = "") -> bool:
         """Whether an input has had no messages for as long as `idle` says."""
@@ -155,6 +203,14 @@ class State:
         """Note when an input last had messages; a clock that wasn't set yet says nothing."""
         if abs(wall) < FARTHEST:
             self.extra.setdefault(_ACTIVE, {})[name] = wall
+
+    def note_moving(self, wall: int) -> None:
+        """Note that the messages since the clock was set last have come now."""
+        for name, clocks in self.moving.items():
+            self.note_active(wall, name)
+            if clocks and abs(wall) < FARTHEST:
+                self.clocks(name).note_moved(clocks, wall)
+        self.moving.clear()
 
     def count(self, counts: Mapping[str, int]) -> None:
         """Add to the counts."""

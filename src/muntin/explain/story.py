@@ -136,6 +136,10 @@ def _emissions(spec: WindowSpec) -> Iterator[tuple[str, str]]:
     elif spec.axis == "time":
         ahead = phrase(spec.max_ahead)
         yield "future", f"rejected beyond {ahead} ahead of the wall clock; max_ahead= widens it"
+    if spec.clocks:
+        silent = "" if spec.idle is None else f", unless it was silent for {phrase(spec.idle)}"
+        each = ", ".join(spec.clocks)
+        yield "clocks", f"one for each {each}; the slowest holds the watermark{silent}"
     if spec.idle is not None:
         yield "idle", f"after {phrase(spec.idle)} without messages the watermark follows the clock"
 

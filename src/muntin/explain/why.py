@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from muntin.model.axis import located, moment, phrase, spell
 from muntin.model.counts import rejections_in_words
@@ -19,11 +19,21 @@ MOST = 12
 
 @dataclass(frozen=True)
 class Clocks:
-    """The clocks of a shard."""
+    """The clocks of a shard.
+
+    Attributes:
+        watermark: The watermark, microseconds; ``None`` before the first message.
+        wall: The wall clock of its last batch.
+        counts: Messages so far, by what became of them.
+        times: The times of the input's clocks, the slowest first, where it has several.
+        held_by: The clock that holds the watermark back, if one does.
+    """
 
     watermark: int | None
     wall: int | None
     counts: Mapping[str, int]
+    times: Mapping[str, int] = field(default_factory=dict)
+    held_by: str | None = None
 
 
 def about(spec: WindowSpec, clocks: Clocks) -> Iterator[str]:
@@ -35,10 +45,10 @@ def about(spec: WindowSpec, clocks: Clocks) -> Iterator[str]:
         yield f"watermark  row {clocks.watermark} of this key's partition is the next"
     else:
         seen = moment(clocks.watermark + spec.lateness)
-        yield (
-            f"watermark  {moment(clocks.watermark)}, "
-            f"{phrase(spec.lateness)} behind the latest event time {seen}"
-        )
+        latest = "the latest event time" if clocks.held_by is None else f"{clocks.held_by} at"
+        behind = f"{phrase(spec.lateness)} behind {latest} {seen}"
+        yield f"watermark  {moment(clocks.watermark)}, {behind}"
+    yield from _of_clocks(spec, clocks)
     if clocks.wall is not None:
         yield f"clock      {moment(clocks.wall)}, at the last batch of this key's shard"
     rejected = rejections_in_words(clocks.counts)
@@ -47,6 +57,22 @@ def about(spec: WindowSpec, clocks: Clocks) -> Iterator[str]:
     partly = clocks.counts.get(PARTLY_LATE, 0)
     if partly:
         yield f"late       {partly:,} of the counted came too late for some of their windows"
+
+
+def _of_clocks(spec: WindowSpec, clocks: Clocks) -> Iterator[str]:
+    """The clocks of the input, and which of them holds the watermark back."""
+    if not clocks.times:
+        return
+    if clocks.held_by is not None:
+        more = "it isn't read to its end"
+        if spec.clocks:
+            idle = "" if spec.idle is None else f", for {phrase(spec.idle)} of silence at most"
+            more = f"more may come of it{idle}"
+        yield f"held by    {clocks.held_by}: {more}"
+    for name, time in [*clocks.times.items()][:MOST]:
+        yield f"clock      {name} has come to {moment(time)}"
+    if len(clocks.times) > MOST:
+        yield f"…          {len(clocks.times) - MOST:,} clocks more, which are further"
 
 
 def of_windows(

@@ -47,6 +47,10 @@ class Progress:
         right: The same of the right side.
         lag: How many messages of each partition of Kafka weren't read yet when the batch was
             planned, as ``orders[0]``; nothing where a source doesn't say.
+        clocks: How far each clock of the input has come, where it has several: those of partitions,
+            as ``orders[0]``, or of the values of columns. Microseconds; the slowest 64.
+        held_by: The clock that holds the watermark back; ``None`` where none does.
+        held_since: The batch since which it does.
     """
 
     batch: int = -1
@@ -61,6 +65,9 @@ class Progress:
     left: Progress | None = None
     right: Progress | None = None
     lag: dict[str, int] = field(default_factory=dict)
+    clocks: dict[str, int] = field(default_factory=dict)
+    held_by: str | None = None
+    held_since: int | None = None
 
     def __repr__(self) -> str:
         shown = {"batch": self.batch, "watermark": str(self.watermark)}
@@ -80,6 +87,10 @@ class Progress:
         """
         yield "batch", str(self.batch) if self.batch >= 0 else "none"
         yield "watermark", str(self.watermark or "none")
+        if self.held_by is not None:
+            yield "watermark held by", f"{self.held_by}, since batch {self.held_since}"
+        for name, time in self.clocks.items():
+            yield f"clock of {name}", str(as_datetime(time))
         fired = {f"{emission} firings": number for emission, number in self.fired.items()}
         kept = {
             "rows in the state": self.state_rows, "unstorable": self.unstorable,
@@ -160,7 +171,12 @@ class Progress:
         counts = summed(shard["counts"] for shard in shards)
         marks = [s["watermark"] for s in shards if s["watermark"] is not None]
         pending, rows = (sum(s[name] for s in shards) for name in ("pending", "rows"))
-        return cls(batch, max(marks, default=None), counts, pending, rows, fired)
+        one = shards[0] if shards else {}
+        held, clocks = one.get("held_by"), one.get("clocks", {})
+        return cls(
+            batch, max(marks, default=None), counts, pending, rows, fired,
+            clocks=clocks, held_by=held, held_since=None if held is None else batch,
+        )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
         """The same as JSON can hold it."""
@@ -232,7 +248,10 @@ class Totals:
             for shard in emitted:
                 for emission, n in shard["fired"].items() if shard.get(STAGE, "") == stage else ():
                     fired[emission] = fired.get(emission, 0) + n
-            found[stage] = Progress.of(batch, list(shards.values()), fired)
+            current = Progress.of(batch, list(shards.values()), fired)
+            if before and before.held_by is not None and before.held_by == current.held_by:
+                current = replace(current, held_since=before.held_since)
+            found[stage] = current
         self._unstorable += unstorable
         self.progress = replace(nested(found, "", batch), unstorable=self._unstorable)
         return self.progress

@@ -125,7 +125,7 @@ def shared_parts(
         lateness = timedelta(microseconds=disorder())
     ahead, offset, idle = options["max_ahead"], options["offset"], options["idle"]
     return {
-        "_marks": Marks.given(time, lateness, ahead, offset, idle, clock),
+        "_marks": Marks.given(time, lateness, ahead, offset, idle, clock, options["watermark"]),
         "_nulls": options["nulls"],
         "_where": options["where"],
         "_shards": options["buckets"],

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from muntin.model.axis import MINUTE, Axis, Duration, micros, phrase, spell
 from muntin.model.errors import OptionError
@@ -14,6 +14,11 @@ from muntin.model.policies import Firing
 
 AHEAD = 15 * MINUTE
 """How far ahead of the wall clock a message may be, where nothing else is said."""
+WatermarkBy = Literal["source", "greatest"]
+BY_SOURCE: WatermarkBy = "source"
+"""Each partition of the source has a clock of its own."""
+BY_GREATEST: WatermarkBy = "greatest"
+"""The input has one clock, which follows the greatest event time."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,9 @@ class Marks:
         clock: The column that says when a message arrived.
         idle: After how long without messages the watermark moves on with the wall clock,
             microseconds; ``None`` is never.
+        watermark: Whether each partition of the source has a clock (``source``) or the input has
+            one (``greatest``); ``None`` is the first where the source can say it.
+        clocks: The columns that have a clock for each of their values, in place of these.
     """
 
     time: str | None = None
@@ -36,6 +44,8 @@ class Marks:
     offset: tuple[str, str] | None = None
     clock: str | None = None
     idle: int | None = None
+    watermark: WatermarkBy | None = None
+    clocks: tuple[str, ...] = ()
 
     @classmethod
     def given(
@@ -46,22 +56,46 @@ class Marks:
         offset: tuple[str, str] | None,
         idle: Duration | None,
         clock: str | None = None,
+        watermark: str | Sequence[str] | None = None,
     ) -> Marks:
         """The marks that options say, with their durations in words."""
         late = micros("lateness", lateness)
         ahead = None if max_ahead is None else micros("max_ahead", max_ahead)
         silent = None if idle is None else micros("idle", idle, zero=False)
-        return cls(time, late, ahead, offset, clock, silent)
+        named, clocks = read_watermark(watermark)
+        return cls(time, late, ahead, offset, clock, silent, named, clocks)
 
     def on(self, axis: Axis) -> Marks:
         """The same without what goes by time, where windows are measured in rows."""
-        return self if axis == "time" else replace(self, time=None, lateness=0, idle=None)
+        if axis == "time":
+            return self
+        return replace(self, time=None, lateness=0, idle=None, watermark=None, clocks=())
 
     @property
     def options(self) -> dict[str, Any]:
         """The marks as the options of ``InputSpec``, but for the time."""
-        names = ("lateness", "max_ahead", "offset", "idle")
+        names = ("lateness", "max_ahead", "offset", "idle", "watermark", "clocks")
         return {name: getattr(self, name) for name in names}
+
+
+def read_watermark(value: object) -> tuple[WatermarkBy | None, tuple[str, ...]]:
+    """Read what the watermark goes by: a word, or the columns with a clock for each value.
+
+    Example:
+        >>> read_watermark("greatest"), read_watermark(["device"])
+        (('greatest', ()), (None, ('device',)))
+    """
+    if value is None:
+        return None, ()
+    if isinstance(value, str) and value in (BY_SOURCE, BY_GREATEST):
+        return (BY_SOURCE if value == BY_SOURCE else BY_GREATEST), ()
+    names = [] if isinstance(value, str) or not isinstance(value, Sequence) else [*value]
+    if not names or not all(isinstance(name, str) and name for name in names):
+        hint = 'give "source", "greatest", or a list of columns, as in watermark=["device"]'
+        raise OptionError("watermark", value, "isn't what a watermark goes by", hint)
+    if len({*names}) < len(names):
+        raise OptionError("watermark", value, "names a column twice", "name it once")
+    return None, tuple(names)
 
 
 @dataclass(frozen=True)
@@ -80,6 +114,9 @@ class InputSpec(JsonDataclass):
         zone: The session's time zone, where the messages depend on it.
         idle: After how long without messages the watermark moves on with the wall clock,
             microseconds; ``None`` is never.
+        watermark: Whether each partition of the source has a clock, or the input has one; ``None``
+            is the first where the source can say it.
+        clocks: The columns that have a clock for each of their values, in place of these.
     """
 
     keys: tuple[str, ...]
@@ -92,6 +129,8 @@ class InputSpec(JsonDataclass):
     types: Mapping[str, str] = field(default_factory=dict)
     zone: str | None = None
     idle: int | None = None
+    watermark: WatermarkBy | None = None
+    clocks: tuple[str, ...] = ()
 
     def check_input(self, axis: Axis, whose: str = "") -> None:
         """Refuse what is kept for less than it is taken, and what goes by time where rows count."""
@@ -103,6 +142,10 @@ class InputSpec(JsonDataclass):
             if given and axis == "rows":
                 hint = "leave it out: offsets say what may still come"
                 raise OptionError(option, f"{phrase(given)}{whose}", "isn't measured in rows", hint)
+        asked = self.watermark or ", ".join(self.clocks)
+        if asked and axis == "rows":
+            hint = "leave it out: rows have no watermark"
+            raise OptionError("watermark", f"{asked}{whose}", "isn't measured in rows", hint)
 
     def input_facts(self, axis: Axis) -> dict[str, Fact]:
         """What state depends on; what wasn't asked for is no fact."""
@@ -115,6 +158,9 @@ class InputSpec(JsonDataclass):
         }
         if self.idle is not None:
             facts["idle"] = length(self.idle)
+        if self.watermark is not None or self.clocks:
+            said = fact(self.watermark) if self.watermark else names(self.clocks)
+            facts["watermark"] = said
         if self.offset is not None:
             facts["offset"] = names(self.offset)
         if self.zone is not None:
@@ -122,8 +168,21 @@ class InputSpec(JsonDataclass):
         return facts | {type_fact(name): fact(kind) for name, kind in sorted(self.types.items())}
 
     def free_of_input(self, then: Self) -> set[str]:
-        """The facts that may change: the idle time, and a zone on which nothing depends."""
-        return {"idle"} if then.zone and self.zone else {"idle", "zone"}
+        """The facts that may change: the idle time, the clocks, a zone on which nothing depends."""
+        free = {"idle", "watermark"}
+        return free if then.zone and self.zone else {*free, "zone"}
+
+
+def check_clocks(spec: InputSpec, columns: Collection[str], *, results: bool) -> None:
+    """Refuse clocks of columns that an input doesn't have, and those of another query's results."""
+    asked = spec.watermark or spec.clocks
+    if asked and results:
+        hint = "leave it out: the time of results is that of the query before"
+        raise OptionError("watermark", asked, "isn't said of another query's results", hint)
+    for name in spec.clocks:
+        if name not in columns:
+            hint = f"give one of {', '.join(columns)}"
+            raise OptionError("watermark", name, "isn't a column", hint)
 
 
 def type_fact(column: str) -> str:

@@ -37,6 +37,9 @@ class TableForm(_Part):
     idle: Text | None = Field(
         None, description="After how long without messages the watermark follows the wall clock."
     )
+    watermark: Literal["source", "greatest"] | list[Text] | None = Field(
+        None, description="What the watermark goes by: source, greatest, or columns with clocks."
+    )
     offset: list[Text] | None = Field(
         None, min_length=2, max_length=2, description="Columns of partition and offset."
     )

@@ -166,7 +166,9 @@ class _Reader:
             columns = ", ".join(f"{quoted(n)} {kind}" for n, kind in table.columns.items())
         ahead = None if table.max_ahead == "any" else table.max_ahead
         offset = None if table.offset is None else (table.offset[0], table.offset[1])
-        marks = Marks.given(table.time, table.lateness, ahead, offset, table.idle, table.clock)
+        marks = Marks.given(
+            table.time, table.lateness, ahead, offset, table.idle, table.clock, table.watermark
+        )
         return DeclaredTable(
             name,
             table.connector,

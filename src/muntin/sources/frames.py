@@ -70,6 +70,10 @@ class FrameReader:
         for row in range(first, last, _ROWS_AT_ONCE):
             yield self._rows.slice(row, min(_ROWS_AT_ONCE, last - row))
 
+    def is_finished(self, end: SourceOffsets) -> bool:
+        """Return whether an end is that of the frame."""
+        return int(end[_ROW]) == len(self._rows)
+
     def _check(self, row: int) -> None:
         """Refuse a frame that is shorter than what was read of another one."""
         if row > len(self._rows):

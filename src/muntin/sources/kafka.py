@@ -91,6 +91,7 @@ class KafkaTopics:
     patience: float = PATIENCE
     group: str | None = None
     ordered: ClassVar[bool] = False
+    has_partitions: ClassVar[bool] = True
 
     @classmethod
     def describe(

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from muntin.engine.columns import PARTITION
 from muntin.engine.utf8 import marked, text
 from muntin.model.errors import OptionError
 from muntin.sources.byte_values import ByteValues, binary_column, join_values
@@ -47,6 +48,7 @@ class KafkaReader:
         flags: What is said of each message.
         lossy: Whether to go on where messages were deleted before they were read.
         marks: The column to say in which messages couldn't be parsed, if anybody asks.
+        partitions: Whether messages say of which partition they are.
         patience: How long brokers may be away, seconds.
     """
 
@@ -57,6 +59,7 @@ class KafkaReader:
     lossy: bool = False
     marks: str | None = None
     patience: float = PATIENCE
+    partitions: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
         """The messages of all ranges, flags added, in frames of a bounded size."""
@@ -64,6 +67,8 @@ class KafkaReader:
             rows = batch.to_pylist()
             now = max((row.pop("now") for row in rows), default=0)
             ids = {row["topic"]: row.pop("topic_id") for row in rows}
+            for row in rows:
+                del row["behind"]
             ranges = [Range(**row) for row in rows]
             ids = {topic: number for topic, number in ids.items() if number is not None}
             watch = TopicWatch(self.client, ids, self.patience)
@@ -71,6 +76,13 @@ class KafkaReader:
                 yield self.flags.add(self.frame(messages), now)
             # A topic that was created again meanwhile has given messages of its own.
             watch.refuse_other_topics()
+
+    def backlog(self, batch: pa.RecordBatch) -> dict[str, bool]:
+        """Return whether each partition has more than the batch reads, where it has a clock."""
+        if not self.partitions:
+            return {}
+        rows = batch.select(["topic", "partition", "behind"]).to_pylist()
+        return {f"{row['topic']}[{row['partition']}]": row["behind"] for row in rows}
 
     @property
     def fields(self) -> frozenset[str]:
@@ -104,6 +116,11 @@ class KafkaReader:
                     found[name], garbled[name] = text(keys)
             elif name not in found:
                 found[name] = _own(name, dtype, parts, lists).cast(dtype)
+        if self.partitions:
+            found[PARTITION] = pl.concat(
+                pl.repeat(f"{p.topic}[{p.partition}]", p.count, dtype=pl.String, eager=True)
+                for p in parts
+            )
         frame = pl.DataFrame([column.alias(name) for name, column in found.items()])
         return marked(frame, garbled)
 

@@ -128,6 +128,18 @@ def lag_of(offset: Mapping[str, Any]) -> dict[str, int]:
     }
 
 
+def partition_backlog(offset: Mapping[str, Any]) -> dict[str, bool]:
+    """Return whether each partition had more than a batch reads, when it was planned.
+
+    Example:
+        >>> partition_backlog(
+        ...     {"ends": {"orders": {"0": 5, "1": 7}}, "newest": {"orders": {"0": 9, "1": 7}}}
+        ... )
+        {'orders[0]': True, 'orders[1]': False}
+    """
+    return {name: lag > 0 for name, lag in lag_of(offset).items()}
+
+
 def lag_of_line(line: str) -> dict[str, int]:
     """The lag that a source's offset says, as a host has written it; none of another source.
 

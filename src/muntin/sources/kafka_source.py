@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
 
+from muntin.engine.columns import PARTITION
 from muntin.engine.utf8 import GARBLED
 from muntin.sources.kafka_broker import Broker, Described, Offsets, Topics
 from muntin.sources.kafka_columns import MALFORMED, KafkaReader
 from muntin.sources.kafka_ranges import (
     ends_of,
+    partition_backlog,
     ranges_of,
     refuse_expired,
     refuse_recreated,
@@ -35,11 +37,13 @@ class KafkaSource:
         topics: The topics, and where a new query begins.
         columns: Reads ranges, and decodes payloads.
         ordered: Messages of several partitions have no order among each other.
+        has_partitions: Each partition has a clock.
     """
 
     topics: Topics
     columns: KafkaReader = field(repr=False)
     ordered: bool = False
+    has_partitions: bool = True
 
     @property
     def schema(self) -> pl.Schema:
@@ -87,26 +91,29 @@ class KafkaSourceReader:
             self._broker.commit(before)
         self._last_start = start
         if not ranges:
-            nothing = self._offsets(before, described, start) if start is None else start
+            nothing = self._offsets(before, newest, described, start) if start is None else start
             return Planned(nothing, has_new=False)
         most = min(filter(None, (limit, topics.per_batch)), default=None)
         ends = newest if most is None else within(before, newest, most)
-        return Planned(
-            self._offsets(ends, described, start), has_new=True, caught_up=ends == newest
-        )
+        end = self._offsets(ends, newest, described, start)
+        return Planned(end, has_new=True, caught_up=ends == newest)
 
     def read(self, start: SourceOffsets | None, end: SourceOffsets) -> Iterator[pl.DataFrame]:
         """Read the messages of a range, those of each partition in their order."""
-        topics, columns = self._source.topics, self._source.columns
+        topics, columns = self._source.topics, replace(self._source.columns, partitions=True)
         before: Offsets = dict(end["from"]) if start is None else ends_of(start)
         ranges = ranges_of(before, ends_of(end), lossy=topics.lossy)
         watch = TopicWatch(topics.client, end.get("ids", {}), topics.patience)
         for messages in read(topics.client, topics.lossy, ranges, columns.fields, watch):
             frame = columns.frame(messages)
             marks = [GARBLED] if GARBLED in frame.columns else []
-            yield frame.select(*self._source.schema.names(), *marks)
+            yield frame.select(*self._source.schema.names(), PARTITION, *marks)
         # A topic that was created again meanwhile has given messages of its own.
         watch.refuse_other_topics()
+
+    def backlog(self, end: SourceOffsets) -> Mapping[str, bool]:
+        """Return whether each partition had more than a batch reads; see `SourceReader`."""
+        return partition_backlog(end)
 
     def close(self) -> None:
         """Nothing to release: connections are kept for the next query on the cluster."""
@@ -128,8 +135,8 @@ class KafkaSourceReader:
         return self._first
 
     def _offsets(
-        self, ends: Offsets, described: Described, start: SourceOffsets | None
+        self, ends: Offsets, newest: Offsets, described: Described, start: SourceOffsets | None
     ) -> dict[str, Any]:
-        """The end of a range; the first one also says where it begins."""
-        offsets: dict[str, Any] = {"ends": ends, "ids": described.ids}
+        """The end of a range, and what planning knew; the first one also says where it begins."""
+        offsets: dict[str, Any] = {"ends": ends, "ids": described.ids, "newest": newest}
         return offsets if start is not None else {**offsets, "from": self._first}

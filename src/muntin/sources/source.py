@@ -33,7 +33,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import polars as pl
@@ -74,7 +74,10 @@ class Source(Protocol):
 
     A source is a description: cheap to make, without connections. It may have a property
     `malformed`: the name of the binary column that holds the bytes of messages that can't be
-    decoded (their other columns are NULL). Without it no message is malformed.
+    decoded (their other columns are NULL). Without it no message is malformed. A source whose
+    property `has_partitions` is true is read partition by partition: its frames have the column
+    `__muntin_partition` beside those of the schema, with the name of each message's partition, and
+    its readers have a method `backlog`.
 
     Attributes:
         schema: The columns of a message.
@@ -103,7 +106,10 @@ class SourceReader(Protocol):
 
     A reader may also have a method `wait(start, timeout)`, which blocks until something may have
     come behind `start`, at most `timeout` seconds. A host calls it when a plan has nothing new, and
-    otherwise plans again every few milliseconds.
+    otherwise plans again every few milliseconds. The reader of a source with partitions has a
+    method `backlog(end)`: for each partition whether it has more behind an `end` than the plan read
+    that made it. It depends on `end` alone, so that a repeated batch has the same answer. That of a
+    finite source has a method `is_finished(end)`: whether no message can come behind an `end`.
     """
 
     def plan(self, start: SourceOffsets | None, limit: int | None) -> Planned:
@@ -133,3 +139,24 @@ class SourceReader(Protocol):
 
     def close(self) -> None:
         """Release connections. Closing twice is allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remainder:
+    """What a source has behind a range.
+
+    Attributes:
+        backlog: Whether each partition has more; nothing of a source without partitions.
+        finished: Whether no message can come behind the range.
+    """
+
+    backlog: Mapping[str, bool] = field(default_factory=dict)
+    finished: bool = False
+
+
+def remainder_of(reader: SourceReader, end: SourceOffsets) -> Remainder:
+    """Return what a source has behind an end, as far as its reader can say it."""
+    backlog, is_finished = (getattr(reader, name, None) for name in ("backlog", "is_finished"))
+    return Remainder(
+        {} if backlog is None else backlog(end), is_finished is not None and is_finished(end)
+    )

@@ -46,16 +46,16 @@ def build_join(
     for side in SIDES:
         source = OperatorInput.of(inputs[side], inputs[side].columns(), side)
         schemas[side] = source.schema
-        typed = {n: str(t) for n, t in source.schema.items()}
         # What an operator before depends on is its own.
         zone = zone_of(source.messages, inputs[side].time, whole=inputs[side].fed is None)
-        own = replace(spec.side(side), types=typed, zone=zone)
+        own = replace(spec.side(side), types=_types(source), zone=zone)
         spec = replace(spec, buckets=count).with_side(side, own)
         time = [] if own.time is None else [own.time]
-        used = frozenset((*own.keys, *(own.offset or ()), *time))
+        used = frozenset((*own.keys, *(own.offset or ()), *time, *own.clocks))
         by_rows = spec.axis == "rows"
         follows = not by_rows and own.idle is None
-        sources.append(replace(source, used=used, ordered=by_rows, follows=follows))
+        source = replace(source, used=used, ordered=by_rows, follows=follows)
+        sources.append(source.with_clocks(own))
     make = partial(JoinOperator, spec, schemas, suffix, both_keys=both_keys)
     joiner = make().joiner
     chain = chained(tuple(sources), _rejected(joiner, inputs))
@@ -69,6 +69,11 @@ def build_join(
         bounds = (columns.WINDOW_START, columns.WINDOW_END)
         keys = tuple(key for key in spec.left.keys if key not in bounds)
     return Plan(spec, stage, chain.sources, period, keys, buckets, again)
+
+
+def _types(source: OperatorInput) -> dict[str, str]:
+    """The types of a side's columns, in words."""
+    return {name: str(kind) for name, kind in source.schema.items()}
 
 
 def _as_late(inputs: dict[SideName, Input], spec: JoinSpec) -> JoinSpec:

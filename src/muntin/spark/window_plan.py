@@ -57,6 +57,7 @@ def build(
     read = [*named, *(str(c) for a in aggregates.values() for c in a.columns)]
     read += [_GAP] if _GAP in sent else []
     known = source.schema | ({} if time is None else polars_schema(given.timed(time)))
+    read += [name for name in spec.clocks if name in known]
     types = {c: str(known[c]) for c in (read if time is None else [*read, time])}
     if spec.sets is not None:
         named, types[GROUPING_ID] = (*named, GROUPING_ID), "Int64"
@@ -75,6 +76,7 @@ def build(
     # A watermark ahead of the newest row would be ahead of rows that are still to come.
     follows = spec.axis == "time" and spec.idle is None and spec.lateness >= 0
     source = replace(source, used=used, ordered=whole.by_arrival, follows=follows)
+    source = source.with_clocks(whole)
 
     def again(count: int) -> Plan:
         return build(given.with_shards(count), keys, spec, buckets or count)

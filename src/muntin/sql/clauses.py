@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlglot.tokens import TokenType
 
-from muntin.model.inputs import AHEAD, Marks
+from muntin.model.inputs import AHEAD, BY_GREATEST, BY_SOURCE, Marks, WatermarkBy
 from muntin.model.policies import Each, Every, EveryRows, Fill, OnePolicy, RowsOrEvery
 from muntin.sql import lengths
 from muntin.sql.cursor import Cursor, Span
@@ -209,4 +209,19 @@ def _ahead(cursor: Cursor, column: str, delay: int, start: int) -> Watermark:
     if cursor.takes("IDLE", "AFTER"):
         hint = "write IDLE AFTER INTERVAL '1' MINUTE"
         idle = lengths.duration(cursor, hint, "the idle time").value
-    return Watermark(Marks(column, delay, ahead, idle=idle), cursor.since(start))
+    named, clocks = _clocks(cursor) if cursor.takes("BY") else (None, ())
+    marks = Marks(column, delay, ahead, idle=idle, watermark=named, clocks=clocks)
+    return Watermark(marks, cursor.since(start))
+
+
+def _clocks(cursor: Cursor) -> tuple[WatermarkBy | None, tuple[str, ...]]:
+    """Read what the watermark goes by: ``SOURCE``, ``GREATEST``, or columns in parentheses."""
+    for word in (BY_SOURCE, BY_GREATEST):
+        if cursor.takes(word.upper()):
+            return word, ()
+    cursor.needs("(", hint="write BY SOURCE, BY GREATEST, or BY (device)")
+    names = [cursor.name("a column")[0]]
+    while cursor.takes_kind(TokenType.COMMA):
+        names.append(cursor.name("a column")[0])
+    cursor.closes("BY")
+    return None, tuple(names)

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from sqlglot.tokens import TokenType
 
+from muntin.model.axis import phrase
 from muntin.sql import lengths
 from muntin.sql.catalog import Resolved
 from muntin.sql.cursor import Cursor
@@ -62,13 +63,16 @@ def with_lengths(cursor: Cursor, emit: Emit | None, word: str, **lengths: Length
 
 
 def _kept(clause: WindowClause) -> Length | None:
-    """The retention counted from a window's end, as ours is; at least the grace."""
+    """The retention counted from a window's end, as ours is."""
     if clause.retention is None:
         return None
+    return replace(clause.retention, value=clause.retention.value - _size(clause))
+
+
+def _size(clause: WindowClause) -> int:
+    """The length of a window, or the gap of sessions, microseconds."""
     sizes = [a.value for a in clause.call.arguments if a.label in ("SIZE", "GAP")]
-    size = sum(length.value for length in sizes if isinstance(length, Length))
-    grace = 0 if clause.grace is None else clause.grace.value
-    return replace(clause.retention, value=max(clause.retention.value - size, grace))
+    return sum(length.value for length in sizes if isinstance(length, Length))
 
 
 def lateness(clause: WindowClause, emit: Emit | None) -> int:
@@ -104,7 +108,17 @@ def window(cursor: Cursor) -> WindowClause | None:
         given[part] = lengths.duration(cursor, _WINDOW)
     cursor.closes("WINDOW", _WINDOW)
     call = WindowCall(name, tuple(arguments), cursor.since(start))
-    return WindowClause(call, given.get("grace"), given.get("retention"))
+    clause = WindowClause(call, given.get("grace"), given.get("retention"))
+    _refuse_short_retention(cursor, clause)
+    return clause
+
+
+def _refuse_short_retention(cursor: Cursor, clause: WindowClause) -> None:
+    """Refuse a retention, which ksqlDB counts from a window's start, that ends before its grace."""
+    least = _size(clause) + (0 if clause.grace is None else clause.grace.value)
+    if clause.retention is not None and clause.retention.value < least:
+        hint = f"write RETENTION {phrase(least).upper()} or more"
+        cursor.fail(clause.retention.span, "RETENTION is below the size and the grace", hint)
 
 
 def within(cursor: Cursor) -> WithinClause | None:

@@ -137,10 +137,8 @@ def _of_call(
             windows=meant.windows,
             aggregates=_rows(ranking),
             firing=firing(scope.text, select.emit, axis),
-            lateness=marks.lateness,
-            max_ahead=marks.max_ahead,
-            offset=meant.offset or marks.offset,
             nulls="group",
+            **{**marks.options, "offset": meant.offset or marks.offset},
         )
         refuse(spec)
     except OptionError as error:

@@ -40,6 +40,9 @@ def _marks(cursor: Cursor, parts: Sequence[Select], marks: Sequence[Marks]) -> M
         if one.offset is not None:
             hint = "leave OFFSET FOR out of the tables"
             cursor.fail(part.span, "offsets of several tables may be the same", hint)
+        if (one.watermark, one.clocks) != (first.watermark, first.clocks):
+            hint = "write the same BY behind WATERMARK in all of them, or in none"
+            cursor.fail(part.span, "the watermark goes by something else here", hint)
         places = ("time", first.time, one.time), ("clock", first.clock, one.clock)
         for name, mine, other in places:
             if (mine or "").lower() != (other or "").lower():

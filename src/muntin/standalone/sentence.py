@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import Duration, Length
 from muntin.model.errors import OptionError
-from muntin.model.inputs import Marks
+from muntin.model.inputs import BY_SOURCE, Marks
 from muntin.model.joins import How, JoinNulls, JoinSpec, On, StateLayout
 from muntin.model.sentence import Sentence, joined
 from muntin.model.spec import Nulls, WindowSpec
@@ -50,6 +50,7 @@ def windowed(
     lateness: Duration = "0 seconds",
     max_ahead: Duration | None = "15 minutes",
     idle: Duration | None = None,
+    watermark: str | Sequence[str] | None = None,
     nulls: Nulls = "reject",
 ) -> Windowed:
     """Begin a windowed aggregation over messages that are handed to an operator.
@@ -70,6 +71,9 @@ def windowed(
             anything.
         idle: After how long without messages the watermark moves on with the wall clock, so that
             the last windows emit. What comes behind it then is late. Never by default.
+        watermark: A list of fields, each of whose values has a clock: the slowest holds the
+            watermark until it has been silent for the ``idle`` time. By default, or as
+            ``"greatest"``, there is one clock, the greatest event time.
         nulls: Whether a message with NULL in a key is rejected (``reject``), or NULL is a value of
             the key like any other (``group``).
 
@@ -80,9 +84,13 @@ def windowed(
         ('tumbling 10 seconds', ('user',), 30000000)
     """
     keys = (key,) if isinstance(key, str) else tuple(key)
+    marks = Marks.given(time, lateness, max_ahead, offset, idle, watermark=watermark)
+    if marks.watermark == BY_SOURCE:
+        hint = 'leave it out, or give a list of fields, as in watermark=["device"]'
+        raise OptionError("watermark", watermark, "needs a source with partitions", hint)
     return Windowed(
         _keys=keys,
-        _marks=Marks.given(time, lateness, max_ahead, offset, idle),
+        _marks=marks,
         _nulls=nulls,
     )
 
@@ -137,10 +145,13 @@ def join(
         >>> str(near.bound), near.state_layout
         ('from 2 minutes before to 2 minutes after', 'time')
     """
-    for name, given in (("left", left), ("right", right)):
-        if not isinstance(given, Windowed):
+    for name, side in (("left", left), ("right", right)):
+        if not isinstance(side, Windowed):
             hint = "write join(windowed(time=…), …)"
-            raise OptionError(name, type(given).__name__, "isn't windowed", hint)
+            raise OptionError(name, type(side).__name__, "isn't windowed", hint)
+        if side._marks.clocks:
+            hint = "leave it out: a side of a join has one clock here"
+            raise OptionError("watermark", list(side._marks.clocks), "isn't taken", hint)
     options = {
         "on": on,
         "within": within,

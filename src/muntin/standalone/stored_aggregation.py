@@ -76,7 +76,8 @@ class StoredAggregation(StoredWindows):
 
     def take_each(self, messages: pl.DataFrame) -> list[StepRows]:
         """Take single messages: as if each were a batch of its own."""
-        each = each_of(self.shard)
+        # Of several clocks the slowest may let the watermark pass many windows.
+        each = None if self.spec.clocks else each_of(self.shard)
         together = each is not None and each.takes_each(self.clock.read(self.shard.state))
         found = steps(messages, self.combiner, self.shard, together=together)
         return [self._step(part, each=alike) for part, alike in found]
@@ -91,7 +92,7 @@ class StoredAggregation(StoredWindows):
         One before the first time, or at or after the second, may let a window emit.
         """
         spec, watermark = self.spec, self.watermark
-        moving = spec.axis == "rows" or spec.windows.moves
+        moving = spec.axis == "rows" or spec.windows.moves or bool(spec.clocks)
         if moving or watermark is None or early_by_message(spec, self.combiner):
             return NEVER, ALWAYS
         windows = spec.windows
@@ -143,7 +144,7 @@ class StoredAggregation(StoredWindows):
         else:
             combined = self.combiner.combine(messages, state.watermark, state.offsets)
             if latest is not None:
-                combined.latest = latest
+                combined.reached = latest
             made = self.shard.step([combined], wall, final=final)
         if self._kept is not None:
             self._keep(self._kept, new, made, final)

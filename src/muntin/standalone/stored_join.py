@@ -147,7 +147,7 @@ class StoredJoin(StoredWindows):
         for side, moment in (latest or {}).items():
             nothing = self.joiner.no_messages(side)
             aside = self.joiner.nothing_aside(side)
-            arrived[side] = [Arrived(nothing, rejected=aside, latest=moment)]
+            arrived[side] = [Arrived(nothing, rejected=aside, reached=moment)]
         made = self.shard.step(arrived, wall, final=final)
         sides = {side: self._sent(side, made.let_in[side]) for side in self.outputs}
         return StepRows(self._shown(made.results), self._aside(made.rejected), sides)

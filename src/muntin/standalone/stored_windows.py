@@ -51,8 +51,7 @@ class ManualClock:
     def note_active(self, state: State) -> None:
         """Let the messages since it was set last have come now."""
         if self.wall is not None:
-            for name in state.moving:
-                state.note_active(self.wall, name)
+            state.note_moving(self.wall)
         state.moving.clear()
 
     def read(self, state: State) -> int:

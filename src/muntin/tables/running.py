@@ -66,6 +66,8 @@ class Running(Closeable):
         self._timers = TimerQueue(app.timers, self._kept.timers, self.parts[0].wall)
         self._changes: WeakSet[TableChanges] = WeakSet()
         self._pending = self._kept.pending
+        # The last message that this run read of each source, by topic.
+        self._last_read: dict[str, TopicMessage] = {}
         self._loop = Loop()
         self._runs = [AgentRun(agent) for agent in app.agents.values()]
         self._tasks: dict[AgentRun, asyncio.Task[None]] = {}
@@ -116,9 +118,16 @@ class Running(Closeable):
     def feed(self, sources: Memory | Mapping[str, Any], *, batch: int = _AT_ONCE) -> None:
         """Work through all that sources have and that hasn't been worked through before.
 
+        Of a topic that was fed before, the data is what it was, with what is new behind it. Single
+        messages go to `send`.
+
         Args:
             sources: Data by topic, or topics in memory.
             batch: How many messages of a topic are committed together.
+
+        Raises:
+            OptionError: When the data of a topic is shorter than what was read of it, or its last
+                row that was read is another one now.
         """
         if batch < 1:
             raise OptionError("batch", batch, "is less than one", "give 1 or more")
@@ -184,12 +193,15 @@ class Running(Closeable):
         names = sources if isinstance(sources, Mapping) else filter(self._reads, sources.names())
         for topic in names:
             start = self._kept.offsets.get(topic, 0)
+            before = max(0, start - 1)
             if isinstance(sources, Memory):
-                messages = iter(sources.messages(topic, start))
+                messages = iter(sources.messages(topic, before))
             else:
                 self._require_read(topic)
                 data = sources[topic]
-                messages = (data if isinstance(data, Source) else source(data)).messages(start)
+                messages = (data if isinstance(data, Source) else source(data)).messages(before)
+            if start:
+                self._refuse_other_source(topic, start, next(messages, None))
             readers[topic] = enumerate(messages, start)
         while readers:
             taken: list[NumberedMessage] = []
@@ -200,6 +212,18 @@ class Running(Closeable):
                     del readers[topic]
             if taken or self._pending:
                 yield taken
+
+    def _refuse_other_source(self, topic: str, read: int, last: TopicMessage | None) -> None:
+        """Refuse a source that doesn't begin with the messages that were read of its topic."""
+        hint = "give the whole of it with what is new behind, or hand new messages to send()"
+        if last is None:
+            problem = f"has fewer rows than the {read} that were read of the topic"
+            raise OptionError("sources", topic, problem, hint)
+        before = self._last_read.get(topic)
+        # Texts are compared, since values such as arrays aren't simply equal.
+        if before is not None and repr(before) != repr(last):
+            problem = f"has another row {read} than the one that was read"
+            raise OptionError("sources", topic, problem, hint)
 
     def _complete(self, messages: Sequence[NumberedMessage]) -> None:
         if self._closed:
@@ -246,9 +270,10 @@ class Running(Closeable):
 
     def _commit(self, messages: Sequence[NumberedMessage]) -> None:
         offsets = dict(self._kept.offsets)
-        for topic, number, _ in messages:
+        for topic, number, message in messages:
             if number is not None:
                 offsets[topic] = number + 1
+                self._last_read[topic] = message
         # In the order of what they were sent at, whatever partition that was in.
         sent = [message for part in self.parts for message in part.sent]
         sent.sort(key=lambda message: message.cause)

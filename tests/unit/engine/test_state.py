@@ -36,7 +36,7 @@ def test_nothing_is_known_at_first() -> None:
 def test_what_was_saved_is_there_again() -> None:
     store = CountingBlobs()
     state = State(store, FrameCache(), QUERY.spec)
-    state.advance([batch(latest=12)], QUERY.spec.lateness, None, 0)
+    state.watermark = state.follow(None, [batch(latest=12)], QUERY.spec, 0)
     state.wall = 99
     state.count({"seen": 3})
     state.extra = {"rows": 7}
@@ -49,14 +49,11 @@ def test_what_was_saved_is_there_again() -> None:
 
 def test_the_watermark_trails_the_greatest_time_and_never_goes_back() -> None:
     state = State(CountingBlobs(), FrameCache(), QUERY.spec)
-    state.advance([batch()], QUERY.spec.lateness, None, 0)
-    assert state.watermark is None
-    state.advance([batch(latest=3), batch(), batch(latest=1)], QUERY.spec.lateness, None, 0)
-    assert state.watermark == -2
-    state.advance([batch(latest=2)], QUERY.spec.lateness, None, 0)
-    assert state.watermark == -2
-    state.advance([], QUERY.spec.lateness, None, 0)
-    assert state.watermark == -2
+    assert state.follow(None, [batch()], QUERY.spec, 0) is None
+    arrivals = [batch(latest=3), batch(), batch(latest=1)]
+    assert state.follow(None, arrivals, QUERY.spec, 0) == -2
+    assert state.follow(-2, [batch(latest=2)], QUERY.spec, 0) == -2
+    assert state.follow(-2, [], QUERY.spec, 0) == -2
 
 
 def test_the_messages_own_clock_goes_first_and_never_back() -> None:

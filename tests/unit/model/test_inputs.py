@@ -35,8 +35,8 @@ def test_a_time_is_refused_in_rows(option: str) -> None:
 
 def test_a_zone_may_change_where_nothing_depended_on_it() -> None:
     free, berlin = InputSpec(("k",), "at"), InputSpec(("k",), "at", zone="Europe/Berlin")
-    assert berlin.free_of_input(free) == free.free_of_input(berlin) == {"idle", "zone"}
-    assert berlin.free_of_input(berlin) == {"idle"}
+    assert berlin.free_of_input(free) == free.free_of_input(berlin) == {"idle", "watermark", "zone"}
+    assert berlin.free_of_input(berlin) == {"idle", "watermark"}
 
 
 def test_what_is_kept_is_not_less_than_what_is_taken() -> None:

@@ -183,6 +183,8 @@ def test_a_query_says_in_plain_words_what_it_stores() -> None:
         "lateness": 0,
         "max_ahead": None,
         "idle": None,
+        "watermark": None,
+        "clocks": [],
         "sets": None,
         "types": [["k", "String"]],
         "buckets": None,

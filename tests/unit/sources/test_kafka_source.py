@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 from tests.services.kafka import Kafka
 
 import muntin as mt
+from muntin.engine.columns import PARTITION
 from muntin.model.errors import OptionError, SourceError
 from muntin.sources.source import Source
 
@@ -45,7 +46,10 @@ def test_ranges_are_planned_and_read_again(broker: Kafka) -> None:
     assert reader.plan(rest.end, None).end == rest.end
     begun = rows(reader.read(None, first.end))
     frames = list(reader.read(first.end, rest.end))
-    assert frames[0].schema == source.schema
+    assert frames[0].drop(PARTITION).schema == source.schema
+    assert {*frames[0][PARTITION]} == {f"{topic}[0]", f"{topic}[1]"}
+    assert reader.backlog(first.end) == {f"{topic}[0]": True, f"{topic}[1]": True}
+    assert reader.backlog(rest.end) == {f"{topic}[0]": False, f"{topic}[1]": False}
     assert sorted(begun + rows(frames)) == sorted(
         [(n % 2, n // 2, n) for n in range(20)] + [(0, 10, None), (1, 10, None)]
     )
@@ -100,3 +104,42 @@ def test_windows_over_a_topic_need_no_spark(broker: Kafka, tmp_path: Path) -> No
         assert query.progress.counts["malformed"] == 1
     finally:
         query.stop()
+
+
+def backlog_of_two_speeds() -> list[tuple[Any, ...]]:
+    """Two partitions with old messages, of which one has the newer ones."""
+    seconds = {0: (1000, 1500, 2000), 1: (100, 150, 250)}
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    return [
+        (p, b"k", json.dumps({"id": n, "at": str(start + timedelta(seconds=n))}).encode())
+        for p, times in seconds.items()
+        for n in times
+    ]
+
+
+@pytest.mark.parametrize(("watermark", "late"), [(None, 0), ("source", 0), ("greatest", 2)])
+def test_a_backlog_that_is_read_at_two_speeds_makes_no_message_late(
+    broker: Kafka, tmp_path: Path, watermark: Any, late: int
+) -> None:
+    topic = broker.topic()
+    broker.send(topic, backlog_of_two_speeds())
+    source = mt.kafka(broker.servers, topic, columns=COLUMNS, per_batch=2)
+    windows = mt.windowed(source, time="at", watermark=watermark).tumbling("100 seconds")
+    query = windows.agg(n=mt.count()).start(checkpoint=str(tmp_path / "checkpoint"))
+    try:
+        assert query.await_idle(30)
+        assert query.progress.counts.get("late", 0) == late
+        clocks = {name: time // 10**6 % 86_400 for name, time in query.progress.clocks.items()}
+        held = {f"{topic}[0]": 2000, f"{topic}[1]": 250}
+        assert clocks == ({} if watermark == "greatest" else held)
+        assert query.progress.held_by is None
+    finally:
+        query.stop()
+
+
+def test_clocks_of_partitions_need_a_source_that_has_some() -> None:
+    frame = pl.DataFrame({"k": ["a"], "at": [datetime(2026, 1, 1)]})
+    with pytest.raises(OptionError, match="watermark='source' needs a source with partitions"):
+        mt.windowed(frame, time="at", watermark="source").tumbling("1 hour").agg(n=mt.count())
+    with pytest.raises(OptionError, match="watermark='device' isn't a column"):
+        mt.windowed(frame, time="at", watermark=["device"]).tumbling("1 hour").agg(n=mt.count())

@@ -7,6 +7,7 @@ from tests.unit.sql.twins import joined, lowered, refused, sentence
 
 import muntin as mt
 from muntin.model.axis import DAY, HOUR, MINUTE
+from muntin.model.errors import SqlError
 from muntin.model.joins import Within
 from muntin.model.pipeline import Column
 
@@ -117,6 +118,14 @@ WINDOWS = [
 def test_ksqldb_windows(window, emit, twin):
     text = f"SELECT product, count(*) AS n FROM {MARKED} WINDOW {window} GROUP BY product {emit}"
     assert lowered(text).spec == twin.spec(n=mt.count())
+
+
+def test_a_retention_below_size_and_grace_is_refused():
+    window = "TUMBLING (SIZE 1 HOUR, RETENTION 65 MINUTES, GRACE PERIOD 10 MINUTES)"
+    text = f"SELECT product, count(*) AS n FROM {MARKED} WINDOW {window} GROUP BY product"
+    with pytest.raises(SqlError, match="RETENTION is below the size and the grace") as caught:
+        lowered(text)
+    assert "write RETENTION 1 HOUR 10 MINUTES or more" in str(caught.value)
 
 
 def test_ksqldb_bounds_and_conditions():

@@ -108,6 +108,17 @@ WINDOWS = [
         "WATERMARK ts DELAY OF 1 MINUTE IDLE AFTER INTERVAL '2' MINUTES AS w",
         sentence(key="k", time="ts", lateness="1 minute", idle="2 minutes").tumbling("1 hour"),
     ),
+    (
+        "TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 1 HOUR)) "
+        "WATERMARK ts DELAY OF 1 MINUTE IDLE AFTER 2 MINUTES BY (site, device) AS w",
+        sentence(
+            key="k", time="ts", lateness="1 minute", idle="2 minutes", watermark=["site", "device"]
+        ).tumbling("1 hour"),
+    ),
+    (
+        "TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 1 HOUR)) WATERMARK ts DELAY OF 1 MINUTE BY GREATEST",
+        sentence(key="k", time="ts", lateness="1 minute", watermark="greatest").tumbling("1 hour"),
+    ),
 ]
 
 

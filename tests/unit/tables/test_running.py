@@ -468,3 +468,24 @@ def test_streams_are_opened_in_agents() -> None:
         app.topic("clicks").stream()
     with pytest.raises(mt.OutsideStreamError, match="sent to clicks outside"):
         app.topic("clicks").post(1)
+
+
+def test_a_source_that_isnt_the_one_that_was_read_is_refused() -> None:
+    image = Image()
+    clicks = [{"page": page} for page in ("home", "cart", "home")]
+    app, pages = counting()
+    with app.open(store=memory(image)) as running:
+        running.feed({"clicks": clicks})
+        running.feed({"clicks": [*clicks, {"page": "new"}]})
+        assert pages["new"] == 1
+        with pytest.raises(mt.OptionError, match="sources='clicks' has fewer rows than the 4"):
+            running.feed({"clicks": [{"page": "cart"}]})
+        with pytest.raises(mt.OptionError, match="sources='clicks' has another row 4 than"):
+            running.feed({"clicks": [{"page": f"p{n}"} for n in range(9)]})
+        assert running.counts["taken"] == 4
+    app, _ = counting()
+    with app.open(store=memory(image)) as running:
+        with pytest.raises(mt.OptionError, match="has fewer rows than the 4"):
+            running.feed({"clicks": clicks})
+        running.feed({"clicks": [*clicks, {"page": "new"}, {"page": "last"}]})
+        assert running.counts["taken"] == 5

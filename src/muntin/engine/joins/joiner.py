@@ -11,6 +11,7 @@ import polars as pl
 from muntin.engine import admission, columns
 from muntin.engine.admission import admit
 from muntin.engine.arrival import Arrival, numbered
+from muntin.engine.clocks import clock_columns, clock_times
 from muntin.model.errors import OptionError
 from muntin.model.joins import OTHER, SIDES, JoinSpec, Newest, SideName
 from muntin.state.offsets import Offsets
@@ -172,8 +173,10 @@ class Joiner:
         required = self.spec.required(side)
         if given.offset is not None:
             before, axis = taken or Offsets(), self.spec.axis
-            new, known = numbered(messages, given.offset, before, axis)
-            return Arrived(new.drop(columns.CLOCK, strict=False), rejected=nothing, **known)
+            by = clock_columns(given, messages)
+            new, known = numbered(messages, given.offset, before, axis, by)
+            new = new.drop(columns.CLOCK, columns.PARTITION, strict=False)
+            return Arrived(new, rejected=nothing, **known)
         counted, rejected = admit(messages, required, None)
         counts = admission.counts(messages, counted, rejected)
         del counts["counted"]
@@ -183,6 +186,7 @@ class Joiner:
             rejected=pl.concat([nothing, *aside]),
             counts=counts,
             latest=admission.latest(messages.filter(REACHED) if self.revises else messages),
+            partitions=clock_times(messages, clock_columns(given, messages)),
             clock=admission.clock(messages),
         )
 

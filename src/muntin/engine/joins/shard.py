@@ -62,7 +62,7 @@ class JoinShard:
         wall = self.state.clock(new.values(), wall)
         taken, rejected = self._admit(new)
         before = self.strategy.kept_from(self.marks)
-        self._advance(new, wall)
+        self._advance(new, wall, final)
         after = dict.fromkeys(SIDES, FOREVER) if final else self.strategy.kept_from(self.marks)
         clock = (wall, self.state.wall, final, self.state.ends_run)
         moment = JoinClock(self.marks, before, after, *clock)
@@ -85,6 +85,7 @@ class JoinShard:
             self.strategy.pending,
             self.strategy.rows,
             {side: [LetIn(let_in[side], self.marks[side], final)] for side in SIDES},
+            self._describe_clocks(wall),
         )
 
     @property
@@ -134,21 +135,33 @@ class JoinShard:
         past = pl.lit(False) if mark is None else pl.col(columns.TIME) < mark
         return messages.with_columns(numbers.alias(ID), past.alias(LATE))
 
-    def _advance(self, new: Mapping[SideName, Arrived], wall: int) -> None:
+    def _advance(self, new: Mapping[SideName, Arrived], wall: int, final: bool) -> None:
         for side in SIDES:
-            latest, given = new[side].latest, self.spec.side(side)
-            reached = None if latest is None else latest - given.lateness
-            self.marks[side] = self.state.moved(self.marks[side], reached, given.idle, wall, side)
-        self._pass_idle_sides(wall)
+            mark, given = self.marks[side], self.spec.side(side)
+            self.marks[side] = self.state.follow(mark, [new[side]], given, wall, side, final=final)
+        self._pass_resting_sides(new, wall)
         if self.spec.shared_time:
             known = [mark for mark in self.marks.values() if mark is not None]
             self.marks = dict.fromkeys(SIDES, max(known, default=None))
 
-    def _pass_idle_sides(self, wall: int) -> None:
-        """Let a side that is idle not hold the other one back, however old its last message is."""
+    def _describe_clocks(self, wall: int) -> dict[str, Any]:
+        """Describe the clocks of both sides, each behind the name of its side."""
+        shown: dict[str, Any] = {}
+        for side in SIDES:
+            mine = self.state.describe_clocks(self.spec.side(side).idle, wall, side)
+            if mine:
+                clocks = {f"{side} {name}": time for name, time in mine["clocks"].items()}
+                held = mine["held_by"] and f"{side} {mine['held_by']}"
+                shown["clocks"] = {**shown.get("clocks", {}), **clocks}
+                shown["held_by"] = shown.get("held_by") or held
+        return shown
+
+    def _pass_resting_sides(self, new: Mapping[SideName, Arrived], wall: int) -> None:
+        """Let a side that is idle, or has ended, not hold the other back, however old it is."""
         marks = [mark for mark in self.marks.values() if mark is not None]
         for side in SIDES if marks else ():
-            if self.state.is_idle(self.spec.side(side).idle, wall, side):
+            idle = self.state.is_idle(self.spec.side(side).idle, wall, side)
+            if idle or new[side].finished:
                 self.marks[side] = max(marks)
 
 

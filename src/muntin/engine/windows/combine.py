@@ -18,6 +18,7 @@ from muntin.engine.admission import admit
 from muntin.engine.aggregates.algebra import Algebra
 from muntin.engine.aggregates.registry import algebras
 from muntin.engine.arrival import Arrival, numbered
+from muntin.engine.clocks import clock_columns, clock_times
 from muntin.engine.order import Code, bounds_of
 from muntin.engine.windows import grouped
 from muntin.engine.windows.dense import Scatter
@@ -148,7 +149,8 @@ class Combiner:
             clock = admission.clock(messages)
             return Combined(self.no_cells, messages, rejected=self.nothing_rejected, clock=clock)
         before, axis = taken or Offsets(), self.spec.axis
-        new, known = numbered(messages, offset, before, axis)
+        by = clock_columns(self.spec, messages)
+        new, known = numbered(messages, offset, before, axis, by)
         return Combined(self.no_cells, self._sent(new), rejected=self.nothing_rejected, **known)
 
     def judge(self, messages: pl.DataFrame, watermark: int | None) -> Combined:
@@ -175,6 +177,7 @@ class Combiner:
 
     def _sent(self, messages: pl.DataFrame) -> pl.DataFrame:
         """What shards get of messages: one for each grouping set, since each has its own shard."""
+        messages = messages.drop(columns.PARTITION, strict=False)
         return messages if self.spec.sets is None else grouped.copied(messages, self.spec)
 
     def _keyed(self, messages: pl.DataFrame) -> pl.DataFrame:
@@ -198,6 +201,7 @@ class Combiner:
             rejected=self.set_aside(aside),
             counts=admission.counts(grouped.counted(messages), grouped.counted(taken), aside),
             latest=admission.latest(messages),
+            partitions=clock_times(messages, clock_columns(self.spec, messages)),
             clock=admission.clock(messages),
         )
 

@@ -50,6 +50,7 @@ class DedupShard:
             judged.append(self.combiner.judge(new.raw, self.state.watermark))
             # The watermark and the clock follow the whole batch, not this shard's part of it.
             judged[1].latest = judged[1].clock = None
+            judged[1].partitions = ()
         return judged, new.raw
 
     def snapshot(

@@ -79,7 +79,7 @@ class WindowShard:
         state, judged = self.state, self.state.watermark
         wall = state.clock(combined, wall)
         if not self.spec.by_arrival:
-            state.advance(combined, self.spec.lateness, self.spec.idle, wall)
+            state.watermark = state.follow(judged, combined, self.spec, wall, final=final)
         marks, walls = (judged, state.watermark), (state.wall, wall)
         grace, ends_run = self.spec.firing.grace, state.ends_run
         moment = BatchClock.of(self.windows, grace, marks, walls, final, ends_run)
@@ -118,4 +118,5 @@ class WindowShard:
             dict(state.counts),
             pending,
             rows,
+            clocks=state.describe_clocks(self.spec.idle, begun.moment.wall),
         )

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from muntin.engine import key_state
+from muntin.engine.clocks import InputClocks
 from muntin.hosts.inspect.joins import OpenJoin
 from muntin.hosts.inspect.opening import refuse_table, spec_of
 from muntin.hosts.inspect.snapshot import StateSnapshot
@@ -129,10 +130,13 @@ def _of_windows(opened: StateSnapshot, known: WindowSpec, sizes: Sizes) -> State
         return located(place, known.axis)
 
     mark = opened.watermark
+    clocks = InputClocks(opened.first.extra.get("clocks", {}).get("", {}))
     return {
         "kind": "windows",
         "spec": known.words(),
         "watermark": None if mark is None else moment(mark),
+        "clocks": {name: moment(time) for name, time in clocks.slowest().items()},
+        "held by": clocks.holder(known.idle, opened.first.wall or 0),
         "tables": list_tables(tables, sizes, word),
         "windows": _ends(known, _places(tables.get("cells", ())), mark),
     }

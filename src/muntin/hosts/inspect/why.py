@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from muntin.engine import columns, key_state
+from muntin.engine.clocks import InputClocks
 from muntin.engine.retention import ENDED
 from muntin.engine.state_reader import MATCHED, WAITS
 from muntin.explain.why import Clocks, about, of_arrivals, of_ended, of_sessions, of_windows
@@ -76,8 +77,11 @@ def _of_windows(
         # The partition is the first key; one without a manifest has had no message.
         texts = {str(partition): text for partition, text in manifest.parts}
         mine = loads(texts[key[0]]) if key[0] in texts else Manifest("windows")
+    held = InputClocks(manifest.extra.get("clocks", {}).get("", {}))
     # A query that nothing wakes by the clock has none.
-    clocks = Clocks(mine.watermark, manifest.wall or None, opened.counts)
+    wall = manifest.wall or None
+    holder = held.holder(spec.idle, wall or 0)
+    clocks = Clocks(mine.watermark, wall, opened.counts, held.slowest(), holder)
     numbers = key_state.wanted(spec, mine.tables, at, at)
     blobs = opened.blobs({shard: [n for mine in numbers.values() for n in mine]})[shard]
     yield from about(spec, clocks)

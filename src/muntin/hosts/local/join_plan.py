@@ -11,7 +11,7 @@ from muntin.engine.joins.operator import JoinOperator
 from muntin.hosts.chain import change_grace
 from muntin.hosts.clock import period_of
 from muntin.hosts.local.messages import moment_type
-from muntin.hosts.local.plan import Input, OperatorInput, Plan, layout_of, resharded
+from muntin.hosts.local.plan import Input, OperatorInput, Plan, has_clocks, layout_of, resharded
 from muntin.hosts.local.window_plan import DEFAULT_SHARDS
 from muntin.model.joins import SIDES, JoinSpec, Newest, SideName
 
@@ -74,7 +74,8 @@ def _side(side: SideName, given: Input, spec: JoinSpec) -> tuple[JoinSpec, Opera
     zone = "UTC" if reader.time_type == pl.String() else None
     own = replace(spec.side(side), types=types, zone=zone)
     time = [] if own.time is None else [own.time]
-    reader = replace(reader, used=frozenset((*own.keys, *(own.offset or ()), *time)))
+    used = frozenset((*own.keys, *(own.offset or ()), *time, *own.clocks))
+    reader = replace(reader, used=used, partitions=has_clocks(given, own))
     follows = spec.axis == "time" and own.idle is None
     ahead = given.fed.ahead(own.time) if given.fed is not None and follows else None
     return spec.with_side(side, own), OperatorInput(side, given.rows, reader, ahead)

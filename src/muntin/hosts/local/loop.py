@@ -15,7 +15,7 @@ from muntin.hosts.local.plan import Plan
 from muntin.hosts.local.run import OperatorRun
 from muntin.hosts.progress import Progress, Totals
 from muntin.sinks.batch import Batch
-from muntin.sources.source import Planned, SourceOffsets, SourceReader
+from muntin.sources.source import Planned, SourceOffsets, SourceReader, remainder_of
 
 # How many rows of a source a batch reads at most.
 BATCH_ROWS = 1_000_000
@@ -173,7 +173,11 @@ class Loop:
         wall = None
         if self._period is not None:
             wall, self._last_tick = batch.now, batch.now // self._period
-        emitted = self._run.step(read, batch.now, wall, final=batch.final, ends_run=batch.ends_run)
+        pairs = zip(self._readers, batch.ends, strict=True)
+        rest = (remainder_of(reader, end) for reader, end in pairs)
+        emitted = self._run.step(
+            read, batch.now, wall, final=batch.final, ends_run=batch.ends_run, rest=rest
+        )
         rows = {RESULTS: emitted.results, REJECTED: emitted.rejected}
         batches = self._delivery.batches(batch.number, rows)
         self._delivers = self._delivery.must_last(batches)

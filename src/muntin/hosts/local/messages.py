@@ -45,6 +45,7 @@ class MessageReader:
         malformed: The column that holds what couldn't be decoded, if the source has one.
         used: The columns that something is computed with: a message with text in one of them that
             isn't UTF-8 is malformed.
+        partitions: Whether each partition of the source has a clock.
     """
 
     rows: pl.Schema
@@ -56,6 +57,7 @@ class MessageReader:
     max_ahead: int | None = None
     malformed: str | None = None
     used: frozenset[str] = frozenset()
+    partitions: bool = False
 
     @cached_property
     def time_type(self) -> pl.DataType | None:
@@ -84,7 +86,8 @@ class MessageReader:
     @cached_property
     def _names(self) -> frozenset[str]:
         """The columns of messages and those of the engine."""
-        return frozenset((*self.schema, *FLAGS, columns.TIME))
+        names = {*self.schema, *FLAGS, columns.TIME}
+        return frozenset(names if self.partitions else names - {columns.PARTITION})
 
     def read(self, rows: pl.DataFrame, now: int) -> pl.DataFrame:
         """Turn rows into messages.

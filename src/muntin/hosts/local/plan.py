@@ -14,6 +14,8 @@ from muntin.hosts.chain import DEPTH, WINDOW_TIME, Spec, emits_again, end_ahead
 from muntin.hosts.local.expressions import Expression
 from muntin.hosts.local.messages import MessageReader, message_reader
 from muntin.hosts.local.rejected import RejectedLayout, Upstreams
+from muntin.model.errors import OptionError
+from muntin.model.inputs import BY_GREATEST, BY_SOURCE, InputSpec, check_clocks
 from muntin.model.joins import JoinSpec
 from muntin.sources.frames import FrameSource
 from muntin.sources.source import Source
@@ -274,6 +276,23 @@ class Plan:
         if all(plan.asked is not None or plan.shards == count for plan in self.plans):
             return self
         return self.again(count)
+
+
+def has_clocks(source: Input, spec: InputSpec) -> bool:
+    """Return whether each partition of an input's source has a clock.
+
+    Raises:
+        OptionError: When the query asks for clocks that the input can't have.
+    """
+    by_results = source.fed is not None
+    check_clocks(spec, source.schema, results=by_results)
+    partitioned = bool(getattr(source.rows, "has_partitions", False))
+    if spec.watermark == BY_SOURCE and not partitioned:
+        hint = 'leave it out, or give a list of columns, as in watermark=["device"]'
+        raise OptionError("watermark", BY_SOURCE, "needs a source with partitions", hint)
+    if spec.time is None or spec.clocks or spec.watermark == BY_GREATEST:
+        return False
+    return partitioned
 
 
 def layout_of(own: pl.Schema, inputs: Mapping[str, Input], *, joins: bool) -> RejectedLayout:

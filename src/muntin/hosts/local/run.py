@@ -20,6 +20,7 @@ from muntin.engine.operator import (
 )
 from muntin.hosts.local.plan import OperatorInput, Plan, Upstream
 from muntin.hosts.progress import INNER, STAGE
+from muntin.sources.source import Remainder
 from muntin.state.blobs import Blobs
 from muntin.state.manifest import loads
 from muntin.state.offsets import Offsets
@@ -95,6 +96,7 @@ class OperatorRun:
         *,
         final: bool,
         ends_run: bool = False,
+        rest: Iterator[Remainder] | None = None,
     ) -> Emitted:
         """Run a batch through the operators before this one, and through this one.
 
@@ -104,16 +106,19 @@ class OperatorRun:
             wall: The clock that policies go by; `None` where nothing ticks.
             final: Whether the input ends with this batch.
             ends_run: Whether the run ends with this batch.
+            rest: What each source has behind the batch, in that order.
         """
+        rest = iter(()) if rest is None else rest
         parts: list[Part] = []
         beside: list[pl.DataFrame] = []
         progress: list[dict[str, Any]] = []
         for one in self.plan.inputs:
             rows: Rows = ()
-            reached = None
+            reached: int | None = None
+            more = Remainder()
             if isinstance(one.rows, Upstream):
                 emitted = self._before[one.name].step(
-                    read, now, wall, final=final, ends_run=ends_run
+                    read, now, wall, final=final, ends_run=ends_run, rest=rest
                 )
                 beside.append(self.plan.layout.fit_upstream(emitted.rejected, one.name))
                 stage = one.name or ("join" if one.rows.plan.joins else INNER)
@@ -121,8 +126,8 @@ class OperatorRun:
                 progress += [_staged(shard, stage) for shard in emitted.progress]
                 rows = [one.rows.rows(emitted.results)] if len(emitted.results) else []
             else:
-                rows = next(read)
-            parts += self._prepare(one, rows, now, reached)
+                rows, more = next(read), next(rest, more)
+            parts += self._prepare(one, rows, now, reached, more)
         outputs = self._run_shards(parts, wall, final, ends_run)
         mine = [{"bucket": shard, **out.progress} for shard, out in enumerate(outputs)]
         aside = [out.rows[REJECTED] for out in outputs if len(out.rows[REJECTED])]
@@ -134,9 +139,19 @@ class OperatorRun:
             [*mine, *progress],
         )
 
-    def _prepare(self, one: OperatorInput, rows: Rows, now: int, reached: int | None) -> list[Part]:
-        judged = self._judged
-        task = Task(one.name, 0, self.plan.shards, lambda: judged, lambda: reached)
+    def _prepare(
+        self,
+        one: OperatorInput,
+        rows: Rows,
+        now: int,
+        reached: int | None,
+        more: Remainder,
+    ) -> list[Part]:
+        judged, backlog = self._judged, more.backlog if one.reader.partitions else {}
+        task = Task(
+            one.name, 0, self.plan.shards, lambda: judged, lambda: reached, lambda: backlog,
+            finished=more.finished,
+        )  # fmt: skip
 
         def messages() -> Iterator[pl.DataFrame]:
             for frame in rows:

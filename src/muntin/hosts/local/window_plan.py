@@ -19,7 +19,7 @@ from muntin.hosts.local.messages import (
     moment_type,
     named_expression,
 )
-from muntin.hosts.local.plan import Input, OperatorInput, Plan, layout_of, resharded
+from muntin.hosts.local.plan import Input, OperatorInput, Plan, has_clocks, layout_of, resharded
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import micros
 from muntin.model.errors import OptionError
@@ -84,6 +84,7 @@ def _complete(
     for name, aggregate in aggregates.items():
         aggregate.check(shapes, words=f"{name}={spec.aggregates[name]}")
     read = [*names, *(str(c) for a in aggregates.values() for c in a.columns), *gaps]
+    read += [name for name in spec.clocks if name in schema]
     types = {name: str(schema[name]) for name in read}
     if reader.time_name is not None:
         types[reader.time_name] = str(reader.time_type)
@@ -99,7 +100,8 @@ def _complete(
         buckets=shards or DEFAULT_SHARDS,
         zone="UTC" if reader.time_type == pl.String() else None,
     )
-    return replace(reader, used=frozenset((*types, *(spec.offset or ())))), whole
+    used = frozenset((*types, *(spec.offset or ())))
+    return replace(reader, used=used, partitions=has_clocks(given, whole)), whole
 
 
 # Polars uses all cores within a shard. Two shards in threads took a quarter longer than one over

@@ -131,7 +131,8 @@ class ShuffleTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Have the operator prepare all messages of a task."""
         passed: list[pl.DataFrame] = []
-        messages = self._messages(batches, passed)
+        backlog: dict[str, bool] = {}
+        messages = self._messages(self._note_backlog(batches, backlog), passed)
         first = next(messages, None)
         context = TaskContext.get()
         number = context.partitionId() if context else 0
@@ -143,7 +144,7 @@ class ShuffleTask:
         stage = self.stage
         judged = partial(in_force, stage.identity, self.streams)
         reached = partial(self._reached, passed)
-        task = Task(self.input, number, len(stage.slots), judged, reached)
+        task = Task(self.input, number, len(stage.slots), judged, reached, lambda: backlog)
         parts = stage.operator().prepare(whole, task)
         if parts:
             rows = [*_rows(stage, task, parts)]
@@ -163,6 +164,16 @@ class ShuffleTask:
         marks = [one["watermark"] for one in said if one[STAGE] == (self.input or INNER)]
         known = [mark for mark in marks if mark is not None]
         return min(known) + self.ahead if known else None
+
+    def _note_backlog(
+        self, batches: Iterator[pa.RecordBatch], backlog: dict[str, bool]
+    ) -> Iterator[pa.RecordBatch]:
+        """Pass ranges of a source on, and note which of its partitions have more."""
+        backlog_of = getattr(self.read, "backlog", None)
+        for batch in batches:
+            if backlog_of is not None:
+                backlog |= backlog_of(batch)
+            yield batch
 
     def _messages(
         self, batches: Iterator[pa.RecordBatch], passed: list[pl.DataFrame]

@@ -19,6 +19,7 @@ from muntin.hosts.inspect.opening import spec_of
 from muntin.model.axis import SECOND
 from muntin.model.errors import MuntinError, OptionError, SpecChangedError
 from muntin.model.facts import QuerySpec, differences
+from muntin.model.inputs import BY_GREATEST, BY_SOURCE, InputSpec, check_clocks
 from muntin.sources.flags import NOW, Flags
 from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.host.heartbeat import ENDS_RUN, NAME, Heartbeat, is_tick
@@ -203,6 +204,7 @@ class OperatorInput:
         ordered: Whether the order of arrival counts.
         follows: Whether its event time is as far as the watermark of the operator before, where
             that follows from its time column; not where it goes by the clock when it is idle.
+        partitions: Whether each partition of its topics has a clock, where workers read them.
     """
 
     input: Input
@@ -212,6 +214,7 @@ class OperatorInput:
     name: str = ""
     ordered: bool = False
     follows: bool = False
+    partitions: bool = False
 
     @classmethod
     def of(cls, given: Input, sent: Sent, name: str = "") -> OperatorInput:
@@ -224,6 +227,21 @@ class OperatorInput:
         # DataFrame.drop would take a key that another column differs from by capitals alone.
         sent = {name: column for name, column in self.sent.items() if name not in names}
         return replace(self, sent=sent)
+
+    def with_clocks(self, spec: InputSpec) -> OperatorInput:
+        """The same with a clock for each partition, where a query doesn't say otherwise.
+
+        Raises:
+            OptionError: When the query asks for clocks that the input can't have.
+        """
+        check_clocks(spec, self.input.frame.columns, results=self.input.fed is not None)
+        one_clock = spec.time is None or bool(spec.clocks) or spec.watermark == BY_GREATEST
+        clocked = replace(self, partitions=not one_clock)
+        if spec.watermark == BY_SOURCE and not isinstance(clocked.read[1], KafkaRows):
+            problem = "needs a topic that mt.kafka reads in columns, as it is"
+            hint = "let key and time be names of columns, without where=, or leave it out"
+            raise OptionError("watermark", BY_SOURCE, problem, hint)
+        return clocked
 
     @cached_property
     def messages(self) -> DataFrame:
@@ -255,7 +273,8 @@ class OperatorInput:
         if topics is not None and derived <= {columns.MALFORMED} and self.time == given.time:
             marks = columns.MALFORMED if derived else None
             rows, reader = topics
-            return replace(reader, wanted=wanted, flags=flags, marks=marks), rows
+            reader = replace(reader, wanted=wanted, flags=flags, partitions=self.partitions)
+            return replace(reader, marks=marks), rows
         # Files do, too, and what messages bring along of it is never the local one.
         as_rows = as_rows or bool(derived) or (local and given.stamped)
         found = None if as_rows else files(frame, now)

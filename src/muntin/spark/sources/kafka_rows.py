@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,6 +32,7 @@ from muntin.sources.kafka_consumer import Range
 from muntin.sources.kafka_ranges import (
     GO_ON,
     ends_of,
+    partition_backlog,
     ranges_of,
     refuse_expired,
     refuse_recreated,
@@ -52,7 +53,8 @@ from muntin.spark.host.schema import to_batches
 
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
-# A range of messages, the batch's wall clock in microseconds, and the topic's id.
+# A range of messages, the batch's wall clock in microseconds, the topic's id, and whether the
+# partition has more than the batch reads.
 RANGES = pa.schema(
     [
         ("topic", pa.string()),
@@ -61,6 +63,7 @@ RANGES = pa.schema(
         ("end", pa.int64()),
         ("now", pa.int64()),
         ("topic_id", pa.string()),
+        ("behind", pa.bool_()),
     ]
 )
 NAME = "muntin_kafka"
@@ -70,8 +73,13 @@ _MADE_OF = "_muntin_columnar"
 class _Ranges(InputPartition):
     """The ranges that one task reads."""
 
-    def __init__(self, ranges: Sequence[Range], now: int, ids: TopicIds) -> None:
-        self.rows = [(*one, now, ids.get(one.topic)) for one in ranges]
+    def __init__(
+        self, ranges: Sequence[Range], now: int, ids: TopicIds, backlog: Mapping[str, bool]
+    ) -> None:
+        self.rows = [
+            (*one, now, ids.get(one.topic), backlog.get(f"{one.topic}[{one.partition}]", False))
+            for one in ranges
+        ]
 
 
 class _Reader:
@@ -90,11 +98,13 @@ class _Reader:
             self._broker = Broker(self.topics)
         return self._broker
 
-    def plan(self, ranges: Sequence[Range], now: int, ids: TopicIds) -> Sequence[InputPartition]:
+    def plan(
+        self, ranges: Sequence[Range], now: int, ids: TopicIds, backlog: Mapping[str, bool]
+    ) -> Sequence[InputPartition]:
         """Ranges as the partitions of a batch."""
         if not ranges:
             return []
-        return [_Ranges(part, now, ids) for part in shares(ranges, self.tasks)]
+        return [_Ranges(part, now, ids, backlog) for part in shares(ranges, self.tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, _Ranges):
@@ -163,7 +173,7 @@ class _Stream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
         ranges = ranges_of(before, ends, lossy=lossy)
         if end != self._planned:
             ranges = self._readable(ranges, ids, ends)
-        return self.plan(ranges, end.get("now", 0), ids)
+        return self.plan(ranges, end.get("now", 0), ids, partition_backlog(end))
 
     def commit(self, end: dict[str, Any]) -> None:
         """Tell the consumer group that a batch is done."""
@@ -216,7 +226,7 @@ class _Batch(_Reader, DataSourceReader):
         described = self.broker.describe()
         first = self.broker.first(described.partitions)
         ranges = ranges_of(first, self.broker.latest(described.partitions))
-        return self.plan(ranges, time.time_ns() // 1000, described.ids)
+        return self.plan(ranges, time.time_ns() // 1000, described.ids, {})
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from muntin.model.axis import FARTHEST
+from muntin.model.inputs import BY_GREATEST
 from muntin.model.spec import WindowSpec
 from muntin.testing.oracle.window import Key, Message, Placed, Position
+
+
+@dataclass(frozen=True)
+class SourceClock:
+    """How far one partition of the source has come, or one value of the columns with clocks.
+
+    Attributes:
+        time: Its greatest event time; minus infinity before the first message.
+        behind: Whether the partition has more than was read; ``None`` for a value of columns.
+        moved: The wall clock of the last step that moved it.
+    """
+
+    time: Position = -math.inf
+    behind: bool | None = None
+    moved: int = 0
 
 
 @dataclass
@@ -25,6 +42,9 @@ class Watermarks:
         reached: The marks of the rows axis, of each partition or of each key.
         final: Whether the input has ended, so that every mark is at infinity.
         active: The wall clock of the last step with a message that a window may take.
+        partition: The column that says a message's partition of the source, if one does.
+        clocks: The clocks of the input, where it has several.
+        new: The messages of this step that move a clock, each as its clock and its time.
     """
 
     spec: WindowSpec
@@ -32,10 +52,13 @@ class Watermarks:
     reached: dict[Any, int] = field(default_factory=dict)
     final: bool = False
     active: int | None = None
+    partition: str | None = None
+    clocks: dict[Any, SourceClock] = field(default_factory=dict)
+    new: list[tuple[Any, int]] = field(default_factory=list)
 
     def copy(self) -> Watermarks:
         """The same marks, to be moved on their own."""
-        return replace(self, reached=dict(self.reached))
+        return replace(self, reached=dict(self.reached), clocks=dict(self.clocks), new=[])
 
     def of(self, key: Key) -> Position:
         """The mark of a key."""
@@ -59,7 +82,7 @@ class Watermarks:
         if spec.axis == "time":
             assert spec.time is not None
             time = message[spec.time]
-            self.watermark = max(self.watermark, time - spec.lateness)
+            self._pass_message(message, time)
             return Placed(key, time, message)
         if spec.offset is not None:
             return Placed(key, message[spec.offset[1]], message)
@@ -77,8 +100,47 @@ class Watermarks:
         ahead = spec.max_ahead is not None and time > wall + spec.max_ahead
         if ahead or abs(time) >= FARTHEST:
             return False
-        self.watermark = max(self.watermark, time - spec.lateness)
+        self._pass_message(message, time)
         return True
+
+    def _pass_message(self, message: Message, time: int) -> None:
+        """Move the watermark past a message, or its clock where there are several."""
+        name = self._clock_of(message)
+        if name is None:
+            self.watermark = max(self.watermark, time - self.spec.lateness)
+        else:
+            self.new.append((name, time))
+
+    def _clock_of(self, message: Message) -> Any:
+        if self.spec.clocks:
+            return tuple(message[column] for column in self.spec.clocks)
+        if self.partition is None or self.spec.watermark == BY_GREATEST:
+            return None
+        return message[self.partition]
+
+    def pass_clocks(self, wall: int, backlog: Mapping[str, bool]) -> None:
+        """Let the watermark follow the slowest clock that more may come from.
+
+        A partition is one while it has more than was read; a value of columns until it is idle.
+        Where there is none, the watermark is as far as the greatest of all times.
+        """
+        if backlog:
+            self.clocks = {name: replace(c, behind=False) for name, c in self.clocks.items()}
+        for name, behind in backlog.items():
+            self.clocks[name] = replace(self.clocks.get(name, SourceClock()), behind=behind)
+        for name, time in self.new:
+            clock = self.clocks.get(name, SourceClock())
+            self.clocks[name] = replace(clock, time=max(clock.time, time), moved=wall)
+        idle = math.inf if self.spec.idle is None else self.spec.idle
+        waited_for = [
+            clock.time
+            for clock in self.clocks.values()
+            if clock.behind or (clock.behind is None and wall < clock.moved + idle)
+        ]
+        times = [clock.time for clock in self.clocks.values()]
+        if times:
+            reached = max(times) if self.final or not waited_for else min(waited_for)
+            self.watermark = max(self.watermark, reached - self.spec.lateness)
 
     def pass_time(self, some: bool, wall: int, wall_before: int | None) -> None:
         """Let the watermark follow the wall clock where no message has come for long."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,11 +47,12 @@ class Oracle:
 
     Args:
         spec: The query; its columns are names.
+        partition: The column that says of which partition of its source a message is, if one does.
     """
 
-    def __init__(self, spec: WindowSpec) -> None:
+    def __init__(self, spec: WindowSpec, partition: str | None = None) -> None:
         self._spec = spec
-        self._marks = Watermarks(spec)
+        self._marks = Watermarks(spec, partition=partition)
         self._placing = _placing(spec)
         self._wall: int | None = None
         self._offsets: set[tuple[Any, ...]] = set()
@@ -64,6 +65,7 @@ class Oracle:
         wall: int,
         final: bool = False,
         reached: Position | None = None,
+        backlog: Mapping[str, bool] | None = None,
     ) -> OracleStep:
         """Take one micro-batch and say what it makes the windows say.
 
@@ -73,16 +75,17 @@ class Oracle:
             wall: The wall clock, microseconds.
             final: Whether the input ends here, so that every window is closed.
             reached: How far the input's time has come, though no message says so.
+            backlog: Which partitions of the source were read, and whether each has more.
 
         Returns:
             The firings in order of window start, then key; the rejected in order of arrival.
         """
         result = OracleStep([], [], dict.fromkeys(COUNTS, 0))
         after = self._marks.copy()
-        self._take(messages, wall, after, result)
+        after.final = after.final or final
+        self._take(messages, wall, after, result, backlog or {})
         if reached is not None:
             after.watermark = max(after.watermark, reached - self._spec.lateness)
-        after.final = after.final or final
         ending = Ending(self._marks, after, wall, self._wall)
         for window, emission in firings(self._spec, self._placing.windows.values(), ending):
             self._fire(window, emission, result)
@@ -92,7 +95,12 @@ class Oracle:
         return result
 
     def _take(
-        self, messages: Sequence[Message], wall: int, after: Watermarks, result: OracleStep
+        self,
+        messages: Sequence[Message],
+        wall: int,
+        after: Watermarks,
+        result: OracleStep,
+        backlog: Mapping[str, bool],
     ) -> None:
         """Judge the messages and put them into windows."""
         new = [message for message in messages if not self._was_taken_before(message)]
@@ -108,6 +116,7 @@ class Oracle:
             if reasons[-1] is None:
                 placed.append(after.place(message))
             moved |= reasons[-1] is None or after.pass_keyless(message, reasons[-1], wall)
+        after.pass_clocks(wall, backlog)
         after.pass_time(moved, wall, self._wall)
         first, *others = _by_sets(self._spec, placed)
         outcome = self._placing.take(first, self._marks)

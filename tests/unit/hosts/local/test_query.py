@@ -231,3 +231,23 @@ def test_a_killed_process_loses_and_doubles_nothing(tmp_path: Path) -> None:
     # A repeated batch has the rows that it had.
     rows = [row for batch in by_batch.values() for row in batch]
     assert len(rows) == len({row.rpartition(" ")[0] + row.rpartition(" ")[2] for row in rows})
+
+
+def test_a_finite_side_holds_nothing_back(tmp_path: Path) -> None:
+    users = pl.DataFrame({"k": ["a", "b"], "at": [_START - timedelta(days=1)] * 2, "n": [1, 2]})
+    folder = tmp_path / "clicks"
+    folder.mkdir()
+    _frame(4).write_parquet(folder / "1.parquet")
+    clicks = mt.windowed(mt.files(f"{folder}/*.parquet"), time="at")
+    joined = mt.join(clicks, mt.windowed(users, time="at"), on="k", as_of=True, how="left")
+    rows: list[tuple[str, int]] = []
+    query = joined.start(
+        checkpoint=tmp_path / "checkpoint",
+        results=lambda frame, batch: rows.extend(frame.select("k", "n").rows()),
+    )
+    try:
+        # The last click waits for a later one: a source that goes on may have another of its time.
+        _until(lambda: len(rows) >= 3)
+        assert sorted(rows)[:3] == [("a", 1), ("a", 1), ("b", 2)]
+    finally:
+        query.stop()

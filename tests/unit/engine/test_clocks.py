@@ -1,0 +1,38 @@
+"""The clocks of an input: how many are remembered, and which of them holds the watermark."""
+
+from __future__ import annotations
+
+from muntin.engine.clocks import MOST_CLOCKS, ClockTime, InputClocks, merge_times
+
+
+def test_the_longest_silent_clock_is_forgotten() -> None:
+    stored: dict[str, list[object]] = {}
+    clocks = InputClocks(stored)
+    clocks.take([ClockTime(f"d{n}", 10 + n) for n in range(MOST_CLOCKS)], 1)
+    assert (clocks.holder(None, 1), clocks.reached(None, 1)) == ("d0", 10)
+    clocks.take([ClockTime("d0", 11), ClockTime("new", 12)], 2)
+    assert len(stored) == MOST_CLOCKS
+    assert {"d0", "new"} <= stored.keys()
+    # Of those that came together the furthest went first: it held nothing back.
+    assert f"d{MOST_CLOCKS - 1}" not in stored
+
+
+def test_of_too_many_clocks_in_a_batch_the_slowest_stay() -> None:
+    times = merge_times([[(f"d{n}", n, None) for n in range(MOST_CLOCKS + 5)]])
+    assert [one.latest for one in times] == [*range(MOST_CLOCKS)]
+
+
+def test_parts_of_a_partition_are_one_clock() -> None:
+    merged = merge_times(
+        [[("p", 3, None)], [("p", 9, None), ("q", 4, None)]], {"p": True, "r": False}
+    )
+    assert merged == [("r", None, False), ("q", 4, None), ("p", 9, True)]
+
+
+def test_clocks_of_columns_hold_nothing_once_the_source_says_its_own() -> None:
+    clocks = InputClocks({})
+    clocks.take([ClockTime("device", 5)], 1)
+    clocks.take([ClockTime("p0", 90, True), ClockTime("p1", 70, False)], 2)
+    assert (clocks.holder(None, 2), clocks.reached(None, 2)) == ("p0", 90)
+    clocks.take([ClockTime("device", 100)], 3)
+    assert clocks.holder(None, 3) == "device"
