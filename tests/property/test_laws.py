@@ -46,8 +46,7 @@ def check_filters(stream: Stream) -> list[str]:
     # Late windows whose messages are too few for a condition on them say less.
     spec = replace(spec, firing=replace(firing, early=None, late=laws.Each()))
     stream = Stream(spec, stream.steps)
-    found = {name: counted(stream, where) for name, where in _PARTS.items()}
-    (whole, total), *parts = found.values()
+    (whole, total), *parts = (counted(stream, where) for where in _PARTS.values())
     texts = []
     if total != sum(taken for _, taken in parts):
         texts.append(f"{total} messages were counted, and of the parts {[n for _, n in parts]}")

@@ -48,12 +48,11 @@ class Mutant:
     def target(self) -> FunctionType:
         """The function."""
         module, _, path = self.function.partition(":")
-        found: Any = import_module(f"muntin.{module}")
+        owner: Any = import_module(f"muntin.{module}")
         for name in path.split("."):
-            found = found.__dict__[name] if isinstance(found, type) else getattr(found, name)
-        found = found.fget if isinstance(found, property) else found
-        assert isinstance(found, FunctionType)
-        return found
+            owner = owner.__dict__[name] if isinstance(owner, type) else getattr(owner, name)
+        assert isinstance(owner, FunctionType)
+        return owner
 
     def mutated(self) -> FunctionType:
         """The function with the fault."""
@@ -67,9 +66,9 @@ class Mutant:
             raise LookupError(f"{self.old!r} is a decorator's")
         names: dict[str, Any] = {}
         exec(compile(changed, target.__code__.co_filename, "exec"), target.__globals__, names)
-        made = names[target.__name__]
-        assert isinstance(made, FunctionType)
-        return made
+        function = names[target.__name__]
+        assert isinstance(function, FunctionType)
+        return function
 
     @contextmanager
     def applied(self) -> Iterator[None]:
@@ -86,11 +85,11 @@ _LOG, _CONTENTS = "hosts.local.log:Log", "hosts.local.log_contents:LogContents"
 _CHECKPOINT, _LOOP = "hosts.local.checkpoint:LogCheckpoint", "hosts.local.loop:Loop"
 _SINKS_FIRST = """\
     unstorable = self._delivery.write(batches)
-    progress = self._totals.add_shards(batch.number, emitted.progress, unstorable)
+    progress = self.totals.add_shards(batch.number, emitted.progress, unstorable)
     self.checkpoint.commit(progress.to_dict(), self._shards)
 """
 _COMMIT_FIRST = """\
-    progress = self._totals.add_shards(batch.number, emitted.progress, 0)
+    progress = self.totals.add_shards(batch.number, emitted.progress, 0)
     self.checkpoint.commit(progress.to_dict(), self._shards)
     self._delivery.write(batches)
 """

@@ -262,12 +262,12 @@ class SparkRun:
         planned, drawn = self._planned[batch], self.case.input
         end = planned.ends[0]["step"] + 1
         if isinstance(drawn, Query):
-            found = {}
+            inputs = {}
             for side in SIDES:
                 mine = [m for step in drawn.steps[begin:end] for m in step.side(side)]
-                given, types = drawn.spec.side(side), drawn.types[side]
-                found[str(side)] = join_doors.frame(given, mine, types, planned.now), columns.TIME
-            return found
+                spec, types = drawn.spec.side(side), drawn.types[side]
+                inputs[str(side)] = join_doors.frame(spec, mine, types, planned.now), columns.TIME
+            return inputs
         messages = [m for step in drawn.steps[begin:end] for m in step.messages]
         if isinstance(drawn, Counting):
             return {"": (pl.DataFrame(messages, schema=MESSAGES), "value")}
