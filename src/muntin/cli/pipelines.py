@@ -109,10 +109,11 @@ def checked_pipeline(
         given: What ``--set`` gave.
         whole: Whether all values that the file asks for must be given.
     """
+    problems: list[MuntinError] = []
+    # The extra that a file needs is missed here, before what imports it.
+    pipeline = read(path, given, whole=whole, problems=problems)
     from muntin.pipelines.checks import check
 
-    problems: list[MuntinError] = []
-    pipeline = read(path, given, whole=whole, problems=problems)
     # Sinks take a while to import.
     from muntin.sinks.declared import check_sink
 

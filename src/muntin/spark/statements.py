@@ -40,6 +40,7 @@ from muntin.spark.host.chain import bounds_of, fed_by, kept, lag_of, marked, pai
 from muntin.spark.join import Joined
 from muntin.spark.join_plan import build_join
 from muntin.spark.lookups import beside_windows, both, in_full, looked_up, refuse_offset
+from muntin.spark.rolling import build_rolling_rows
 from muntin.spark.session import require, session
 from muntin.spark.sinks.ranked import RankedShape, one_by_one
 from muntin.spark.sinks.ranked import rows_of as rows_in_window
@@ -159,12 +160,14 @@ def _aggregated(windowing: Windowing, find: Find) -> WindowedAggregate:
     given = Input(
         frame, time, windowing.where, clock, spec.max_ahead, offset, fed, computed=computed
     )
+    if windowing.each and windowing.columns is None:
+        return build_rolling_rows(given, keys, bare, windowing.buckets)
     plan = build(given, keys, bare, windowing.buckets)
     tables = tuple(beside_windows(one, rows(one.table, find)) for one in windowing.lookups)
     if windowing.columns is not None:
         windowing = replace(windowing, columns=tuple(in_full(windowing.columns, tables)))
     shape: WindowShape | RankedShape | EachShape | None = WindowShape.of(windowing, tables)
-    if windowing.each and windowing.columns is not None:
+    if windowing.each:
         shape = EachShape.of(windowing, tables)
     if windowing.ranking is not None:
         shape = RankedShape.of(windowing.ranking, plan.keys or ())

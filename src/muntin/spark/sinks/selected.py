@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 
 from muntin.engine import columns
 from muntin.engine.operator import RESULTS
+from muntin.hosts.definition import StartOptions
 from muntin.hosts.pair_columns import PairColumns
 from muntin.model.joins import JoinSpec
 from muntin.model.pipeline import NUMBER, ROW, SIDE_COLUMNS, Column, Joining, Windowing, quoted
@@ -118,7 +119,7 @@ class EachShape:
 
     Attributes:
         columns: The columns, in order.
-        having: Which windows end with a message.
+        having: Which rows are shown; ``None`` is all of them.
         identity: The columns that identify a row, beside its window's bounds.
         tables: Tables whose rows stand beside those.
     """
@@ -126,7 +127,7 @@ class EachShape:
     by_window: ClassVar[bool] = False
 
     columns: tuple[Column, ...]
-    having: str
+    having: str | None
     identity: tuple[str, ...]
     tables: tuple[TableBeside, ...] = ()
 
@@ -134,14 +135,16 @@ class EachShape:
     def of(cls, windowing: Windowing, tables: tuple[TableBeside, ...] = ()) -> EachShape:
         """The shape of a query."""
         assert windowing.columns is not None
-        assert windowing.having is not None
         return cls(windowing.columns, windowing.having, (*windowing.spec.keys, NUMBER), tables)
 
     def of_frame(self, frame: DataFrame, beside: Sequence[str] = ()) -> DataFrame:
         frame = one_by_one(frame)
         for table in self.tables:
             frame = table.of_frame(frame, beside)
-        rows = kept(frame, f"{ROW} IS NOT NULL AND {self.having}", beside)
+        shown = f"{ROW} IS NOT NULL"
+        if self.having is not None:
+            shown += f" AND {self.having}"
+        rows = kept(frame, shown, beside)
         return rows.selectExpr(*(f"{c.text} AS {quoted(c.name)}" for c in self.columns), *beside)
 
     def bounds(self, known: Mapping[str, int]) -> dict[str, int]:
@@ -288,10 +291,9 @@ class _Selected(QueryDefinition):
     def _upstream(self) -> Upstream:
         return super()._upstream().then(self.shape)
 
-    def start(self, *, results: SinkLike | None = None, **options: Any) -> WindowedQuery:
-        """See ``QueryDefinition.start``."""
-        made = shaped(results, self.shape, self.results.schema)
-        return super().start(results=made, **options)
+    def _start(self, options: StartOptions) -> WindowedQuery:
+        results = shaped(options.results, self.shape, self.results.schema)
+        return super()._start(replace(options, results=results))
 
 
 class SelectedAggregate(_Selected, WindowedAggregate):
