@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -59,26 +59,29 @@ def run(
         given = settings(set_ or [])
         opened, wanted = open_pipeline(pipeline, given, host), spark_settings(conf or [])
         if opened.host == "local":
-            _refuse_sparks_options(master, wanted, verbose, metrics)
+            _refuse_sparks_options(master, wanted, verbose)
             with quit_on_signals():
                 queries = opened.start(None)
+            _serve_metrics(console, queries, metrics)
             watch(queries, console, until_quiet=until_quiet)
             return
         with session(console, pipeline.stem, master=master, verbose=verbose, **wanted) as spark:
             queries = opened.start(spark)
-            if metrics is not None:
-                import muntin as mt
-
-                console.print(f"Figures at {mt.metrics(*queries, port=metrics).url}", style="dim")
+            _serve_metrics(console, queries, metrics)
             watch(queries, console, until_quiet=until_quiet)
 
 
-def _refuse_sparks_options(
-    master: str | None, conf: dict[str, str], verbose: bool, metrics: int | None
-) -> None:
+def _serve_metrics(console: Console, queries: list[Any], port: int | None) -> None:
+    """Serve the figures of queries, where a port for them is given."""
+    if port is not None:
+        import muntin as mt
+
+        console.print(f"Figures at {mt.metrics(*queries, port=port).url}", style="dim")
+
+
+def _refuse_sparks_options(master: str | None, conf: dict[str, str], verbose: bool) -> None:
     """Refuse options that say something of Spark, where queries run in this process."""
-    options = {"--master": master, "--conf": ", ".join(conf), "--verbose": verbose,
-               "--metrics": metrics}  # fmt: skip
+    options = {"--master": master, "--conf": ", ".join(conf), "--verbose": verbose}
     for option, value in options.items():
         if value not in (None, "", False):
             hint = "leave it out, or add --host spark"

@@ -6,12 +6,14 @@ import json
 import re
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import polars as pl
 import pytest
 from typer.testing import CliRunner, Result
 
+import muntin as mt
 from muntin.cli.app import build
 from muntin.cli.pipelines import checked_pipeline
 from muntin.hosts.local.pipelines import find_spark_reason
@@ -152,7 +154,6 @@ def test_an_expression_of_sparks_is_named_at_its_place(tmp_path: Path) -> None:
     [
         (["--master", "local[2]"], "--master='local[2]' is for Spark, and this runs without it"),
         (["--conf", "spark.a=1"], "--conf='spark.a' is for Spark"),
-        (["--metrics", "9464"], "--metrics=9464 is for Spark"),
         (["--verbose"], "--verbose=True is for Spark"),
     ],
 )
@@ -163,6 +164,29 @@ def test_options_of_spark_are_refused(tmp_path: Path, options: list[str], said: 
     assert ran.exit_code == 1
     assert said in flat(ran.stderr)
     assert "add --host spark" in flat(ran.stderr)
+
+
+def test_metrics_of_local_queries_are_served(tmp_path: Path) -> None:
+    file = tmp_path / "views.sql"
+    file.write_text(SQL)
+    ran = invoke("run", str(file), *write_inputs(tmp_path), "--metrics", "0")
+    assert ran.exit_code == 0, ran.output
+    assert "Figures at http://127.0.0.1:" in ran.stdout
+    query = (
+        mt.windowed(mt.ticks(100), key="value", time="timestamp")
+        .tumbling("1 s")
+        .agg(n=mt.count())
+        .start(checkpoint=None, name="ticks", available_now=True)
+    )
+    assert query.await_end(30)
+    figures = mt.metrics(query, port=0)
+    try:
+        with urllib.request.urlopen(figures.url, timeout=30) as answer:
+            text = answer.read().decode()
+    finally:
+        figures.close()
+    assert 'muntin_messages_total{fate="seen",query="ticks"} 1.0' in text
+    assert 'muntin_running{query="ticks"} 0.0' in text
 
 
 def test_the_host_that_was_asked_for_must_be_able_to(tmp_path: Path) -> None:
