@@ -11,6 +11,7 @@ from muntin.explain.ruler import ruler
 from muntin.explain.size import Rates, amount, estimate, memory
 from muntin.model.axis import phrase, spell
 from muntin.model.grouping_sets import words
+from muntin.model.pipeline import ROWS
 from muntin.model.policies import Every, FirstThen, Policy, When
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
@@ -80,7 +81,9 @@ def _parts(spec: WindowSpec, known: Circumstances) -> Iterator[tuple[str, str]]:
         yield "takes", f"messages for which {known.where}; the others are counted as filtered"
     yield "windows", ""
     yield "panes", spec.windows.stored
-    yield "computes", ", ".join(f"{name}={agg}" for name, agg in spec.aggregates.items())
+    shown = ", ".join(f"{name}={agg}" for name, agg in spec.aggregates.items() if name != ROWS)
+    # Each message that a window ends with is a row, with all that is computed.
+    yield "computes", f"for each message: {shown}" if ROWS in spec.aggregates else shown
     yield from _emissions(spec)
     if known.having is not None:
         yield "having", f"{known.having}; a window that was emitted and holds no more is taken back"

@@ -152,4 +152,14 @@ def join(
         if side._marks.clocks:
             hint = "leave it out: a side of a join has one clock here"
             raise OptionError("watermark", list(side._marks.clocks), "isn't taken", hint)
-    return joined(left, right, on, within, how, layout, nulls, as_of, shared_time, each_change)
+    options = {
+        "on": on,
+        "within": within,
+        "as_of": as_of,
+        "how": how,
+        "layout": layout,
+        "nulls": nulls,
+        "shared_time": shared_time,
+        "each_change": each_change,
+    }
+    return joined(left, right, options)
