@@ -22,6 +22,8 @@ from muntin.model.inputs import BY_GREATEST, InputSpec
 MOST_CLOCKS = 4096
 # How many are shown, the slowest first.
 _MOST_SHOWN = 64
+# How many runs of messages of one partition are looked at one by one.
+_MOST_RUNS = 256
 
 
 class ClockTime(NamedTuple):
@@ -50,10 +52,31 @@ def clock_times(messages: pl.DataFrame, by: Sequence[str]) -> list[ClockTime]:
     """The greatest time of each clock that some messages move."""
     if not by or not len(messages):
         return []
+    if by == (columns.PARTITION,) and (times := _run_times(messages)) is not None:
+        return times
     latest = pl.col(columns.TIME).filter(moves_watermark(messages)).max()
     groups = messages.group_by(*by).agg(latest.alias(columns.TIME)).drop_nulls(columns.TIME)
     groups = groups.sort(columns.TIME, *by).head(MOST_CLOCKS)
     return [ClockTime(_name(values), time) for *values, time in groups.rows()]
+
+
+def _run_times(messages: pl.DataFrame) -> list[ClockTime] | None:
+    """Return the greatest time of each partition, where their messages stand in a few long runs.
+
+    That is how a source gives them, and takes a third of the time that grouping by text does.
+    """
+    name = pl.col(columns.PARTITION)
+    moving = pl.when(moves_watermark(messages)).then(pl.col(columns.TIME)).alias(columns.TIME)
+    begins, times = messages.select(name.ne_missing(name.shift(1)).alias("begins"), moving)
+    if int(begins.sum()) > _MOST_RUNS:
+        return None
+    starts = sorted({0, *begins.arg_true()})
+    lengths = (end - start for start, end in zip(starts, [*starts[1:], len(times)], strict=True))
+    runs = (
+        (messages[columns.PARTITION][start], times.slice(start, length).max())
+        for start, length in zip(starts, lengths, strict=True)
+    )
+    return merge_times([[(partition, time, None) for partition, time in runs if time is not None]])
 
 
 def _name(values: Sequence[Any]) -> str:

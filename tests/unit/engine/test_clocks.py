@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from muntin.engine.clocks import MOST_CLOCKS, ClockTime, InputClocks, merge_times
+import polars as pl
+
+from muntin.engine import columns
+from muntin.engine.clocks import MOST_CLOCKS, ClockTime, InputClocks, clock_times, merge_times
 
 
 def test_the_longest_silent_clock_is_forgotten() -> None:
@@ -36,3 +39,13 @@ def test_clocks_of_columns_hold_nothing_once_the_source_says_its_own() -> None:
     assert (clocks.holder(None, 2), clocks.reached(None, 2)) == ("p0", 90)
     clocks.take([ClockTime("device", 100)], 3)
     assert clocks.holder(None, 3) == "device"
+
+
+def test_partitions_in_long_runs_and_in_turns_have_the_same_times() -> None:
+    names, times = ["p0", "p0", "p1", "p0", "p2"], [3, 9, 4, 7, None]
+    in_runs = pl.DataFrame({columns.PARTITION: names, columns.TIME: times})
+    in_turns = pl.concat([in_runs] * 100)
+    expected = [ClockTime("p1", 4), ClockTime("p0", 9)]
+    for messages in (in_runs, in_turns):
+        assert clock_times(messages, (columns.PARTITION,)) == expected
+    assert clock_times(in_runs.clear(), (columns.PARTITION,)) == []
