@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from muntin.spark.inspect.metrics import Metrics
+from muntin.hosts.inspect.metrics import Metrics
 
 PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
 
@@ -13,6 +13,6 @@ PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
 def test_the_page_names_the_metrics_that_are_served() -> None:
     served = {
         f"{family.name}_total" if family.type == "counter" else family.name
-        for family in Metrics((), ()).collect()
+        for family in Metrics(()).collect()
     }
     assert set(re.findall(r"\bmuntin_\w+", PAGE.read_text())) == served
