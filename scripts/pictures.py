@@ -157,6 +157,7 @@ def window_kinds() -> dict[str, str]:
         'hopping("10 minutes", "4 minutes")': w.hopping("10 minutes", "4 minutes"),
         'cumulating("20 minutes", "5 minutes")': w.cumulating("20 minutes", "5 minutes"),
         'sliding("10 minutes")': w.sliding("10 minutes"),
+        'rolling("10 minutes")': w.rolling("10 minutes"),
         'session("10 minutes")': w.session("10 minutes"),
     }
     pictures = {

@@ -103,6 +103,9 @@ def join(
             the windows' keys, `window_start` and `window_end`.
         host: `"spark"` or `"local"`; by default the inputs decide.
 
+    Returns:
+        The join: `.results`, `.rejected` and `.start(…)`, as windows have them.
+
     Raises:
         OptionError: Naming what can't work: a column, a type, a side without bound.
 

@@ -124,9 +124,12 @@ def windowed(
         nulls: Whether a message with NULL in a key is rejected (`reject`), or NULL is a value of
             the key like any other (`group`), as `GROUP BY` has it. It may become `group`
             over a checkpoint, and not `reject` again.
-
         host: `"spark"` or `"local"`; by default the input decides. An input that the host can't
             read is refused.
+
+    Returns:
+        Windows that are still to be described: `.tumbling(…)` or another kind, `.early(…)` and
+        `.late(…)`, then `.agg(…)` or `.top(…)`.
 
     Raises:
         OptionError: Naming what can't work.

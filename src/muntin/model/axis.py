@@ -165,6 +165,9 @@ def rows(count: int) -> Rows:
     Args:
         count: How many rows, at least 1.
 
+    Returns:
+        The length, for windows, gaps, grace and retention that are measured in rows.
+
     Raises:
         OptionError: When it isn't a whole number above 0.
 
