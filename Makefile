@@ -60,7 +60,7 @@ bench: $(STAMP) ## measure against the peers (ARGS=... goes to benches)
 	@$(WITH_JAVA) $(BIN)/python -m benches $(ARGS)
 
 docs: $(STAMP) ## build the documentation into build/site
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet && echo build/site/index.html
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict && echo build/site/index.html
 
 format: $(STAMP) ## fix what ruff can fix
 	$(BIN)/ruff check --fix

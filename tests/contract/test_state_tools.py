@@ -33,15 +33,15 @@ from tests.contract.checkpoints import (
 from tests.unit.apps.windowing.machine import Machine, tuples
 
 from muntin.engine.windows.operator import shard
+from muntin.hosts.inspect.joins import OpenJoin
+from muntin.hosts.inspect.opening import spec_of
+from muntin.hosts.inspect.windows import OpenWindows
 from muntin.model.errors import OptionError, SpecChangedError
 from muntin.model.joins import HOWS, SIDES, How, JoinSpec
 from muntin.model.policies import EveryRows, Firing
-from muntin.spark.host.checkpoint import Checkpoint, spec_of
-from muntin.spark.inspect.checkpoints import report_of
-from muntin.spark.inspect.joins import OpenJoin
+from muntin.spark.host.checkpoint import Checkpoint
+from muntin.spark.inspect.checkpoints import reasons, report_of
 from muntin.spark.inspect.tables import OpenTable
-from muntin.spark.inspect.why import reasons
-from muntin.spark.inspect.windows import OpenWindows
 from muntin.spark.rescale import division_of
 from muntin.state.blobs import MemoryBlobs
 from muntin.state.manifest import loads

@@ -105,6 +105,22 @@ def _met(spec: WindowSpec, place: int) -> str:
     return f"a message of any key has the event time {at} or later"
 
 
+def of_ended(
+    spec: WindowSpec, windows: Sequence[WindowSeen] | Sequence[SessionSeen]
+) -> Iterator[str]:
+    """Describe the windows or sessions of a key when no message comes any more."""
+    yield "input      has ended: every window has emitted its final result"
+    for window in windows:
+        if isinstance(window, SessionSeen):
+            assert isinstance(spec.windows, Sessions)
+            bounds, name = (window.first, window.last + spec.windows.gap), "session"
+        else:
+            bounds, name = (window.start, window.end), "window "
+        start, end = (located(bound, spec.axis) for bound in bounds)
+        yield f"{name}    {start} to {end}"
+        yield f"           {window.messages:,} messages of it are still in the state"
+
+
 def of_arrivals(spec: WindowSpec, arrived: int, at: int) -> Iterator[str]:
     """What is true of the windows of a key that counts its messages, and of one of these.
 
