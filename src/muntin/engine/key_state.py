@@ -91,8 +91,9 @@ def _reach(spec: WindowSpec, start: int | None, end: int | None) -> tuple[int | 
     windows = spec.windows
     assert not isinstance(windows, Sessions)
     if isinstance(windows, Sliding):
-        low = None if start is None else start - windows.size
-        return low, None if end is None else end - windows.size
+        back = windows.span if windows.rolls else windows.size
+        low = None if start is None else start - back
+        return low, None if end is None else end - back
     low = None if start is None else windows.first_window(windows.pane_of(start))
     return low, None if end is None else windows.last_window(windows.pane_of(end))
 
@@ -143,8 +144,15 @@ def _numbered(
         return range(low, high + 1)
     cells = rows["cells"]
     known: set[int] = set()
-    for pane in cells[columns.PANE].unique() if len(cells) else ():
-        known.update(range(windows.first_window(pane), windows.last_window(pane) + 1))
+    panes = cells[columns.PANE].unique().sort().to_list() if len(cells) else []
+    for place, pane in enumerate(panes):
+        if not isinstance(windows, Sliding):
+            known.update(range(windows.first_window(pane), windows.last_window(pane) + 1))
+            continue
+        # Every place is a pane: one window ends with it, and one may begin just behind it.
+        known.add(pane - windows.span)
+        follows = place + 1 < len(panes) and panes[place + 1] <= windows.last_pane(pane + 1)
+        known.update({pane + 1} if follows and not windows.rolls else ())
     for name in ("marks", "early", "late"):
         known.update(rows[name][columns.WINDOW].unique() if len(rows[name]) else ())
     within = (n for n in known if (low is None or n >= low) and (high is None or n <= high))

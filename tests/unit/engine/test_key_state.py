@@ -11,6 +11,7 @@ from muntin.engine.windows.combine import Combiner
 from muntin.engine.windows.operator import shard
 from muntin.model.errors import OptionError
 from muntin.model.policies import Each, EveryRows, Firing
+from muntin.model.sliding import Sliding
 from muntin.model.windows import Windows
 from muntin.state.manifest import loads
 from muntin.state.runs import FrameCache
@@ -108,3 +109,20 @@ def test_what_waits_is_told_of_windows_whose_time_it_is() -> None:
         (0, 1, 0, "past"),
         (20, 2, 2, "current"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("windows", "emitted"),
+    [
+        (Sliding(10**9), [(1 - 10**9, 1, 1), (2, 2 + 10**9, 1), (5 - 10**9, 5, 2)]),
+        (Sliding(10**9, "time", "right"), [(1 - 10**9, 1, 1), (5 - 10**9, 5, 2)]),
+        (Sliding(3, "time", "both"), [(-2, 1, 1), (2, 5, 1)]),
+    ],
+)
+def test_windows_that_move_are_those_of_their_messages(
+    windows: Sliding, emitted: list[tuple[int, int, int]]
+) -> None:
+    query = combiner(windows, lateness=900, types={"key": "String"}, buckets=1)
+    found = known(query, [("a", 1, 1), ("a", 5, 1)])
+    shown = found.select("window_start", "window_end", "messages").sort("window_end").rows()
+    assert sorted(shown) == sorted(emitted)
