@@ -99,8 +99,22 @@ class Executors:
         if not self._are_seen:
             self._check_unseen()
         elif not self._asked or not _names(executors_of(self._spark)) <= self._asked:
+            if not self._asked:
+                self._warn_of_plain_text()
             with self._driver_files() as files:
                 self._check_seen(files)
+
+    def _warn_of_plain_text(self) -> None:
+        """Warn once a session of a network on which anybody may ask a driver for what it sends."""
+        name = workers_of(self._spark)
+        if self._spark.sparkContext.getConf().get("spark.authenticate", "false") != "true":
+            if name not in _ASKED:
+                _LOG.warning(
+                    "spark.authenticate='false': whoever reaches the driver over the network can "
+                    "read the options of sources and sinks, passwords among them. Set it, and "
+                    "spark.network.crypto.enabled"
+                )
+            _ASKED.add(name)
 
     def _check_unseen(self) -> None:
         """Ask one worker, once a session: the others are started in the same way."""
@@ -121,14 +135,11 @@ class Executors:
             tasks = sum(executor.cores for executor in self._await_executors())
             answers, error, attempts = self._run(tasks * (1 + attempt), files, held=0.2)
             ran = {one.task: one for one in attempts}
-            try:
-                for answer in answers:
-                    where = ran.get(answer.task)
-                    check_answer(answer, where.host if where else None)
-                    self._check_folders(answer, where.host if where else "an executor")
-                    answered |= {where.executor} if where else set()
-            finally:
-                _delete_written(answers)
+            for answer in answers:
+                where = ran.get(answer.task)
+                check_answer(answer, where.host if where else None)
+                self._check_folders(answer, where.host if where else "an executor")
+                answered |= {where.executor} if where else set()
             alive = executors_of(self._spark)
             missing = {one.name: one.host for one in alive if one.name not in answered}
             failed = [one for one in attempts if one.error and one.executor in missing]
@@ -170,18 +181,18 @@ class Executors:
 
     @contextmanager
     def _driver_files(self) -> Iterator[list[Path]]:
-        """Write a file into each folder, for the executors to see."""
-        files: list[Path] = []
+        """Write a file into each folder, for the executors to see; they write others beside it."""
+        name = f".muntin-asks-{secrets.token_hex(6)}"
+        files = [Path(folder) / name for folder in self._folders]
         try:
-            for folder in map(Path, self._folders):
-                folder.mkdir(parents=True, exist_ok=True)
-                file = folder / f".muntin-driver-{secrets.token_hex(6)}"
+            for file in files:
+                file.parent.mkdir(parents=True, exist_ok=True)
                 file.touch()
-                files.append(file)
             yield files
         finally:
             for file in files:
-                file.unlink(missing_ok=True)
+                for one in file.parent.glob(f"{name}*"):
+                    one.unlink(missing_ok=True)
 
     def _check_folders(self, answer: Answer, host: str) -> None:
         for folder in self._folders:
@@ -296,12 +307,6 @@ def _is_installed() -> bool:
     return bool(list(distributions(name="muntin")))
 
 
-def _delete_written(answers: Sequence[Answer]) -> None:
-    for answer in answers:
-        for path in filter(None, answer.written.values()):
-            Path(path).unlink(missing_ok=True)
-
-
 @lru_cache(maxsize=8)
 def _own_answer(modules: tuple[str, ...]) -> Answer:
     """Return what this process would answer."""
@@ -374,7 +379,7 @@ def _look_at_folders(files: list[str]) -> tuple[list[str], dict[str, str]]:
         if not os.path.exists(path):
             unread.append(path)
         folder = os.path.dirname(path)
-        mine = f"{folder}/.muntin-executor-{uuid.uuid4().hex[:12]}"
+        mine = f"{path}-{uuid.uuid4().hex[:12]}"
         try:
             with open(mine, "w"):
                 written[folder] = mine
