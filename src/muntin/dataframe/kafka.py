@@ -128,6 +128,10 @@ def kafka(
         group: A consumer group to which offsets are committed behind each batch, so that what
             watches the lag of groups sees this query. The query itself goes by its checkpoint.
 
+    Returns:
+        The topics, as input of `windowed` and `join`: the query then runs in this process.
+        `.stream(spark)` is a streaming DataFrame, `.frame(spark)` the messages of now.
+
     Raises:
         OptionError: When the options don't fit together.
 

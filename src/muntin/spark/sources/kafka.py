@@ -43,8 +43,7 @@ def read_topics(topics: KafkaTopics, spark: SparkSession, *, streaming: bool) ->
         streaming: Whether it is a stream; otherwise the messages that the topics hold now.
 
     Returns:
-        The topics, as input of ``windowed`` and ``join``: the query then runs in this process.
-        ``.stream(spark)`` is a streaming DataFrame, ``.frame(spark)`` what is there now.
+        The messages, with the columns of their payloads.
 
     Raises:
         SettingError: When Spark's Kafka connector is nowhere.
