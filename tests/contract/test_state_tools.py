@@ -317,6 +317,13 @@ class TestJoins:
         for side in SIDES:
             assert rows(now.fetch(side)) == rows(then.fetch(side))
 
+    @pytest.mark.parametrize("kind", BOUNDS)
+    def test_it_goes_on_in_other_shards_before_its_first_message(self, kind: str) -> None:
+        run = join_run(join_spec(kind))
+        assert run.take([[]]) == [[]]
+        moved = run.moved(3, lambda stores: join_run(join_spec(kind, 3), stores))
+        assert moved.take(BATCHES) == join_run(join_spec(kind)).take(BATCHES)
+
 
 def messages_of_joins() -> list[list[Any]]:
     """Of both sides by turns, some late, most in the reach of others, some of nobody."""

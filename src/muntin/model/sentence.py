@@ -17,12 +17,8 @@ from muntin.model.errors import OptionError
 from muntin.model.grouping_sets import GROUPING_ID, Sets, read_sets, sets_of
 from muntin.model.inputs import Marks
 from muntin.model.joins import (
-    How,
-    JoinNulls,
     JoinSpec,
-    On,
     Side,
-    StateLayout,
     bound_of,
     firing_of,
     pairs_of,
@@ -372,28 +368,29 @@ class Sentence:
         return keys
 
 
-def joined(
-    left: Sentence,
-    right: Sentence,
-    on: On,
-    within: Length | Sequence[Length | int] | None,
-    how: How,
-    layout: StateLayout | None,
-    nulls: JoinNulls,
-    as_of: bool | Duration = False,
-    shared_time: bool = False,
-    each_change: bool = False,
-) -> JoinSpec:
-    """The join of two inputs, whose lengths are measured on the axis of what bounds it."""
-    pairs = pairs_of(on)
+def joined(left: Sentence, right: Sentence, options: Mapping[str, Any]) -> JoinSpec:
+    """The join of two inputs, whose lengths are measured on the axis of what bounds it.
+
+    Args:
+        left: The left input.
+        right: The right input.
+        options: The options of `join`: `on`, `within`, `as_of`, `how`, `layout`, `nulls`,
+            `shared_time` and `each_change`.
+    """
+    pairs = pairs_of(options["on"])
     at_once = (left._marks.time, right._marks.time) in pairs
+    changes = options["each_change"]
     kinds = left._windows, right._windows
-    bound = bound_of(within, *kinds, at_once=at_once, as_of=as_of, each_change=each_change)
+    bound = bound_of(
+        options["within"], *kinds, at_once=at_once, as_of=options["as_of"], each_change=changes
+    )
     one, other = (
         given._side(tuple(pair[number] for pair in pairs), bound.axis)
         for number, given in enumerate((left, right))
     )
-    return JoinSpec(one, other, bound, how, layout, nulls=nulls, shared_time=shared_time)
+    how, layout, nulls = options["how"], options["layout"], options["nulls"]
+    shared = options["shared_time"]
+    return JoinSpec(one, other, bound, how, layout, nulls=nulls, shared_time=shared)
 
 
 def check_name(option: str, value: object) -> None:

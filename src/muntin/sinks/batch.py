@@ -30,6 +30,9 @@ class Rows(Protocol):
     def table(self) -> pa.Table:
         """The rows in this process."""
 
+    def take_last(self, most: int) -> pa.Table:
+        """Take the last rows of each shard, so many at least where there are as many."""
+
     def write_natively(self, sink: Any, batch: Batch) -> bool:
         """Write a batch the host's own way, if it has one for this kind of sink."""
 
@@ -119,6 +122,10 @@ class LocalRows:
         """The rows as an Arrow table."""
         table = self.held.to_arrow() if isinstance(self.held, pl.DataFrame) else self.held
         return table if self.schema is None else table.cast(self.schema)
+
+    def take_last(self, most: int) -> pa.Table:
+        """Take all rows: which of them are of one shard isn't known any more."""
+        return self.table()
 
     def write_natively(self, sink: Any, batch: Batch) -> bool:
         """Leave every batch to its sink."""

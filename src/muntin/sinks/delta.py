@@ -127,8 +127,13 @@ def to_delta(table: str, *, history: str | None = None) -> DeltaSink:
             created at the first batch where it doesn't exist.
         history: Another table that keeps every emission, with the batch's number.
 
-    In one process it needs the extra ``delta``. On Spark it needs Delta's jars: a session without
-    them is refused by a ``SettingError`` when the query starts. Columns that Delta can't have are
-    refused by an ``OptionError``.
+    Returns:
+        The sink. In one process it needs the extra ``delta``. On Spark it needs Delta's jars: a
+        query that starts without them raises a ``SettingError``, and one with columns that Delta
+        can't have an ``OptionError``.
+
+    Example:
+        >>> to_delta("lake/views", history="lake/views_history").table
+        'lake/views'
     """
     return DeltaSink(table, history)

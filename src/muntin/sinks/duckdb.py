@@ -198,11 +198,17 @@ def to_duckdb(path: str | PathLike[str], table: str, *, history: str | None = No
         path: The file; made where it isn't there, when the query starts. So is its folder, which is
             logged.
         table: The table; made at the first batch.
-        history: Another table that keeps every firing, with the batch's number.
+        history: Another table that keeps every emission, with the batch's number.
+
+    Returns:
+        The sink. A query that starts with it raises an ``OptionError`` where the path can't be a
+        file's.
 
     Raises:
         MissingExtraError: When ``duckdb`` isn't installed.
 
-    A path that can't be a file's is refused by an ``OptionError`` when the query starts.
+    Example:
+        >>> to_duckdb("views.duckdb", "views", history="views_history").table
+        'views'
     """
     return DuckDBSink(path, table, history)

@@ -53,7 +53,15 @@ def to_iceberg(table: str, *, history: str | None = None) -> IcebergSink:
             it doesn't exist; its namespace has to.
         history: Another table that keeps every emission, with the batch's number.
 
-    A session without such a catalog is refused by a ``SettingError`` when the query starts;
-    columns that Iceberg has no type for, by an ``OptionError``.
+    Returns:
+        The sink, for queries on Spark. One that starts without such a catalog raises a
+        ``SettingError``, and one with columns that Iceberg has no type for an ``OptionError``.
+
+    Raises:
+        OptionError: When a name can't be a table of a catalog.
+
+    Example:
+        >>> to_iceberg("lake.db.worst").table
+        'lake.db.worst'
     """
     return IcebergSink(table, history)

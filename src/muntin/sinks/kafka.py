@@ -139,6 +139,9 @@ def to_kafka(
         options: Settings of librdkafka, as of ``kafka`` where the workers read: ``sasl.username``,
             ``ssl.ca.location``, ``message.max.bytes``, …
 
+    Returns:
+        The sink. Its query ends with a ``SinkError`` where brokers stay away for two minutes.
+
     Raises:
         OptionError: When the options don't fit together, or aren't librdkafka's.
         MissingExtraError: When ``muntin[kafka]`` isn't installed.

@@ -95,6 +95,12 @@ def source(data: Any, *, key: Any = None, time: Any = None, value: str | None = 
             when they are read.
         value: The field that holds the value; the whole row where it isn't given.
 
+    Returns:
+        The messages, for ``feed``, ``run`` and ``on_spark``.
+
+    Raises:
+        OptionError: When ``key`` or ``time`` is neither a field nor a function.
+
     Example:
         >>> clicks = source([{"page": "home", "at": 3.0}], key="page", time="at")
         >>> next(clicks.messages(0)).key
@@ -182,7 +188,10 @@ class Memory:
 
 
 def memory() -> Memory:
-    """Topics in memory.
+    """Create topics in memory, to which messages are sent one by one.
+
+    Returns:
+        The topics. ``app.run`` and ``feed`` read them as they read sources.
 
     Example:
         >>> topics = memory()
