@@ -75,7 +75,7 @@ def sender(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any, Any]]:
         sent.extend((parts[0][n], parts[1][n], parts[2][n]) for n in rows)
         return {}
 
-    monkeypatch.setattr("muntin.sinks.kafka_messages.send", take)
+    monkeypatch.setattr("muntin.sinks.kafka_messages.send_messages", take)
     return sent
 
 

@@ -18,7 +18,7 @@ from muntin.cli.pipelines import (
     load,
     settings,
 )
-from muntin.explain.flows import stories
+from muntin.explain.flows import describe_flows
 from muntin.explain.size import Rates
 from muntin.model.errors import ProblemsError
 from muntin.model.pipeline import Pipeline
@@ -46,7 +46,7 @@ def explain(
     with reported():
         given = settings(set_ or [])
         if pipeline.suffix in SUFFIXES:
-            found = list(stories(_without_mistakes(pipeline, given), rates, given))
+            found = list(describe_flows(_without_mistakes(pipeline, given), rates, given))
         else:
             found = _built(pipeline, given, rates)
     for name, text in found:

@@ -9,8 +9,8 @@ from muntin.engine.arrival import Arrival
 from muntin.model.axis import FARTHEST
 from muntin.model.counts import summed
 from muntin.state.blobs import Blobs, PartBlobs
-from muntin.state.manifest import Manifest, StateKind, load
-from muntin.state.offsets import Offsets
+from muntin.state.manifest import Manifest, StateKind, load_manifest
+from muntin.state.offsets import TakenOffsets
 from muntin.state.runs import Complete, FrameCache, Merge, Runs
 
 _ACTIVE = "active"
@@ -58,7 +58,7 @@ class State:
         self.cache = cache
         self.spec = spec
         self.kind: StateKind = kind
-        found = load(blobs, kind)
+        found = load_manifest(blobs, kind)
         self.written_by: dict[str, Any] | None = None
         if found is None:
             found = Manifest(kind)
@@ -70,10 +70,10 @@ class State:
         self.tables: dict[str, Runs] = {}
         self.partitions = {name: PartBlobs(blobs, text) for name, text in found.parts}
         self.moving: set[str] = set()
-        self.taken = {name: Offsets(found.offsets.get(name, ())) for name in inputs}
+        self.taken = {name: TakenOffsets(found.offsets.get(name, ())) for name in inputs}
 
     @property
-    def offsets(self) -> Offsets:
+    def offsets(self) -> TakenOffsets:
         """The source offsets taken so far, where there is one input."""
         return self.taken[""]
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from muntin.explain.cautions import never_late_by
+from muntin.explain.cautions import explain_never_late
 from muntin.explain.joins import explain_join
 from muntin.explain.size import Rates
-from muntin.explain.story import Circumstances, story
+from muntin.explain.story import Circumstances, describe_spec
 from muntin.model.joins import SIDES, JoinSpec
 from muntin.spark.host.plan import Plan
 
@@ -27,10 +27,10 @@ def _explained(plan: Plan, rates: Rates | None) -> str:
         columnar = {side: s.columnar for side, s in zip(SIDES, plan.sources, strict=True)}
         return explain_join(plan.spec, plan.buckets, columnar)
     read = plan.sources[0]
-    never = never_late_by(plan.spec, read.input.clock)
+    never = explain_never_late(plan.spec, read.input.clock)
     nullable = [field.name for field in read.messages.schema.fields if field.nullable]
     known = Circumstances(plan.buckets, plan.columnar, rates, never, nullable=nullable)
-    return story(plan.spec, known)
+    return describe_spec(plan.spec, known)
 
 
 @contextmanager

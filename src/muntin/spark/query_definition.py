@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from muntin.engine.operator import REJECTED, RESULTS
-from muntin.explain.glance import glance, glance_html
+from muntin.explain.glance import format_html_summary, format_summary
 from muntin.model.axis import Duration
 from muntin.model.errors import OptionError
 from muntin.model.other_words import missing_word
@@ -35,7 +35,7 @@ class QueryDefinition:
         self._order: Order | None = None
 
     def __repr__(self) -> str:
-        return glance(self.plan.spec, self._columns())
+        return format_summary(self.plan.spec, self._columns())
 
     if not TYPE_CHECKING:
 
@@ -43,7 +43,7 @@ class QueryDefinition:
             raise AttributeError(missing_word(name, complete=True))
 
     def _repr_html_(self) -> str:
-        return glance_html(self.plan.spec, self._columns())
+        return format_html_summary(self.plan.spec, self._columns())
 
     def _columns(self) -> list[tuple[str, str]]:
         """The columns of the results, with their types in Spark's words."""

@@ -12,7 +12,7 @@ from pyspark.sql.streaming import DataStreamWriter
 from muntin.engine.operator import REJECTED, RESULTS
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError
-from muntin.sinks.sink import SinkLike, check_apart, prepare
+from muntin.sinks.sink import SinkLike, check_separate_tables, prepare_sinks
 from muntin.spark.explain import noted
 from muntin.spark.host.internals.checkpoints import home
 from muntin.spark.host.internals.jvm import is_connected, make_active, session_of
@@ -90,7 +90,7 @@ def start(
 
 def _check_outputs(*outputs: Destination) -> None:
     """Refuse sinks that can't take what a query emits."""
-    check_apart(output.target for output in outputs)
+    check_separate_tables(output.target for output in outputs)
     for output in outputs:
         check(output.target, output.schema, output.keys)
 
@@ -127,7 +127,7 @@ def launch(
             check_sendable(outputs)
         else:
             handle.resume(specs)
-            prepare(output.target for output in outputs)
+            prepare_sinks(output.target for output in outputs)
         check_workers(handle.spark)
         reporter = Reporter(session_of(handle.spark)) if remote else None
         write = Writer(outputs, checkpoint, reporter or handle, shards, remote)

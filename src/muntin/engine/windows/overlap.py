@@ -12,7 +12,7 @@ from muntin.engine.windows.combine import Combiner
 from muntin.engine.windows.compose import Flat
 from muntin.engine.windows.panes import in_columns
 from muntin.model.kinds import Paned
-from muntin.state.lookup import matched
+from muntin.state.lookup import join_null_safe
 
 
 def compose(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.DataFrame:
@@ -26,7 +26,7 @@ def compose(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.
     # A window ends with a message; where there is none, there is no window.
     last = pl.col(columns.PANE) - (combiner.paned.panes_per_window - 1)
     ends = cells.select(*combiner.keys, last.alias(columns.WINDOW))
-    return matched(composed, ends, [*combiner.keys, columns.WINDOW], "semi")
+    return join_null_safe(composed, ends, [*combiner.keys, columns.WINDOW], "semi")
 
 
 def _composed(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.DataFrame:

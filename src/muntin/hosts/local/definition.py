@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import polars as pl
 
 from muntin.engine import columns
-from muntin.explain.glance import glance, glance_html
+from muntin.explain.glance import format_html_summary, format_summary
 from muntin.explain.joins import explain_join
 from muntin.explain.size import Rates
-from muntin.explain.story import Circumstances, story
+from muntin.explain.story import Circumstances, describe_spec
 from muntin.hosts.local.batch import run_once
 from muntin.hosts.local.plan import Plan, Upstream
 from muntin.hosts.local.run import Emitted
@@ -40,7 +40,7 @@ class LocalDefinition:
         self.plan = plan
 
     def __repr__(self) -> str:
-        return glance(self.plan.spec, self._columns())
+        return format_summary(self.plan.spec, self._columns())
 
     if not TYPE_CHECKING:
 
@@ -48,7 +48,7 @@ class LocalDefinition:
             raise AttributeError(missing_word(name, complete=True))
 
     def _repr_html_(self) -> str:
-        return glance_html(self.plan.spec, self._columns())
+        return format_html_summary(self.plan.spec, self._columns())
 
     def _columns(self) -> list[tuple[str, str]]:
         """The columns of the results, with their types in Polars' words."""
@@ -224,4 +224,4 @@ def _explained(plan: Plan, rates: Rates | None) -> str:
         return explain_join(spec, plan.shards, None)
     source = "" if plan.fed else repr(plan.inputs[0].rows)
     known = Circumstances(plan.shards, None, rates, source=source or None, local=True)
-    return story(spec, known)
+    return describe_spec(spec, known)

@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from muntin.explain.glance import table_html
+from muntin.explain.glance import format_html_table
 from muntin.hosts.interrupts import register_query, watch_signals
 from muntin.hosts.local.checkpoint import Checkpoint, LogCheckpoint, MemoryCheckpoint
 from muntin.hosts.local.delivery import RESULTS, Delivery, Destination, destinations
@@ -72,7 +72,7 @@ class LocalQuery:
         return f"LocalQuery(batch={self.progress.batch}, counts={self.progress.counts})"
 
     def _repr_html_(self) -> str:
-        return table_html("figure", "value", self.progress.lines())
+        return format_html_table("figure", "value", self.progress.lines())
 
     @property
     def progress(self) -> Progress:

@@ -21,8 +21,8 @@ from muntin.engine.operator import (
 from muntin.hosts.local.plan import OperatorInput, Plan, Upstream
 from muntin.hosts.progress import INNER, STAGE
 from muntin.state.blobs import Blobs
-from muntin.state.manifest import loads
-from muntin.state.offsets import Offsets
+from muntin.state.manifest import parse_manifest
+from muntin.state.offsets import TakenOffsets
 from muntin.state.runs import FrameCache
 
 # The frames that all shards of an operator remember together.
@@ -150,7 +150,7 @@ class OperatorRun:
 
     def _state(self, shard: int) -> ShardState:
         cache = self._caches[shard]
-        cache.turn_to((self._identity, shard))
+        cache.set_owner((self._identity, shard))
         return ShardState(self._identity, shard, self._stores[shard], cache)
 
     def _shown(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
@@ -175,9 +175,9 @@ def _judged(store: Blobs) -> Judged:
     """What is known of an operator's watermark by what a shard stored last."""
     text = store.load()
     if text is None:
-        return Judged(True, None, Offsets())
-    manifest = loads(text)
-    return Judged(True, manifest.watermark, Offsets(manifest.offsets.get("", ())))
+        return Judged(True, None, TakenOffsets())
+    manifest = parse_manifest(text)
+    return Judged(True, manifest.watermark, TakenOffsets(manifest.offsets.get("", ())))
 
 
 def _reached(progress: Sequence[dict[str, Any]], ahead: int | None) -> int | None:

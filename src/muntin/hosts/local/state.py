@@ -30,9 +30,9 @@ from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.model.recall import recalled, with_functions
 from muntin.model.spec import WindowSpec
-from muntin.state.lookup import matched
-from muntin.state.manifest import Manifest, loads
-from muntin.state.shards import owners
+from muntin.state.lookup import join_null_safe
+from muntin.state.manifest import Manifest, parse_manifest
+from muntin.state.shards import assign_shards
 
 Position = datetime | str | int | None
 
@@ -75,7 +75,7 @@ class OperatorState:
     @cached_property
     def read(self) -> dict[int, Manifest]:
         """The manifest of each shard."""
-        return {shard: loads(text) for shard, text in self.manifests.items()}
+        return {shard: parse_manifest(text) for shard, text in self.manifests.items()}
 
     @property
     def counts(self) -> dict[str, int]:
@@ -247,7 +247,7 @@ class OpenLocalJoin:
         only, owner = None, None
         if key is not None:
             only = key_of(own.keys, types, key)
-            owner = int(owners(only, only.columns, len(self._opened.manifests))[0])
+            owner = int(assign_shards(only, only.columns, len(self._opened.manifests))[0])
             only = only.rename(dict(zip(only.columns, own.keys, strict=True)))
         engine = {columns.TIME: pl.Int64(), ID: pl.Int64(), WAITS: pl.Boolean()}
         rows = pl.DataFrame(schema={**types, **engine})
@@ -258,7 +258,7 @@ class OpenLocalJoin:
                 frames = [frame.drop(MATCHED, strict=False) for frame in frames]
                 rows = pl.concat([rows, *frames], how="diagonal").select(rows.columns)
         if only is not None:
-            rows = matched(rows, only, own.keys, "semi")
+            rows = join_null_safe(rows, only, own.keys, "semi")
         low, high = (position("start", start, self.spec.axis), position("end", end, self.spec.axis))
         if low is not None:
             rows = rows.filter(pl.col(columns.TIME) >= low)

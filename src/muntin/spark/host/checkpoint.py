@@ -25,8 +25,8 @@ from muntin.spark.host.internals.checkpoints import home
 from muntin.spark.host.internals.versions import find_state_stores
 from muntin.spark.host.shards import slots
 from muntin.spark.host.state import MANIFEST
-from muntin.state.blobs import missing
-from muntin.state.manifest import Manifest, loads
+from muntin.state.blobs import missing_blob_error
+from muntin.state.manifest import Manifest, parse_manifest
 
 VARIABLE = "blobs"
 _OPERATOR = "transformWithState"
@@ -144,7 +144,7 @@ class Checkpoint:
     @cached_property
     def read(self) -> dict[int, Manifest]:
         """The same, read."""
-        return {slot: loads(text) for slot, text in self.manifests.items()}
+        return {slot: parse_manifest(text) for slot, text in self.manifests.items()}
 
     @property
     def shards(self) -> list[Manifest]:
@@ -185,7 +185,7 @@ class Checkpoint:
             found[row["slot"]][row["number"]] = bytes(row["blob"])
         for slot, numbers in wanted.items():
             for number in set(numbers) - found[slot].keys():
-                raise missing(number)
+                raise missing_blob_error(number)
         return found
 
     def sizes(self) -> dict[int, dict[int, int]]:

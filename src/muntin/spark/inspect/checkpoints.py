@@ -10,20 +10,19 @@ import polars as pl
 from pyspark.sql import SparkSession
 
 from muntin.engine import key_state
-from muntin.model.axis import located, moment
+from muntin.model.axis import MIN_POSITION, located, moment
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
-from muntin.sinks.plain import values
+from muntin.sinks.plain import to_plain_values
 from muntin.spark.host.checkpoint import Checkpoint, spec_of
 from muntin.spark.inspect.joins import OpenJoin
 from muntin.spark.inspect.tables import OpenTable, one_table
 from muntin.spark.inspect.windows import OpenWindows
 from muntin.state.manifest import Run
-from muntin.tables.moments import BEGINNING
-from muntin.tables.spec import facts
+from muntin.tables.spec import list_facts
 
 Report = dict[str, Any]
 """Plain JSON."""
@@ -188,7 +187,9 @@ def _of_tables(opened: Checkpoint, sizes: Sizes) -> Report:
     return {
         "kind": "tables",
         "spec": {name: _words(table) for name, table in spec.items()},
-        "watermark": {n: None if mark == BEGINNING else moment(mark) for n, mark in marks.items()},
+        "watermark": {
+            n: None if mark == MIN_POSITION else moment(mark) for n, mark in marks.items()
+        },
         "tables": _listed(_runs(opened), sizes, lambda *_: None),
     }
 
@@ -205,7 +206,7 @@ def _of_windowing(opened: Checkpoint, sizes: Sizes) -> Report:
 
 
 def _words(table: Mapping[str, Any]) -> str:
-    return ", ".join(one.words for one in facts(table).values())
+    return ", ".join(one.words for one in list_facts(table).values())
 
 
 def _window_rows(opened: Checkpoint, spec: WindowSpec, key: Sequence[str]) -> list[Report]:
@@ -235,7 +236,7 @@ def _table_rows(opened: Checkpoint, table: str | None, key: Sequence[str]) -> li
 def _plain_rows(rows: pl.DataFrame) -> list[Report]:
     """Rows as text and numbers, whatever their times are."""
     plain = (bool, int, float, str, type(None))
-    columns = [values(column, moment) for column in rows.to_arrow().columns]
+    columns = [to_plain_values(column, moment) for column in rows.to_arrow().columns]
     return [
         {
             name: value if isinstance(value, plain) else str(value)

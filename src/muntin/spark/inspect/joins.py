@@ -20,9 +20,9 @@ from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.host.shards import slots
 from muntin.spark.inspect.reader import StateView, changed, fetched, framed, held
-from muntin.state.lookup import matched
-from muntin.state.manifest import loads
-from muntin.state.shards import owners
+from muntin.state.lookup import join_null_safe
+from muntin.state.manifest import parse_manifest
+from muntin.state.shards import assign_shards
 
 
 class OpenJoin:
@@ -89,7 +89,7 @@ class OpenJoin:
         """The slot of the shard that owns a key."""
         only = key_of(self.spec.side(side).keys, self._types[side], key)
         shards = self.spec.buckets or 1
-        return slots(shards)[int(owners(only, only.columns, shards)[0])]
+        return slots(shards)[int(assign_shards(only, only.columns, shards)[0])]
 
     def schema(self, side: SideName) -> StructType:
         """The columns of one side's messages."""
@@ -138,9 +138,9 @@ class OpenJoin:
             inside.append(place <= high)
 
         def rows(manifest: str, blobs: Mapping[int, bytes]) -> pl.DataFrame:
-            frames = kept_messages(loads(manifest), side, blobs, partners=partners)[1]
+            frames = kept_messages(parse_manifest(manifest), side, blobs, partners=partners)[1]
             found = pl.concat([nothing, *frames], how="diagonal").select(nothing.columns)
-            found = found if only is None else matched(found, only, own.keys, "semi")
+            found = found if only is None else join_null_safe(found, only, own.keys, "semi")
             return found.filter(*inside) if inside else found
 
         # On the rows axis each partition numbers its own.

@@ -19,7 +19,7 @@ from muntin.engine import columns
 from muntin.engine.operator import REJECTED, RESULTS
 from muntin.model.counts import rejections
 from muntin.sinks.batch import Batch
-from muntin.sinks.plain import values
+from muntin.sinks.plain import to_plain_values
 from muntin.spark.inspect.checkpoints import inspect
 from muntin.spark.query import WindowedQuery
 from muntin.spark.sinks.batch import EmittedRows
@@ -139,7 +139,8 @@ def newest(batch: Batch, most: int) -> list[dict[str, Any]]:
         rows = rows.take(pc.sort_indices(rows[columns.WINDOW_START]))
     last = _last(rows, most)
     shown = [
-        [plain(one) for one in values(column, lambda at: at // 1000)] for column in last.columns
+        [plain(one) for one in to_plain_values(column, lambda at: at // 1000)]
+        for column in last.columns
     ]
     return [dict(zip(last.column_names, row, strict=True)) for row in zip(*shown, strict=True)]
 

@@ -20,7 +20,7 @@ from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.host.internals.versions import arrow_schema
 from muntin.spark.host.schema import to_batches
 from muntin.spark.host.state import MANIFEST
-from muntin.state.manifest import Manifest, loads
+from muntin.state.manifest import Manifest, parse_manifest
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def held(opened: Checkpoint, view: StateView) -> pl.DataFrame:
 def framed(opened: Checkpoint, view: StateView) -> DataFrame:
     """Return the rows of a view as a Spark DataFrame that workers read, in no order."""
     texts, schema = _texts(opened, view), view.schema
-    numbers = [n for text in texts.values() for n in view.wanted(loads(text))]
+    numbers = [n for text in texts.values() for n in view.wanted(parse_manifest(text))]
     asked = F.col("slot").isin(list(texts)) & F.col("number").isin([MANIFEST, *numbers])
 
     def rows_of(table: pa.Table) -> pa.Table:
@@ -115,7 +115,7 @@ def _texts(opened: Checkpoint, view: StateView) -> dict[int, str]:
 def _rows(
     opened: Checkpoint, view: StateView, texts: Mapping[int, str], batch: int | None = None
 ) -> pl.DataFrame:
-    wanted = {slot: view.wanted(loads(text)) for slot, text in texts.items()}
+    wanted = {slot: view.wanted(parse_manifest(text)) for slot, text in texts.items()}
     blobs = opened.blobs(wanted, batch)
     found = [view.rows(text, blobs[slot]) for slot, text in texts.items()]
     return _sorted(pl.concat([view.nothing, *found], how="diagonal"), view)

@@ -9,9 +9,20 @@ from pyspark.sql import SparkSession
 
 from muntin.engine import columns, key_state
 from muntin.engine.state_reader import MATCHED, WAITS
-from muntin.explain.why import Clocks, about, of_arrivals, of_sessions, of_windows
-from muntin.explain.why_joins import SideSeen, about_join, of_join, of_null_key
-from muntin.explain.why_tables import TableSeen, of_table
+from muntin.explain.why import (
+    Clocks,
+    describe_query_state,
+    explain_arrivals,
+    explain_sessions,
+    explain_windows,
+)
+from muntin.explain.why_joins import (
+    SideSeen,
+    describe_join_state,
+    explain_null_keys,
+    explain_positions,
+)
+from muntin.explain.why_tables import TableSeen, explain_table
 from muntin.model.axis import Axis, position
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec, SideName
@@ -21,7 +32,7 @@ from muntin.spark.host.checkpoint import Checkpoint, spec_of
 from muntin.spark.host.shards import slots
 from muntin.spark.inspect.joins import OpenJoin
 from muntin.spark.inspect.tables import OpenTable, one_table
-from muntin.state.manifest import Manifest, loads
+from muntin.state.manifest import Manifest, parse_manifest
 
 
 def why(
@@ -75,23 +86,23 @@ def _of_windows(opened: Checkpoint, spec: WindowSpec, key: Sequence[str], at: in
     if manifest is None:
         raise _no_shard(key)
     if spec.by_arrival:
-        yield from of_arrivals(spec, _arrived(opened, slot, manifest, spec, asked), at)
+        yield from explain_arrivals(spec, _arrived(opened, slot, manifest, spec, asked), at)
         return
     mine = manifest
     if spec.axis == "rows":
         # The partition is the first key; one without a manifest has had no message.
         texts = {str(partition): text for partition, text in manifest.parts}
-        mine = loads(texts[key[0]]) if key[0] in texts else Manifest("windows")
+        mine = parse_manifest(texts[key[0]]) if key[0] in texts else Manifest("windows")
     clocks = Clocks(mine.watermark, manifest.wall, opened.counts)
     numbers = key_state.wanted(spec, mine.tables, at, at)
     blobs = opened.blobs({slot: [n for found in numbers.values() for n in found]})[slot]
-    yield from about(spec, clocks)
+    yield from describe_query_state(spec, clocks)
     if isinstance(spec.windows, Sessions):
         found = key_state.sessions_seen(spec, numbers, blobs, asked)
-        yield from of_sessions(spec, clocks, found, at)
+        yield from explain_sessions(spec, clocks, found, at)
     else:
         seen = key_state.windows_seen(spec, numbers, blobs, asked, at, at)
-        yield from of_windows(spec, clocks, seen, at)
+        yield from explain_windows(spec, clocks, seen, at)
 
 
 def _no_shard(key: Sequence[str]) -> OptionError:
@@ -108,13 +119,13 @@ def _arrived(
 
 
 def _of_join(opened: Checkpoint, spec: JoinSpec, key: Sequence[str], at: int) -> Iterator[str]:
-    yield from about_join(spec)
+    yield from describe_join_state(spec)
     keys = {
         side: key_state.key_from_text(spec.side(side).keys, spec.side(side).types, key).row(0)
         for side in SIDES
     }
     if key_state.NULL in key:
-        yield from of_null_key(spec)
+        yield from explain_null_keys(spec)
         return
     state = OpenJoin(opened, spec)
     held = {side: state.held(side, keys[side]) for side in SIDES}
@@ -122,7 +133,7 @@ def _of_join(opened: Checkpoint, spec: JoinSpec, key: Sequence[str], at: int) ->
     if shard is None:
         raise _no_shard(key)
     if spec.axis == "time":
-        yield from of_join(spec, _sides(held, shard), at, dict.fromkeys(SIDES, 0))
+        yield from explain_positions(spec, _sides(held, shard), at, dict.fromkeys(SIDES, 0))
         return
     starts = {side: dict(shard.extra.get("starts", {}).get(side, ())) for side in SIDES}
     for partition, manifest in shard.by_part().items():
@@ -132,7 +143,7 @@ def _of_join(opened: Checkpoint, spec: JoinSpec, key: Sequence[str], at: int) ->
             column = (spec.side(side).offset or ("",))[0]
             mine[side] = held[side].filter(pl.col(column) == partition)
         start: dict[SideName, int] = {side: starts[side].get(partition, 0) for side in SIDES}
-        yield from of_join(spec, _sides(mine, manifest), at, start)
+        yield from explain_positions(spec, _sides(mine, manifest), at, start)
 
 
 def _sides(held: dict[SideName, pl.DataFrame], manifest: Manifest) -> dict[SideName, SideSeen]:
@@ -154,4 +165,4 @@ def _of_table(opened: Checkpoint, key: Sequence[str], at: int, table: str | None
     mark, entries = state.of_text(key)
     words = [(one.window, repr(one.value)) for one in entries]
     spec = state.spec
-    yield from of_table(TableSeen(str(spec), spec.windows, spec.expires, mark, words), at)
+    yield from explain_table(TableSeen(str(spec), spec.windows, spec.expires, mark, words), at)

@@ -30,7 +30,7 @@ from muntin.spark.host.schema import result_schema
 from muntin.spark.host.shards import slots
 from muntin.spark.inspect.joins import OpenJoin
 from muntin.spark.inspect.reader import StateView, changed, fetched, framed
-from muntin.state.manifest import loads
+from muntin.state.manifest import parse_manifest
 
 Given = datetime | str | int | None
 """A time, as a datetime (a naive one is UTC) or ISO 8601; on the rows axis an offset."""
@@ -203,4 +203,4 @@ def _touched(reader: StateReader, view: StateView, written: Sequence[bytes]) -> 
 
 
 def _judged(then: str, now: str) -> str:
-    return replace(loads(then), watermark=loads(now).watermark).dumps()
+    return replace(parse_manifest(then), watermark=parse_manifest(now).watermark).dumps()

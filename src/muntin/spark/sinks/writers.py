@@ -74,7 +74,7 @@ def check(target: Sink | None, schema: StructType, keys: tuple[str, ...] | None)
     if writer is not None:
         writer.check(schema, keys)
     elif target is not None:
-        sinks.check(target, _arrow_schema(schema), keys)
+        sinks.check_sink(target, _arrow_schema(schema), keys)
 
 
 def table_schema(schema: StructType) -> pa.Schema:
