@@ -13,7 +13,7 @@ ON_SPARK   ?= tests/contract/test_sink.py $(addprefix tests/spark/test_,lakes.py
 export UV_VERSION
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-near test-long test-spark services check search audit bench docs format clean
+.PHONY: help setup demo test test-near test-long test-spark services check search simulate audit bench docs format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ check: $(STAMP) ## lint, format, types, import contracts, sizes, words
 search: $(STAMP) ## look for queries of which two doors differ (ARGS=--minutes=30)
 	@$(WITH_JAVA) $(BIN)/python -m tests.search $(ARGS)
 
+simulate: $(STAMP) ## run queries on simulated machines that fail (ARGS='--minutes=30', or '--only --seed=N')
+	@$(BIN)/python -m tests.simulation $(ARGS)
+
 audit: $(STAMP) ## hold the pinned dependencies against the vulnerability database
 	@bash scripts/audit.sh
 
@@ -60,7 +63,7 @@ bench: $(STAMP) ## measure against the peers (ARGS=... goes to benches)
 	@$(WITH_JAVA) $(BIN)/python -m benches $(ARGS)
 
 docs: $(STAMP) ## build the documentation into build/site
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet && echo build/site/index.html
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict && echo build/site/index.html
 
 format: $(STAMP) ## fix what ruff can fix
 	$(BIN)/ruff check --fix

@@ -1,7 +1,7 @@
 """From a message in Kafka to its window's early result in Kafka, without a trigger.
 
     .venv/bin/python -m benches.latency [--rounds 3] [--seconds 60]
-                                        [--peers native,muntin,shard,realtime]
+                                        [--peers native,muntin,local,shard,realtime]
 
 A thousand messages a second, of which no two within ten seconds have the same key, so that every
 message has a result of its own: the latency is from the clock before it was sent to the clock when
@@ -74,6 +74,17 @@ def muntin(servers: str, inlet: str, outlet: str, folder: str, buckets: int | No
     return counted.start(checkpoint=folder, results=mt.to_kafka(servers, outlet)).query
 
 
+def local(servers: str, inlet: str, outlet: str, folder: str) -> Any:
+    """The README's sentence in one process, without Spark."""
+    import muntin as mt
+
+    messages = mt.kafka(servers, inlet, columns=COLUMNS)
+    windows = mt.windowed(messages, key="k", time="at", lateness="1 second")
+    counted = windows.tumbling("10 seconds").early(each=True)
+    results = counted.agg(n=mt.count(), sent=mt.max("sent"))
+    return results.start(checkpoint=folder, results=mt.to_kafka(servers, outlet))
+
+
 def shard(servers: str, inlet: str, outlet: str, folder: str) -> Any:
     """The same with one shard, which is all that so few messages need."""
     return muntin(servers, inlet, outlet, folder, buckets=1)
@@ -87,6 +98,7 @@ def realtime(servers: str, inlet: str, outlet: str, folder: str) -> Any:
 STARTS: dict[str, Callable[..., Any]] = {
     "native": native,
     "muntin": muntin,
+    "local": local,
     "shard": shard,
     "realtime": realtime,
 }
@@ -97,7 +109,7 @@ def run(peer: str, servers: str, inlet: str, outlet: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         query = STARTS[peer](servers, inlet, outlet, f"{folder}/checkpoint")
         sys.stdin.read()
-        if query.exception() is not None:
+        if peer != "local" and query.exception() is not None:
             raise RuntimeError(str(query.exception()))
         query.stop()
 

@@ -1,6 +1,6 @@
-"""Kafka: Spark native, muntin's two readers, Flink SQL and Quix on a topic, all at their defaults.
+"""Kafka: Spark native, muntin on both hosts, Flink SQL and Quix on a topic, all at their defaults.
 
-    .venv/bin/python -m benches.topics [--works K1,K1a,P64] [--peers native,muntin,flink]
+    .venv/bin/python -m benches.topics [--works K1,K1a,P64] [--peers native,muntin,local,flink]
 
 Starts a broker of its own on loopback (``make services`` installs it). Each peer runs alone, in a
 process of its own. Steady state is read from the batches' own times, the first third left out; a
@@ -32,6 +32,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PEERS = ("native", "muntin", "connector")
 # Those with an environment of their own.
 OTHERS = {"flink": "benches.peers.flink_topics", "quix": "benches.peers.quix_topics"}
+# Those of this environment that Spark doesn't run.
+IN_PROCESS = {"local": "benches.peers.muntin_local"}
 COLUMNS = "id long, at timestamp, k long, v long"
 KEYS, PER_SECOND, PARTITIONS = 10_000, 50_000, 4
 START = 1_767_225_600_000  # milliseconds
@@ -276,6 +278,8 @@ def measured(work: str, peer: str, servers: str, topic: str, wanted: list[int]) 
     program = [sys.executable, "-m", "benches.topics", "--run", work, peer]
     if peer in OTHERS:
         program = [str(ensure(peer)), "-m", OTHERS[peer], work]
+    if peer in IN_PROCESS:
+        program = [sys.executable, "-m", IN_PROCESS[peer], work]
     command = [*program, servers, topic]
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, check=False, env=users_environment()
@@ -286,7 +290,7 @@ def measured(work: str, peer: str, servers: str, topic: str, wanted: list[int]) 
     if line["found"] != wanted:
         raise RuntimeError(f"{peer}: {line['found']} instead of {wanted}")
     whole = {"first": line["first"], "whole": line["whole"]}
-    if peer in OTHERS:
+    if "messages" in line:
         rate, took = line["messages"] / line["seconds"], line["seconds"]
         return {"rate": rate, "batches": 0, "seconds": took, **whole}
     # The last batch but one is whole; the last may hold a few messages.

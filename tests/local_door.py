@@ -97,7 +97,7 @@ class Run:
 
 
 def window_plan(
-    spec: WindowSpec, steps: Sequence[Batch], shards: int
+    spec: WindowSpec, steps: Sequence[Batch], shards: int, where: pl.Expr | None = None
 ) -> tuple[Plan, list[pl.DataFrame]]:
     """The plan of a spec as if a sentence had asked for it, and the frame of each step."""
     times = [m[spec.time] for step in steps for m in step.messages if spec.time]
@@ -107,7 +107,7 @@ def window_plan(
         types[spec.time] = pl.String() if text else _STAMP
     frames = [_frame(types, step.messages, spec.time if text else None) for step in steps]
     given = Input(
-        FrameSource(frames[0].clear()), spec.time, None, None, spec.max_ahead, spec.offset
+        FrameSource(frames[0].clear()), spec.time, where, None, spec.max_ahead, spec.offset
     )
     bare = replace(spec, types={}, windows=_with_durations(spec.windows))
     return build_windows(given, spec.key_columns, bare, shards), frames
@@ -142,18 +142,26 @@ def _text(time: int | str | None) -> str | None:
 def _window_step(
     emitted: Emitted, spec: WindowSpec, totals: dict[str, int], *, final: bool
 ) -> OracleStep:
-    firings = _rows(emitted.results)
-    firings.sort(key=lambda row: in_order(row, spec))
-    rejected = _rows(emitted.rejected)
-    for row in rejected:
-        if spec.time and isinstance(row[spec.time], str):
-            row[spec.time] = _micros(row[spec.time])
+    firings, rejected = window_rows(spec, emitted.results, emitted.rejected)
     counts = _counted(emitted, totals)
     assert counts.pop("filtered", 0) == 0
     marks = {shard["watermark"] for shard in emitted.progress}
     assert len(marks) == 1
     ends = final and spec.axis == "time"
     return OracleStep(firings, rejected, counts, math.inf if ends else marks.pop())
+
+
+def window_rows(
+    spec: WindowSpec, results: pl.DataFrame, rejected: pl.DataFrame
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Results and rejected messages of a batch as the oracle has them."""
+    firings, aside = rows_of(results), rows_of(rejected)
+    firings.sort(key=lambda row: in_order(row, spec))
+    for row in aside:
+        if spec.time and isinstance(row[spec.time], str):
+            text = row[spec.time]
+            row[spec.time] = int(text) if text.lstrip("-").isdigit() else _micros(text)
+    return firings, aside
 
 
 def _counted(emitted: Emitted, totals: dict[str, int]) -> dict[str, int]:
@@ -167,7 +175,7 @@ def _counted(emitted: Emitted, totals: dict[str, int]) -> dict[str, int]:
     return new
 
 
-def _rows(frame: pl.DataFrame) -> list[dict[str, Any]]:
+def rows_of(frame: pl.DataFrame) -> list[dict[str, Any]]:
     """Rows with every moment as microseconds."""
     moments = [n for n, kind in frame.schema.items() if isinstance(kind, pl.Datetime)]
     return frame.with_columns(pl.col(moments).cast(pl.Int64)).to_dicts()
@@ -204,29 +212,39 @@ class LocalJoinDoor:
         return not (bounded and self.shards > 1) and not any(isinstance(t, str) for t in times)
 
     def run(self, spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch]) -> list[JoinStep]:
-        inputs: dict[SideName, Input] = {}
-        frames: dict[SideName, list[pl.DataFrame]] = {}
-        for side in SIDES:
-            given = spec.side(side)
-            kinds = {n: _STAMP if n == given.time else KINDS[t] for n, t in types[side].items()}
-            frames[side] = [_frame(kinds, step.side(side), None) for step in steps]
-            source = FrameSource(frames[side][0].clear())
-            inputs[side] = Input(source, given.time, None, None, given.max_ahead, given.offset)
-            spec = spec.with_side(side, replace(given, types={}))
-        plan = build_join(inputs, spec, "_right", self.shards)
+        plan, frames = join_plan(spec, types, steps, self.shards)
         found, totals = [], dict.fromkeys(COUNTS, 0)
         with Run(plan, self.restart) as run:
             for number, step in enumerate(steps):
                 both = [frames[side][number] for side in SIDES]
                 emitted = run.step(both, step.wall, final=step.final)
-                one = JoinStep(_rows(emitted.results))
-                one.rejected = [_rejected(types, row) for row in _rows(emitted.rejected)]
+                one = JoinStep(rows_of(emitted.results))
+                one.rejected = [rejected_message(types, row) for row in rows_of(emitted.rejected)]
                 one.counts.update(_counted(emitted, totals))
                 found.append(one)
         return found
 
 
-def _rejected(types: Columns, row: dict[str, Any]) -> tuple[SideName, dict[str, Any], str, Any]:
+def join_plan(
+    spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch], shards: int
+) -> tuple[Plan, dict[SideName, list[pl.DataFrame]]]:
+    """The plan of a join as if a sentence had asked for it, and the frames of each side's steps."""
+    inputs: dict[SideName, Input] = {}
+    frames: dict[SideName, list[pl.DataFrame]] = {}
+    for side in SIDES:
+        given = spec.side(side)
+        kinds = {n: _STAMP if n == given.time else KINDS[t] for n, t in types[side].items()}
+        frames[side] = [_frame(kinds, step.side(side), None) for step in steps]
+        source = FrameSource(frames[side][0].clear())
+        inputs[side] = Input(source, given.time, None, None, given.max_ahead, given.offset)
+        spec = spec.with_side(side, replace(given, types={}))
+    return build_join(inputs, spec, "_right", shards), frames
+
+
+def rejected_message(
+    types: Columns, row: dict[str, Any]
+) -> tuple[SideName, dict[str, Any], str, Any]:
+    """A rejected message of a join as the oracle has it."""
     message = {name: row[name] for name in types[row["side"]]}
     return row["side"], message, row["reason"], row["watermark"]
 

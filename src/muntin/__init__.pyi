@@ -2,6 +2,7 @@
 from muntin import standalone as standalone
 from muntin import stores as stores
 from muntin.dataframe.join import join as join
+from muntin.dataframe.kafka import kafka as kafka
 from muntin.dataframe.state import open_state as open_state
 from muntin.dataframe.windowed import windowed as windowed
 from muntin.model.aggregates import *  # noqa: F403
@@ -37,7 +38,6 @@ from muntin.spark.query import WindowedQuery as WindowedQuery
 from muntin.spark.session import configure as configure
 from muntin.spark.session import session as session
 from muntin.spark.session import settings as settings
-from muntin.spark.sources.kafka import kafka as kafka
 from muntin.spark.statements import sql as sql
 from muntin.tables import App as App
 from muntin.tables import Record as Record

@@ -2,37 +2,216 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
+from muntin.hosts.interrupts import watch_signals
 from muntin.hosts.progress import Progress
+from muntin.hosts.watchers import RefCounted, Shown, Watcher
+from muntin.model.errors import OptionError
+from muntin.sinks.batch import Batch
+
+# How many batches may wait for one watcher.
+_BATCHES = 2
+# How long a query that has ended waits until its watchers have seen all batches, seconds.
+_SETTLES = 5.0
 
 
-@runtime_checkable
-class Query(Protocol):
+class Query(ABC):
     """A handle on a started query, as `.start(…)` returns it on every host.
 
     Attributes:
+        checkpoint: The folder of the query's progress and state; `None` where they are in memory.
         progress: What the last batch left behind: its number, the watermark, counts of messages.
+            After a restart it is what the checkpoint holds.
+        outputs: What kinds of rows it emits, and where they go.
         watchers: Functions that are called with the number of each batch and its rows by kind,
-            each in a thread of its own. A slow one gets the newest batches.
+            each in a thread of its own. A slow one gets the newest batches. Rejected messages are
+            among them where the query has a sink for these, or none at all.
     """
 
-    watchers: list[Callable[[int, list[Any]], None]]
+    def __init__(self) -> None:
+        self.checkpoint: Any = None
+        self.progress = Progress()
+        self.outputs: tuple[Any, ...] = ()
+        self.watchers: list[Callable[[int, list[Batch]], None]] = []
+        self._watching: dict[int, Watcher] = {}
+        self._changed = threading.Condition()
+        # Whether the state is being moved into other shards, after which the query resumes.
+        self._moving = False
+
+    def __repr__(self) -> str:
+        progress = self.progress
+        return f"{type(self).__name__}(batch={progress.batch}, counts={progress.counts})"
 
     @property
-    def progress(self) -> Progress:
-        """What the last batch left behind."""
+    @abstractmethod
+    def name(self) -> str | None:
+        """The query's name, if it has one."""
 
     @property
+    @abstractmethod
     def is_active(self) -> bool:
-        """Whether the query runs."""
+        """Whether the query runs, or is about to resume in other shards."""
+
+    @abstractmethod
+    def _halt(self, patience: float) -> None:
+        """End the query's batches; one that is being written gets so many seconds."""
+
+    @abstractmethod
+    def _wait_for_end(self, seconds: float) -> bool:
+        """Wait so long at most; returns whether the query has ended, and none takes its place."""
+
+    @abstractmethod
+    def _raise_error(self) -> None:
+        """Raise what the query has ended by, if it failed."""
+
+    @abstractmethod
+    def _idle_check(self) -> Callable[[float], bool]:
+        """Return a function that waits so many seconds; it returns whether it is idle or over."""
+
+    @abstractmethod
+    def _check_movable(self, buckets: int) -> None:
+        """Refuse to move the state of a query whose shards aren't its own to choose."""
+
+    @abstractmethod
+    def _move_state(self, buckets: int) -> None:
+        """Move the state of the query, which is halted, into another number of shards."""
+
+    @abstractmethod
+    def _resume(self) -> None:
+        """Start the query again from its checkpoint, after its state was moved."""
 
     def stop(self, patience: float = 30.0) -> None:
-        """Stop the query; it can be started again from its checkpoint."""
+        """Stop the query; it resumes from its checkpoint.
+
+        Args:
+            patience: How many seconds to wait for the batch that is being written. Cutting it off
+                loses nothing, but Spark then logs at length what was interrupted.
+        """
+        self._halt(patience)
+        self._settle(min(patience, _SETTLES))
+
+    def stop_for_exit(self, patience: float) -> None:
+        """Stop the query, since the process is about to end."""
+        self.stop(patience)
+
+    def describe_resumption(self) -> str:
+        """Describe what is done, and where the next start resumes."""
+        name = f"query {self.name!r}" if self.name else "the query"
+        done = self.progress.batch
+        last = f"batch {done} is its last" if done >= 0 else "no batch was finished"
+        if self.checkpoint is None:
+            return f"{name} has stopped; {last}, and its state was in memory"
+        return f"{name} has stopped; {last}, and the next start resumes from {self.checkpoint}"
+
+    def rescale(self, buckets: int) -> None:
+        """Resume with more or fewer shards from the next batch on.
+
+        The batch that is being written gets done. Then the state is written anew in the same
+        checkpoint, and the query resumes from it. Nothing is emitted twice or missed. The query
+        stands still meanwhile, for as long as its state takes to be read and written. A caller of
+        `await_end` keeps waiting.
+
+        Args:
+            buckets: The number of shards; the checkpoint remembers it.
+
+        Raises:
+            OptionError: When the query was started with a number of its own (`buckets=`, which is
+                changed there), over Spark Connect or without a checkpoint, when it has ended, or
+                its state can't be divided. It resumes then as it was.
+        """
+        self._check_movable(buckets)
+        if not self.is_active:
+            hint = "start it with buckets=, or give its checkpoint to muntin rescale"
+            raise OptionError("rescale", buckets, "is of a query that has ended", hint)
+        if buckets < 1:
+            raise OptionError("buckets", buckets, "is less than one", "give 1 or more")
+        with self._changed:
+            self._moving = True
+        try:
+            self.stop()
+            try:
+                self._move_state(buckets)
+            finally:
+                self._resume()
+        finally:
+            with self._changed:
+                self._moving = False
+                self._changed.notify_all()
 
     def await_end(self, timeout: float | None = None) -> bool:
-        """Wait until the query ends; raises what it ended by."""
+        """Wait until the query ends.
+
+        Args:
+            timeout: Seconds; indefinitely where it isn't given.
+
+        Returns:
+            Whether it has ended.
+
+        Raises:
+            SpecChangedError: When the checkpoint was written by another spec.
+            StateCorruptedError: When the checkpoint's state can't be read.
+            BatchError: When a sink, a function, an aggregate or an agent of yours raised; its cause
+                is what was raised.
+            SinkError: When a sink can't take a batch.
+            SourceError: When a source can't be read.
+            StreamingQueryException: When it ended by another error of Spark's.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        with watch_signals() as interruption:
+            if not interruption.wait(self._wait_for_end, deadline):
+                return False
+        self._settle(_SETTLES)
+        self._raise_error()
+        return True
 
     def await_idle(self, timeout: float = 60.0) -> bool:
-        """Wait until all input there is now has been read and no changed window waits to emit."""
+        """Wait until all input there is now has been read and no changed window waits to emit.
+
+        Args:
+            timeout: Seconds.
+
+        Returns:
+            Whether it got quiet in time.
+
+        Raises:
+            As `await_end`, when the query ended by an error.
+        """
+        deadline = time.monotonic() + timeout
+        check = self._idle_check()
+        with watch_signals() as interruption:
+            idle = interruption.wait(check, deadline)
+        if self.is_active:
+            return idle
+        self.await_end(1)
+        return not self.progress.waits()
+
+    @property
+    def watcher_failures(self) -> int:
+        """How often a watcher raised. That is logged, and the query runs on."""
+        return sum(watcher.failures for watcher in list(self._watching.values()))
+
+    @property
+    def watcher_skipped(self) -> int:
+        """How many batches watchers weren't shown, since they were too slow."""
+        return sum(watcher.skipped for watcher in list(self._watching.values()))
+
+    def show(self, batch: int, rows: list[Batch], kept: RefCounted | None = None) -> None:
+        """Show a batch to all watchers, without waiting for them."""
+        for look in list(self.watchers):
+            self._show(look, Shown(batch, (batch, rows), kept), _BATCHES)
+
+    def _show(self, look: Callable[..., Any], shown: Shown, most: int) -> None:
+        if id(look) not in self._watching:
+            self._watching[id(look)] = Watcher(look, most)
+        self._watching[id(look)].show(shown)
+
+    def _settle(self, patience: float) -> None:
+        """Wait a while until the watchers have seen all batches."""
+        deadline = time.monotonic() + patience
+        for watcher in list(self._watching.values()):
+            watcher.settle(max(0.0, deadline - time.monotonic()))

@@ -33,15 +33,15 @@ from tests.contract.checkpoints import (
 from tests.unit.apps.windowing.machine import Machine, tuples
 
 from muntin.engine.windows.operator import shard
+from muntin.hosts.inspect.joins import OpenJoin
+from muntin.hosts.inspect.opening import spec_of
+from muntin.hosts.inspect.windows import OpenWindows
 from muntin.model.errors import OptionError, SpecChangedError
 from muntin.model.joins import HOWS, SIDES, How, JoinSpec
 from muntin.model.policies import EveryRows, Firing
-from muntin.spark.host.checkpoint import Checkpoint, spec_of
-from muntin.spark.inspect.checkpoints import report_of
-from muntin.spark.inspect.joins import OpenJoin
+from muntin.spark.host.checkpoint import Checkpoint
+from muntin.spark.inspect.checkpoints import reasons, report_of
 from muntin.spark.inspect.tables import OpenTable
-from muntin.spark.inspect.why import reasons
-from muntin.spark.inspect.windows import OpenWindows
 from muntin.spark.rescale import division_of
 from muntin.state.blobs import MemoryBlobs
 from muntin.state.manifest import parse_manifest
@@ -316,6 +316,13 @@ class TestJoins:
         now, then = OpenJoin(run.opened(), spec), OpenJoin(whole.opened(), join_spec(kind, how=how))
         for side in SIDES:
             assert rows(now.fetch(side)) == rows(then.fetch(side))
+
+    @pytest.mark.parametrize("kind", BOUNDS)
+    def test_it_goes_on_in_other_shards_before_its_first_message(self, kind: str) -> None:
+        run = join_run(join_spec(kind))
+        assert run.take([[]]) == [[]]
+        moved = run.moved(3, lambda stores: join_run(join_spec(kind, 3), stores))
+        assert moved.take(BATCHES) == join_run(join_spec(kind)).take(BATCHES)
 
 
 def messages_of_joins() -> list[list[Any]]:

@@ -48,3 +48,11 @@ def test_the_error_is_what_is_said() -> None:
     with pytest.raises(SqlError) as caught:
         door.question(text)
     assert str(caught.value) == shown.rstrip()
+
+
+@pytest.mark.parametrize("page", ["flink", "ksqldb"])
+def test_the_statements_beside_those_of_a_peer_are_pipelines(page: str) -> None:
+    (sql,) = fences(f"coming-from/{page}.md", "sql")
+    read = door.pipeline(sql)
+    assert [flow.results for flow in read.flows] == ["views"]
+    assert read.checkpoint == "checkpoints"

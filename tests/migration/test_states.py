@@ -16,7 +16,7 @@ from tests.migration.kept import (
     windowing_images,
 )
 
-from muntin.spark.host.checkpoint import spec_of
+from muntin.hosts.inspect.opening import spec_of
 from muntin.spark.inspect.checkpoints import report_of
 from muntin.spark.inspect.tables import OpenTable
 from muntin.state.manifest import MANIFEST_FORMAT

@@ -55,6 +55,10 @@ rows = LocalRows(pl.DataFrame({"key": ["a"], "n": [1]}))
 sink.write(Batch(0, "rejected", rows.table().schema, None, rows))
 print(sink.frame().rows())
 
+try:
+    mt.windowed(mt.kafka("localhost:9092", "clicks", columns="at timestamp"), time="at")
+except mt.MissingExtraError as error:
+    print(error)
 for name in ("session", "on_spark"):
     try:
         getattr(mt, name)
@@ -115,6 +119,7 @@ def test_the_base_works_without_spark(built: Path, tmp_path: Path) -> None:
         "[1, 1]",
         "2",
         "[('a', 1, 0)]",
+        "reading topics needs an extra: pip install 'muntin[kafka]'",
         *["a query on Spark needs an extra: pip install 'muntin[spark]'"] * 2,
     ]
     size = sum(path.stat().st_size for path in (tmp_path / "venv").rglob("*") if path.is_file())

@@ -15,10 +15,9 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from tests.spark.feed import Feed, at
 
 import muntin as mt
+from muntin.dataframe.state import explain_checkpoint, read_checkpoint, report_checkpoint
 from muntin.hosts.progress import Progress
 from muntin.spark.host.plan import Plan
-from muntin.spark.inspect.checkpoints import inspect
-from muntin.spark.inspect.why import why
 from muntin.spark.rescale import rescale
 
 Make = Callable[[DataFrame, DataFrame], Any]
@@ -211,8 +210,9 @@ def look_at_each_operator(spark: SparkSession, folder: Path) -> None:
             assert 0 < len(came) <= len(one)
         columns = set(states[0].spec.side("left").types)
         assert ("value_right" in columns) == (operator == 0)
-        assert inspect(spark, new, operator=operator, key=["z"])["kind"] == "join"
-        lines = " ".join(why(spark, new, ["a"], "2026-01-01 00:00:40", operator=operator))
+        opened = read_checkpoint(new, operator=operator, spark=spark)
+        assert report_checkpoint(opened, ["z"])["kind"] == "join"
+        lines = " ".join(explain_checkpoint(opened, ["a"], "2026-01-01 00:00:40"))
         assert "left       watermark 2026-01-01 0" in lines
         assert "rejected as late: the first place that is taken" in lines
     with pytest.raises(mt.OptionError, match="isn't one of the 2 operators that keep state"):

@@ -10,7 +10,8 @@ from pyspark.sql import SparkSession
 from tests.unit.sources.protos import All
 
 import muntin as mt
-from muntin.spark.sources import connector, kafka
+from muntin.sources import kafka
+from muntin.spark.sources import connector
 
 
 def test_options_that_cant_work_are_refused() -> None:

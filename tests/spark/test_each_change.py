@@ -11,7 +11,7 @@ from tests.spark.feed import Feed, at, rows
 from tests.spark.test_chained_joins import BOTH, Ran, by_duckdb, close, fill, messages
 
 import muntin as mt
-from muntin.spark.inspect.why import why
+from muntin.dataframe.state import explain_checkpoint, read_checkpoint
 
 ON = ["key", "window_start", "window_end"]
 TABLE = """
@@ -82,7 +82,7 @@ def test_the_table_is_that_of_a_join_of_two_group_bys(spark: SparkSession, tmp_p
     assert held["total"].null_count() == 0
     assert held.select(ON).is_unique().all()
     asked = [key, *(str(one) for one in held.select(ON[1:]).row(-1))]
-    said = " ".join(why(spark, str(checkpoint), asked, asked[-1], operator=0))
+    said = " ".join(explain_checkpoint(read_checkpoint(checkpoint, spark=spark), asked, asked[-1]))
     assert "1 messages of this key are kept" in said
 
 

@@ -151,3 +151,30 @@ def wait_for(happened: Callable[[], bool]) -> None:
     while not happened():
         assert time.monotonic() < deadline, "nothing happens"
         time.sleep(0.05)
+
+
+def test_the_last_step_of_a_run_emits_what_waits_for_the_clock(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Tables of a run from cron are current, with early results and late messages."""
+    feed, sink = Feed(tmp_path / "source"), mt.to_memory()
+    windows = mt.windowed(feed.stream(spark), key="key", time="at").tumbling("10 seconds")
+    early = windows.early(every="1 hour").late(grace="1 hour", every="1 hour")
+
+    def run() -> list[tuple[int, str]]:
+        query = early.agg(n=mt.count()).start(
+            checkpoint=f"{tmp_path}/checkpoint", results=sink, available_now=True, name="cron"
+        )
+        assert query.await_end(120)
+        assert not query.is_active
+        assert query.progress.pending == 0
+        return sink.frame().sort("window_start").select("n", "emission").rows()
+
+    feed.add(("a", at(1), 0), ("a", at(12), 0))
+    assert run() == [(1, "full"), (1, "early")]
+    feed.add(("a", at(2), 0))
+    assert run() == [(2, "late"), (1, "early")]
+    ended = len(list((tmp_path / "checkpoint" / "commits").glob("[0-9]*")))
+    # Nothing waits, and so nothing runs but a tick.
+    assert run() == [(2, "late"), (1, "early")]
+    assert len(list((tmp_path / "checkpoint" / "commits").glob("[0-9]*"))) <= ended + 1

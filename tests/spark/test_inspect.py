@@ -13,7 +13,8 @@ from tests.spark.feed import Feed, at
 
 import muntin as mt
 from muntin.cli.inspect import show
-from muntin.spark.inspect.checkpoints import Report, inspect
+from muntin.dataframe.state import read_checkpoint, report_checkpoint
+from muntin.hosts.inspect.report import Report
 
 
 def test_times_that_python_cant_hold(spark: SparkSession, tmp_path: Path) -> None:
@@ -27,7 +28,7 @@ def test_times_that_python_cant_hold(spark: SparkSession, tmp_path: Path) -> Non
     for number, query in enumerate(queries):
         folder = f"{tmp_path}/{number}"
         assert query.start(checkpoint=folder, available_now=True).await_end(120)
-        found.append(inspect(spark, folder, key=["a"]))
+        found.append(report_checkpoint(read_checkpoint(folder, spark=spark), ["a"]))
     windows, messages = (report["key"] for report in found)
     assert windows[-1]["window_start"].startswith("57971-02-25 00:00:20")
     assert messages[-1]["at"].startswith("57971-02-25 00:00:24")
@@ -55,7 +56,7 @@ def test_windows(spark: SparkSession, tmp_path: Path) -> None:
     )
     assert query.await_end(120)
 
-    report = inspect(spark, checkpoint, key=["a"])
+    report = report_checkpoint(read_checkpoint(checkpoint, spark=spark), ["a"])
     assert json.loads(json.dumps(report)) == report
     assert (report["batch"], report["kept"], report["kind"]) == (1, [0, 1], "windows")
     assert report["watermark"] == "2026-01-01 00:01:20"
@@ -74,4 +75,4 @@ def test_windows(spark: SparkSession, tmp_path: Path) -> None:
     assert "tumbling 10 seconds" in text
     assert "2026-01-01 00:01:40 to 2026-01-01 00:01:50" in text
     with pytest.raises(mt.OptionError, match="isn't 1 values; give --key once for each of key"):
-        inspect(spark, checkpoint, key=["a", "b"])
+        report_checkpoint(read_checkpoint(checkpoint, spark=spark), ["a", "b"])

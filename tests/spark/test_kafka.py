@@ -20,7 +20,7 @@ from tests.unit.sources.protos import All
 
 import muntin as mt
 from muntin.model.errors import SourceError
-from muntin.spark.sources.kafka import Reader
+from muntin.sources.kafka import Reader
 from muntin.spark.sources.tables import Surroundings, read, sink
 from muntin.sql.door import pipeline
 

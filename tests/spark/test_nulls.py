@@ -14,9 +14,8 @@ from pyspark.sql import SparkSession
 from tests.spark.feed import STAMP, Feed, at, rows
 
 import muntin as mt
-from muntin.spark.inspect.checkpoints import inspect
-from muntin.spark.inspect.why import why
-from muntin.spark.inspect.windows import OpenWindows
+from muntin.dataframe.state import explain_checkpoint, read_checkpoint, report_checkpoint
+from muntin.hosts.inspect.windows import OpenWindows
 from muntin.spark.rescale import rescale
 
 AGGREGATES = {"n": mt.count(), "total": mt.sum("value"), "most": mt.max("value")}
@@ -82,10 +81,16 @@ def test_a_group_lives_through_restarts_and_is_read_from_outside(
     changed = state.changes(1).filter(pl.col("key").is_null())
     assert sorted(changed["change"]) == ["changed", "changed", "new", "new"]
 
-    told = inspect(spark, checkpoint, key=[r"\N"])
+    told = report_checkpoint(read_checkpoint(checkpoint, spark=spark), [r"\N"])
     assert told["spec"]["nulls"] == "group"
     assert sum(row["messages"] or 0 for row in told["key"]) == sum(found["n"])
-    said = " ".join(" ".join(why(spark, checkpoint, [r"\N"], "2026-01-01 00:00:05")).split())
+    said = " ".join(
+        " ".join(
+            explain_checkpoint(
+                read_checkpoint(checkpoint, spark=spark), [r"\N"], "2026-01-01 00:00:05"
+            )
+        ).split()
+    )
     assert "holds 5 messages" in said
 
     rescale(spark, checkpoint, buckets=2, to=f"{tmp_path}/moved")

@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 from tests.spark.feed import DAY, Feed, at, rows
 
 import muntin as mt
-from muntin.spark.inspect.joins import OpenJoin
-from muntin.spark.inspect.windows import OpenWindows
+from muntin.hosts.inspect.joins import OpenJoin
+from muntin.hosts.inspect.windows import OpenWindows
 from muntin.spark.windowed import Windowed
 
 FILES = [

@@ -16,9 +16,9 @@ from tests.services.kafka import Kafka
 from tests.spark.feed import STAMP, rows
 
 import muntin as mt
+from muntin.sources.kafka import Reader
 from muntin.spark import pipelines
 from muntin.spark.sources.decimals import LONG_TEXTS
-from muntin.spark.sources.kafka import Reader
 from muntin.sql.door import pipeline
 from muntin.tables import App
 

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from tests.spark.feed import Feed, at
 
 import muntin as mt
-from muntin.spark.inspect.why import why
+from muntin.dataframe.state import explain_checkpoint, read_checkpoint
 from muntin.spark.windowed import Windowed
 
 DAY = "2026-01-01 00:"
@@ -34,7 +34,11 @@ def ran(spark: SparkSession, folder: Path, make: object) -> str:
 
 
 def said(spark: SparkSession, checkpoint: str, key: str, moment: str) -> str:
-    return " ".join(" ".join(why(spark, checkpoint, [key], DAY + moment)).split())
+    return " ".join(
+        " ".join(
+            explain_checkpoint(read_checkpoint(checkpoint, spark=spark), [key], DAY + moment)
+        ).split()
+    )
 
 
 def test_windows(spark: SparkSession, tmp_path: Path) -> None:
@@ -114,4 +118,6 @@ def test_what_cannot_be_asked(
         checkpoint = ran(spark, tmp_path, lambda windows: windows.tumbling("10 seconds"))
     given = {"checkpoint": checkpoint, "key": ["a"], "moment": DAY + "00:05"} | change
     with pytest.raises(mt.OptionError, match=asked):
-        why(spark, given["checkpoint"], given["key"], given["moment"])
+        explain_checkpoint(
+            read_checkpoint(given["checkpoint"], spark=spark), given["key"], given["moment"]
+        )

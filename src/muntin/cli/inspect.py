@@ -12,7 +12,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from muntin.cli.console import cell, session_for
+from muntin.cli.checkpoints import open_checkpoint
+from muntin.cli.console import cell
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -37,11 +38,10 @@ def inspect(
     Reads what the query's last batch has committed; the query may be running.
     """
     console = Console(stderr=True)
-    with session_for("inspect", checkpoint, console, "Reading the state") as spark:
-        from muntin.spark.inspect.checkpoints import inspect as looked
+    with open_checkpoint("inspect", checkpoint, console, batch, operator) as opened:
+        from muntin.dataframe.state import report_checkpoint
 
-        path = str(checkpoint.resolve())
-        report = looked(spark, path, batch=batch, key=key or (), table=table, operator=operator)
+        report = report_checkpoint(opened, key or (), table)
     if as_json:
         print(escape_json(json.dumps(report, indent=1, ensure_ascii=False)))
     else:
@@ -54,7 +54,7 @@ def escape_json(text: str) -> str:
 
 
 def show(report: Mapping[str, Any], console: Console) -> None:
-    """Print a report of ``muntin.spark.inspect.checkpoints.inspect`` as tables."""
+    """Print a report of `report_checkpoint` as tables."""
     oldest, newest = report["kept"]
     head = {
         "checkpoint": report["checkpoint"],

@@ -158,7 +158,7 @@ class _Lines:
     def _line(query: Any) -> str:
         progress = query.progress
         if progress.batch < 0:
-            return "starting"
+            return f"starting in {query.shards} shards" if query.shards else "starting"
         text = f"batch {progress.batch}, {_seen(query):,} seen, {sum(progress.fired.values()):,} "
         text += f"emitted, up to {_moment(progress.watermark_micros)}"
         rejected = _rejected(progress)

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from muntin.cli.console import say, session_for
+from muntin.cli.checkpoints import open_checkpoint
+from muntin.cli.console import say
 
 
 def why(
@@ -37,10 +38,9 @@ def why(
     It reads the state as of the last committed batch; the query may be running.
     """
     console = Console()
-    with session_for("why", checkpoint, console, "Reading the state") as spark:
-        from muntin.spark.inspect.why import why as lines
+    with open_checkpoint("why", checkpoint, console, operator=operator) as opened:
+        from muntin.dataframe.state import explain_checkpoint
 
-        path = str(checkpoint.resolve())
-        found = lines(spark, path, key or [], at, table=table, operator=operator)
-    for line in found:
+        lines = explain_checkpoint(opened, key or [], at, table)
+    for line in lines:
         say(console, line)

@@ -40,14 +40,8 @@ def choose_host(option: str, given: object, asked: str | None) -> Host:
     raise OptionError("host", asked, f"can't read a {type(given).__name__} of Spark's", hint)
 
 
-_TOPICS = ("muntin.spark.sources.kafka", "Kafka")
-
-
 def _natural_host(given: object) -> Host | None:
     home = type(given).__module__
-    # Topics are read by either host: by Spark only once they are a DataFrame of it.
-    if (home, type(given).__name__) == _TOPICS:
-        return "local"
     if isinstance(given, LocalDefinition | LocalWindowed) or _is_frame(given):
         return "local"
     if home.startswith(("pyspark.", "muntin.spark.")):

@@ -1,21 +1,23 @@
-"""`open_state`: the state of a query, whichever host runs it."""
+"""`open_state` and the reports on the state of a query, whichever host runs it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from typing import TYPE_CHECKING
 
-from muntin.hosts.local.state import is_local_checkpoint, open_local_state
+from muntin.hosts.inspect.opening import open_snapshot
+from muntin.hosts.inspect.report import Report, report_state
+from muntin.hosts.inspect.snapshot import Snapshot
+from muntin.hosts.inspect.why import explain_state
+from muntin.hosts.local.state import LogSnapshot, is_local_checkpoint
 from muntin.model.aggregates import Aggregate
-from muntin.model.errors import OptionError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from muntin.hosts.local.state import OpenLocalJoin, OpenLocalWindows
-    from muntin.spark.inspect.joins import OpenJoin
-    from muntin.spark.inspect.windows import OpenWindows
+    from muntin.hosts.inspect.joins import OpenJoin
+    from muntin.hosts.inspect.windows import OpenWindows
 
 
 def open_state(
@@ -25,7 +27,7 @@ def open_state(
     aggregates: Mapping[str, Aggregate] | None = None,
     operator: int = 0,
     spark: SparkSession | None = None,
-) -> OpenWindows | OpenJoin | OpenLocalWindows | OpenLocalJoin:
+) -> OpenWindows | OpenJoin:
     """Read the state of a query from outside, while it runs or after.
 
     What is read is a snapshot of one committed batch: whatever the query commits afterwards
@@ -53,15 +55,65 @@ def open_state(
         >>> state = open_state("checkpoints/late_flights")  # doctest: +SKIP
         >>> state.fetch("AA", start="2013-01-01 09:00")  # doctest: +SKIP
     """
-    folder = fspath(checkpoint)
-    if "://" in folder or not is_local_checkpoint(folder):
-        from muntin.spark.inspect import windows
+    return open_snapshot(read_checkpoint(checkpoint, batch, operator, spark), aggregates)
 
-        return windows.open_state(
-            folder, batch=batch, aggregates=aggregates, operator=operator, spark=spark
-        )
-    opened = open_local_state(folder, aggregates=aggregates, operator=operator)
-    if batch is not None and batch != opened.batch:
-        hint = "leave it out"
-        raise OptionError("batch", batch, f"isn't kept: there is batch {opened.batch}", hint)
-    return opened
+
+def read_checkpoint(
+    checkpoint: str | PathLike[str],
+    batch: int | None = None,
+    operator: int = 0,
+    spark: SparkSession | None = None,
+) -> Snapshot:
+    """Read a checkpoint as of one batch; the folder says which host wrote it.
+
+    Raises:
+        OptionError: When it is no checkpoint, or has no such batch or operator.
+    """
+    folder = fspath(checkpoint)
+    if "://" not in folder and is_local_checkpoint(folder):
+        return LogSnapshot(folder, batch, operator)
+    from muntin.spark.host.checkpoint import Checkpoint
+    from muntin.spark.session import active_session
+
+    return Checkpoint(active_session(spark), folder, batch, operator)
+
+
+def report_checkpoint(
+    opened: Snapshot, key: Sequence[str] = (), table: str | None = None
+) -> Report:
+    """Report what a checkpoint holds; see `report_state`.
+
+    Args:
+        opened: The checkpoint.
+        key: A key's values as text, in the order of its columns.
+        table: Of which table, where agents keep several.
+
+    Raises:
+        OptionError: When the checkpoint or the key can't be what is asked for.
+    """
+    if isinstance(opened, LogSnapshot):
+        return report_state(opened, key, table)
+    from muntin.spark.inspect.checkpoints import report_of
+
+    return report_of(opened, key, table)  # type: ignore[arg-type]
+
+
+def explain_checkpoint(
+    opened: Snapshot, key: Sequence[str], at: str, table: str | None = None
+) -> list[str]:
+    """Explain why a key's windows, messages or entries have emitted, or not; see `explain_state`.
+
+    Args:
+        opened: The checkpoint.
+        key: The key's values as text, in the order of its columns.
+        at: A time in UTC, an offset or a number, as text.
+        table: Which of several tables of agents.
+
+    Raises:
+        OptionError: When the checkpoint, the key or the position can't be what is asked for.
+    """
+    if isinstance(opened, LogSnapshot):
+        return explain_state(opened, key, at, table)
+    from muntin.spark.inspect.checkpoints import reasons
+
+    return reasons(opened, key, at, table)  # type: ignore[arg-type]

@@ -29,6 +29,7 @@ class BatchClock:
         closed_after: The latest window that takes nothing more now.
         wall: The wall clock now, microseconds.
         last_wall: The wall clock of the batch before; ``None`` at the first.
+        ends_run: Whether what waits for the clock emits now, since the run ends.
     """
 
     before: int
@@ -37,6 +38,7 @@ class BatchClock:
     closed_after: int
     wall: int
     last_wall: int | None
+    ends_run: bool = False
 
     @classmethod
     def of(
@@ -46,6 +48,7 @@ class BatchClock:
         watermarks: tuple[int | None, int | None],
         walls: tuple[int | None, int],
         final: bool,
+        ends_run: bool = False,
     ) -> BatchClock:
         """Say it in windows instead of times."""
 
@@ -60,10 +63,13 @@ class BatchClock:
             closed_after=FOREVER if final else ended(after, grace),
             wall=walls[1],
             last_wall=walls[0],
+            ends_run=ends_run,
         )
 
     def passed(self, period: int) -> bool:
         """Whether the clock has passed a multiple of a period since the last batch."""
+        if self.ends_run:
+            return True
         return self.last_wall is not None and self.wall // period > self.last_wall // period
 
 
@@ -99,7 +105,7 @@ def due(
         return pl.col(column(policy.condition))
     by_clock = due_by_clock(policy, moment)
     if by_clock and isinstance(policy, Every):
-        return pl.col(unemitted) >= policy.least
+        return pl.col(unemitted) >= (1 if moment.ends_run else policy.least)
     if by_clock or policy.rows is None:
         return pl.lit(by_clock or policy.period is None)
     return pl.col(unemitted) >= policy.rows

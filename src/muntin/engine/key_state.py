@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.retention import first_whole
+from muntin.engine.retention import ENDED, first_whole
 from muntin.engine.sessions.shard import FIRED_LATE, UNEMITTED
 from muntin.engine.windows.by_count import HEAD
 from muntin.engine.windows.paned import FIRED, LATE
@@ -223,11 +224,12 @@ def known(
     kind, mark, extra = spec.windows, manifest.watermark, manifest.extra
     limit = extra.get("kept", {}).get("floor")
     whole = first_whole(spec, kind, mark, extra.get("floor"), limit)
+    stage_of = partial(_stage, spec, watermark=mark, whole=whole, ended=ENDED in extra)
     if isinstance(kind, Sessions):
         for one in sessions_seen(spec, named, blobs, key):
             over = one.last + kind.gap
             if (start is None or over > start) and (end is None or one.first <= end):
-                stage = _stage(spec, one.last, mark, whole)
+                stage = stage_of(one.last)
                 emitted = (one.messages, one.fired, None, one.unemitted)
                 rows.append(
                     (one.first, over, *(_EXPIRED if stage == "expired" else emitted), stage)
@@ -235,7 +237,7 @@ def known(
     else:
         for seen in windows_seen(spec, named, blobs, key, start, end):
             if seen.messages or seen.fired or seen.late:
-                stage = _stage(spec, seen.number, mark, whole)
+                stage = stage_of(seen.number)
                 rows.append((seen.start, seen.end, *_emitted(spec, seen, stage), stage))
     return pl.DataFrame(rows, schema=SEEN, orient="row")
 
@@ -260,10 +262,14 @@ def _emitted(spec: WindowSpec, seen: WindowSeen, stage: str) -> tuple[int | None
     return seen.messages, seen.fired + full, seen.late, seen.unemitted_late
 
 
-def _stage(spec: WindowSpec, place: int, watermark: int | None, whole: int | None) -> str:
+def _stage(
+    spec: WindowSpec, place: int, *, watermark: int | None, whole: int | None, ended: bool
+) -> str:
     """The stage of a window: ``current``, ``past``, ``closed`` or ``expired``."""
     if whole is not None and place < whole:
         return "expired"
+    if ended:
+        return "closed"
     if watermark is None or place > spec.windows.ended(watermark):
         return "current"
     return "past" if place > spec.windows.ended(watermark - spec.firing.grace) else "closed"

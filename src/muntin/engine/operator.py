@@ -83,12 +83,15 @@ class ShardState:
         shard: The shard's number.
         blobs: Its store, committed by the host after the step.
         cache: Decoded blobs of this process, turned to this shard.
+        ends_run: Whether the run of the query ends with this step, which then emits what waits for
+            the wall clock.
     """
 
     operator: str
     shard: int
     blobs: Blobs
     cache: FrameCache
+    ends_run: bool = False
 
 
 @dataclass

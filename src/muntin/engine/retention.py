@@ -20,6 +20,8 @@ from muntin.model.spec import WindowSpec
 
 # Into how many stretches a segment of a table is cut, where it has so many places.
 _A_SEGMENT = 32
+# In the state of a query that has read all of its input, where closed windows are kept.
+ENDED = "ended"
 
 
 def share(rows: int | None, buckets: int | None) -> int | None:

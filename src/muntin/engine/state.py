@@ -39,6 +39,7 @@ class State:
         extra: What else the kind of shard keeps; plain JSON.
         partitions: What is kept of each partition apart, where each is an axis of its own.
         written_by: The spec that wrote the store, as plain JSON; ``None`` where none did.
+        ends_run: Whether the run of the query ends with this step; not stored.
         moving: The inputs whose messages have moved a watermark since it was cleared; not stored.
 
     Raises:
@@ -69,6 +70,7 @@ class State:
         self.stored, self.extra = found.tables, found.extra
         self.tables: dict[str, Runs] = {}
         self.partitions = {name: PartBlobs(blobs, text) for name, text in found.parts}
+        self.ends_run = False
         self.moving: set[str] = set()
         self.taken = {name: TakenOffsets(found.offsets.get(name, ())) for name in inputs}
 

@@ -105,6 +105,22 @@ def _describe_progress_needed(spec: WindowSpec, position: int) -> str:
     return f"a message of any key has the event time {at} or later"
 
 
+def explain_ended_input(
+    spec: WindowSpec, windows: Sequence[WindowSeen] | Sequence[SessionSeen]
+) -> Iterator[str]:
+    """Explain the windows or sessions of a key after the input has ended."""
+    yield "input      has ended: every window has emitted its final result"
+    for window in windows:
+        if isinstance(window, SessionSeen):
+            assert isinstance(spec.windows, Sessions)
+            bounds, name = (window.first, window.last + spec.windows.gap), "session"
+        else:
+            bounds, name = (window.start, window.end), "window "
+        start, end = (located(bound, spec.axis) for bound in bounds)
+        yield f"{name}    {start} to {end}"
+        yield f"           {window.messages:,} messages of it are still in the state"
+
+
 def explain_arrivals(spec: WindowSpec, arrived: int, at: int) -> Iterator[str]:
     """Explain the windows of a key that counts its messages, and one of these messages.
 

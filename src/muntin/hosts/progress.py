@@ -209,6 +209,12 @@ class Totals:
         self._shards: dict[str, dict[int, dict[str, Any]]] = {}
         self._unstorable = 0
 
+    def without_shards(self) -> Totals:
+        """Return the same totals for a query whose keys are in other shards from now on."""
+        totals = Totals(self.progress)
+        totals._unstorable = self._unstorable
+        return totals
+
     def add(self, batch: int, lines: Sequence[str], unstorable: int = 0) -> Progress:
         """Add the figures that the shards emitted with a batch; what it left behind."""
         return self.add_shards(batch, [json.loads(line) for line in lines], unstorable)

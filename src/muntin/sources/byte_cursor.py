@@ -137,6 +137,9 @@ class ByteCursor:
 
     def varints(self, at: Numbers) -> tuple[Numbers, Numbers, Numbers]:
         """Such numbers at some places, of how many bytes each is, and which have over 64 bits."""
+        low = self.bytes[at]
+        if (low < 128).all():
+            return low.astype(np.uint64), np.ones(len(at), np.int64), np.zeros(len(at), bool)
         word = self.words(at, "<u8")
         stops = ~word & _LAST
         # All bits up to the first byte that is the last one of its number; all where none is.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -12,6 +12,7 @@ import polars as pl
 import pyarrow as pa
 
 from muntin.engine.utf8 import marked, text
+from muntin.model.errors import OptionError
 from muntin.sources.byte_values import ByteValues, binary_column, join_values
 from muntin.sources.flags import Flags
 from muntin.sources.kafka_broker import PATIENCE
@@ -105,6 +106,13 @@ class KafkaReader:
                 found[name] = _own(name, dtype, parts, lists).cast(dtype)
         frame = pl.DataFrame([column.alias(name) for name, column in found.items()])
         return marked(frame, garbled)
+
+
+def refuse_malformed(names: Collection[str]) -> None:
+    """Refuse a payload with a column of the name that unparsed payloads have."""
+    if MALFORMED in names:
+        hint = "call it something else with computed columns of your own"
+        raise OptionError("columns", MALFORMED, "is what unparsed payloads are kept in", hint)
 
 
 def _raw(values: Sequence[bytes | None], bad: pl.Series) -> pl.Series:

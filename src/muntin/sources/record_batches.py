@@ -1,8 +1,7 @@
 """Record batches of Kafka (magic 2) as columns, without an object a message.
 
 A batch is a header of 61 bytes and records, each framed by its length and by variable-length
-numbers. Where records begin is a chain from one to the next: it is followed for many batches in
-step, or for one after the other. All else is read for all records at once.
+numbers. `record_chain` finds where records begin; all else is read for all records at once.
 """
 
 from __future__ import annotations
@@ -14,8 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from muntin.sources.byte_cursor import ByteCursor, unzigzag
+from muntin.sources.byte_cursor import ByteCursor
 from muntin.sources.byte_values import ROOM, Bytes, ByteValues, Numbers
+from muntin.sources.record_chain import BrokenChainError, find_records, read_varint
 
 # base offset, length, leader epoch, magic, checksum, attributes, last offset delta, base timestamp,
 # greatest timestamp, producer, producer epoch, base sequence, number of records.
@@ -24,9 +24,8 @@ _HEADER = struct.Struct(">qiibIhiqqqhii")
 _BEFORE_LENGTH, _BEFORE_CHECKED, _MAGIC = 12, 21, 2
 _CODEC, _APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
 _ABORT = struct.Struct(">hh")
-# With as many batches a step of all of them is faster than their records one by one.
-_IN_STEP = 64
 _NO_TIME = -1
+_FRAMING = "a batch's records aren't framed as they have to be"
 
 
 class DamagedBatchError(ValueError):
@@ -190,7 +189,10 @@ def read_records(batches: Sequence[RecordBatch]) -> Records:
     # A record has at least seven bytes.
     if (counts * 7 > sizes).any():
         raise DamagedBatchError("a batch says that it has more records than bytes")
-    starts = _chain(data, ends - sizes, ends, counts)
+    try:
+        starts = find_records(data, ends - sizes, ends, counts)
+    except BrokenChainError as error:
+        raise DamagedBatchError(_FRAMING) from error
     of_batch = np.repeat(np.arange(len(batches)), counts)
     firsts = np.cumsum(counts) - counts
     cursor = ByteCursor(data, starts.copy(), starts.copy())
@@ -221,7 +223,7 @@ def read_records(batches: Sequence[RecordBatch]) -> Records:
 
 def _require(holds: Any) -> None:
     if not holds:
-        raise DamagedBatchError("a batch's records aren't framed as they have to be")
+        raise DamagedBatchError(_FRAMING)
 
 
 def _follow(
@@ -258,67 +260,12 @@ def _skip_headers(cursor: ByteCursor, counts: Numbers) -> None:
         left = left[(counts[left] > 0) & ~cursor.bad[left]]
 
 
-def _chain(data: Bytes, at: Numbers, ends: Numbers, counts: Numbers) -> Numbers:
-    """Find where each record begins, batch after batch."""
-    if len(counts) < _IN_STEP:
-        whole = data.tobytes()
-        each = zip(at.tolist(), ends.tolist(), counts.tolist(), strict=True)
-        return np.array([start for one in each for start in _chain_one(whole, *one)], np.int64)
-    firsts = np.cumsum(counts) - counts
-    order = np.argsort(-counts, kind="stable")
-    at, ends, firsts = at[order], ends[order], firsts[order]
-    # So many batches have more than so many records.
-    wide = np.searchsorted(-counts[order], -np.arange(int(counts.max(initial=0))), "left")
-    starts = np.empty(int(counts.sum()), np.int64)
-    cursor = ByteCursor(data, at, ends)
-    for step, width in enumerate(wide.tolist()):
-        at, firsts = at[:width], firsts[:width]
-        starts[firsts + step] = at
-        low = data[at].astype(np.int64)
-        if (low < 128).all():
-            at = at + 1 + (low >> 1)
-        else:
-            word, size, _ = cursor.varints(at)
-            at = at + size + unzigzag(word)
-        _require(((at > 0) & (at <= ends[:width])).all())
-    return starts
-
-
-def _chain_one(data: bytes, at: int, end: int, count: int) -> list[int]:
-    """Find where each record of a batch begins."""
-    starts = []
-    for _ in range(count):
-        starts.append(at)
-        low = data[at]
-        if low < 128:
-            at += 1 + (low >> 1)
-        elif (high := data[at + 1]) < 128:
-            at += 2 + ((low & 127 | high << 7) >> 1)
-        else:
-            number, behind = _varint(data, at)
-            at = behind + number
-        _require(0 < at <= end)
-    return starts
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Read a number with its sign in the lowest bit; returns it and where it ends."""
-    number = shift = 0
-    while True:
-        low = data[at]
-        number |= (low & 127) << shift
-        at, shift = at + 1, shift + 7
-        if low < 128:
-            return (number >> 1) ^ -(number & 1), at
-        _require(shift < 70)
-
-
 def _headers(data: bytes, at: int, count: int) -> list[tuple[str, bytes | None]]:
     headers = []
     for _ in range(count):
-        size, at = _varint(data, at)
+        size, at = read_varint(data, at)
         name, at = data[at : at + size].decode(errors="replace"), at + size
-        size, at = _varint(data, at)
+        size, at = read_varint(data, at)
         value = None if size < 0 else data[at : at + size]
         headers.append((name, value))
         at += max(size, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 
@@ -18,6 +19,7 @@ from muntin.model.errors import (
     SpecChangedError,
     StateCorruptedError,
 )
+from muntin.spark.host.executors import explain_lost_tasks
 from muntin.spark.host.internals.checkpoints import changed_operators
 
 _OURS = (
@@ -39,16 +41,16 @@ class QueryEnd:
 
     Args:
         query: The query, which has been started.
-        release: Is called when it has ended, before anybody is told.
+        finish: Is called when it has ended, before anybody is told.
 
     Attributes:
         error: What the query has ended with, if it failed.
     """
 
-    def __init__(self, query: StreamingQuery, release: Callable[[], None]) -> None:
+    def __init__(self, query: StreamingQuery, finish: Callable[[QueryEnd], None]) -> None:
         self.error: Exception | None = None
         self._query = query
-        self._release = release
+        self._finish = finish
         self._ended = threading.Event()
         threading.Thread(target=self._await, daemon=True, name="muntin-query-end").start()
 
@@ -62,7 +64,7 @@ class QueryEnd:
         except Exception as error:
             self.error = error
         finally:
-            self._release()
+            self._finish(self)
             self._ended.set()
 
 
@@ -83,4 +85,4 @@ def error_of_muntin(error: PySparkException) -> MuntinError | None:
         _, name, rest = str(error).partition(f"{kind.__name__}: ")
         if name:
             return kind(rest.partition("\n")[0].strip())
-    return None
+    return explain_lost_tasks(str(error), os.environ.get("PYSPARK_PYTHON", "python3"))

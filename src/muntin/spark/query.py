@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from pyspark.errors import PySparkException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from muntin.engine.operator import REJECTED
-from muntin.hosts.interrupts import register_query, watch_signals
+from muntin.hosts.interrupts import register_query
 from muntin.hosts.leases import Lease
 from muntin.hosts.progress import Progress, Totals, warn_of_rejected
-from muntin.hosts.watchers import RefCounted, Shown, Watcher
 from muntin.model.errors import BatchError, OptionError
-from muntin.sinks.batch import Batch
+from muntin.query import Query
 from muntin.sources.kafka_ranges import lag_of_line
 from muntin.spark.card import Card, show_card
 from muntin.spark.ending import QueryEnd, error_of_muntin
 from muntin.spark.failures import Failure
+from muntin.spark.host.executors import Executors
 from muntin.spark.host.internals.checkpoints import planned_offsets, remove_cut_off_move
 from muntin.spark.host.internals.jvm import is_connected, silence_spark
 from muntin.spark.remote import Follower, Reporter
@@ -32,50 +30,37 @@ from muntin.spark.rescale import Divide, rescale_in_place
 from muntin.spark.running import CheckedSpec, Record, acquire
 from muntin.spark.writing import Destination, Written
 
-# How many batches may wait for one who watches, while they are kept for him.
-_BATCHES = 2
-# How long a query that has ended waits for those who watch to have seen all, seconds.
-_SETTLES = 5.0
 
-
-class WindowedQuery:
-    """A handle on a started query.
+class WindowedQuery(Query):
+    """A handle on a query that Spark runs; see `Query`.
 
     Attributes:
         query: Spark's own handle.
         spark: The session that it runs in.
-        checkpoint: Where its progress and state are kept.
-        progress: What the last batch left behind.
-        outputs: What kinds of rows it emits.
-        watchers: Are shown batches when they are written, each watcher in a thread of its own: the
-            number, and the rows of each kind. One who is slow is shown the newest. Rejected
-            messages are among them where the query has a sink for these, or none at all.
+        executors: The workers that it runs on.
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.query: StreamingQuery
-        self._end: QueryEnd
         self.spark: SparkSession
         self.checkpoint = ""
-        self.progress = Progress()
         self.outputs: tuple[Destination, ...] = ()
-        self.watchers: list[Callable[[int, list[Batch]], None]] = []
-        self._watching: dict[int, Watcher] = {}
-        self._changed = threading.Condition()
+        self._end: QueryEnd
         self._writing = False
         self._totals = Totals()
         self._follower: Follower | None = None
+        self.executors: Executors | None = None
+        self.shards = 0
         self._lease: Lease | None = None
         self._record: Record | None = None
         self._without_lag = False
         self._failed: tuple[BatchError, Exception | None] | None = None
         self._again: Callable[[], object] | None = None
         self._divisions: Mapping[str, Divide] = {}
-        self._moving = False
+        self._end_run: Callable[[], object] | None = None
+        self._received_at_end = -1
         self._warned: frozenset[str] = frozenset()
-
-    def __repr__(self) -> str:
-        return f"WindowedQuery(batch={self.progress.batch}, counts={self.progress.counts})"
 
     def _repr_html_(self) -> str:
         return Card(self).html()
@@ -84,99 +69,57 @@ class WindowedQuery:
         show_card(self)
 
     @property
+    def name(self) -> str | None:
+        """The name of Spark's query, if it has one."""
+        name: str | None = self.query.name
+        return name
+
+    @property
     def is_active(self) -> bool:
-        """Whether the query runs, or is about to go on in other shards."""
-        return self._moving or self.query.isActive
+        """Whether the query runs, or is about to resume in other shards."""
+        ends = self._end_run is not None and not self._end.wait(0)
+        return ends or self._moving or self.query.isActive
 
-    def stop(self, patience: float = 30.0) -> None:
-        """Stop the query; it can be started again from its checkpoint.
-
-        Args:
-            patience: How many seconds a batch that is being written may take to get done. Cutting
-                it off loses nothing, but Spark then logs at length what was interrupted.
-        """
+    def _halt(self, patience: float) -> None:
+        self._end_run = None
         with self._changed:
             self._changed.wait_for(lambda: not self._writing, timeout=patience)
         self.query.stop()
         self.release()
-        self._settle(min(patience, _SETTLES))
 
     def stop_for_exit(self, patience: float) -> None:
-        """Stop the query without a word of Spark's, since the process is about to end."""
+        """Stop the query before the process ends, and keep Spark from logging it."""
         silence_spark(self.spark)
         self.stop(patience)
 
-    def describe_resumption(self) -> str:
-        """Say what is done, and where the next start resumes."""
-        name = f"query {self.query.name!r}" if self.query.name else "the query"
-        done = self.progress.batch
-        last = f"batch {done} is its last" if done >= 0 else "no batch was finished"
-        return f"{name} has stopped; {last}, and the next start resumes from {self.checkpoint}"
-
     def rescale(self, buckets: int) -> None:
-        """Go on with more or fewer shards from the next batch on.
+        """Resume with more or fewer shards from the next batch on; see `Query.rescale`.
 
-        The batch that is being written gets done; then the state is written anew in the same
-        checkpoint, and the query goes on from it. Nothing is emitted twice or missed, on a local
-        disk and in an object store alike; the query stands still meanwhile, for as long as Spark
-        takes to read and write its state. Who waits for its end goes on waiting.
-
-        Args:
-            buckets: How many there are to be; the checkpoint remembers the number.
-
-        Raises:
-            OptionError: When the query was started with a number of its own (``buckets=``, which
-                is changed there) or over Spark Connect, has ended, or its state can't be divided.
-                It goes on then as it was.
+        It works on a local disk and in an object store alike.
         """
-        if self._again is None:
-            hint = "start it with another buckets= from the same checkpoint"
-            raise OptionError("rescale", buckets, "isn't for this query to say", hint)
-        if not self.is_active:
-            hint = "start it with buckets=, or give its checkpoint to muntin rescale"
-            raise OptionError("rescale", buckets, "is of a query that has ended", hint)
-        if buckets < 1:
-            raise OptionError("buckets", buckets, "is less than one", "give 1 or more")
-        with self._changed:
-            self._moving = True
         try:
-            self.stop()
-            try:
-                rescale_in_place(self.spark, self.checkpoint, buckets, self._divisions)
-            finally:
-                self._again()
+            super().rescale(buckets)
         finally:
-            with self._changed:
-                self._moving = False
-                self._changed.notify_all()
             if not self.is_active:
                 self.release()
 
-    def await_end(self, timeout: float | None = None) -> bool:
-        """Wait until the query ends.
+    def _check_movable(self, buckets: int) -> None:
+        if self._again is None:
+            hint = "start it with another buckets= from the same checkpoint"
+            raise OptionError("rescale", buckets, "can't be changed on a running query", hint)
 
-        Args:
-            timeout: Seconds; indefinitely where it isn't given.
+    def _move_state(self, buckets: int) -> None:
+        rescale_in_place(self.spark, self.checkpoint, buckets, self._divisions)
 
-        Returns:
-            Whether it has ended.
+    def _resume(self) -> None:
+        assert self._again is not None
+        self._totals = self._totals.without_shards()
+        self._again()
 
-        Raises:
-            SpecChangedError: When the checkpoint was written by another spec.
-            StateCorruptedError: When the checkpoint's state can't be read.
-            BatchError: When a sink, a function, an aggregate or an agent of yours raised; its cause
-                is what was raised.
-            SinkError: When a sink can't take a batch.
-            StreamingQueryException: When it ended by another error.
-        """
-        deadline = None if timeout is None else time.monotonic() + timeout
-        with watch_signals() as interruption:
-            if not interruption.wait(self._await_end, deadline):
-                return False
-        self._settle(_SETTLES)
+    def _raise_error(self) -> None:
         error = self._end.error
         if error is None:
-            return True
+            return
         # Over Spark Connect it is what the query failed with.
         ours = error_of_muntin(error) if isinstance(error, PySparkException) else None
         if ours is not None:
@@ -186,33 +129,19 @@ class WindowedQuery:
         shown, cause = self._failed
         raise shown from cause
 
-    def _await_end(self, seconds: float) -> bool:
-        """Wait until Spark's query has ended, and none goes on in its place."""
+    def _wait_for_end(self, seconds: float) -> bool:
         end = self._end
         if not end.wait(seconds):
             return False
         with self._changed:
             return self._changed.wait_for(lambda: not self._moving, seconds) and self._end is end
 
-    def await_idle(self, timeout: float = 60.0) -> bool:
-        """Wait until all input there is now has been read and no changed window waits to emit.
-
-        Args:
-            timeout: Seconds.
-
-        Returns:
-            Whether it got quiet in time.
-
-        Raises:
-            As ``await_end``, when the query ended by an error.
-        """
-        deadline = time.monotonic() + timeout
+    def _idle_check(self) -> Callable[[float], bool]:
         # A batch that was begun before may have missed what has just come.
         changed_in, received = self.progress.batch + 1, self.progress.received
         all_read = self._all_read()
 
         def is_settled(seconds: float) -> bool:
-            """Whether it is idle, or has ended."""
             nonlocal changed_in, received
             with self._changed:
                 # It counts what was read before this look, and not what comes during it.
@@ -227,11 +156,7 @@ class WindowedQuery:
                 self._changed.wait(seconds)
             return False
 
-        with watch_signals() as interruption:
-            idle = interruption.wait(is_settled, deadline) and self.is_active
-        if not idle and not self.is_active:
-            self.await_end(1)
-        return idle
+        return is_settled
 
     def _all_read(self) -> threading.Event:
         """Set when Spark has looked for input once more and has found none.
@@ -258,7 +183,12 @@ class WindowedQuery:
         try:
             if self._lease is not None:
                 self._lease.check()
+            if self.executors is not None:
+                self.executors.check()
             yield
+            # What an executor has written that joined meanwhile isn't committed yet.
+            if self.executors is not None:
+                self.executors.check()
         finally:
             with self._changed:
                 self._writing = False
@@ -294,8 +224,36 @@ class WindowedQuery:
     def begin(self, query: StreamingQuery) -> None:
         """Take over a query of Spark's that has just been started."""
         self.query = query
-        self._end = QueryEnd(query, self.release)
+        self._end = QueryEnd(query, self._finish)
         register_query(self)
+
+    def ends_run_by(self, run: Callable[[WindowedQuery], object]) -> None:
+        """Start another query of Spark's at the end, if windows wait for the clock then.
+
+        Spark doesn't say of a batch that it is the last one of ``available_now``.
+
+        Args:
+            run: Starts it for this handle; it emits what waits, and ends.
+        """
+        self._end_run = partial(run, self)
+
+    def _finish(self, end: QueryEnd) -> None:
+        """Take the last step of a run that reads what there is, or let another query run."""
+        received = self.progress.received
+        ending = self._end_run if end.error is None and self.progress.waits() else None
+        # A second time only if more was read meanwhile: some windows wait for messages.
+        if ending is not None and received != self._received_at_end:
+            self._received_at_end, self._moving = received, True
+            try:
+                ending()
+                return
+            except Exception as error:
+                end.error = error
+            finally:
+                with self._changed:
+                    self._moving = False
+                    self._changed.notify_all()
+        self.release()
 
     def release(self) -> None:
         """Let another query run from the checkpoint, unless this one goes on in other shards."""
@@ -325,33 +283,10 @@ class WindowedQuery:
         )
         self._follower.begin(self.query)
 
-    @property
-    def watcher_failures(self) -> int:
-        """How often one who watches raised. That is logged, and the query goes on."""
-        return sum(watcher.failures for watcher in list(self._watching.values()))
-
-    @property
-    def watcher_skipped(self) -> int:
-        """How many batches those who watch weren't shown, since they were too slow."""
-        return sum(watcher.skipped for watcher in list(self._watching.values()))
-
-    def show(self, batch: int, rows: list[Batch], kept: RefCounted | None = None) -> None:
-        """Show a batch to all who watch, without waiting for them."""
-        for look in self.watchers:
-            self._show(look, Shown(batch, (batch, rows), kept), _BATCHES)
-
-    def _show(self, look: Callable[..., Any], shown: Shown, most: int) -> None:
-        if id(look) not in self._watching:
-            self._watching[id(look)] = Watcher(look, most)
-        self._watching[id(look)].show(shown)
-
     def _settle(self, patience: float) -> None:
-        """Wait a while until those who watch have seen all."""
-        deadline = time.monotonic() + patience
         if self._follower is not None:
             self._follower.settle(patience)
-        for watcher in list(self._watching.values()):
-            watcher.settle(max(0.0, deadline - time.monotonic()))
+        super()._settle(patience)
 
     def written(self, batch: Written) -> None:
         """All sinks have a batch."""

@@ -151,6 +151,11 @@ def session(
     return spark
 
 
+def active_session(spark: SparkSession | None) -> SparkSession:
+    """Return the session that was given, the active one, or a new one."""
+    return spark or SparkSession.getActiveSession() or session()
+
+
 @contextmanager
 def private_machine(wanted: Mapping[str, str]) -> Iterator[dict[str, str]]:
     """Keep a local JVM that is started meanwhile off the network, and away from other users.

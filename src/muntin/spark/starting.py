@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
+from functools import partial
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import DataStreamWriter
@@ -12,19 +13,22 @@ from pyspark.sql.streaming import DataStreamWriter
 from muntin.engine.operator import REJECTED, RESULTS
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError
+from muntin.sinks.kafka import KafkaSink
 from muntin.sinks.sink import SinkLike, check_separate_tables, prepare_sinks
 from muntin.spark.explain import noted
+from muntin.spark.host.executors import Executors
 from muntin.spark.host.internals.checkpoints import home
 from muntin.spark.host.internals.jvm import is_connected, make_active, session_of
+from muntin.spark.host.internals.plans import reads
 from muntin.spark.host.plan import Plan
 from muntin.spark.host.shards import partitioned, partitions, remembered
-from muntin.spark.host.workers import check_workers
 from muntin.spark.query import WindowedQuery
 from muntin.spark.remote import Reporter, check_sendable, started
 from muntin.spark.rescale import fit_checkpoint
 from muntin.spark.running import CheckedSpec
-from muntin.spark.sinks.writers import check
-from muntin.spark.sources.inputs import check_ticks
+from muntin.spark.sinks.writers import check, folders_of
+from muntin.spark.sources.inputs import check_ticks, ending_run
+from muntin.spark.sources.kafka_rows import NAME as KAFKA
 from muntin.spark.writing import Destination, Writer
 
 # Whether rejected messages are shown although no sink takes them.
@@ -54,20 +58,17 @@ def start(
     if not plan.streams:
         hint = "write its .results and .rejected instead"
         raise OptionError("start", "a batch DataFrame", "doesn't stream", hint)
-    if noted(plan, name):
-        _check_outputs(
-            Destination(RESULTS, plan.results, plan.keys, results),
-            Destination(REJECTED, plan.rejected, None, rejected),
-        )
-        return WindowedQuery()
-    # Where nobody takes rejected messages, the columns that only they would show need not travel.
-    shown = rejected is not None or results is None or _SHOWN.get()
     outputs = [
         Destination(RESULTS, plan.results, plan.keys, results),
         Destination(REJECTED, plan.rejected, None, rejected),
     ]
+    if noted(plan, name):
+        _check_outputs(*outputs)
+        return WindowedQuery()
+    # Where nobody takes rejected messages, the columns that only they would show need not travel.
+    shown = rejected is not None or results is None or _SHOWN.get()
 
-    def run(handle: WindowedQuery | None) -> WindowedQuery:
+    def run(handle: WindowedQuery | None, ends_run: bool = False) -> WindowedQuery:
         handle = handle or WindowedQuery()
         handle.spark, handle.checkpoint = plan.spark, checkpoint
         with handle.claimed():
@@ -76,7 +77,9 @@ def start(
             count = partitions(sized.shards)
             if {shards for shards, _ in sized.shards} == {count}:
                 fit_checkpoint(plan.spark, checkpoint, known, count)
-            emitted = sized.emitted if shown else sized.counting
+            with ending_run() if ends_run else nullcontext():
+                sized = sized.again(count) if ends_run else sized
+                emitted = sized.emitted if shown else sized.counting
             check_ticks(emitted, checkpoint, sized.specs)
             mine = None if is_connected(plan.spark) else handle
             options = (name, every, available_now, mine, sized.specs)
@@ -85,6 +88,8 @@ def start(
     query = run(None)
     if not is_connected(plan.spark) and all(asked is None for _, asked in plan.shards):
         query.restarts(run)
+    if available_now and plan.ticks and not is_connected(plan.spark):
+        query.ends_run_by(partial(run, ends_run=True))
     return query
 
 
@@ -119,7 +124,7 @@ def launch(
         raise OptionError("spark", "Spark Connect", problem, "use a session with a JVM of its own")
     handle = handle or WindowedQuery()
     handle.spark, handle.checkpoint = emitted.sparkSession, checkpoint
-    handle.outputs = tuple(outputs)
+    handle.outputs, handle.shards = tuple(outputs), shards
     make_active(handle.spark)  # what sinks look at
     _check_outputs(*outputs)
     with handle.claimed():
@@ -128,7 +133,10 @@ def launch(
         else:
             handle.resume(specs)
             prepare_sinks(output.target for output in outputs)
-        check_workers(handle.spark)
+        handle.executors = Executors(
+            handle.spark, _folders(checkpoint, outputs), _modules(emitted, outputs)
+        )
+        handle.executors.check()
         reporter = Reporter(session_of(handle.spark)) if remote else None
         write = Writer(outputs, checkpoint, reporter or handle, shards, remote)
         writer = emitted.writeStream.foreachBatch(write)
@@ -140,6 +148,18 @@ def launch(
     if reporter is not None:
         handle.follow(reporter)
     return handle
+
+
+def _folders(checkpoint: str, outputs: Sequence[Destination]) -> list[str]:
+    """Return the folders that executors write and others read."""
+    return [checkpoint, *(folder for o in outputs for folder in folders_of(o.target))]
+
+
+def _modules(emitted: DataFrame, outputs: Sequence[Destination]) -> list[str]:
+    """Return what tasks import for the sources and sinks of a query."""
+    if reads(emitted, KAFKA):
+        return ["confluent_kafka", "cramjam", "google_crc32c"]
+    return ["confluent_kafka"] if any(isinstance(o.target, KafkaSink) for o in outputs) else []
 
 
 def _triggered(

@@ -54,7 +54,7 @@ class Layout:
         >>> str(layout)
         'equal_time_offset'
         >>> layout.decode_key(layout.encode_key(offset=7, time=1_000, equal="id 1"))
-        MessagePlace(session=None, equal='id 1', time=1000, offset=7)
+        MessageKey(session=None, equal='id 1', time=1000, offset=7)
     """
 
     axis: Axis

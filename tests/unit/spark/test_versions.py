@@ -15,7 +15,7 @@ from muntin.model.errors import OptionError
 from muntin.spark.sources import kafka
 
 
-def topic(**options: Any) -> kafka.Kafka:
+def topic(**options: Any) -> Any:
     """A topic that nobody reads."""
     return mt.kafka("localhost:9092", "orders", columns="id long", **options)
 

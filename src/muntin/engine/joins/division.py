@@ -49,7 +49,8 @@ class JoinDivision:
                 parts.setdefault(partition, []).append(one)
         for mine in parts.values():
             for side in SIDES:
-                counted = [one.extra["next"][side] for one in mine]
+                # A shard that got no message of any partition has numbered none.
+                counted = [one.extra.get("next", {}).get(side, 0) for one in mine]
                 for one, base in zip(mine, accumulate(counted, initial=0), strict=False):
                     self._note(one, side, base)
 

@@ -61,6 +61,7 @@ class JoinStep:
     def __init__(self, joiner: Joiner, state: ShardState) -> None:
         self.joiner = joiner
         self.shard = join_shard(joiner, state.blobs, state.cache)
+        self.shard.state.ends_run = state.ends_run
         state.cache.retain(self.shard.state.numbers())
 
     def run(self, parts: Sequence[Part], wall: int | None, *, final: bool) -> StepOutput:

@@ -129,7 +129,7 @@ class PartitionedJoinShard:
         one = self.state.partition(partition)
         shard = JoinShard(self.joiner, one, self.state.cache)
         # The shard may be new, or idle for some batches; the clock has advanced.
-        shard.state.wall = self.state.wall
+        shard.state.wall, shard.state.ends_run = self.state.wall, self.state.ends_run
         mine = {
             side: [parts[side][partition]] if partition in parts[side] else [] for side in SIDES
         }

@@ -30,6 +30,7 @@ class JoinClock:
         wall: The wall clock now, microseconds.
         last_wall: The wall clock of the step before; ``None`` at the first.
         final: Whether the input has ended.
+        ends_run: Whether what waits for the clock emits now, since the run ends.
     """
 
     marks: SideWatermarks
@@ -38,9 +39,12 @@ class JoinClock:
     wall: int
     last_wall: int | None
     final: bool
+    ends_run: bool = False
 
     def passed(self, period: int) -> bool:
         """Whether the clock has passed a multiple of a period since the last step."""
+        if self.ends_run:
+            return True
         return self.last_wall is not None and self.wall // period > self.last_wall // period
 
 

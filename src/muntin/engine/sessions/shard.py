@@ -77,9 +77,7 @@ class SessionShard(WindowShard):
         silent = pl.concat([passed, ready], how="diagonal")
         emitted, rows, still = self._emit(changed, silent, moment)
         emitted = pl.concat([self._retractions(emitted), emitted], how="diagonal")
-        if final:
-            self.state.clear()
-        else:
+        if not self._clear_at_end(final):
             self._keep(rows, still, absorbed, moment)
         pending, rows_kept = self.waiting.rows, self.sessions.rows
         return self._output(begun, combined, emitted, late, pending=pending, rows=rows_kept)

@@ -140,6 +140,7 @@ class PartitionedShard:
         inner = self.make(self.combiner, self.state.partition(partition), self.state.cache)
         # The shard may be new, or idle for some batches; its partition and the clock have advanced.
         inner.state.watermark, inner.state.wall = before, self.state.wall
+        inner.state.ends_run = self.state.ends_run
         if messages is None:
             judged = Combined(self.combiner.no_cells, rejected=self.combiner.nothing_rejected)
         else:

@@ -71,6 +71,7 @@ class WindowStep:
     def __init__(self, combiner: Combiner, state: ShardState) -> None:
         self.combiner = combiner
         self.shard = shard(combiner, state.blobs, state.cache)
+        self.shard.state.ends_run = state.ends_run
         state.cache.retain(self.shard.state.numbers())
 
     def run(self, parts: Sequence[Part], wall: int | None, *, final: bool) -> StepOutput:

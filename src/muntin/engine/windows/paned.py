@@ -97,9 +97,7 @@ class PanedShard(WindowShard):
         order: Sequence[str] = (),
     ) -> Output:
         """Store what the step leaves, and say what it emits."""
-        if begun.final:
-            self.state.clear()
-        else:
+        if not self._clear_at_end(begun.final):
             self._keep(fresh, marks, begun.moment)
         counted = {"early": self.early.counted, "late": self.late.counted}
         self.state.extra[_WAITS] = {name: n for name, n in counted.items() if n is not None}

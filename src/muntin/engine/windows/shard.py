@@ -10,7 +10,7 @@ import polars as pl
 from muntin.engine.firing import BatchClock, whole_from
 from muntin.engine.output import Output
 from muntin.engine.results import overflows, results
-from muntin.engine.retention import RetentionCounter, first_whole, share
+from muntin.engine.retention import ENDED, RetentionCounter, first_whole, share
 from muntin.engine.state import State
 from muntin.engine.windows.combine import Combined, Combiner
 from muntin.model.kinds import Kind
@@ -59,6 +59,21 @@ class WindowShard:
         mark, limit = self.state.watermark, self.kept.floor
         return first_whole(self.spec, self.windows, mark, self._floor, limit)
 
+    def _clear_at_end(self, final: bool) -> bool:
+        """Empty the state when the input has ended, unless closed windows are kept.
+
+        Returns:
+            Whether it is empty.
+        """
+        if not final:
+            return False
+        firing = self.spec.firing
+        if firing.retention > firing.grace:
+            self.state.extra[ENDED] = True
+            return False
+        self.state.clear()
+        return True
+
     def _begin(self, combined: Sequence[Combined], wall: int, final: bool) -> Begun:
         """Move the clock and the watermark."""
         state, judged = self.state, self.state.watermark
@@ -66,7 +81,8 @@ class WindowShard:
         if not self.spec.by_arrival:
             state.advance(combined, self.spec.lateness, self.spec.idle, wall)
         marks, walls = (judged, state.watermark), (state.wall, wall)
-        moment = BatchClock.of(self.windows, self.spec.firing.grace, marks, walls, final)
+        grace, ends_run = self.spec.firing.grace, state.ends_run
+        moment = BatchClock.of(self.windows, grace, marks, walls, final, ends_run)
         return Begun(judged, moment, final)
 
     def _save_kept(self) -> None:

@@ -12,6 +12,7 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -78,6 +79,8 @@ class Log:
         self._writing: BinaryIO | None = None
         self._pending: list[bytes] = []
         self._reading: dict[int, BinaryIO] = {}
+        # Whether a call failed: nobody knows then what the disk has of the last record.
+        self._has_failed = False
 
     def path(self, file: int) -> Path:
         """The path of a file."""
@@ -93,11 +96,13 @@ class Log:
         if self._writing is not None:
             self.flush(disk=True)
             self._writing.close()
-        self._writing = open(self.path(file), "xb", buffering=0)  # noqa: SIM115
+        with self._noting_failures():
+            self._writing = open(self.path(file), "xb", buffering=0)  # noqa: SIM115
         self.current, self.position = file, 0
         self.append(BEGIN, body)
         self.flush(disk=True)
-        self._sync_folder()
+        with self._noting_failures():
+            self._sync_folder()
 
     def resume(self, file: int, position: int) -> None:
         """Go on with a file behind a position; what stands there is cut off."""
@@ -106,6 +111,9 @@ class Log:
         self._writing.seek(position)
         self.current, self.position = file, position
         self.flush(disk=True)
+        # The process before may have been killed when it had created the file.
+        with self._noting_failures():
+            self._sync_folder()
 
     def append(self, kind: bytes, body: bytes) -> Place:
         """Write a record; it is on the disk after the next `flush(disk=True)`."""
@@ -118,13 +126,14 @@ class Log:
     def flush(self, *, disk: bool) -> None:
         """Hand what was written to the operating system, or to the disk."""
         assert self._writing is not None
-        if self._pending:
-            pending, self._pending = b"".join(self._pending), []
-            write(self._writing.fileno(), pending)
-        if disk and self._sync:
-            position = self.position
-            sync(self._writing.fileno())
-            self._synced = (self.current, position)
+        with self._noting_failures():
+            if self._pending:
+                pending, self._pending = b"".join(self._pending), []
+                write(self._writing.fileno(), pending)
+            if disk and self._sync:
+                position = self.position
+                sync(self._writing.fileno())
+                self._synced = (self.current, position)
 
     def read(self, place: Place) -> bytes:
         """The body of a record.
@@ -175,7 +184,9 @@ class Log:
             self.path(file).unlink()
 
     def end(self) -> None:
-        """Write that all before this is on the disk."""
+        """Write that all before this is on the disk, unless a call to the disk has failed."""
+        if self._has_failed:
+            return
         self.flush(disk=True)
         self.append(END, b"")
         self.flush(disk=True)
@@ -189,6 +200,15 @@ class Log:
         if self._writing is not None:
             self._writing.close()
             self._writing = None
+
+    @contextmanager
+    def _noting_failures(self) -> Iterator[None]:
+        """Note that a call to the disk failed, after which the log isn't ended in order."""
+        try:
+            yield
+        except BaseException:
+            self._has_failed = True
+            raise
 
     def _sync_folder(self) -> None:
         if self._sync:

@@ -32,12 +32,14 @@ class PlannedBatch:
         now: The clock of the machine, microseconds.
         ends: How far each source is read.
         final: Whether no message comes after it.
+        ends_run: Whether the run ends with it, so that it emits what waits for the clock.
     """
 
     number: int
     now: int
     ends: tuple[SourceOffsets, ...]
     final: bool = False
+    ends_run: bool = False
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,10 @@ class LogContents:
             raise missing_blob_error(key[2])
         return self._log.read(self._places[key])[NUMBER_BYTES:]
 
+    def sizes(self) -> dict[BlobKey, int]:
+        """How many bytes each blob has that the manifests name."""
+        return {key: place.length - NUMBER_BYTES for key, place in self.live_places().items()}
+
     def live_places(self) -> dict[BlobKey, Place]:
         """Where the blobs lie that the manifests name."""
         live: set[BlobKey] = set()
@@ -151,7 +157,7 @@ class LogContents:
 
 
 def _planned(stored: Mapping[str, Any]) -> PlannedBatch:
-    return PlannedBatch(stored["number"], stored["now"], tuple(stored["ends"]), stored["final"])
+    return PlannedBatch(**{**stored, "ends": tuple(stored["ends"])})
 
 
 def _committed(stored: Mapping[str, Any]) -> Committed:

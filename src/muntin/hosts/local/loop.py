@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from muntin.hosts.local.checkpoint import Checkpoint, PlannedBatch
@@ -57,6 +57,13 @@ class Loop:
         delivery: Takes rows to the sinks.
         pace: How fast batches follow each other.
         clock: The wall clock, microseconds.
+        totals: The figures so far; those of the checkpoint where they aren't given.
+
+    Attributes:
+        checkpoint: Where progress and state are kept.
+        stopping: Set it to end the loop behind its batch.
+        totals: The figures so far.
+        closing: Releases what the loop uses; `close` does that.
     """
 
     def __init__(
@@ -68,11 +75,15 @@ class Loop:
         delivery: Delivery,
         pace: Pace,
         clock: Clock = machine_clock,
+        *,
+        totals: Totals | None = None,
     ) -> None:
         self.checkpoint = checkpoint
         self.stopping = threading.Event()
         stored = checkpoint.committed.progress
-        self._totals = Totals(Progress.from_dict(stored).of_new_run() if stored else None)
+        resumed = Progress.from_dict(stored).of_new_run() if stored else None
+        self.totals = totals or Totals(resumed)
+        self.closing = ExitStack()
         self._shards = tuple(one.shards for one in plan.plans)
         self._period = plan.ticks
         self._run = run
@@ -90,7 +101,12 @@ class Loop:
     @property
     def progress(self) -> Progress:
         """What the last batch left behind."""
-        return self._totals.progress
+        return self.totals.progress
+
+    @property
+    def has_finished(self) -> bool:
+        """Whether the whole input was read."""
+        return self.checkpoint.committed.final
 
     @property
     def ends(self) -> tuple[SourceOffsets | None, ...]:
@@ -102,7 +118,7 @@ class Loop:
 
         A batch that was planned before a crash comes first, with the same rows.
         """
-        while not self.stopping.is_set() and not self.checkpoint.committed.final:
+        while not self.stopping.is_set() and not self.has_finished:
             self.planned = []
             batch = self.checkpoint.planned or self._plan()
             if batch is not None:
@@ -125,14 +141,20 @@ class Loop:
         pairs = zip(self._readers, self.ends, strict=True)
         self.planned = [reader.plan(start, self._pace.rows) for reader, start in pairs]
         final = all(one.finished for one in self.planned)
-        now = self._clock()
-        if not (final or any(one.has_new for one in self.planned) or self._ticks(now)):
+        now, ends_run = self._clock(), self._ends_run()
+        has_new = final or any(one.has_new for one in self.planned)
+        if not (has_new or self._ticks(now) or (ends_run and self.progress.waits())):
             return None
         ends = tuple(one.end for one in self.planned)
         number = self.checkpoint.committed.number + 1
-        batch = PlannedBatch(number, now, ends, final)
+        batch = PlannedBatch(number, now, ends, final, ends_run)
         self.checkpoint.plan(batch, ahead=self._delivers)
         return batch
+
+    def _ends_run(self) -> bool:
+        """Whether the planned batch is the run's last, and something may wait for the clock."""
+        ends = self._pace.available_now and self._period is not None
+        return ends and all(one.caught_up for one in self.planned)
 
     def _ticks(self, now: int) -> bool:
         """Whether the clock has passed a multiple of the period since the batch before."""
@@ -149,14 +171,14 @@ class Loop:
         wall = None
         if self._period is not None:
             wall, self._last_tick = batch.now, batch.now // self._period
-        emitted = self._run.step(read, batch.now, wall, final=batch.final)
+        emitted = self._run.step(read, batch.now, wall, final=batch.final, ends_run=batch.ends_run)
         rows = {RESULTS: emitted.results, REJECTED: emitted.rejected}
         batches = self._delivery.batches(batch.number, rows)
         self._delivers = self._delivery.must_last(batches)
         if self._delivers:
             self.checkpoint.sync_plan()
         unstorable = self._delivery.write(batches)
-        progress = self._totals.add_shards(batch.number, emitted.progress, unstorable)
+        progress = self.totals.add_shards(batch.number, emitted.progress, unstorable)
         self.checkpoint.commit(progress.to_dict(), self._shards)
         return progress, batches
 
@@ -178,8 +200,5 @@ class Loop:
         self._wait = min(self._wait * 2, _LONGEST_WAIT)
 
     def close(self) -> None:
-        """Release the sources and the checkpoint."""
-        for reader in self._readers:
-            with suppress(Exception):
-                reader.close()
-        self.checkpoint.close()
+        """Release the sources, the shards and the checkpoint."""
+        self.closing.close()

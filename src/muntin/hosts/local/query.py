@@ -3,89 +3,111 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
 from muntin.explain.glance import format_html_table
-from muntin.hosts.interrupts import register_query, watch_signals
+from muntin.hosts.interrupts import register_query
 from muntin.hosts.local.checkpoint import Checkpoint, LogCheckpoint, MemoryCheckpoint
 from muntin.hosts.local.delivery import RESULTS, Delivery, Destination, destinations
 from muntin.hosts.local.loop import Loop, Pace
 from muntin.hosts.local.plan import Plan
-from muntin.hosts.local.rescale import rescale_operators
+from muntin.hosts.local.rescale import rescale_folder, rescale_operators
 from muntin.hosts.local.run import OperatorRun
-from muntin.hosts.progress import Progress
-from muntin.hosts.watchers import Shown, Watcher
+from muntin.hosts.progress import Totals
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError, SpecChangedError
-from muntin.sinks.batch import Batch
+from muntin.query import Query
 from muntin.sinks.sink import SinkLike
-
-# How many batches may wait for one who watches.
-_BATCHES = 2
-# How long a query that has ended waits for those who watch, seconds.
-_SETTLES = 5.0
+from muntin.sources.source import SourceReader
 
 
-class LocalQuery:
-    """A handle on a query that runs in a thread of this process.
+@dataclass(frozen=True)
+class Job:
+    """What a query runs, and where: all that its loop is opened with, also after a rescale.
 
     Attributes:
-        name: The query's name, if it has one.
-        checkpoint: The folder of its progress and state; `None` where they are in memory.
-        outputs: What kinds of rows it emits, and where they go.
-        watchers: Functions that are called with the number of each batch and its rows by kind,
-            each in a thread of its own. A slow one gets the newest batches.
+        plan: The plan.
+        folder: The checkpoint; `None` keeps it in memory.
+        outputs: Where rows go.
+        pace: How fast batches follow each other.
+        sync_every: How long commits may wait for the disk, seconds; `None` is any time.
     """
 
-    def __init__(
-        self,
-        loop: Loop,
-        outputs: tuple[Destination, ...],
-        checkpoint: str | None,
-        name: str | None,
-        on_end: Callable[[], None],
-    ) -> None:
-        self.name = name
-        self.checkpoint = checkpoint
-        self.outputs = outputs
-        self.watchers: list[Callable[[int, list[Batch]], None]] = []
-        self._loop = loop
-        self._on_end = on_end
-        self._watching: dict[int, Watcher] = {}
-        self._changed = threading.Condition()
+    plan: Plan
+    folder: str | None
+    outputs: tuple[Destination, ...]
+    pace: Pace
+    sync_every: float | None
+
+    def open(self, totals: Totals | None = None) -> Loop:
+        """Open the checkpoint, the sources and the shards.
+
+        Args:
+            totals: The figures so far; those of the checkpoint where they aren't given.
+        """
+        with ExitStack() as undo:
+            checkpoint: Checkpoint = MemoryCheckpoint()
+            if self.folder is not None:
+                checkpoint = LogCheckpoint(self.folder, self.sync_every)
+            undo.callback(checkpoint.close)
+            plan = resume_plan(self.plan, checkpoint)
+            pool = ThreadPoolExecutor(plan.shards) if plan.shards > 1 else None
+            if pool is not None:
+                undo.callback(pool.shutdown)
+            run = OperatorRun(plan, checkpoint.store, pool)
+            readers = []
+            for source in plan.sources:
+                readers.append(source.open())
+                undo.callback(_close_quietly, readers[-1])
+            delivery = Delivery(self.outputs, checkpoint.identity, self.folder)
+            loop = Loop(plan, run, readers, checkpoint, delivery, self.pace, totals=totals)
+            loop.closing = undo.pop_all()
+        return loop
+
+
+class LocalQuery(Query):
+    """A handle on a query that runs in a thread of this process; see `Query`."""
+
+    def __init__(self, job: Job, name: str | None) -> None:
+        super().__init__()
+        self.checkpoint = job.folder
+        self.outputs: tuple[Destination, ...] = job.outputs
+        self._name = name
+        self._job = job
         self._idle_rounds = 0
         self._error: BaseException | None = None
         self._ended = False
-        self._thread = threading.Thread(
-            target=self._work, daemon=True, name=f"muntin-{name or 'query'}"
-        )
+        self._begin(job.open())
         register_query(self)
-        self._thread.start()
 
-    def __repr__(self) -> str:
-        return f"LocalQuery(batch={self.progress.batch}, counts={self.progress.counts})"
+    def _begin(self, loop: Loop) -> None:
+        self._loop, self.progress, self._ended = loop, loop.progress, False
+        self._thread = threading.Thread(
+            target=self._work, daemon=True, name=f"muntin-{self._name or 'query'}"
+        )
+        self._thread.start()
 
     def _repr_html_(self) -> str:
         return format_html_table("figure", "value", self.progress.lines())
 
     @property
-    def progress(self) -> Progress:
-        """What the last batch left behind; after a restart what the checkpoint holds."""
-        return self._loop.progress
+    def name(self) -> str | None:
+        """The query's name, if it has one."""
+        return self._name
 
     @property
     def is_active(self) -> bool:
-        """Whether the query runs."""
-        return not self._ended
+        """Whether the query runs, or is about to resume in other shards."""
+        return self._moving or not self._ended
 
     def frame(self) -> pl.DataFrame:
-        """The newest revision of each window that this run of the query emitted.
+        """Return the newest revision of each window that this run of the query emitted.
 
         Of joins, all pairs. It needs `results=` to be left out, or to be `mt.to_memory()`.
 
@@ -96,134 +118,75 @@ class LocalQuery:
         if not hasattr(sink, "frame"):
             hint = "read that, or start the query with results=mt.to_memory()"
             raise OptionError("results", type(sink).__name__, "has the results", hint)
-        found: pl.DataFrame = sink.frame()
-        return found
+        rows: pl.DataFrame = sink.frame()
+        return rows
 
-    def stop(self, patience: float = 30.0) -> None:
-        """Stop the query when its batch is committed; it resumes from its checkpoint.
-
-        Args:
-            patience: How many seconds to wait for the batch.
-        """
+    def _halt(self, patience: float) -> None:
         self._loop.stopping.set()
         if self._thread is not threading.current_thread():
             self._thread.join(patience)
-        self._settle(min(patience, _SETTLES))
 
-    def stop_for_exit(self, patience: float) -> None:
-        """Stop the query, since the process is about to end."""
-        self.stop(patience)
+    def _check_movable(self, buckets: int) -> None:
+        if self._job.folder is None:
+            hint = "start it with checkpoint=, or with another buckets="
+            raise OptionError("rescale", buckets, "needs a checkpoint", hint)
+        if any(plan.asked is not None for plan in self._job.plan.plans):
+            hint = "start it with another buckets= from the same checkpoint"
+            raise OptionError("rescale", buckets, "can't be changed on a running query", hint)
 
-    def describe_resumption(self) -> str:
-        """Describe what is done, and where the next start resumes."""
-        name = f"query {self.name!r}" if self.name else "the query"
-        done = self.progress.batch
-        last = f"batch {done} is its last" if done >= 0 else "no batch was finished"
-        if self.checkpoint is None:
-            return f"{name} has stopped; {last}, and its state was in memory"
-        return f"{name} has stopped; {last}, and the next start resumes from {self.checkpoint}"
+    def _move_state(self, buckets: int) -> None:
+        # A batch that outlasts the patience of `stop` would write beside what is moved.
+        self._thread.join()
+        if self._error is None:
+            rescale_folder(str(self._job.folder), buckets)
 
-    def await_end(self, timeout: float | None = None) -> bool:
-        """Wait until the query ends.
+    def _resume(self) -> None:
+        # A query that failed, or has read all of its input, has ended meanwhile.
+        if self._error is None and not self._loop.has_finished:
+            self._begin(self._job.open(self._loop.totals.without_shards()))
 
-        Args:
-            timeout: Seconds; indefinitely where it isn't given.
-
-        Returns:
-            Whether it has ended.
-
-        Raises:
-            BatchError: When a sink of yours raised; its cause is what was raised.
-            SinkError: When a sink can't take a batch.
-            SourceError: When a source can't be read.
-            StateCorruptedError: When the checkpoint's state can't be read.
-        """
-        deadline = None if timeout is None else time.monotonic() + timeout
-        with watch_signals() as interruption:
-            if not interruption.wait(self._wait_for_end, deadline):
-                return False
-        self._settle(_SETTLES)
+    def _raise_error(self) -> None:
         if self._error is not None:
             raise self._error
-        return True
-
-    def await_idle(self, timeout: float = 60.0) -> bool:
-        """Wait until all input there is now has been read and no changed window waits to emit.
-
-        Args:
-            timeout: Seconds.
-
-        Returns:
-            Whether it got quiet in time.
-
-        Raises:
-            As `await_end`, when the query ended by an error.
-        """
-        rounds = self._idle_rounds
-
-        def wait(seconds: float) -> bool:
-            # A round that was begun before may have missed what has just come.
-            with self._changed:
-                return self._changed.wait_for(
-                    lambda: self._ended or self._is_idle_since(rounds), seconds
-                )
-
-        with watch_signals() as interruption:
-            interruption.wait(wait, time.monotonic() + timeout)
-        if self._ended:
-            self.await_end(1)
-            return not self.progress.waits()
-        return self._is_idle_since(rounds)
-
-    def _is_idle_since(self, rounds: int) -> bool:
-        return self._idle_rounds > rounds + 1 and not self.progress.waits()
 
     def _wait_for_end(self, seconds: float) -> bool:
         with self._changed:
-            return self._changed.wait_for(lambda: self._ended, seconds)
+            return self._changed.wait_for(lambda: self._ended and not self._moving, seconds)
 
-    @property
-    def watcher_failures(self) -> int:
-        """How often a watcher raised. That is logged, and the query goes on."""
-        return sum(watcher.failures for watcher in list(self._watching.values()))
+    def _idle_check(self) -> Callable[[float], bool]:
+        rounds = self._idle_rounds
 
-    @property
-    def watcher_skipped(self) -> int:
-        """How many batches watchers weren't shown, since they were too slow."""
-        return sum(watcher.skipped for watcher in list(self._watching.values()))
+        def is_settled() -> bool:
+            # A round that was begun before may have missed what has just come.
+            idle = self._idle_rounds > rounds + 1 and not self.progress.waits()
+            return idle or not self.is_active
+
+        def wait(seconds: float) -> bool:
+            with self._changed:
+                return self._changed.wait_for(is_settled, seconds)
+
+        return wait
 
     def _work(self) -> None:
+        loop = self._loop
         try:
-            for done in self._loop.batches():
-                if done is None:
-                    with self._changed:
-                        self._idle_rounds += 1
-                        self._changed.notify_all()
-                    continue
-                self._show(*done)
+            for done in loop.batches():
+                if done is not None:
+                    self.progress = done[0]
+                    self.show(self.progress.batch, done[1])
                 with self._changed:
+                    self._idle_rounds += done is None
                     self._changed.notify_all()
         except BaseException as error:
             self._error = error
         finally:
             try:
-                self._loop.close()
-                self._on_end()
+                loop.close()
             except BaseException as error:
                 self._error = self._error or error
             with self._changed:
                 self._ended = True
                 self._changed.notify_all()
-
-    def _show(self, progress: Progress, batches: list[Batch]) -> None:
-        for look in list(self.watchers):
-            watcher = self._watching.setdefault(id(look), Watcher(look, _BATCHES))
-            watcher.show(Shown(progress.batch, (progress.batch, batches)))
-
-    def _settle(self, patience: float) -> None:
-        deadline = time.monotonic() + patience
-        for watcher in list(self._watching.values()):
-            watcher.settle(max(0.0, deadline - time.monotonic()))
 
 
 def start_query(
@@ -238,25 +201,7 @@ def start_query(
     """Start a query; see `LocalDefinition.start`."""
     waits = sync_seconds(durable)
     pace = Pace(0.0 if every is None else micros("every", every) / 1_000_000, available_now)
-    outputs = destinations(plan, sinks)
-    with ExitStack() as undo:
-        checkpoint: Checkpoint
-        checkpoint = MemoryCheckpoint() if folder is None else LogCheckpoint(folder, waits)
-        undo.callback(checkpoint.close)
-        plan = resume_plan(plan, checkpoint)
-        pool = ThreadPoolExecutor(plan.shards) if plan.shards > 1 else None
-        if pool is not None:
-            undo.callback(pool.shutdown)
-        run = OperatorRun(plan, checkpoint.store, pool)
-        readers = []
-        for source in plan.sources:
-            readers.append(source.open())
-            undo.callback(readers[-1].close)
-        delivery = Delivery(outputs, checkpoint.identity, folder)
-        loop = Loop(plan, run, readers, checkpoint, delivery, pace)
-        undo.pop_all()
-    on_end = pool.shutdown if pool is not None else _nothing
-    return LocalQuery(loop, tuple(outputs), folder, name, on_end)
+    return LocalQuery(Job(plan, folder, tuple(destinations(plan, sinks)), pace, waits), name)
 
 
 def resume_plan(plan: Plan, checkpoint: Checkpoint) -> Plan:
@@ -297,5 +242,6 @@ def sync_seconds(durable: bool | Duration) -> float | None:
     return micros("durable", durable, zero=False) / 1_000_000
 
 
-def _nothing() -> None:
-    """Nothing is left to be released."""
+def _close_quietly(reader: SourceReader) -> None:
+    with suppress(Exception):
+        reader.close()

@@ -87,7 +87,15 @@ class OperatorRun:
                 self._before[one.name] = OperatorRun(one.rows.plan, stores, pool, number)
                 number += len(one.rows.plan.plans)
 
-    def step(self, read: Iterator[Rows], now: int, wall: int | None, *, final: bool) -> Emitted:
+    def step(
+        self,
+        read: Iterator[Rows],
+        now: int,
+        wall: int | None,
+        *,
+        final: bool,
+        ends_run: bool = False,
+    ) -> Emitted:
         """Run a batch through the operators before this one, and through this one.
 
         Args:
@@ -95,6 +103,7 @@ class OperatorRun:
             now: The clock of the machine for this batch, microseconds.
             wall: The clock that policies go by; `None` where nothing ticks.
             final: Whether the input ends with this batch.
+            ends_run: Whether the run ends with this batch.
         """
         parts: list[Part] = []
         beside: list[pl.DataFrame] = []
@@ -103,7 +112,9 @@ class OperatorRun:
             rows: Rows = ()
             reached = None
             if isinstance(one.rows, Upstream):
-                emitted = self._before[one.name].step(read, now, wall, final=final)
+                emitted = self._before[one.name].step(
+                    read, now, wall, final=final, ends_run=ends_run
+                )
                 beside.append(self.plan.layout.fit_upstream(emitted.rejected, one.name))
                 stage = one.name or ("join" if one.rows.plan.joins else INNER)
                 reached = _reached(emitted.progress, one.ahead)
@@ -112,7 +123,7 @@ class OperatorRun:
             else:
                 rows = next(read)
             parts += self._prepare(one, rows, now, reached)
-        outputs = self._run_shards(parts, wall, final)
+        outputs = self._run_shards(parts, wall, final, ends_run)
         mine = [{"bucket": shard, **out.progress} for shard, out in enumerate(outputs)]
         aside = [out.rows[REJECTED] for out in outputs if len(out.rows[REJECTED])]
         own = [self.plan.layout.fit_own(rows) for rows in aside]
@@ -137,10 +148,13 @@ class OperatorRun:
             part.input = one.name
         return parts
 
-    def _run_shards(self, parts: Sequence[Part], wall: int | None, final: bool) -> list[StepOutput]:
+    def _run_shards(
+        self, parts: Sequence[Part], wall: int | None, final: bool, ends_run: bool
+    ) -> list[StepOutput]:
         def run(shard: int) -> StepOutput:
             mine = [part for part in parts if part.shard == shard]
-            return self.plan.operator.open(self._state(shard)).run(mine, wall, final=final)
+            state = self._state(shard, ends_run)
+            return self.plan.operator.open(state).run(mine, wall, final=final)
 
         numbers = range(self.plan.shards)
         busy = self._pool is not None and self.plan.shards > 1
@@ -148,10 +162,10 @@ class OperatorRun:
         self._judged = outputs[0].judged or self._judged
         return outputs
 
-    def _state(self, shard: int) -> ShardState:
+    def _state(self, shard: int, ends_run: bool = False) -> ShardState:
         cache = self._caches[shard]
         cache.set_owner((self._identity, shard))
-        return ShardState(self._identity, shard, self._stores[shard], cache)
+        return ShardState(self._identity, shard, self._stores[shard], cache, ends_run)
 
     def _shown(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """The results of all shards as they are shown."""

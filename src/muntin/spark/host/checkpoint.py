@@ -1,4 +1,4 @@
-"""A checkpoint seen from outside, as one committed batch left it: shards' manifests and blobs.
+"""A checkpoint of Spark's as one committed batch left it: the manifests and blobs of its shards.
 
 Everything goes through Spark's own readers of state (``state-metadata`` and ``statestore``), so
 that a running query isn't disturbed and whatever holds a checkpoint for Spark can be read.
@@ -6,23 +6,25 @@ that a running query isn't disturbed and whatever holds a checkpoint for Spark c
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from os import PathLike, fspath
 from pathlib import PurePath
 from typing import Any
 
+import polars as pl
+import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import BooleanType, StructField, StructType
 
+from muntin.engine.state_reader import StateReader
+from muntin.hosts.inspect.snapshot import ShardBlobs, Snapshot, StateView
 from muntin.model.errors import OptionError
-from muntin.model.joins import JoinSpec
-from muntin.model.recall import recalled
-from muntin.model.spec import WindowSpec
 from muntin.spark.host.internals.checkpoints import home
-from muntin.spark.host.internals.versions import find_state_stores
+from muntin.spark.host.internals.versions import arrow_schema, find_state_stores
+from muntin.spark.host.schema import result_schema, to_batches
 from muntin.spark.host.shards import slots
 from muntin.spark.host.state import MANIFEST
 from muntin.state.blobs import missing_blob_error
@@ -35,8 +37,8 @@ _START = "give the folder that start(checkpoint=…) got, after its first batch"
 _NAME = "; Spark's reader of state finds none with a space or % in its name: copy it to another one"
 
 
-class Checkpoint:
-    """A query's checkpoint at one batch.
+class Checkpoint(Snapshot):
+    """A query's checkpoint at one batch; see `Snapshot`.
 
     Args:
         spark: The session.
@@ -49,10 +51,7 @@ class Checkpoint:
 
     Attributes:
         path: Where Spark's own files of the query are.
-        batch: The batch that is read, whatever is committed meanwhile.
         operators: How many operators keep state.
-        oldest: The oldest batch that can be read.
-        newest: The newest one when this was opened.
     """
 
     def __init__(
@@ -95,18 +94,11 @@ class Checkpoint:
         return OptionError("CHECKPOINT", self.given, f"holds no windows ({said})", hint)
 
     def known(self, option: str, batch: int) -> int:
-        """A batch that can be read; refused, by the name of an option, where it can't."""
         if not self.oldest <= batch <= self.newest:
             problem = f"isn't kept: there are batches {self.oldest} to {self.newest}"
             hint = "give one of them; spark.sql.streaming.minBatchesToRetain says how many are kept"
             raise OptionError(option, batch, problem, hint)
         return batch
-
-    def earlier(self, since: int) -> None:
-        """Refuse a batch whose changes until this one can't be found out."""
-        if self.known("since", since) >= self.batch:
-            hint = f"give one before {self.batch}"
-            raise OptionError("since", since, "isn't earlier than what is read", hint)
 
     def _loaded(self, **options: Any) -> DataFrame:
         reader = self.spark.read.format("statestore").options(**options)
@@ -121,11 +113,6 @@ class Checkpoint:
             raise self._refused(_first_line(error)) from error
 
     def texts(self, batch: int | None = None) -> dict[int, str]:
-        """The manifest of each shard, by slot, as it was written.
-
-        Raises:
-            OptionError: When nothing was written yet, or the batch's state is gone.
-        """
         try:
             rows = self.state(batch).where(F.col("number") == MANIFEST).collect()
         except PySparkException as error:
@@ -136,46 +123,17 @@ class Checkpoint:
             raise self._refused("its first batch isn't done")
         return {row["slot"]: bytes(row["blob"]).decode() for row in rows}
 
-    @cached_property
-    def manifests(self) -> dict[int, str]:
-        """The manifest of each shard at this batch."""
-        return self.texts()
-
-    @cached_property
-    def read(self) -> dict[int, Manifest]:
-        """The same, read."""
-        return {slot: parse_manifest(text) for slot, text in self.manifests.items()}
-
     @property
     def shards(self) -> list[Manifest]:
-        """The same in the order of the shards."""
+        """The manifests in the order of the shards."""
         found = slots(len(self.read))
         if set(found) != self.read.keys():
             hint = "wait until its first batch is done"
             raise OptionError("CHECKPOINT", self.given, "isn't whole yet", hint)
         return [self.read[slot] for slot in found]
 
-    @property
-    def first(self) -> Manifest:
-        """The manifest of some shard, for what all have in common."""
-        return next(iter(self.read.values()))
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """The messages of all shards so far, by what became of them."""
-        found: Counter[str] = Counter()
-        for manifest in self.read.values():
-            found.update(manifest.counts)
-            # What partitions of windows have counted is in their shard's counts, too.
-            for one in manifest.by_part().values() if manifest.kind == "join" else ():
-                found.update(one.counts if one is not manifest else {})
-        return dict(found)
-
-    def blobs(
-        self, wanted: Mapping[int, Sequence[int]], batch: int | None = None
-    ) -> dict[int, dict[int, bytes]]:
-        """The blobs that are wanted, by slot and number."""
-        found: dict[int, dict[int, bytes]] = {slot: {} for slot in wanted}
+    def blobs(self, wanted: Mapping[int, Sequence[int]], batch: int | None = None) -> ShardBlobs:
+        found: ShardBlobs = {slot: {} for slot in wanted}
         asked = [n for numbers in wanted.values() for n in numbers]
         if not asked:
             return found
@@ -189,7 +147,6 @@ class Checkpoint:
         return found
 
     def sizes(self) -> dict[int, dict[int, int]]:
-        """How many bytes each blob has, by slot and number."""
         found: dict[int, dict[int, int]] = {}
         size = F.length("blob").alias("size")
         for row in self.state().select("slot", "number", size).collect():
@@ -197,11 +154,6 @@ class Checkpoint:
         return found
 
     def written_since(self, since: int) -> dict[int, list[bytes]]:
-        """The blobs that were written after a batch, by slot: the change feed of the state.
-
-        Raises:
-            OptionError: When the state store keeps no changes.
-        """
         found: dict[int, list[bytes]] = {}
         until = {"changeStartBatchId": since + 1, "changeEndBatchId": self.batch}
         try:
@@ -215,23 +167,40 @@ class Checkpoint:
             raise OptionError("CHECKPOINT", self.given, said, hint) from error
         return found
 
+    def number_shards(self, count: int) -> Sequence[int]:
+        return slots(count)
+
+    def window_schema(self, reader: StateReader) -> StructType:
+        empty = pl.DataFrame(schema=reader.types)
+        whole = result_schema(from_arrow_schema(empty.to_arrow().schema), reader.combiner)
+        return StructType(whole.fields[:-2])
+
+    def message_schema(self, types: Mapping[str, pl.DataType], flag: str) -> StructType:
+        fields = from_arrow_schema(pl.DataFrame(schema=types).to_arrow().schema).fields
+        return StructType([*fields, StructField(flag, BooleanType(), False)])
+
+    def show(self, rows: pl.DataFrame, schema: StructType) -> pl.DataFrame:
+        frame = pl.from_arrow(_table(rows, schema))
+        assert isinstance(frame, pl.DataFrame)
+        return frame
+
+    def frame(self, view: StateView) -> DataFrame:
+        texts, schema = self.texts_of(view), view.schema
+        numbers = [n for text in texts.values() for n in view.wanted(parse_manifest(text))]
+        wanted = F.col("slot").isin(list(texts)) & F.col("number").isin([MANIFEST, *numbers])
+
+        def rows_of(table: pa.Table) -> pa.Table:
+            rows = zip(table["number"].to_pylist(), table["blob"].to_pylist(), strict=True)
+            blobs = dict(rows)
+            return _table(view.rows(blobs.pop(MANIFEST).decode(), blobs), schema)
+
+        return self.state().where(wanted).groupBy("slot").applyInArrow(rows_of, schema)
+
+
+def _table(rows: pl.DataFrame, schema: StructType) -> pa.Table:
+    batches = to_batches(rows.select(schema.names), schema)
+    return pa.Table.from_batches(batches, schema=arrow_schema(schema))
+
 
 def _first_line(error: PySparkException) -> str:
     return str(error).strip().splitlines()[0][:120]
-
-
-def spec_of(opened: Checkpoint) -> WindowSpec | JoinSpec:
-    """The query whose checkpoint it is.
-
-    Raises:
-        OptionError: When it holds something else, or was written by another version.
-    """
-    kind, given = opened.first.kind, opened.given
-    if kind == "tables":
-        names = ", ".join(map(repr, opened.first.spec))
-        hint = f"write muntin.open_table(checkpoint, name) with one of {names}"
-        raise OptionError("CHECKPOINT", given, "holds tables", hint)
-    if kind == "windowing":
-        hint = "go on with muntin windowing, whose page shows what it holds"
-        raise OptionError("CHECKPOINT", given, "holds the windowing application's rows", hint)
-    return recalled(opened.first.spec)

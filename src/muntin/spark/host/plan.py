@@ -78,6 +78,11 @@ class Plan:
         return self.sources[0].input.frame.isStreaming
 
     @property
+    def ticks(self) -> bool:
+        """Whether something in the chain is due by the clock."""
+        return self.period is not None or any(fed.plan.ticks for fed in self.fed)
+
+    @property
     def joins(self) -> bool:
         """Whether it is a join."""
         return isinstance(self.spec, JoinSpec)

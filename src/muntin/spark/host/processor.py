@@ -53,8 +53,9 @@ class ShardSteps:
         waiting = list(rows)
         stage, shard = self.stage, self.stage.slots.index(key[0])
         CACHE.set_owner((stage.identity, shard))
-        step = self.operator.open(ShardState(stage.identity, shard, blobs, CACHE))
-        made = step.run(received(shard, waiting), wall_of(waiting), final=self.final)
+        wall, ends_run = clock_of(waiting)
+        step = self.operator.open(ShardState(stage.identity, shard, blobs, CACHE, ends_run))
+        made = step.run(received(shard, waiting), wall, final=self.final)
         if made.judged is not None:
             leave(stage.identity, made.judged)
         yield from self._rows(made.rows)
@@ -86,12 +87,14 @@ def _passed(rows: Sequence[Any]) -> Iterator[Row]:
                 yield Row(kind=one[KIND], blob=one[BLOB], progress=one[PASSED_PROGRESS])
 
 
-def wall_of(rows: Sequence[Any]) -> int | None:
-    """The wall clock of a batch, out of its ticks; ``None`` without one.
+def clock_of(rows: Sequence[Any]) -> tuple[int | None, bool]:
+    """Return the wall clock of a batch, out of its ticks, and whether the run ends with it.
 
-    A tick belongs to the batch's offsets, so that a repeated batch has the same clock.
+    A tick belongs to the batch's offsets, so that a repeated batch has the same clock. Without one
+    the clock is ``None``.
     """
-    return max((row[WALL] for row in rows if row[WALL] is not None), default=None)
+    ticks = [row[WALL] for row in rows if row[WALL] is not None]
+    return max(map(abs, ticks), default=None), any(tick < 0 for tick in ticks)
 
 
 def unpacked(emitted: DataFrame, kind: str, schema: StructType) -> DataFrame:

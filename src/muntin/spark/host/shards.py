@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from muntin.model.errors import OptionError
 from muntin.spark.host.internals.checkpoints import PARTITIONS, newest_offsets
+from muntin.spark.host.internals.executors import settled_cores
 from muntin.spark.host.internals.jvm import is_connected, local_cores
 
 # The setting belongs to the whole session.
@@ -43,6 +44,8 @@ def _cores(spark: SparkSession) -> int | None:
         return local_cores(master) if connected else spark.sparkContext.defaultParallelism
     if str(conf.get("spark.dynamicAllocation.enabled", "false")).lower() == "true":
         return None
+    if master.startswith(("spark://", "local-cluster")) and not is_connected(spark):
+        return settled_cores(spark)
     # Executors may not be there yet.
     executors = conf.get("spark.executor.instances", None)
     each = conf.get("spark.executor.cores", None)

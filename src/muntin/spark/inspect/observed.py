@@ -20,7 +20,8 @@ from muntin.engine.operator import REJECTED, RESULTS
 from muntin.model.counts import rejections
 from muntin.sinks.batch import Batch
 from muntin.sinks.plain import to_plain_values
-from muntin.spark.inspect.checkpoints import inspect
+from muntin.spark.host.checkpoint import Checkpoint
+from muntin.spark.inspect.checkpoints import report_of
 from muntin.spark.query import WindowedQuery
 from muntin.spark.sinks.batch import EmittedRows
 
@@ -90,7 +91,7 @@ def looking(query: WindowedQuery) -> Callable[[Sequence[str]], dict[str, Any]]:
     Returns:
         A function from a key's values as text, or none, to what ``inspect`` shows.
     """
-    return lambda key: inspect(query.spark, query.checkpoint, key=key)
+    return lambda key: report_of(Checkpoint(query.spark, query.checkpoint), key)
 
 
 def _numbers(query: WindowedQuery, now: int, rate: float | None) -> dict[str, float | None]:

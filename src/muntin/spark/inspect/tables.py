@@ -13,13 +13,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from muntin.engine import columns
+from muntin.hosts.inspect.snapshot import StateView
 from muntin.model.axis import MIN_POSITION, as_datetime, position
 from muntin.model.errors import OptionError
 from muntin.spark.agents.rows import table_frame, table_schema
 from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.host.shards import slots
-from muntin.spark.inspect.reader import StateView, changed, framed, shown
-from muntin.spark.inspect.windows import active
+from muntin.spark.session import active_session
 from muntin.state.manifest import parse_manifest
 from muntin.tables.opened import RunNumbers, StoredTable, list_blob_numbers
 from muntin.tables.partition import read_tables
@@ -60,7 +60,7 @@ def open_table(
         >>> views = open_table("checkpoints/shop", "views")  # doctest: +SKIP
         >>> views["/home"].now()  # doctest: +SKIP
     """
-    opened = Checkpoint(active(spark), checkpoint, batch)
+    opened = Checkpoint(active_session(spark), checkpoint, batch)
     return OpenTable(opened, name, default, value_type)
 
 
@@ -129,7 +129,7 @@ class OpenTable:
         self, entries: Iterable[TableEntry], between: Between = (None, None)
     ) -> pl.DataFrame:
         """Entries that lie between two times as the columns of ``fetch``."""
-        return shown(_frame(self.spec, between, entries), self.schema)
+        return self.checkpoint.show(_frame(self.spec, between, entries), self.schema)
 
     def of_text(self, key: Sequence[str]) -> tuple[int | None, list[TableEntry]]:
         """Return the clock of the partition that holds a key, and the key's entries."""
@@ -143,7 +143,7 @@ class OpenTable:
 
     def frame(self, *, start: Given = None, end: Given = None) -> DataFrame:
         """Return the entries as a Spark DataFrame that workers read, in no order."""
-        return framed(self.checkpoint, self._view(start, end))
+        return self.checkpoint.frame(self._view(start, end))
 
     def changes(self, since: int) -> pl.DataFrame:
         """Return the changes since an earlier batch, in the buckets that the change feed lists.
@@ -160,7 +160,7 @@ class OpenTable:
             OptionError: When the batch isn't kept, or the state store keeps no changes.
         """
         view = self._view()
-        return changed(self.checkpoint, view, since).sort(view.identity)
+        return self.checkpoint.changes(view, since).sort(view.identity)
 
     def _view(self, start: Given = None, end: Given = None) -> StateView:
         between, spec, given, schema = _between(start, end), self.spec, self._given, self.schema

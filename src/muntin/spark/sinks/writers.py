@@ -77,6 +77,15 @@ def check(target: Sink | None, schema: StructType, keys: tuple[str, ...] | None)
         sinks.check_sink(target, _arrow_schema(schema), keys)
 
 
+def folders_of(target: Sink | None) -> list[str]:
+    """Return the folders that Spark's tasks write for a sink."""
+    if isinstance(target, ParquetSink):
+        return [target.table]
+    if isinstance(target, DeltaSink):
+        return [table for table in (target.table, target.history) if table and "/" in table]
+    return []
+
+
 def table_schema(schema: StructType) -> pa.Schema:
     """The Arrow types of columns; of what has none there, the type of nothing."""
     try:

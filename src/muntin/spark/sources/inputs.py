@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING
@@ -14,12 +15,13 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from muntin.engine import columns
+from muntin.hosts.inspect.opening import spec_of
 from muntin.model.axis import SECOND
 from muntin.model.errors import MuntinError, OptionError, SpecChangedError
 from muntin.model.facts import QuerySpec, differences
 from muntin.sources.flags import NOW, Flags
-from muntin.spark.host.checkpoint import Checkpoint, spec_of
-from muntin.spark.host.heartbeat import NAME, Heartbeat, is_tick
+from muntin.spark.host.checkpoint import Checkpoint
+from muntin.spark.host.heartbeat import ENDS_RUN, NAME, Heartbeat, is_tick
 from muntin.spark.host.internals.checkpoints import newest_offsets
 from muntin.spark.host.internals.data_sources import register
 from muntin.spark.host.internals.plans import reads
@@ -34,8 +36,10 @@ if TYPE_CHECKING:
 PARSED = "__muntin_parsed"
 # The metadata of a column that isn't null where a message couldn't be parsed by its source.
 MARKS_MALFORMED = "muntin.malformed"
-# The wall clock that a tick carries, microseconds.
+# The wall clock that a tick carries, microseconds; below zero where the run ends with it.
 WALL = "wall"
+# Whether the queries that are built now only end a run.
+_ENDING = ContextVar("muntin_ending", default=False)
 _MOST_DAYS = 106_000_000
 _TIMES = (T.TimestampType, T.TimestampNTZType, T.StringType)
 _POLICIES = {f"{side}{name}" for side in ("", "left ", "right ") for name in ("early", "late")}
@@ -327,10 +331,21 @@ def _check_time(option: str, time: str, kind: T.DataType | None, *more: type[T.D
         raise OptionError(option, time, f"has type {kind.simpleString()}, not timestamp", hint)
 
 
+@contextmanager
+def ending_run() -> Iterator[None]:
+    """Plans that are built meanwhile emit in their first batch what waits for the clock."""
+    before = _ENDING.set(True)
+    try:
+        yield
+    finally:
+        _ENDING.reset(before)
+
+
 def ticks(spark: SparkSession, slots: Sequence[int], period: int) -> DataFrame:
     """A row a slot and period, with ``WALL``."""
     register(spark, Heartbeat)
-    beats = spark.readStream.format(NAME).option("period", str(period)).load()
+    options = {"period": str(period), ENDS_RUN: str(_ENDING.get()).lower()}
+    beats = spark.readStream.format(NAME).options(**options).load()
     every = F.array(*(F.lit(slot) for slot in slots))
     return beats.select(F.explode(every).alias("slot"), F.col("tick").alias(WALL))
 

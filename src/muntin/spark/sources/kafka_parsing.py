@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import reduce
 from typing import Any, Literal, cast
 
@@ -10,8 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from muntin.model.errors import OptionError
-from muntin.sources.kafka_columns import MALFORMED, OWN
+from muntin.sources.kafka_columns import MALFORMED, OWN, refuse_malformed
 from muntin.spark.sources.decimals import LONG_TEXTS, bounded
 from muntin.spark.sources.inputs import MARKS_MALFORMED
 
@@ -51,13 +49,6 @@ def parse_rows(
         *(F.col(name).cast("string") if name == "key" else F.col(name) for name in own),
         malformed,
     )
-
-
-def refuse_malformed(names: Sequence[str]) -> None:
-    """Refuse a payload with a column of the name that unparsed payloads have."""
-    if MALFORMED in names:
-        hint = "call it something else with computed columns of your own"
-        raise OptionError("columns", MALFORMED, "is what unparsed payloads are kept in", hint)
 
 
 def _payload(

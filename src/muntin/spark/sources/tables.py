@@ -18,10 +18,11 @@ from muntin.model.placeholders import check_secret, filled, partly
 from muntin.model.reader_options import check_connector, check_reader, translated
 from muntin.model.table_options import arguments_of, check_names, names_of
 from muntin.sinks.sink import Sink
+from muntin.sources.kafka import KafkaTopics
 from muntin.sources.kafka_tables import reading, writing
 from muntin.spark.redaction import hide_secrets
 from muntin.spark.sources.decimals import LONG_TEXTS, as_text, from_text, has_decimals
-from muntin.spark.sources.kafka import Kafka, kafka
+from muntin.spark.sources.kafka import read_topics
 
 # What brings its own columns.
 _FIXED = {"rate", "rate-micro-batch", "kafka", "socket"}
@@ -58,9 +59,8 @@ def read(spark: SparkSession, table: DeclaredTable, around: Surroundings) -> Dat
     hide_secrets(spark)
     reader = spark.readStream if table.stream else spark.read
     if table.connector == "kafka":
-        source = _kafka(table, options)
-        frame = source.stream(spark) if table.stream else source.frame(spark)
-        return computed(frame, table.computed)
+        topics = KafkaTopics.describe(columns=table.columns, **reading(table.name, options))
+        return computed(read_topics(topics, spark, streaming=table.stream), table.computed)
     reader = reader.format(table.connector)
     if table.connector == "json":
         reader = reader.options(**LONG_TEXTS)
@@ -102,11 +102,6 @@ def computed(frame: DataFrame, columns: tuple[Column, ...]) -> DataFrame:
     if not columns:
         return frame
     return frame.selectExpr("*", *(f"{c.text} AS {quoted(c.name)}" for c in columns))
-
-
-def _kafka(table: DeclaredTable, options: dict[str, str]) -> Kafka:
-    """The topics that a table's options describe."""
-    return kafka(columns=table.columns, **reading(table.name, options))
 
 
 def sink(table: DeclaredTable, around: Surroundings) -> Sink:

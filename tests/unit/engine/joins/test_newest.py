@@ -20,7 +20,7 @@ from muntin.model.joins import SIDES, JoinSpec, Newest, Side, bound_of
 from muntin.model.policies import Each, Every, Firing
 from muntin.model.recall import recalled
 from muntin.model.windows import tumbling
-from muntin.spark.inspect.why import reasons
+from muntin.spark.inspect.checkpoints import reasons
 from muntin.state.blobs import MemoryBlobs
 from muntin.state.manifest import parse_manifest
 from muntin.state.runs import FrameCache

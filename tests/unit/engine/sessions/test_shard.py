@@ -180,7 +180,7 @@ def test_a_message_at_a_known_place_leaves_the_session_the_same() -> None:
 
 @pytest.mark.parametrize("cached", [0, 1 << 20])
 def test_a_session_that_vanished_stays_away(cached: int) -> None:
-    run = Run(early=Each(), grace=500, retention=1_000, restart=True, cached=cached)
+    run = Run(early=Each(), grace=500, retention=500, restart=True, cached=cached)
     run.step(("a", 20))
     run.step(("a", 12))  # 20 is now part of 12 to 20
     for _ in range(20):

@@ -414,6 +414,7 @@ class TestCost:
     )
     def test_the_end_of_the_input_leaves_nothing(self, firing: Firing) -> None:
         store, cache = CountingBlobs(), FrameCache()
+        firing = replace(firing, retention=firing.grace)
         one = shard(combiner(HOPPING, firing=firing, lateness=5), store, cache)
         for n in range(30):
             step(one, ("a", n, 1), ("b", n - 3, 1))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -81,3 +83,41 @@ def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
     log.path(1).unlink()
     with pytest.raises(StateCorruptedError, match=r"00000001\.log is missing"):
         Log(tmp_path).read(places[0])
+
+
+def test_a_log_that_the_disk_had_no_room_for_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, _ = _written(tmp_path)
+    *_, last = Log(tmp_path).records(1, last=True)
+
+    def write_half(descriptor: int, data: bytes) -> None:
+        os.write(descriptor, data[: len(data) // 2])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    log.append(PLAN, b"plan")
+    with monkeypatch.context() as patch:
+        patch.setattr("muntin.hosts.local.log.write", write_half)
+        with pytest.raises(OSError, match="No space"):
+            log.flush(disk=False)
+    # A query that ends by an error closes its log in order, when the disk may have room again.
+    log.end()
+    log.close()
+    assert [*Log(tmp_path).records(1, last=True)][-1] == last
+
+
+def test_a_log_that_is_resumed_has_its_file_in_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, _ = _written(tmp_path)
+    log.close()
+    flushed: list[Path] = []
+
+    def flush(descriptor: int) -> None:
+        flushed.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")))
+
+    monkeypatch.setattr("muntin.hosts.local.log.os.fsync", flush)
+    log = Log(tmp_path)
+    log.resume(1, 10)
+    log.close()
+    assert flushed == [tmp_path]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,6 +14,7 @@ from polars.testing import assert_frame_equal
 
 import muntin as mt
 from muntin import OptionError
+from muntin.hosts.inspect.why import explain_state
 from muntin.hosts.local.definition import LocalDefinition
 from muntin.hosts.local.query import LocalQuery
 from muntin.hosts.local.rescale import rescale_folder
@@ -54,6 +56,13 @@ def _fed(folder: Path, rate: float = 2000, shards: int = 2) -> tuple[LocalQuery,
     return query, query.frame().drop("emission", "revision").sort(_ORDER)
 
 
+def _wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    assert holds()
+
+
 def test_windows_are_read_while_they_are_kept(tmp_path: Path) -> None:
     query, expected = _fed(tmp_path)
     state = mt.open_state(tmp_path)
@@ -79,6 +88,38 @@ def test_what_a_checkpoint_does_not_hold_is_refused(tmp_path: Path) -> None:
         mt.open_state(tmp_path, batch=7)
     with pytest.raises(OptionError, match="isn't a k"):
         mt.open_state(tmp_path).fetch(3)
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.parametrize("windows", ["tumbling", "hopping", "session"])
+def test_closed_windows_of_a_finished_input_are_kept(
+    windows: str, shards: int, tmp_path: Path
+) -> None:
+    feed = mt.windowed(_messages(), key="k", time="at", buckets=2)
+    sized = {
+        "tumbling": lambda: feed.tumbling("20 seconds"),
+        "hopping": lambda: feed.hopping("20 seconds", "10 seconds"),
+        "session": lambda: feed.session("5 seconds"),
+    }[windows]()
+    query = sized.keep("1 day").agg(n=mt.count(), s=mt.sum("v")).start(checkpoint=tmp_path)
+    assert query.await_end(60)
+    expected = query.frame().drop("emission", "revision").sort(_ORDER)
+    rescale_folder(str(tmp_path), shards)
+    state = mt.open_state(tmp_path)
+    assert_frame_equal(state.fetch().sort(_ORDER), expected)
+    seen = state.windows("a")
+    assert seen["messages"].to_list() == expected.filter(k="a")["n"].to_list()
+    assert set(seen["fired"].drop_nulls()) <= {1}
+    assert set(seen["stage"]) == {"closed"}
+    lines = explain_state(state.checkpoint, ["a"], "2026-01-01 00:00:21")
+    assert "input      has ended: every window has emitted its final result" in lines
+
+
+def test_nothing_is_kept_of_a_finished_input_without_retention(tmp_path: Path) -> None:
+    assert _windows().start(checkpoint=tmp_path).await_end(60)
+    state = mt.open_state(tmp_path)
+    assert state.fetch().is_empty()
+    assert state.checkpoint.sizes() == {0: {}}
 
 
 def test_messages_of_a_join_are_read(tmp_path: Path) -> None:
@@ -114,6 +155,64 @@ def test_a_query_goes_on_in_other_shards(shards: int, tmp_path: Path) -> None:
     # Each tick is in one window, and in none twice.
     assert newest["n"].sum() == started.progress.counts["counted"]
     assert newest["n"].sum() == newest["last"].max() + 1
+
+
+@pytest.mark.parametrize("shards", [1, 4])
+def test_a_running_query_is_rescaled(shards: int, tmp_path: Path) -> None:
+    ticks = mt.windowed(mt.ticks(2000), key=(pl.col("value") % 7).alias("k"), time="timestamp")
+    windows = ticks.tumbling("100 milliseconds").early(each=True).keep("1 day")
+    query = windows.agg(n=mt.count(), last=mt.max("value")).start(checkpoint=tmp_path)
+    for count in (2, shards):
+        before = query.progress.batch
+        query.rescale(count)
+        _wait_until(lambda before=before: query.progress.batch > before + 1)
+    assert query.is_active
+    assert not query.await_end(0)
+    query.stop()
+    newest = query.frame().drop("emission", "revision").sort(_ORDER)
+    state = mt.open_state(tmp_path)
+    assert state.spec.buckets == shards
+    assert_frame_equal(state.fetch().sort(_ORDER), newest)
+    # Each tick is in one window, and figures of shards that are gone don't count any more.
+    assert newest["n"].sum() == newest["last"].max() + 1 == query.progress.seen
+    assert query.progress.adds_up()
+    with pytest.raises(OptionError, match="is of a query that has ended"):
+        query.rescale(2)
+
+
+def test_a_join_is_rescaled_while_it_runs(tmp_path: Path) -> None:
+    sides = [mt.windowed(mt.ticks(1000), time="timestamp") for _ in range(2)]
+    sink = mt.to_memory()
+    query = mt.join(*sides, on="value", within="10 seconds").start(
+        checkpoint=tmp_path, results=sink
+    )
+    for count in (3, 2):
+        before = query.progress.batch
+        query.rescale(count)
+        _wait_until(lambda before=before: query.progress.batch > before + 1)
+    query.stop()
+    pairs = sink.frame()["value"].sort()
+    assert pairs.to_list() == list(range(len(pairs)))
+    assert len(pairs) > 0
+
+
+def test_shards_that_a_query_chose_itself_are_not_changed(tmp_path: Path) -> None:
+    feed = mt.ticks(1)
+    chosen = mt.windowed(feed, time="timestamp", buckets=2).tumbling("1 second").agg(n=mt.count())
+    free = mt.windowed(feed, time="timestamp").tumbling("1 second").agg(n=mt.count())
+    for definition, folder, problem in (
+        (chosen, tmp_path, "can't be changed on a running query"),
+        (free, None, "needs a checkpoint"),
+    ):
+        query = definition.start(checkpoint=folder)
+        with pytest.raises(OptionError, match=problem):
+            query.rescale(4)
+        assert query.is_active
+        query.stop()
+    query = free.start(checkpoint=tmp_path / "free")
+    with pytest.raises(OptionError, match="buckets=0 is less than one"):
+        query.rescale(0)
+    query.stop()
 
 
 @pytest.mark.parametrize("shards", [1, 4])

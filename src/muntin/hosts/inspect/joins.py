@@ -7,33 +7,30 @@ from datetime import datetime
 from typing import Any
 
 import polars as pl
-from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import BooleanType, StructField, StructType
 
 from muntin.engine import columns
 from muntin.engine.joins.joiner import ID
 from muntin.engine.state_reader import CHANGE, MATCHED, NEW, WAITS, kept_messages, key_of, types_of
+from muntin.hosts.inspect.snapshot import Snapshot, StateView
+from muntin.hosts.inspect.windows import Position
 from muntin.model.axis import as_datetime, position
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec, SideName
-from muntin.spark.host.checkpoint import Checkpoint
-from muntin.spark.host.shards import slots
-from muntin.spark.inspect.reader import StateView, changed, fetched, framed, held
 from muntin.state.lookup import join_null_safe
 from muntin.state.manifest import parse_manifest
 from muntin.state.shards import assign_shards
 
 
 class OpenJoin:
-    """The messages that a join keeps at one batch; made by ``open_state``.
+    """The messages that a join keeps at one batch; made by `open_state`.
 
     Attributes:
+        checkpoint: The snapshot that is read.
         batch: The batch.
         spec: The join, as the checkpoint remembers it.
     """
 
-    def __init__(self, opened: Checkpoint, spec: JoinSpec) -> None:
+    def __init__(self, opened: Snapshot, spec: JoinSpec) -> None:
         self.checkpoint = opened
         self.batch = opened.batch
         self.spec = spec
@@ -44,72 +41,77 @@ class OpenJoin:
 
     @property
     def watermarks(self) -> dict[SideName, datetime | None]:
-        """The watermark of each side; ``None`` before its first message."""
-        found: dict[SideName, datetime | None] = {}
+        """The watermark of each side; `None` before its first message."""
+        watermarks: dict[SideName, datetime | None] = {}
         for side in SIDES:
             marks = [m.extra.get("marks", {}) for m in self.checkpoint.read.values()]
             known = [mark[side] for mark in marks if mark.get(side) is not None]
-            found[side] = as_datetime(max(known)) if known else None
-        return found
+            watermarks[side] = as_datetime(max(known)) if known else None
+        return watermarks
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Messages since the checkpoint began, by what became of them."""
+        return self.checkpoint.counts
 
     def fetch(
-        self,
-        side: SideName,
-        key: Any = None,
-        *,
-        start: datetime | str | int | None = None,
-        end: datetime | str | int | None = None,
+        self, side: SideName, key: Any = None, *, start: Position = None, end: Position = None
     ) -> pl.DataFrame:
-        """The messages of one side that may still find partners, as a Polars frame.
+        """Return the messages of one side that may still find partners, as a Polars frame.
 
         Args:
-            side: ``left`` or ``right``.
+            side: `left` or `right`.
             key: Only those with these values in the columns that the join compares.
-            start: Only those from this place on: an event time, or a row where the join counts.
-            end: Only those up to this place, included.
+            start: Only those from this position on: an event time, or a row where the join counts.
+            end: Only those up to this position, included.
 
         Returns:
-            The side's own columns, and ``waits``: whether the message waits for its policy to be
-            let in. By time, then arrival.
+            The side's own columns, and `waits`: whether the message waits for its policy to be let
+            in. By time, then arrival.
 
         Raises:
-            OptionError: When there is no such side, or the key or places can't be its own.
+            OptionError: When there is no such side, or the key or positions can't be its own.
         """
-        return fetched(self.checkpoint, self._view(side, key, start, end))
+        return self.checkpoint.fetch(self._view(side, key, start, end))
 
-    def held(self, side: SideName, key: Any) -> pl.DataFrame:
+    def read_messages(self, side: SideName, key: Any) -> pl.DataFrame:
         """Return messages with the engine's columns: position, and whether it has partners."""
-        return held(self.checkpoint, self._view(side, key, partners=True))
+        return self.checkpoint.read_rows(self._view(side, key, partners=True))
 
-    def frame(self, side: SideName, key: Any = None) -> DataFrame:
-        """Return the messages as a Spark DataFrame, in no order."""
-        return framed(self.checkpoint, self._view(side, key))
+    def frame(self, side: SideName, key: Any = None) -> Any:
+        """Return the messages as a frame of the host, in no order.
 
-    def slot(self, key: Any, side: SideName = "left") -> int:
-        """The slot of the shard that owns a key."""
+        On Spark it is a DataFrame that workers read; on the local host a Polars frame.
+        """
+        return self.checkpoint.frame(self._view(side, key))
+
+    def find_shard(self, key: Any, side: SideName = "left") -> int:
+        """Return the number of the shard that owns a key."""
         only = key_of(self.spec.side(side).keys, self._types[side], key)
         shards = self.spec.buckets or 1
-        return slots(shards)[int(assign_shards(only, only.columns, shards)[0])]
+        return self.checkpoint.number_shards(shards)[
+            int(assign_shards(only, only.columns, shards)[0])
+        ]
 
-    def schema(self, side: SideName) -> StructType:
+    def schema(self, side: SideName) -> Any:
         """The columns of one side's messages."""
         return self._view(side).schema
 
     def changes(self, side: SideName, since: int) -> pl.DataFrame:
-        """The messages of a side that came after an earlier batch and are kept.
+        """Return the messages of a side that came after an earlier batch and are kept.
 
         Args:
-            side: ``left`` or ``right``.
+            side: `left` or `right`.
             since: The number of that batch.
 
         Returns:
-            The columns of ``fetch``.
+            The columns of `fetch`.
 
         Raises:
             OptionError: When the batch isn't kept.
         """
-        found = changed(self.checkpoint, self._view(side), since)
-        return found.filter(pl.col(CHANGE) == NEW).drop(CHANGE)
+        changes = self.checkpoint.changes(self._view(side), since)
+        return changes.filter(pl.col(CHANGE) == NEW).drop(CHANGE)
 
     def _view(
         self,
@@ -122,14 +124,12 @@ class OpenJoin:
     ) -> StateView:
         if side not in SIDES:
             raise OptionError("side", side, "isn't one", f"give one of {', '.join(SIDES)}")
-        types, own, only, slot = self._types[side], self.spec.side(side), None, None
-        fields = from_arrow_schema(pl.DataFrame(schema=types).to_arrow().schema).fields
-        schema = StructType([*fields, StructField(WAITS, BooleanType(), False)])
+        types, own, only, owner = self._types[side], self.spec.side(side), None, None
         beside = {columns.TIME: pl.Int64(), ID: pl.Int64()}
         flags = dict.fromkeys([WAITS, MATCHED], pl.Boolean())
         nothing = pl.DataFrame(schema={**types, **beside, **flags})
         if key is not None:
-            only, slot = key_of(own.keys, types, key), self.slot(key, side)
+            only, owner = key_of(own.keys, types, key), self.find_shard(key, side)
             only = only.rename(dict(zip(only.columns, own.keys, strict=True)))
         inside, place = [], pl.col(columns.TIME)
         if (low := position("start", start, self.spec.axis)) is not None:
@@ -139,18 +139,20 @@ class OpenJoin:
 
         def rows(manifest: str, blobs: Mapping[int, bytes]) -> pl.DataFrame:
             frames = kept_messages(parse_manifest(manifest), side, blobs, partners=partners)[1]
-            found = pl.concat([nothing, *frames], how="diagonal").select(nothing.columns)
-            found = found if only is None else join_null_safe(found, only, own.keys, "semi")
-            return found.filter(*inside) if inside else found
+            messages = pl.concat([nothing, *frames], how="diagonal").select(nothing.columns)
+            messages = (
+                messages if only is None else join_null_safe(messages, only, own.keys, "semi")
+            )
+            return messages.filter(*inside) if inside else messages
 
         # On the rows axis each partition numbers its own.
         identity = [ID, *(own.offset or ())[:1]]
         return StateView(
-            schema,
+            self.checkpoint.message_schema(types, WAITS),
             nothing,
             identity,
             lambda manifest: kept_messages(manifest, side, partners=partners)[0],
             rows,
             (columns.TIME, ID),
-            slot,
+            owner,
         )

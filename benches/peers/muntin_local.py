@@ -1,0 +1,67 @@
+"""muntin's local host over a topic: one process without a JVM, everything at its defaults.
+
+Started by ``benches.topics``. As for engines without batches, the steady rate is the messages
+between the ends of two windows by the time between their results.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from typing import Any
+
+import muntin as mt
+from benches.topics import AVRO, COLUMNS, FAR, PER_SECOND, START, WORKS, Work
+
+
+class Totals:
+    """The sums over all results, and the time at which each window was emitted first."""
+
+    def __init__(self, size: int) -> None:
+        self.end = FAR - 1000 * size
+        self.sums = [0, 0, 0, 0]
+        self.emitted: dict[int, float] = {}
+
+    def __call__(self, rows: Any, _: int) -> None:
+        """Add the results of a batch, a Polars frame."""
+        import polars as pl
+
+        now = time.time()
+        rows = rows.with_columns(start=pl.col("window_start").dt.epoch("ms"))
+        rows = rows.filter(pl.col("start") < self.end)
+        if not rows.height:
+            return
+        sums = rows.select(pl.len(), *(pl.col(name).sum() for name in ("n", "s", "m"))).row(0)
+        self.sums = [one + other for one, other in zip(self.sums, sums, strict=True)]
+        for start in rows["start"].unique():
+            self.emitted.setdefault(start, now)
+
+
+def main(work: Work, servers: str, topic: str) -> None:
+    """Read the topic to its end; prints the figures as JSON."""
+    started, totals = time.time(), Totals(work.size)
+    declared = {"schema": AVRO} if work.form == "avro" else {"columns": COLUMNS}
+    orders = mt.kafka(servers, topic, **declared, format=work.form)
+    windows = mt.windowed(orders, key="k", time="at", lateness="1 second")
+    hopping = windows.hopping(f"{work.size} seconds", f"{work.slide} seconds")
+    counted = hopping.agg(n=mt.count(), s=mt.sum("v"), m=mt.max("v"))
+    with tempfile.TemporaryDirectory() as folder:
+        query = counted.start(checkpoint=f"{folder}/state", results=totals, available_now=True)
+        query.await_end()
+        ended = time.time()
+    starts = sorted(
+        one for one in totals.emitted if START <= one < START + 1000 * work.rows // PER_SECOND
+    )
+    # The first third is left out, and the last windows, which the topic's last message closes.
+    one, two = starts[len(starts) // 3], starts[-1 - work.size // work.slide]
+    print(json.dumps({
+        "found": totals.sums, "first": min(totals.emitted.values()) - started,
+        "whole": ended - started, "messages": (two - one) * PER_SECOND // 1000,
+        "seconds": totals.emitted[two] - totals.emitted[one],
+    }))  # fmt: skip
+
+
+if __name__ == "__main__":
+    main(WORKS[sys.argv[1]], *sys.argv[2:])

@@ -1,0 +1,37 @@
+"""Checkpoints that commands read, of whichever host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from muntin.cli.console import reported, session_for
+
+
+@contextmanager
+def open_checkpoint(
+    command: str, checkpoint: Path, console: Console, batch: int | None = None, operator: int = 0
+) -> Iterator[Any]:
+    """Read a checkpoint, without Spark where the local host wrote it; errors end the command.
+
+    Args:
+        command: The name of the command.
+        checkpoint: The folder.
+        console: Says that Spark is started.
+        batch: The batch to read; the newest where it isn't given.
+        operator: Which operator of a chain, counted from the last one.
+    """
+    from muntin.dataframe.state import read_checkpoint
+    from muntin.hosts.local.state import is_local_checkpoint
+
+    folder = str(checkpoint.resolve())
+    if is_local_checkpoint(folder):
+        with reported():
+            yield read_checkpoint(folder, batch, operator)
+        return
+    with session_for(command, checkpoint, console, "Reading the state") as spark:
+        yield read_checkpoint(folder, batch, operator, spark)

@@ -1,0 +1,1 @@
+"""State of a query read from outside, whichever host runs it."""

@@ -1,0 +1,56 @@
+"""The query behind a snapshot: its windows or its join."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from muntin.hosts.inspect.joins import OpenJoin
+from muntin.hosts.inspect.snapshot import Snapshot
+from muntin.hosts.inspect.windows import OpenWindows
+from muntin.model.aggregates import Aggregate
+from muntin.model.errors import OptionError
+from muntin.model.joins import JoinSpec
+from muntin.model.recall import recalled, with_functions
+from muntin.model.spec import WindowSpec
+
+
+def open_snapshot(
+    opened: Snapshot, aggregates: Mapping[str, Aggregate] | None = None
+) -> OpenWindows | OpenJoin:
+    """Return the windows or the join of a snapshot; `muntin.open_state` says more.
+
+    Raises:
+        OptionError: When it holds something else, or was written by another version.
+    """
+    spec = spec_of(opened)
+    if isinstance(spec, JoinSpec):
+        return OpenJoin(opened, spec)
+    return OpenWindows(opened, with_functions(spec, aggregates or {}))
+
+
+def spec_of(opened: Snapshot) -> WindowSpec | JoinSpec:
+    """The query whose checkpoint it is.
+
+    Raises:
+        OptionError: When it holds something else, or was written by another version.
+    """
+    kind, given = opened.first.kind, opened.given
+    if kind == "tables":
+        names = ", ".join(map(repr, opened.first.spec))
+        hint = f"write muntin.open_table(checkpoint, name) with one of {names}"
+        raise OptionError("CHECKPOINT", given, "holds tables", hint)
+    if kind == "windowing":
+        hint = "go on with muntin windowing, whose page shows what it holds"
+        raise OptionError("CHECKPOINT", given, "holds the windowing application's rows", hint)
+    return recalled(opened.first.spec)
+
+
+def refuse_table(opened: Snapshot, table: str | None) -> None:
+    """Refuse the name of a table where the state isn't that of tables.
+
+    Raises:
+        OptionError: When a name is given.
+    """
+    if table is not None:
+        problem = f"isn't in a checkpoint of {opened.first.kind}"
+        raise OptionError("--table", table, problem, "omit it")

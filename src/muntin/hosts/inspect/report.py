@@ -1,0 +1,192 @@
+"""Reports on the contents of a checkpoint, for `muntin inspect`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+
+from muntin.engine import key_state
+from muntin.hosts.inspect.joins import OpenJoin
+from muntin.hosts.inspect.opening import refuse_table, spec_of
+from muntin.hosts.inspect.snapshot import Snapshot
+from muntin.hosts.inspect.windows import OpenWindows
+from muntin.model.axis import located, moment
+from muntin.model.joins import SIDES, JoinSpec
+from muntin.model.sessions import Sessions
+from muntin.model.sliding import Sliding
+from muntin.model.spec import WindowSpec
+from muntin.sinks.plain import to_plain_values
+from muntin.state.manifest import Run
+
+Report = dict[str, Any]
+"""Plain JSON."""
+Runs = dict[str, list[tuple[int, Run]]]
+Sizes = Mapping[int, Mapping[int, int]]
+_ROWS = 100
+
+
+def report_state(opened: Snapshot, key: Sequence[str] = (), table: str | None = None) -> Report:
+    r"""Report what a checkpoint of windows or of a join holds; its query may be running.
+
+    Args:
+        opened: The state as one committed batch left it.
+        key: A key's values as text, in the order of its columns, to see what is kept of it;
+            `\N` is NULL.
+        table: The name of a table; refused, since windows and joins have none.
+
+    Returns:
+        `checkpoint`, `batch`, `kept` (the oldest and newest batch that can be read), `kind`
+        (`windows`, `join`, `tables` or `windowing`), `spec` (facts by name), `watermark`, `counts`,
+        `tables` (of each: rows, runs, bytes and the oldest and newest position), `buckets` (rows
+        and bytes of each), and where a key was given its rows under `key`.
+
+    Raises:
+        OptionError: When the checkpoint or the key can't be what is asked for.
+    """
+    spec = spec_of(opened)
+    refuse_table(opened, table)
+    sizes = opened.sizes()
+    if isinstance(spec, JoinSpec):
+        facts = _of_join(opened, spec, sizes)
+        rows = _join_rows(opened, spec, key) if key else None
+    else:
+        facts = _of_windows(opened, spec, sizes)
+        rows = _window_rows(opened, spec, key) if key else None
+    return assemble_report(opened, facts, sizes, rows)
+
+
+def assemble_report(
+    opened: Snapshot, facts: Report, sizes: Sizes, rows: list[Report] | None
+) -> Report:
+    """Return a report of what is the same of every kind of state, its own facts and rows."""
+    report: Report = {
+        "checkpoint": opened.given,
+        "batch": opened.batch,
+        "kept": [opened.oldest, opened.newest],
+        "counts": opened.counts,
+        **facts,
+        "buckets": [
+            {"slot": shard, "bytes": sum(mine.values()), "blobs": len(mine)}
+            for shard, mine in sorted(sizes.items())
+        ],
+    }
+    return report if rows is None else report | {"key": rows}
+
+
+def runs_by_table(opened: Snapshot) -> Runs:
+    """Return the runs of each table over all shards, with the numbers of these."""
+    tables: Runs = {}
+    for shard, manifest in opened.read.items():
+        for one in manifest.each():
+            for name, runs in one.tables.items():
+                tables.setdefault(name, []).extend((shard, run) for run in runs)
+    return tables
+
+
+def _places(runs: Sequence[tuple[int, Run]]) -> tuple[int, int] | None:
+    """Return the oldest and the newest position in some runs, if there are any."""
+    if not runs:
+        return None
+    return min(run.low for _, run in runs), max(run.high for _, run in runs)
+
+
+def list_tables(tables: Runs, sizes: Sizes, word: Callable[[str, int], str | None]) -> list[Report]:
+    """Return the rows, runs, bytes and bounds of each table of the state."""
+    report = []
+    for name, runs in tables.items():
+        held = (sizes.get(shard, {}).get(blob, 0) for shard, run in runs for blob in run.blobs)
+        places = _places(runs)
+        oldest, newest = [word(name, place) for place in places] if places else (None, None)
+        report.append(
+            {
+                "table": name,
+                "rows": sum(run.rows for _, run in runs),
+                "runs": len(runs),
+                "bytes": sum(held),
+                "oldest": oldest,
+                "newest": newest,
+            }
+        )
+    return report
+
+
+def _of_windows(opened: Snapshot, known: WindowSpec, sizes: Sizes) -> Report:
+    tables, windows = runs_by_table(opened), known.windows
+
+    def word(name: str, place: int) -> str:
+        # Of sliding windows each place is a pane of its own.
+        if not isinstance(windows, Sessions | Sliding) and name == "cells":
+            place = windows.pane_start(place)
+        elif not isinstance(windows, Sessions) and name != "cells":
+            place = windows.start(place)
+        return located(place, known.axis)
+
+    mark = opened.watermark
+    return {
+        "kind": "windows",
+        "spec": known.words(),
+        "watermark": None if mark is None else moment(mark),
+        "tables": list_tables(tables, sizes, word),
+        "windows": _ends(known, _places(tables.get("cells", ())), mark),
+    }
+
+
+def _ends(known: WindowSpec, cells: tuple[int, int] | None, mark: int | None) -> Report | None:
+    """Return the oldest and the newest window in the state, where windows have numbers."""
+    windows = known.windows
+    if isinstance(windows, Sessions) or cells is None:
+        return None
+    if known.axis == "rows" and known.offset is None:
+        return None
+    low, high = windows.first_window(cells[0]), windows.last_window(cells[1])
+    if mark is not None and known.axis == "time":
+        low = max(low, windows.ended(mark - known.firing.retention) + 1)
+    if low > high:
+        return None
+    both = {"oldest": low, "newest": high}
+    return {
+        name: [located(place, known.axis) for place in (windows.start(n), windows.end(n))]
+        for name, n in both.items()
+    }
+
+
+def _of_join(opened: Snapshot, spec: JoinSpec, sizes: Sizes) -> Report:
+    marks = OpenJoin(opened, spec).watermarks
+    watermarks = {side: None if mark is None else str(mark) for side, mark in marks.items()}
+    tables = list_tables(runs_by_table(opened), sizes, lambda _, place: located(place, spec.axis))
+    return {"kind": "join", "spec": spec.words(), "watermark": watermarks, "tables": tables}
+
+
+def _window_rows(opened: Snapshot, spec: WindowSpec, key: Sequence[str]) -> list[Report]:
+    # What is computed doesn't matter here, and may need a function that isn't at hand.
+    asked = key_state.key_from_text(spec.keys, spec.types, key)
+    if spec.axis == "rows":
+        # Partitions have no watermark in common, so that windows have no stage.
+        return plain_rows(OpenWindows(opened, spec).fetch(asked.row(0)))
+    return plain_rows(OpenWindows(opened, replace(spec, aggregates={})).windows(asked.row(0)))
+
+
+def _join_rows(opened: Snapshot, spec: JoinSpec, key: Sequence[str]) -> list[Report]:
+    state, rows = OpenJoin(opened, spec), []
+    for side in SIDES:
+        own = spec.side(side)
+        messages = state.fetch(side, key_state.key_from_text(own.keys, own.types, key).row(0))
+        rows += [{"side": side, **row} for row in plain_rows(messages)]
+    return rows
+
+
+def plain_rows(rows: pl.DataFrame) -> list[Report]:
+    """Return the last rows as text and numbers, whatever their times are."""
+    plain = (bool, int, float, str, type(None))
+    rows = rows.tail(_ROWS)
+    columns = [to_plain_values(column, moment) for column in rows.to_arrow().columns]
+    return [
+        {
+            name: value if isinstance(value, plain) else str(value)
+            for name, value in zip(rows.columns, row, strict=True)
+        }
+        for row in zip(*columns, strict=True)
+    ]

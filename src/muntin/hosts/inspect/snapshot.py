@@ -1,0 +1,205 @@
+"""The state of one operator as of one committed batch, and the rows that are read from it.
+
+A host says where manifests and blobs lie, and which types rows are shown in. What is asked of a
+query is a `StateView`: it names the blobs of a shard that it needs, and puts rows together out of
+them. Everything else is the same for windows, joins and tables, and on every host.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import polars as pl
+
+from muntin.engine.state_reader import CHANGE, StateReader, differences
+from muntin.model.errors import OptionError
+from muntin.state.manifest import Manifest, parse_manifest
+
+ShardBlobs = dict[int, dict[int, bytes]]
+"""ShardBlobs by the numbers of their shard and their own."""
+
+
+@dataclass(frozen=True)
+class StateView:
+    """A view of a query's state: the rows and columns to read. Spark sends it to workers.
+
+    Attributes:
+        schema: The columns that are shown, as the host describes them.
+        nothing: No rows, with all of their columns.
+        identity: The columns that name a row.
+        wanted: The blobs that are needed of a shard with this manifest.
+        rows: The rows of a shard, out of its manifest and these blobs.
+        order: What rows are sorted by; nothing where they stay as the shards give them.
+        shard: The number of the only shard that has such rows; `None` where each may.
+        touched: The same view of what some blobs may have changed; `None` where that is nothing.
+        judged: An earlier manifest with the clock of a later one: what has expired is no change.
+    """
+
+    schema: Any
+    nothing: pl.DataFrame
+    identity: Sequence[str]
+    wanted: Callable[[Manifest], list[int]]
+    rows: Callable[[str, Mapping[int, bytes]], pl.DataFrame]
+    order: Sequence[str] = ()
+    shard: int | None = None
+    touched: Callable[[StateView, Sequence[bytes]], StateView | None] = lambda view, written: view
+    judged: Callable[[str, str], str] = lambda then, now: then
+
+
+class Snapshot(ABC):
+    """The state of one operator of a query as of one committed batch.
+
+    Attributes:
+        given: The folder, as the caller wrote it.
+        batch: The batch that is read, whatever is committed meanwhile.
+        oldest: The oldest batch that can be read.
+        newest: The newest one when this was opened.
+    """
+
+    given: str
+    batch: int
+    oldest: int
+    newest: int
+
+    @abstractmethod
+    def texts(self, batch: int | None = None) -> dict[int, str]:
+        """Read the manifest of each shard as text, by the shard's number in the store.
+
+        Args:
+            batch: A batch that is still kept; the one of this snapshot where it isn't given.
+
+        Raises:
+            OptionError: When nothing was written yet, or the batch's state is gone.
+        """
+
+    @abstractmethod
+    def blobs(self, wanted: Mapping[int, Sequence[int]], batch: int | None = None) -> ShardBlobs:
+        """Read blobs, by the numbers of their shard and their own."""
+
+    @abstractmethod
+    def sizes(self) -> dict[int, dict[int, int]]:
+        """Measure the bytes of each blob, by the numbers of its shard and its own."""
+
+    @abstractmethod
+    def written_since(self, since: int) -> dict[int, list[bytes]]:
+        """Read the blobs that were written after a batch, by the shard's number.
+
+        Raises:
+            OptionError: When the state store keeps no changes.
+        """
+
+    @abstractmethod
+    def known(self, option: str, batch: int) -> int:
+        """Return a batch that can be read; refuse another by the name of an option."""
+
+    @abstractmethod
+    def number_shards(self, count: int) -> Sequence[int]:
+        """Return the numbers under which so many shards are stored, in the shards' order."""
+
+    @abstractmethod
+    def window_schema(self, reader: StateReader) -> Any:
+        """Describe the columns of windows: those of results without `emission` and `revision`."""
+
+    @abstractmethod
+    def message_schema(self, types: Mapping[str, pl.DataType], flag: str) -> Any:
+        """Describe the columns of messages of these types, and a column that is true or false."""
+
+    @abstractmethod
+    def show(self, rows: pl.DataFrame, schema: Any) -> pl.DataFrame:
+        """Return rows in the columns and types of a schema."""
+
+    @abstractmethod
+    def frame(self, view: StateView) -> Any:
+        """Return the rows of a view as a frame of the host, in no order."""
+
+    @cached_property
+    def manifests(self) -> dict[int, str]:
+        """The manifest of each shard at this batch, as text."""
+        return self.texts()
+
+    @cached_property
+    def read(self) -> dict[int, Manifest]:
+        """The manifest of each shard at this batch."""
+        return {shard: parse_manifest(text) for shard, text in self.manifests.items()}
+
+    @property
+    def first(self) -> Manifest:
+        """The manifest of some shard, for what all have in common."""
+        return next(iter(self.read.values()))
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The messages of all shards since the checkpoint began, by what became of them."""
+        counts: Counter[str] = Counter()
+        for manifest in self.read.values():
+            counts.update(manifest.counts)
+            # What partitions of windows have counted is in their shard's counts, too.
+            for one in manifest.by_part().values() if manifest.kind == "join" else ():
+                counts.update(one.counts if one is not manifest else {})
+        return dict(counts)
+
+    @property
+    def watermark(self) -> int | None:
+        """The greatest watermark of the shards; `None` before the first message."""
+        watermarks = (manifest.watermark for manifest in self.read.values())
+        return max((mark for mark in watermarks if mark is not None), default=None)
+
+    def earlier(self, since: int) -> None:
+        """Refuse a batch whose changes until this one can't be read."""
+        if self.known("since", since) >= self.batch:
+            hint = f"give one before {self.batch}"
+            raise OptionError("since", since, "isn't earlier than what is read", hint)
+
+    def fetch(self, view: StateView) -> pl.DataFrame:
+        """Return the rows of a view as they are shown."""
+        return self.show(self.read_rows(view), view.schema)
+
+    def read_rows(self, view: StateView) -> pl.DataFrame:
+        """Return the rows of a view with the engine's own columns."""
+        return self._rows(view, self.texts_of(view))
+
+    def texts_of(self, view: StateView) -> dict[int, str]:
+        """Return the manifests of the shards that a view needs."""
+        texts = self.manifests
+        return texts if view.shard is None else {s: t for s, t in texts.items() if s == view.shard}
+
+    def changes(self, view: StateView, since: int) -> pl.DataFrame:
+        """Return the changes since an earlier batch, from the change feed of the state.
+
+        Returns:
+            The rows that are new or changed as they are now, those that are gone as they were, and
+            in `change` which of them each is.
+
+        Raises:
+            OptionError: When the batch isn't kept, or the state store keeps no changes.
+        """
+        self.earlier(since)
+        written, then = self.written_since(since), self.texts(since)
+        frames = [view.nothing.with_columns(pl.lit("").alias(CHANGE))]
+        for shard, blobs in written.items():
+            mine = view.touched(view, blobs)
+            if mine is None:
+                continue
+            text = self.manifests[shard]
+            before = {shard: mine.judged(then[shard], text)} if shard in then else {}
+            was = self._rows(mine, before, since)
+            frames.append(differences(was, self._rows(mine, {shard: text}), view.identity))
+        whole = _sort(pl.concat(frames, how="diagonal"), view)
+        return self.show(whole, view.schema).with_columns(whole[CHANGE])
+
+    def _rows(
+        self, view: StateView, texts: Mapping[int, str], batch: int | None = None
+    ) -> pl.DataFrame:
+        wanted = {shard: view.wanted(parse_manifest(text)) for shard, text in texts.items()}
+        blobs = self.blobs(wanted, batch)
+        frames = [view.rows(text, blobs[shard]) for shard, text in texts.items()]
+        return _sort(pl.concat([view.nothing, *frames], how="diagonal"), view)
+
+
+def _sort(rows: pl.DataFrame, view: StateView) -> pl.DataFrame:
+    return rows.sort(view.order, maintain_order=True) if view.order else rows

@@ -1,0 +1,177 @@
+"""Windows of a query read from outside, while it runs: `open_state`.
+
+Source: the Samza SQL window operator design (reading window state); KIP-94's `fetch(key)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import cached_property, partial
+from typing import Any
+
+import polars as pl
+
+from muntin.engine import columns, key_state
+from muntin.engine.state_reader import StateReader
+from muntin.hosts.inspect.snapshot import Snapshot, StateView
+from muntin.model.axis import as_datetime, position
+from muntin.model.errors import OptionError
+from muntin.model.spec import WindowSpec
+from muntin.state.manifest import parse_manifest
+
+Position = datetime | str | int | None
+"""A time, as a datetime (a naive one is UTC) or ISO 8601; on the rows axis an offset."""
+
+
+class OpenWindows:
+    """The windows or sessions of a query at one batch; made by `open_state`.
+
+    Attributes:
+        checkpoint: The snapshot that is read.
+        batch: The batch.
+        spec: The query, as the checkpoint remembers it.
+    """
+
+    def __init__(self, opened: Snapshot, spec: WindowSpec) -> None:
+        self.checkpoint = opened
+        self.batch = opened.batch
+        self.spec = spec
+        self._reader = StateReader(self.spec)
+
+    def __repr__(self) -> str:
+        return f"<{self.spec.title} at batch {self.batch}>"
+
+    @cached_property
+    def schema(self) -> Any:
+        """The columns of windows: those of results without `emission` and `revision`."""
+        return self.checkpoint.window_schema(self._reader)
+
+    @property
+    def watermark(self) -> datetime | None:
+        """The watermark in force; `None` before the first message, and on the rows axis."""
+        watermark = self.checkpoint.watermark
+        return None if watermark is None else as_datetime(watermark)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Messages since the checkpoint began, by what became of them."""
+        return self.checkpoint.counts
+
+    def fetch(
+        self, key: Any = None, *, start: Position = None, end: Position = None
+    ) -> pl.DataFrame:
+        """Return the windows (or sessions) within retention, as a Polars frame.
+
+        Args:
+            key: Only those of this key; a tuple, or a dictionary by column, where it has several,
+                or its one column is NULL: `(None,)`.
+            start: Only those that reach beyond this position.
+            end: Only those that begin there or before.
+
+        Returns:
+            The keys, `window_start`, `window_end` and the aggregates as they are now, by window
+            start, then key.
+
+        Raises:
+            OptionError: When the key or the positions can't be this query's.
+        """
+        return self.checkpoint.fetch(self._view(key, start, end))
+
+    def frame(self, key: Any = None, *, start: Position = None, end: Position = None) -> Any:
+        """Return the windows as a frame of the host, in no order.
+
+        On Spark it is a DataFrame that workers read; on the local host a Polars frame.
+        """
+        return self.checkpoint.frame(self._view(key, start, end))
+
+    def windows(self, key: Any, *, start: Position = None, end: Position = None) -> pl.DataFrame:
+        """Return the windows of a key: their bounds, messages and emissions.
+
+        Args:
+            key: The key.
+            start: Only windows that reach beyond this position.
+            end: Only those that begin there or before.
+
+        Returns:
+            `window_start`, `window_end`, `messages`, `fired` (how often it has), `late` (messages
+            that came late), `unemitted` (messages that wait for their policy), and the `stage`:
+            `current`, `past` (takes late messages), `closed` (is kept, but how often it fired may
+            be forgotten: null) or `expired` (isn't kept, so nothing is known of it, though other
+            windows still need some of its messages).
+
+        Raises:
+            OptionError: When the windows are measured in rows, or the key isn't one.
+        """
+        spec = self.spec
+        if spec.axis == "rows":
+            hint = "use fetch(): partitions have no watermark in common"
+            raise OptionError("windows", str(spec.windows), "aren't measured in time", hint)
+        low, high, only, owner = self._range(key, start, end)
+        named = only if only is not None else pl.DataFrame()
+        frames = [pl.DataFrame(schema=key_state.SEEN)]
+        for shard, manifest in self.checkpoint.read.items():
+            if owner not in (None, shard):
+                continue
+            numbers = key_state.wanted(spec, manifest.tables, low, high)
+            wanted = {shard: [n for mine in numbers.values() for n in mine]}
+            blobs = self.checkpoint.blobs(wanted)[shard]
+            frames.append(key_state.known(spec, numbers, blobs, named, (low, high), manifest))
+        bounds = pl.col(columns.WINDOW_START, columns.WINDOW_END)
+        frame = pl.concat(frames).sort(columns.WINDOW_START, columns.WINDOW_END)
+        return frame.with_columns(bounds.cast(pl.Datetime("us", "UTC")))
+
+    def changes(self, since: int) -> pl.DataFrame:
+        """Return the changes since an earlier batch, from the change feed of the state.
+
+        Args:
+            since: The number of that batch.
+
+        Returns:
+            The columns of `fetch` and `change`: `new` or `changed` windows as they are now, and
+            `gone` for a session that has grown into another, as it was. What only expired isn't
+            shown.
+
+        Raises:
+            OptionError: When the batch isn't kept, or the state store keeps no changes.
+        """
+        return self.checkpoint.changes(self._view(), since)
+
+    def _view(self, key: Any = None, start: Position = None, end: Position = None) -> StateView:
+        low, high, only, owner = self._range(key, start, end)
+        order = [columns.WINDOW_START, *self.spec.keys, columns.WINDOW_END]
+        reader = self._reader
+        return StateView(
+            self.schema,
+            reader.nothing,
+            order,
+            lambda manifest: reader.wanted(manifest, low, high),
+            partial(reader.snapshot, start=low, end=high, only=only),
+            order,
+            owner,
+            partial(_restrict, reader),
+            _with_clock,
+        )
+
+    def _range(
+        self, key: Any, start: Position, end: Position
+    ) -> tuple[int | None, int | None, pl.DataFrame | None, int | None]:
+        """Return the bounds of a range, the keys to read, and the number of their shard."""
+        axis, owner = self.spec.axis, None
+        only = None if key is None else self._reader.key(key)
+        if only is not None and len(only.columns):
+            shards = self.checkpoint.number_shards(self.spec.buckets or 1)
+            owner = shards[key_state.bucket_of(self.spec, only)]
+        return position("start", start, axis), position("end", end, axis), only, owner
+
+
+def _restrict(reader: StateReader, view: StateView, written: Sequence[bytes]) -> StateView | None:
+    """Return the view of the keys that some blobs have rows of."""
+    only = reader.touched(written)
+    return None if only is None else replace(view, rows=partial(reader.snapshot, only=only))
+
+
+def _with_clock(then: str, now: str) -> str:
+    """Return an earlier manifest with the watermark of a later one."""
+    return replace(parse_manifest(then), watermark=parse_manifest(now).watermark).dumps()

@@ -1,0 +1,280 @@
+"""Topics of Kafka as a user describes them: where they are, and how payloads become columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import cached_property
+from importlib.util import find_spec
+from typing import Any, ClassVar, Literal, Self, get_args
+
+import polars as pl
+
+from muntin.engine.session_zone import session_zone
+from muntin.model.axis import Duration, micros
+from muntin.model.errors import MissingExtraError, OptionError
+from muntin.sources.avro_payloads import AvroPayloads
+from muntin.sources.avro_registry import RegisteredAvro
+from muntin.sources.avro_schema import record
+from muntin.sources.csv_payloads import CsvPayloads
+from muntin.sources.ddl import plain_columns
+from muntin.sources.flags import Flags
+from muntin.sources.json_nested import NestedJsonPayloads, is_nested_json
+from muntin.sources.json_payloads import JsonPayloads
+from muntin.sources.kafka_broker import PATIENCE, Topics, starting_of, starting_text_of
+from muntin.sources.kafka_client import (
+    needs_java,
+    of_connector,
+    of_librdkafka,
+    refuse_owned,
+    refuse_unknown,
+)
+from muntin.sources.kafka_columns import MALFORMED, OWN, KafkaReader, refuse_malformed
+from muntin.sources.kafka_formats import DESCRIBED, refuse_schema
+from muntin.sources.kafka_source import KafkaSource, KafkaSourceReader
+from muntin.sources.payloads import Payloads, UnreadableError
+from muntin.sources.protobuf_payloads import ProtobufPayloads
+from muntin.sources.protobuf_schema import ProtoMessage, message_of
+from muntin.sources.schema_registry import Registry, registry_at
+from muntin.sources.text_values import readable
+
+Form = Literal["json", "csv", "avro", "protobuf"]
+Reader = Literal["spark", "columns"]
+Columns = str | Mapping[str, pl.DataType]
+
+_OWN_TYPES: dict[str, pl.DataType] = {
+    "key": pl.String(), "value": pl.Binary(), "topic": pl.String(), "partition": pl.Int32(),
+    "offset": pl.Int64(), "timestamp": pl.Datetime("us", "UTC"), "timestampType": pl.Int32(),
+    "headers": pl.List(pl.Struct({"key": pl.String(), "value": pl.Binary()})),
+}  # fmt: skip
+# What reads and decompresses messages; the extra has all of them.
+_LIBRARIES = ("confluent_kafka", "cramjam", "google_crc32c")
+
+
+@dataclass(frozen=True)
+class KafkaTopics:
+    """Topics of Kafka, and how their payloads become columns.
+
+    It is a `Source` of the local host. Spark reads the same description.
+
+    Attributes:
+        servers: `host:port`, several with commas.
+        topics: The names of the topics.
+        columns: Names and types of a payload; `None` leaves it as bytes, or a schema says them.
+        form: The format of payloads.
+        reader_schema: The Avro schema to read by, if there is one.
+        starting: Where a new query begins.
+        headers: Whether the column `headers` is read.
+        per_batch: How many messages a batch has at most.
+        reader: Who reads, if the user said so.
+        registry: The schema registry, if there is one.
+        message: The Protobuf message, if payloads are of Protobuf.
+        options: Further options of Kafka's clients or of Spark's connector.
+        patience: How long brokers may be away, seconds.
+        group: The consumer group to which offsets are committed.
+        ordered: Messages of several partitions have no order among each other.
+    """
+
+    servers: str
+    topics: tuple[str, ...]
+    columns: Columns | None
+    form: Form
+    reader_schema: str | None
+    starting: str
+    headers: bool
+    per_batch: int | None
+    reader: Reader | None = None
+    registry: Registry | None = None
+    message: ProtoMessage | None = None
+    options: Mapping[str, str] = field(repr=False, default_factory=dict)
+    patience: float = PATIENCE
+    group: str | None = None
+    ordered: ClassVar[bool] = False
+
+    @classmethod
+    def describe(
+        cls,
+        servers: str,
+        topic: str | Sequence[str],
+        *,
+        columns: Columns | None = None,
+        format: Form = "json",
+        schema: Any = None,
+        starting: str | datetime = "earliest",
+        headers: bool = False,
+        per_batch: int | None = None,
+        reader: Reader | None = None,
+        registry: str | None = None,
+        options: Mapping[str, str] | None = None,
+        patience: Duration = "2 minutes",
+        group: str | None = None,
+    ) -> Self:
+        """Check the arguments of `muntin.kafka`, which documents them.
+
+        Raises:
+            OptionError: When the options don't fit together.
+        """
+        topics = (topic,) if isinstance(topic, str) else tuple(topic)
+        if not topics or not all(topics):
+            raise OptionError("topic", topic, "names none", "give the name of one")
+        if format not in get_args(Form):
+            hint = f"give one of {', '.join(get_args(Form))}"
+            raise OptionError("format", format, "isn't read", hint)
+        refuse_schema(format, schema, registry, topics, reader)
+        if format in DESCRIBED and columns is not None:
+            hint = "leave it out: the schema says them"
+            raise OptionError("columns", columns, f"aren't given with format={format!r}", hint)
+        if per_batch is not None and per_batch < 1:
+            raise OptionError("per_batch", per_batch, "is less than one", "give 1 or more")
+        if reader not in (None, *get_args(Reader)):
+            raise OptionError("reader", reader, "isn't one", "give 'columns' or 'spark'")
+        connector_options = of_connector(options or {})
+        starting_text = starting_text_of(starting)
+        if starting_text == "group" and group is None:
+            raise OptionError("starting", "group", "needs a consumer group", "add group='…'")
+        if group is not None and not group:
+            raise OptionError("group", group, "names none", "give its name, or leave it out")
+        waits = micros("patience", patience) / 1_000_000
+        message = None
+        if format == "protobuf":
+            message, schema = message_of(schema), None
+        return cls(
+            servers, topics, columns, format, schema, starting_text, headers, per_batch, reader,
+            registry_at(registry, waits), message, connector_options, waits, group,
+        )  # fmt: skip
+
+    def find_obstacle(self) -> str | None:
+        """The column or the option for which these topics can't be read in columns, if any."""
+        if self.form == "avro" and self.reader_schema is not None:
+            try:
+                record(str(self.reader_schema))
+            except UnreadableError as error:
+                return f"the Avro schema {error}"
+        elif self.columns is not None:
+            for name, dtype in plain_columns(self.columns).items():
+                if not self._is_readable(dtype):
+                    return f"columns={name!r} has a type that isn't read in columns"
+        return needs_java(self.options)
+
+    def check_client(self, instead: str = "") -> None:
+        """Refuse options that librdkafka doesn't take.
+
+        Args:
+            instead: What else the user can do where libraries are missing.
+
+        Raises:
+            MissingExtraError: When librdkafka isn't installed.
+            OptionError: When an option isn't one of its, or can't be so.
+        """
+        if any(find_spec(library) is None for library in _LIBRARIES):
+            raise MissingExtraError("reading topics", "kafka", instead)
+        client, _ = of_librdkafka(self.servers, self.options)
+        refuse_owned(self.options)
+        if self.options:
+            refuse_unknown(client)
+
+    def with_registered_schema(self) -> Self:
+        """The same with the registry's newest schema, where payloads are read by that."""
+        if self.registry is None or self.reader_schema is not None or self.message is not None:
+            return self
+        return replace(self, reader_schema=self.registry.latest(self.topics[0]))
+
+    def payload_types(self) -> dict[str, pl.DataType] | None:
+        """The columns of a payload; `None` where it stays bytes."""
+        if self.message is not None:
+            return dict(self.message.columns())
+        if self.form == "avro":
+            return dict(record(str(self.reader_schema)).columns())
+        return None if self.columns is None else dict(plain_columns(self.columns))
+
+    def message_types(self) -> dict[str, pl.DataType]:
+        """The columns of a message: the payload's, Kafka's own, what is malformed.
+
+        Raises:
+            OptionError: When the payload has a column of a name that is taken.
+        """
+        own = {n: kind for n, kind in _OWN_TYPES.items() if n != "headers" or self.headers}
+        if len(self.topics) > 1:
+            own["partition"] = pl.String()
+        payload = self.payload_types()
+        if payload is None:
+            return own
+        refuse_malformed(payload)
+        rest = {n: kind for n, kind in own.items() if n in OWN and n not in payload}
+        return {**payload, **rest, MALFORMED: pl.Binary()}
+
+    def source_in(self, zone: str, zone_option: str = "zone") -> KafkaSource:
+        """The topics as a source of columns.
+
+        Args:
+            zone: The zone of times that have none.
+            zone_option: The option that says it, for errors.
+        """
+        client, lossy = of_librdkafka(self.servers, self.options)
+        topics = Topics(
+            self.topics, starting_of(self.starting), self.per_batch, client, lossy,
+            self.patience, self.group,
+        )  # fmt: skip
+        types = self.payload_types()
+        payload = None if types is None else self._payloads(types, zone, zone_option)
+        flags = Flags(None, None, None)
+        wanted = self.message_types()
+        reader = KafkaReader(client, payload, wanted, flags, lossy, patience=self.patience)
+        return KafkaSource(topics, reader)
+
+    @property
+    def schema(self) -> pl.Schema:
+        """The columns of a message."""
+        return self._local.schema
+
+    @property
+    def malformed(self) -> str | None:
+        """The column of payloads that can't be decoded, if payloads are decoded."""
+        return self._local.malformed
+
+    def open(self) -> KafkaSourceReader:
+        """Connect to the brokers, for a query in this process.
+
+        Raises:
+            MissingExtraError: When `muntin[kafka]` isn't installed.
+            OptionError: When the topics can be read on Spark only.
+            SourceError: When a topic doesn't exist, or the brokers don't answer.
+        """
+        return self._local.open()
+
+    @cached_property
+    def _local(self) -> KafkaSource:
+        """The topics as a source for this process; times without a zone are of UTC."""
+        hint = "leave out what needs it, or run the query on Spark: kafka(…).stream(spark)"
+        if self.reader == "spark":
+            raise OptionError("reader", "spark", "needs Spark", hint)
+        described = self.with_registered_schema()
+        if obstacle := described.find_obstacle():
+            raise OptionError("reader", self.reader, f"needs Spark, since {obstacle}", hint)
+        described.check_client()
+        return described.source_in("UTC")
+
+    def _is_readable(self, dtype: Any) -> bool:
+        """Whether a column of a type is read in columns."""
+        if self.form == "json":
+            return is_nested_json(dtype)
+        return readable(dtype) or isinstance(dtype, pl.Decimal)
+
+    def _payloads(self, columns: dict[str, pl.DataType], zone: str, zone_option: str) -> Payloads:
+        """What decodes payloads."""
+        if self.message is not None:
+            return ProtobufPayloads(self.message, columns, self.registry is not None)
+        if self.form == "avro" and self.registry is not None:
+            return RegisteredAvro(self.registry, record(str(self.reader_schema)), columns)
+        if self.form == "avro":
+            return AvroPayloads(record(str(self.reader_schema)), columns)
+        known = session_zone(zone)
+        if known is None:
+            problem = "is a zone that isn't in the time zone database"
+            hint = "set one that is, as 'America/Los_Angeles', or give reader='spark'"
+            raise OptionError(zone_option, zone, problem, hint)
+        if self.form == "csv":
+            return CsvPayloads(columns, known)
+        is_plain = all(map(readable, columns.values()))
+        return (JsonPayloads if is_plain else NestedJsonPayloads)(columns, known)

@@ -1,0 +1,142 @@
+"""The places at which Kafka's records begin.
+
+A record says how long it is, so that the places are a chain from one to the next. For records
+without headers the chain is recognised at once: such a record ends with a zero, the number of its
+headers, and has a zero, its attributes, behind its length. Places that look so are a guess, and are
+taken only when they are the chain: when each record ends where the next one begins. Other records
+are followed, for many batches in step or one by one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from muntin.sources.byte_cursor import ByteCursor, unzigzag
+from muntin.sources.byte_values import Bytes, Numbers
+
+# With as many batches a step of all of them is faster than their records one by one.
+_IN_STEP = 256
+# Attributes, two deltas, two lengths and the number of headers take a byte each.
+_SHORTEST = 6
+_PRUNINGS = 3
+
+
+class BrokenChainError(ValueError):
+    """A record doesn't end within its batch."""
+
+
+def find_records(data: Bytes, begins: Numbers, ends: Numbers, counts: Numbers) -> Numbers:
+    """Find where each record begins, batch after batch.
+
+    Args:
+        data: The batches' records one behind the other, a zero before them, and ten bytes behind.
+        begins: Where each batch's records begin.
+        ends: Where they end.
+        counts: How many records each batch has.
+
+    Raises:
+        BrokenChainError: When a record doesn't end within its batch.
+    """
+    guess = _guess_records(data, begins, ends, counts)
+    return _follow_records(data, begins, ends, counts) if guess is None else guess
+
+
+def _guess_records(data: Bytes, begins: Numbers, ends: Numbers, counts: Numbers) -> Numbers | None:
+    """Find records without headers by their zeros; ``None`` where the guess isn't the chain."""
+    total = int(counts.sum())
+    if not total:
+        return np.empty(0, np.int64)
+    first, end = int(begins[0]), int(ends[-1])
+    at = np.flatnonzero(data[first - 1 : end - 1] == 0) + first
+    low, high = data[at].astype(np.int64), data[at + 1].astype(np.int64)
+    long = low > 127
+    length = np.where(long, low & 127 | high << 7, low) >> 1
+    attributes = at + 1 + long
+    # Odd numbers are negative; a length of three bytes isn't guessed.
+    plain = (low & 1 == 0) & (length >= _SHORTEST) & ~(long & (high > 127))
+    plain &= data[attributes] == 0
+    at, behind = at[plain], (attributes + length)[plain]
+    for _ in range(_PRUNINGS):
+        if len(at) <= total:
+            break
+        at, behind = _prune(at, behind, first, end)
+    if len(at) != total or at[0] != first or behind[-1] != end or (behind[:-1] != at[1:]).any():
+        return None
+    has = counts > 0
+    return at if (at[(np.cumsum(counts) - counts)[has]] == begins[has]).all() else None
+
+
+def _prune(at: Numbers, behind: Numbers, first: int, end: int) -> tuple[Numbers, Numbers]:
+    """Drop records that no other one ends at, or that end where none begins."""
+    following = np.searchsorted(at, behind)
+    follows = np.append(at, -1)[following] == behind
+    preceded = at == first
+    preceded[following[follows]] = True
+    chained = (follows | (behind == end)) & preceded
+    return at[chained], behind[chained]
+
+
+def _follow_records(data: Bytes, at: Numbers, ends: Numbers, counts: Numbers) -> Numbers:
+    """Follow the chain of each batch: in step while many take part, then one by one."""
+    firsts = np.cumsum(counts) - counts
+    order = np.argsort(-counts, kind="stable")
+    at, ends, firsts, counts = at[order], ends[order], firsts[order], counts[order]
+    steps = int(counts[_IN_STEP - 1]) if len(counts) >= _IN_STEP else 0
+    # So many batches have more than so many records.
+    wide = np.searchsorted(-counts, -np.arange(steps), "left").tolist()
+    starts = np.empty(int(counts.sum()), np.int64)
+    cursor = ByteCursor(data, at, ends)
+    for step, width in enumerate(wide):
+        place = at[:width]
+        starts[firsts[:width] + step] = place
+        low = data[place].astype(np.int64)
+        if (low < 128).all():
+            place = place + 1 + (low >> 1)
+        else:
+            word, size, _ = cursor.varints(place)
+            place = place + size + unzigzag(word)
+        if ((place <= at[:width]) | (place > ends[:width])).any():
+            raise BrokenChainError
+        at[:width] = place
+    left = counts > steps
+    if left.any():
+        whole = data.tobytes()
+        rest = zip(*(part[left].tolist() for part in (at, ends, counts, firsts)), strict=True)
+        for begin, end, count, first in rest:
+            starts[first + steps : first + count] = _follow_one(whole, begin, end, count - steps)
+    return starts
+
+
+def _follow_one(data: bytes, at: int, end: int, count: int) -> list[int]:
+    """Follow the chain of one batch."""
+    starts = []
+    for _ in range(count):
+        starts.append(at)
+        low = data[at]
+        if low < 128:
+            at += 1 + (low >> 1)
+        elif (high := data[at + 1]) < 128:
+            at += 2 + ((low & 127 | high << 7) >> 1)
+        else:
+            number, behind = read_varint(data, at)
+            at = behind + number
+        if not 0 < at <= end:
+            raise BrokenChainError
+    return starts
+
+
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """Read a number with its sign in the lowest bit; returns it and where it ends.
+
+    Raises:
+        BrokenChainError: When it has more than 64 bits.
+    """
+    number = shift = 0
+    while True:
+        low = data[at]
+        number |= (low & 127) << shift
+        at, shift = at + 1, shift + 7
+        if low < 128:
+            return (number >> 1) ^ -(number & 1), at
+        if shift >= 70:
+            raise BrokenChainError

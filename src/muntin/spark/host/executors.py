@@ -1,0 +1,387 @@
+"""The workers of a session, asked before the first batch and whenever executors have joined.
+
+Each has to run the driver's build of muntin in the driver's version of Python, with all that the
+query imports, and has to share the folders that the query writes: rows that an executor writes to
+a disk of its own are lost to everybody else. Spark itself says nothing of the latter, and of a
+module that is missing under a hundred lines of Java.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import secrets
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import distributions
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from muntin.model.errors import SettingError
+from muntin.spark.host.internals.executors import Attempt, Executor, executors_of, run_observed
+from muntin.spark.host.internals.hadoop_path import HadoopPath
+from muntin.spark.host.internals.jvm import is_connected, runs_in_driver, shares_python, workers_of
+
+_LOG = logging.getLogger(__name__)
+NEEDED = ("muntin", "polars", "pyarrow", "pandas", "google.protobuf")
+"""The modules that workers import for any query, beside Spark."""
+_PACKAGES = {
+    "google.protobuf": "protobuf",
+    "confluent_kafka": "confluent-kafka",
+    "google_crc32c": "google-crc32c",
+}
+# Sessions whose one kind of workers was asked.
+_ASKED: set[str] = set()
+# How often executors that didn't get a task are asked again.
+_ROUNDS = 3
+# How long to wait for the first executor before a warning, seconds.
+_WARNS = 15.0
+_CANNOT_RUN = re.compile(r'Cannot run program "[^"]+"')
+_VERSION = re.compile(r"PYTHON_VERSION_MISMATCH\] Python in worker has different version: (\S+)")
+_NO_MODULE = re.compile(r"No module named '?([\w.]+)'?")
+_LOST = re.compile(r"\(TID \d+\) \(([^ )]+) executor")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the Python of an executor says.
+
+    Attributes:
+        task: The task that asked it.
+        python: The interpreter.
+        modules: The version of each module; ``None`` where it is missing.
+        build: A fingerprint of muntin's modules there; empty where muntin is missing.
+        unread: The driver's files that it doesn't see.
+        written: The file that it has written into each folder; empty where it couldn't.
+    """
+
+    task: int
+    python: str
+    modules: dict[str, str | None]
+    build: str
+    unread: list[str]
+    written: dict[str, str]
+
+
+class Executors:
+    """The workers that a query may run on.
+
+    Args:
+        spark: A session.
+        folders: Folders that the query writes: its checkpoint, and those of its sinks.
+        modules: More modules that its tasks import.
+    """
+
+    def __init__(
+        self, spark: SparkSession, folders: Sequence[str] = (), modules: Sequence[str] = ()
+    ) -> None:
+        self._spark = spark
+        self._modules = (*NEEDED, *modules)
+        self._asked: frozenset[str] = frozenset()
+        # A server of Spark Connect shows none, and a local master has none but itself.
+        self._are_seen = not is_connected(spark) and not runs_in_driver(spark)
+        local = [HadoopPath(spark, folder).local for folder in folders if self._are_seen]
+        self._folders = sorted({str(folder) for folder in local if folder is not None})
+
+    def check(self) -> None:
+        """Refuse workers that can't run the query; those that were asked aren't asked again.
+
+        Raises:
+            SettingError: Naming the host, the problem there, and what to do.
+        """
+        if not self._are_seen:
+            self._check_unseen()
+        elif not self._asked or not _names(executors_of(self._spark)) <= self._asked:
+            with self._driver_files() as files:
+                self._check_seen(files)
+
+    def _check_unseen(self) -> None:
+        """Ask one worker, once a session: the others are started in the same way."""
+        name = workers_of(self._spark)
+        if name in _ASKED or (shares_python(self._spark) and _is_installed()):
+            return
+        answers, error, attempts = self._run(1, [], held=0.0)
+        if error is not None:
+            raise self._error_of(None, error, attempts) or error
+        for answer in answers:
+            check_answer(answer, None)
+        _ASKED.add(name)
+
+    def _check_seen(self, files: Sequence[Path]) -> None:
+        """Ask all executors, which get a task each where none is busy."""
+        answered: set[str] = set()
+        for attempt in range(_ROUNDS):
+            tasks = sum(executor.cores for executor in self._await_executors())
+            answers, error, attempts = self._run(tasks * (1 + attempt), files, held=0.2)
+            ran = {one.task: one for one in attempts}
+            try:
+                for answer in answers:
+                    where = ran.get(answer.task)
+                    check_answer(answer, where.host if where else None)
+                    self._check_folders(answer, where.host if where else "an executor")
+                    answered |= {where.executor} if where else set()
+            finally:
+                _delete_written(answers)
+            alive = executors_of(self._spark)
+            missing = {one.name: one.host for one in alive if one.name not in answered}
+            failed = [one for one in attempts if one.error and one.executor in missing]
+            if error is not None or failed:
+                failed = failed or [one for one in attempts if one.error]
+                refusal = self._error_of(failed[-1].host if failed else None, error, failed)
+                if refusal is not None or error is not None:
+                    raise refusal or error  # type: ignore[misc]
+            if not missing:
+                break
+        self._asked |= answered
+
+    def _run(
+        self, tasks: int, files: Sequence[Path], held: float
+    ) -> tuple[list[Answer], Exception | None, list[Attempt]]:
+        """Run tasks that answer; each holds its core a while, so that others get the next."""
+        question = {"modules": self._modules, "files": [*map(str, files)], "holds": held}
+        asked = F.udf(_look, "string", useArrow=False)
+        frame = self._spark.range(0, tasks, 1, tasks).select(asked(F.lit(json.dumps(question))))
+        if is_connected(self._spark):
+            returned, error, attempts = frame.collect(), None, list[Attempt]()
+        else:
+            returned, error, attempts = run_observed(self._spark, frame.collect)
+        return [Answer(**json.loads(row[0])) for row in returned or ()], error, attempts
+
+    def _await_executors(self) -> list[Executor]:
+        """Wait until there is an executor; a cluster without a free one is warned of."""
+        begun, warned = time.monotonic(), False
+        while not (alive := executors_of(self._spark)):
+            if not warned and time.monotonic() - begun > _WARNS:
+                warned = True
+                _LOG.warning(
+                    "master=%r has given no executor for %d s. Look there whether workers are up "
+                    "and have cores and memory left",
+                    self._spark.sparkContext.master, _WARNS,
+                )  # fmt: skip
+            time.sleep(0.1)
+        return alive
+
+    @contextmanager
+    def _driver_files(self) -> Iterator[list[Path]]:
+        """Write a file into each folder, for the executors to see."""
+        files: list[Path] = []
+        try:
+            for folder in map(Path, self._folders):
+                folder.mkdir(parents=True, exist_ok=True)
+                file = folder / f".muntin-driver-{secrets.token_hex(6)}"
+                file.touch()
+                files.append(file)
+            yield files
+        finally:
+            for file in files:
+                file.unlink(missing_ok=True)
+
+    def _check_folders(self, answer: Answer, host: str) -> None:
+        for folder in self._folders:
+            unread = any(Path(file).parent == Path(folder) for file in answer.unread)
+            written = answer.written.get(folder, "")
+            if unread or not written or not Path(written).exists():
+                raise SettingError(
+                    f"{folder} on {host} isn't the driver's folder: a file that one of them writes "
+                    "isn't seen by the other, and rows would be lost. Give a folder that all "
+                    "machines share, or one in an object store (s3a://…)"
+                )
+
+    def _error_of(
+        self, host: str | None, error: Exception | None, attempts: Sequence[Attempt]
+    ) -> SettingError | None:
+        """Return the error of Pythons that couldn't be started, or answered by an exception."""
+        texts = [one.error for one in attempts if one.error] or [str(error)]
+        connected = is_connected(self._spark)
+        python = "python3" if connected else str(self._spark.sparkContext.pythonExec)
+        problem = explain(python, host, texts[-1])
+        return None if problem is None else SettingError(problem)
+
+
+def check_answer(answer: Answer, host: str | None) -> None:
+    """Refuse workers whose Python lacks a module, or has another build of muntin.
+
+    Args:
+        answer: Their answer.
+        host: Their machine, where it is known.
+
+    Raises:
+        SettingError: Naming the host, and the module or both builds.
+    """
+    missing = [_PACKAGES.get(name, name) for name, have in answer.modules.items() if have is None]
+    if missing:
+        raise SettingError(
+            f"{_setting(answer.python, host)} lacks {', '.join(missing)}. {_INSTALL}"
+        )
+    ours = _own_answer((*answer.modules,))
+    where = f"on {host}" if host else "of the workers"
+    if answer.build != ours.build:
+        raise SettingError(
+            f"muntin {answer.modules['muntin']} {where} is build {answer.build}, and the driver's "
+            f"{ours.modules['muntin']} is build {ours.build}. "
+            "Install the same build on all machines"
+        )
+    for name, version in answer.modules.items():
+        if version not in ("?", ours.modules[name]):
+            package = _PACKAGES.get(name, name)
+            _LOG.warning(
+                "%s %s %s, and the driver has %s", package, version, where, ours.modules[name]
+            )
+
+
+_INSTALL = (
+    "Install it there, or name a Python that has it: before the session starts, set "
+    f"os.environ['PYSPARK_PYTHON'] = {sys.executable!r}, or on a cluster the path of one there"
+)
+
+
+def explain(python: str, host: str | None, error: str) -> str | None:
+    """Explain why Python couldn't be started, or couldn't answer.
+
+    Args:
+        python: What ``PYSPARK_PYTHON`` says.
+        host: The machine, where it is known.
+        error: Spark's text.
+
+    Returns:
+        The explanation; ``None`` where the error is of another kind.
+
+    Example:
+        >>> print(explain("./env/bin/python", "db7", 'Cannot run program "./env/bin/python"'))
+        PYSPARK_PYTHON='./env/bin/python' on db7 can't be run. Name a Python that every machine \
+has, or ship one with spark.archives
+    """
+    setting = _setting(python, host)
+    if _CANNOT_RUN.search(error) is not None:
+        hint = "Name a Python that every machine has, or ship one with spark.archives"
+        return f"{setting} can't be run. {hint}"
+    if (theirs := _VERSION.search(error)) is not None:
+        ours = f"{sys.version_info.major}.{sys.version_info.minor}"
+        hint = f"Name a Python {ours} that every machine has"
+        return f"{setting} is Python {theirs[1]}, and the driver has {ours}. {hint}"
+    if (module := _NO_MODULE.search(error)) is not None:
+        return f"{setting} lacks {module[1].partition('.')[0]}. {_INSTALL}"
+    if "Error from python worker" in error:
+        first = next((line for line in error.splitlines() if line.strip()), "")
+        return f"{setting} can't be used: {first.strip()[:200]}. {_INSTALL}"
+    return None
+
+
+def explain_lost_tasks(error: str, python: str) -> SettingError | None:
+    """Return the error of a query whose tasks an executor's Python couldn't run, if it is that."""
+    if "Error from python worker" not in error and "Cannot run program" not in error:
+        return None
+    lost = _LOST.search(error)
+    problem = explain(python, lost[1] if lost else None, error)
+    return None if problem is None else SettingError(problem)
+
+
+def _setting(python: str, host: str | None) -> str:
+    return f"PYSPARK_PYTHON={python!r}" + (f" on {host}" if host else "")
+
+
+def _names(executors: Sequence[Executor]) -> frozenset[str]:
+    return frozenset(executor.name for executor in executors)
+
+
+def _is_installed() -> bool:
+    """Whether every process of this Python finds muntin: then there is nothing to ask."""
+    return bool(list(distributions(name="muntin")))
+
+
+def _delete_written(answers: Sequence[Answer]) -> None:
+    for answer in answers:
+        for path in filter(None, answer.written.values()):
+            Path(path).unlink(missing_ok=True)
+
+
+@lru_cache(maxsize=8)
+def _own_answer(modules: tuple[str, ...]) -> Answer:
+    """Return what this process would answer."""
+    return Answer(**json.loads(_look(json.dumps({"modules": modules, "files": [], "holds": 0}))))
+
+
+def _look(question: str) -> str:
+    """Answer for an executor; knows nothing of this package, which may be missing there."""
+    import importlib.metadata
+    import json
+    import sys
+    import time
+
+    from pyspark import TaskContext
+
+    asked = json.loads(question)
+    packages = {"google.protobuf": "protobuf", "confluent_kafka": "confluent-kafka"}
+    modules: dict[str, str | None] = {}
+    build = ""
+    for name in asked["modules"]:
+        try:
+            module = importlib.import_module(name)
+        except ImportError:
+            modules[name] = None
+            continue
+        try:
+            modules[name] = importlib.metadata.version(packages.get(name, name))
+        except importlib.metadata.PackageNotFoundError:
+            modules[name] = "?"
+        if name == "muntin" and module.__file__:
+            build = _fingerprint(module.__file__)
+    unread, written = _look_at_folders(asked["files"])
+    context = TaskContext.get()
+    answer = {"task": context.taskAttemptId() if context else -1, "python": sys.executable}
+    answer |= {"modules": modules, "build": build, "unread": unread, "written": written}
+    time.sleep(asked["holds"])
+    return json.dumps(answer)
+
+
+def _fingerprint(file: str) -> str:
+    """Digest all modules of the package that a file is the first of, in a folder or in a zip."""
+    import hashlib
+    import os
+    import zipfile
+
+    folder, texts = os.path.dirname(file), {}
+    if os.path.isdir(folder):
+        for top, _, names in os.walk(folder):
+            for path in (os.path.join(top, name) for name in names if name.endswith(".py")):
+                with open(path, "rb") as opened:
+                    texts[os.path.relpath(path, folder).replace(os.sep, "/")] = opened.read()
+    else:
+        archive, _, inside = folder.partition(".zip" + os.sep)
+        with zipfile.ZipFile(archive + ".zip") as zipped:
+            names = [n for n in zipped.namelist() if n.startswith(inside) and n.endswith(".py")]
+            texts = {name[len(inside) + 1 :]: zipped.read(name) for name in names}
+    digest = hashlib.sha256()
+    for path, text in sorted(texts.items()):
+        digest.update(path.encode() + b"\0" + text + b"\0")
+    return digest.hexdigest()[:12]
+
+
+def _look_at_folders(files: list[str]) -> tuple[list[str], dict[str, str]]:
+    """Look for the driver's files, and write one beside each; returns those that can't be seen."""
+    import os
+    import uuid
+
+    unread, written = [], {}
+    for path in files:
+        if not os.path.exists(path):
+            unread.append(path)
+        folder = os.path.dirname(path)
+        mine = f"{folder}/.muntin-executor-{uuid.uuid4().hex[:12]}"
+        try:
+            with open(mine, "w"):
+                written[folder] = mine
+        except OSError:
+            written[folder] = ""
+    return unread, written
+
+
+# So they are sent as they are, and not by the name of their module.
+_look.__module__ = _fingerprint.__module__ = _look_at_folders.__module__ = "__main__"

@@ -1,0 +1,48 @@
+"""A driver that starts queries whose executors differ from it, and prints how each is answered.
+
+Executors run a script in place of Python, which does as a file beside it says; the executors of
+the worker called ``other`` do.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import muntin as mt
+
+folder, master = Path(sys.argv[1]), sys.argv[2]
+# Every process has a folder of its own under this path, as machines have on their own disks.
+UNSHARED = "/proc/self/cwd/unshared"
+
+
+def run(case: str, checkpoint: str, table: str) -> None:
+    """Run a query to its end, and print how it ended; the last one until an executor joins."""
+    rows = spark.readStream.schema("k string, at timestamp").json(str(folder / "source"))
+    windows = mt.windowed(rows, key="k", time="at").tumbling("1 minute").agg(n=mt.count())
+    try:
+        sink, ends = mt.to_parquet(table), case != "later"
+        query = windows.start(checkpoint=checkpoint, results=sink, available_now=ends)
+        for number in range(0 if ends else 500):
+            file = folder / "source" / f"{number}.json"
+            file.write_text('{"k": "a", "at": "2026-01-01T00:00:00Z"}\n')
+            (folder / "waiting").touch()
+            if query.await_end(0.2):
+                break
+        query.await_end()
+        print(f"{case}: {query.progress.counts}, {query.shards} shards", flush=True)
+    except mt.MuntinError as error:
+        print(f"{case}: {type(error).__name__}: {error}", flush=True)
+
+
+spark = mt.session(master=master, **{"spark.executor.memory": "600m"})
+for case in sys.argv[3:]:
+    shared = str(folder / f"{case}-checkpoint"), str(folder / f"{case}-table")
+    spark.sparkContext.pythonExec = str(folder / case)
+    if case == "checkpoint":
+        run(case, UNSHARED, shared[1])
+    elif case == "table":
+        run(case, shared[0], UNSHARED)
+    else:
+        run(case, *shared)
+spark.stop()

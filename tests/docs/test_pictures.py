@@ -1,0 +1,30 @@
+"""The pictures of docs/pictures are what scripts/pictures.py draws, and pages show them all."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "docs" / "pictures"
+DRAWN: dict[str, str] = runpy.run_path(str(ROOT / "scripts" / "pictures.py"))["pictures"]()
+
+
+def test_no_picture_is_left_over() -> None:
+    assert {path.name for path in FOLDER.iterdir()} == DRAWN.keys()
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_picture_is_what_its_query_emits(name: str) -> None:
+    assert (FOLDER / name).read_text() == DRAWN[name], "run scripts/pictures.py"
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_picture_has_a_title_and_is_on_a_page(name: str) -> None:
+    root = ElementTree.fromstring(DRAWN[name])
+    assert root.get("aria-label")
+    pages = (ROOT / "docs").glob("*.md")
+    assert any(f"(pictures/{name})" in page.read_text() for page in pages)

@@ -1,0 +1,70 @@
+"""The command: ``python -m tests.simulation --seed 7 --minutes 10``; one seed with ``--only``."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+
+from tests.simulation.cases import HOSTS, KINDS, draw_case
+from tests.simulation.running import Simulation, judge
+from tests.simulation.smaller import shrink
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """The options, or an explanation of them."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seed", type=int, help="the first seed; another one each time")
+    parser.add_argument("--minutes", type=float, default=1, help="how long (default 1)")
+    parser.add_argument(
+        "--only", action="store_true", help="run the one case of --seed, and shrink"
+    )
+    parser.add_argument("--processes", type=int, default=2, help="how many (default 2)")
+    parser.add_argument("--hosts", default=",".join(HOSTS), help="some of %(default)s")
+    parser.add_argument("--kinds", default=",".join(KINDS), help="some of %(default)s")
+    options = parser.parse_args(arguments)
+    options.hosts, options.kinds = options.hosts.split(","), options.kinds.split(",")
+    if options.seed is None:
+        options.seed = random.SystemRandom().randrange(2**31)
+    return options
+
+
+def simulate(options: argparse.Namespace, process: int) -> tuple[list[int], int, int, int]:
+    """One process's share: the seeds that fail, and how many cases, batches and faults it ran."""
+    first, stride = options.seed + process, options.processes
+    simulation = Simulation(first, stride, options.hosts, options.kinds)
+    seeds = [finding.case.seed for finding in simulation.run(60 * options.minutes)]
+    return seeds, simulation.cases, simulation.steps, simulation.faults
+
+
+def main(arguments: list[str]) -> int:
+    """Simulate; 1 where something fails."""
+    options = parse(arguments)
+    seeds = [options.seed] if options.only else _search(options)
+    failing = 0
+    for seed in seeds[:5]:
+        case = draw_case(seed, options.hosts, options.kinds)
+        if judge(case).differences:
+            failing += 1
+            print(shrink(case), flush=True)
+    return 1 if failing else 0
+
+
+def _search(options: argparse.Namespace) -> list[int]:
+    begin = time.monotonic()
+    with ProcessPoolExecutor(options.processes) as pool:
+        shares = [pool.submit(simulate, options, n) for n in range(options.processes)]
+        ends = [share.result() for share in shares]
+    cases, steps, faults = (sum(end[i] for end in ends) for i in (1, 2, 3))
+    rate = steps / (time.monotonic() - begin)
+    print(f"seed {options.seed}: {cases} cases, {steps} batches ({rate:.0f}/s), {faults} faults")
+    seeds = sorted(seed for end in ends for seed in end[0])
+    if seeds:
+        print(f"failing seeds: {seeds}")
+    return seeds
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,94 @@
+"""Cases of the simulator, each drawn from one seed: a query, its messages, and what fails."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from hypothesis.control import BuildContext
+from hypothesis.internal.conjecture.data import ConjectureData
+from hypothesis.strategies import SearchStrategy
+from tests.property import joins
+from tests.property.joins import Query
+from tests.property.streams import WIDEST, Stream, any_streams
+from tests.simulation.counting import Counting, draw_counting
+
+from muntin.model.joins import SIDES
+
+HostName = Literal["local", "spark"]
+KindName = Literal["counting", "windows", "joins"]
+KINDS: tuple[KindName, ...] = ("counting", "windows", "joins")
+HOSTS: tuple[HostName, ...] = ("local", "spark")
+# One event in so many fails, at most.
+_RATES = (0.0, 0.01, 0.03, 0.1, 0.2)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A run of a query.
+
+    Attributes:
+        host: The host.
+        input: The query, and its messages as they are cut into batches when nothing fails.
+        shards: How many shards its state is in, for each life of its process in turn.
+        seed: What fails is drawn from it.
+        rate: How probable it is that an event fails.
+        muted: Events that don't fail.
+    """
+
+    host: HostName
+    input: Stream | Query | Counting
+    shards: tuple[int, ...]
+    seed: int
+    rate: float
+    muted: frozenset[str] = frozenset()
+
+
+_WINDOWS = any_streams(WIDEST)
+_JOINS = joins.queries()
+
+
+def draw_case(
+    seed: int, hosts: Sequence[HostName] = HOSTS, kinds: Sequence[KindName] = KINDS
+) -> Case:
+    """The case of a seed: the same one each time."""
+    dice = random.Random(seed)
+    host, kind = dice.choice(hosts), dice.choice(kinds)
+    if kind == "counting":
+        shards = (dice.choice((1, 1, 2)),)
+        return Case(host, draw_counting(dice), shards, seed, dice.choice(_RATES))
+    drawn: Stream | Query
+    joined = kind == "joins" and host == "local"
+    drawn = _readable(_draw(_JOINS, seed)) if joined else _draw(_WINDOWS, seed)
+    shards = tuple(dice.choice((1, 2, 3)) for _ in range(3))
+    if dice.random() < 0.6 or _keeps_rows(drawn):
+        # Each shard keeps its part of the rows that are retained.
+        shards = (1 if isinstance(drawn, Query) and _keeps_rows(drawn) else shards[0],)
+    return Case(host, drawn, shards, seed, dice.choice(_RATES))
+
+
+def _keeps_rows(drawn: Stream | Query) -> bool:
+    if isinstance(drawn, Stream):
+        return drawn.spec.firing.rows is not None
+    return any(drawn.spec.side(side).firing.rows is not None for side in SIDES)
+
+
+def _readable(query: Query) -> Query:
+    """A join whose messages have a time or none, since a column of times holds no other text."""
+
+    def readable(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [{n: None if v == "soon" else v for n, v in m.items()} for m in messages]
+
+    steps = [
+        replace(step, left=readable(step.left), right=readable(step.right)) for step in query.steps
+    ]
+    return replace(query, steps=steps)
+
+
+def _draw(strategy: SearchStrategy[Any], seed: int) -> Any:
+    """A value of a strategy, drawn from a seed."""
+    data = ConjectureData(random=random.Random(seed))
+    with BuildContext(data, is_final=False, wrapped_test=lambda: None):
+        return data.draw(strategy)

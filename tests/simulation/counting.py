@@ -1,0 +1,213 @@
+"""An operator that costs next to nothing, so that hosts run a thousand batches a second.
+
+It counts messages by key. What it asks of a host is what windows ask: a manifest that names blobs,
+blobs that are read again many batches later and folded, the watermark that tasks judge by, source
+rows exactly once, and rows for the sinks whose revisions have no gaps.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from random import Random
+
+import polars as pl
+from tests.doors import Batch
+
+from muntin.engine.operator import (
+    REJECTED,
+    RESULTS,
+    Judged,
+    Part,
+    ShardState,
+    StepOutput,
+    Task,
+)
+from muntin.hosts.local.plan import Input, OperatorInput, Plan, layout_of
+from muntin.sources.frames import FrameSource
+from muntin.state.blobs import draw_number
+from muntin.state.manifest import Manifest, Run, parse_manifest
+
+MESSAGES = pl.Schema({"key": pl.Int64(), "value": pl.Int64()})
+COUNTED = pl.Schema(
+    {
+        "key": pl.Int64(),
+        "n": pl.Int64(),
+        "sum": pl.Int64(),
+        "mark": pl.Int64(),
+        "revision": pl.Int64(),
+    }
+)
+LATE = pl.Schema({**MESSAGES, "reason": pl.String(), "watermark": pl.Int64()})
+_TABLE = "counts"
+_MOST_RUNS = 3
+_LATENESS = 6
+_NOTHING = pl.DataFrame(schema=LATE)
+
+Counts = dict[int, tuple[int, int, int]]
+"""The messages of each key, the sum of their values, and how often it was emitted."""
+
+
+@dataclass(frozen=True)
+class Counting:
+    """Messages to be counted, step by step."""
+
+    steps: list[Batch]
+
+
+def draw_counting(dice: Random) -> Counting:
+    """Messages of a few keys, with values that mostly grow and are sometimes late."""
+    steps, value, wall = [], 0, 1_000
+    for _ in range(dice.randint(3, 30)):
+        wall += dice.randint(0, 20)
+        messages = []
+        for _ in range(dice.choice((0, 1, 1, 2, 5))):
+            value += dice.randint(0, 3)
+            late = dice.choice((0, 0, 2, 9))
+            messages.append({"key": dice.randint(0, 6), "value": value - late})
+        steps.append(Batch(messages, wall))
+    return Counting([*steps, Batch([], wall, final=True)])
+
+
+class CountingOperator:
+    """Counts messages by key; those whose value is behind the watermark are rejected."""
+
+    def prepare(self, messages: Iterable[pl.DataFrame], task: Task) -> list[Part]:
+        """Send each message to the shard of its key."""
+        judged = task.judged()
+        rows: list[list[tuple[int, int]]] = [[] for _ in range(task.shards)]
+        latest = None
+        for frame in messages:
+            for key, value in frame.select("key", "value").iter_rows():
+                latest = value if latest is None else max(latest, value)
+                rows[key % task.shards].append((key, value))
+        mark = judged.watermark if judged.known else "unknown"
+        return [
+            Part(shard, {"rows": mine, "latest": latest, "judged": mark})
+            for shard, mine in enumerate(rows)
+        ]
+
+    def open(self, state: ShardState) -> CountingStep:
+        """Open a shard."""
+        return CountingStep(state)
+
+
+class CountingStep:
+    """The counts of one shard, opened for a batch."""
+
+    def __init__(self, state: ShardState) -> None:
+        self.state = state
+        text = state.blobs.load()
+        self.manifest = Manifest("windows") if text is None else parse_manifest(text)
+
+    def run(self, parts: Sequence[Part], wall: int | None, *, final: bool) -> StepOutput:
+        """Count messages, and emit the keys that changed."""
+        manifest, judged = self.manifest, self.manifest.watermark
+        runs = manifest.tables.get(_TABLE, [])
+        counts = self._read(runs)
+        changed: Counts = {}
+        late, rows, latest = [], 0, judged
+        for part in parts:
+            if part.header["judged"] not in (judged, "unknown"):
+                raise RuntimeError(f"judged by {part.header['judged']}, the state has {judged}")
+            if part.header["latest"] is not None:
+                behind = part.header["latest"] - _LATENESS
+                latest = behind if latest is None else max(latest, behind)
+            for key, value in part.header["rows"]:
+                rows += 1
+                if judged is not None and value < judged:
+                    late.append((key, value, "late", judged))
+                    continue
+                n, total, revision = changed.get(key) or counts.get(key, (0, 0, 0))
+                fresh = key not in changed
+                changed[key] = (n + 1, total + value, revision + fresh)
+        self._write(runs, counts, changed)
+        manifest.watermark = latest
+        figures = Counter(manifest.counts)
+        figures.update({"seen": rows, "counted": rows - len(late), "late": len(late)})
+        manifest.counts = dict(figures)
+        self.state.blobs.save(manifest.dumps())
+        emitted = [(k, n, total, latest, again) for k, (n, total, again) in sorted(changed.items())]
+        results = pl.DataFrame(emitted, schema=COUNTED, orient="row")
+        rejected = pl.DataFrame(late, schema=LATE, orient="row") if late else _NOTHING
+        progress = {
+            "counts": manifest.counts, "watermark": latest, "pending": 0, "rows": 0, "fired": {}
+        }  # fmt: skip
+        return StepOutput({RESULTS: results, REJECTED: rejected}, progress, Judged(True, latest))
+
+    def _read(self, runs: Sequence[Run]) -> Counts:
+        counts: Counts = {}
+        for run in runs:
+            stored = json.loads(self.state.blobs.get(run.number))
+            counts |= {int(key): tuple(mine) for key, mine in stored.items()}
+        return counts
+
+    def _write(self, runs: Sequence[Run], counts: Counts, changed: Counts) -> None:
+        if not changed:
+            return
+        mine, blobs = [*runs], self.state.blobs
+        if len(runs) >= _MOST_RUNS:
+            for run in runs:
+                blobs.remove(run.number)
+            mine, changed = [], {**counts, **changed}
+        number = draw_number(1)
+        blobs.put(number, json.dumps(changed).encode())
+        self.manifest.tables[_TABLE] = [*mine, Run(number, len(changed), 0, 0)]
+
+
+class PlainReader:
+    """Messages as they are read."""
+
+    def read(self, frame: pl.DataFrame, now: int) -> pl.DataFrame:
+        """Read rows as messages."""
+        return frame
+
+
+def counting_plan(drawn_input: Counting, shards: int) -> tuple[Plan, list[pl.DataFrame]]:
+    """The plan of counting on the local host, and the frame of each step."""
+    frames = [pl.DataFrame(step.messages, schema=MESSAGES) for step in drawn_input.steps]
+    source = FrameSource(frames[0].clear())
+    one = OperatorInput("", source, PlainReader())  # type: ignore[arg-type]
+    layout = layout_of(LATE, {"": Input(source)}, joins=False)
+
+    def again(count: int) -> Plan:
+        return counting_plan(drawn_input, count)[0]
+
+    operator = CountingOperator()
+    plan = Plan(
+        None, operator, (one,), COUNTED, layout, None, ("key",), shards, shards, again  # type: ignore[arg-type]
+    )  # fmt: skip
+    return plan, frames
+
+
+@dataclass
+class Expected:
+    """What a batch of counting emits: rows of `COUNTED` and of `LATE`, in any order."""
+
+    results: list[tuple[object, ...]]
+    rejected: list[tuple[object, ...]]
+
+
+def count_plainly(batches: Sequence[Batch]) -> tuple[list[Expected], Counter[str]]:
+    """What counting emits batch by batch, and its figures at the end."""
+    mark, counts, expected = None, dict[int, tuple[int, int, int]](), []
+    figures: Counter[str] = Counter()
+    for batch in batches:
+        judged, changed, late = mark, dict[int, tuple[int, int, int]](), []
+        for message in batch.messages:
+            key, value = message["key"], message["value"]
+            if judged is not None and value < judged:
+                late.append((key, value, "late", judged))
+            else:
+                n, total, revision = counts.get(key, (0, 0, 0))
+                again = revision + (key not in changed)
+                counts[key] = changed[key] = (n + 1, total + value, again)
+            behind = value - _LATENESS
+            mark = behind if mark is None else max(mark, behind)
+        rows = [(key, n, total, mark, again) for key, (n, total, again) in changed.items()]
+        expected.append(Expected(rows, late))
+        seen = len(batch.messages)
+        figures.update({"seen": seen, "counted": seen - len(late), "late": len(late)})
+    return expected, figures

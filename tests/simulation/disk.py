@@ -1,0 +1,132 @@
+"""A disk that a power cut takes what wasn't flushed from.
+
+The files are real ones, in memory where the machine has such a folder. The log's own code writes
+them; what it calls of the operating system goes through this module, which interrupts it at every
+call, and remembers what is on the disk for sure.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+from unittest import mock
+
+from muntin.hosts.local import checkpoint, log
+
+# Decides what becomes of a call, by its name: nothing, or an exception to raise.
+Interrupt = Callable[[str], BaseException | None]
+
+
+class Disk:
+    """The files of one folder.
+
+    Args:
+        folder: The folder.
+        interrupt: Is asked before each call.
+    """
+
+    def __init__(self, folder: Path, interrupt: Interrupt) -> None:
+        self.folder = folder
+        self._interrupt = interrupt
+        # How many bytes of each file are on the disk, and what happened to the folder since it was.
+        self._flushed: dict[str, int] = {}
+        self._changes: list[tuple[str, bytes | None]] = []
+        self._names: dict[int, str] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(os, name)
+
+    def open_file(self, path: Path, mode: str, buffering: int = -1) -> Any:
+        """Open a file, as the built-in function does."""
+        if "x" in mode:
+            self._interrupted("create")
+            self._changes.append((path.name, None))
+        file = open(path, mode, buffering)  # noqa: SIM115
+        self._names[file.fileno()] = path.name
+        return file
+
+    def write(self, descriptor: int, data: memoryview) -> int:
+        """Write data; a part of it where the call is interrupted."""
+        error = self._interrupt("write")
+        if error is not None:
+            os.write(descriptor, data[: random.Random(len(data)).randint(0, len(data) - 1)])
+            raise error
+        return os.write(descriptor, data)
+
+    def fdatasync(self, descriptor: int) -> None:
+        """Flush a file."""
+        self._interrupted("flush")
+        self._flushed[self._names[descriptor]] = os.fstat(descriptor).st_size
+
+    def fsync(self, descriptor: int) -> None:
+        """Flush the folder, the only thing that is flushed so."""
+        self._interrupted("flush of the folder")
+        self._changes.clear()
+
+    def remove(self, path: Path) -> None:
+        """Delete a file."""
+        self._interrupted("remove")
+        self._changes.append((path.name, path.read_bytes()))
+        os.unlink(path)
+
+    def _interrupted(self, name: str) -> None:
+        error = self._interrupt(name)
+        if error is not None:
+            raise error
+
+    def lose_power(self, dice: random.Random) -> None:
+        """Take away a part of what wasn't flushed."""
+        for path in sorted(self.folder.glob("*.log")):
+            size, flushed = path.stat().st_size, self._flushed.get(path.name, 0)
+            if size > flushed:
+                _lose_tail(path, flushed, size, dice)
+        # A folder's changes reach the disk in their order.
+        lost = self._changes[dice.randint(0, len(self._changes)) :]
+        for name, removed in reversed(lost):
+            if removed is None:
+                (self.folder / name).unlink(missing_ok=True)
+            else:
+                (self.folder / name).write_bytes(removed)
+        self._changes.clear()
+        for path in self.folder.glob("*.log"):
+            self._flushed[path.name] = path.stat().st_size
+
+
+def _lose_tail(path: Path, flushed: int, size: int, dice: random.Random) -> None:
+    with open(path, "r+b") as file:
+        if dice.random() < 0.3:
+            # The file has its size already, and its last blocks no contents.
+            file.seek(dice.randint(flushed, size))
+            file.write(bytes(size - file.tell()))
+        else:
+            file.truncate(dice.randint(flushed, size))
+
+
+def disk_full() -> OSError:
+    """What a call raises when the disk has no more room."""
+    return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@contextmanager
+def attached(disk: Disk) -> Iterator[None]:
+    """Have the log and the checkpoint use this disk."""
+
+    class DiskPath(type(Path())):  # type: ignore[misc]
+        attached_to: ClassVar[Disk] = disk
+
+        def unlink(self, missing_ok: bool = False) -> None:
+            self.attached_to.remove(Path(self))
+
+    with ExitStack() as patches:
+        for module, name, value in (
+            (log, "os", disk),
+            (log, "open", disk.open_file),
+            (checkpoint, "Path", DiskPath),
+        ):
+            patches.enter_context(mock.patch.object(module, name, value, create=True))
+        yield

@@ -1,0 +1,78 @@
+"""Faults of a simulated run: drawn from a seed by name, so that any of them can be left out.
+
+Whether something fails depends on the seed and on the name of the event alone, and not on what
+happened before. A run that fails is made small by muting one fault after the other.
+"""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import Collection, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class KilledError(BaseException):
+    """The process is killed: no code of its own runs any more."""
+
+
+class PowerLostError(KilledError):
+    """The machine is off: what wasn't on the disk may be lost."""
+
+
+class Faults:
+    """Decides what fails.
+
+    Args:
+        seed: Where decisions come from.
+        rate: How probable it is that an event fails.
+        muted: The names of events that don't fail.
+    """
+
+    def __init__(self, seed: int, rate: float, muted: Collection[str] = ()) -> None:
+        self.seed = seed
+        self.rate = rate
+        self.muted = frozenset(muted)
+        self.struck: list[str] = []
+
+    def number(self, name: str) -> float:
+        """A number from 0 to 1 that depends on the seed and the name alone."""
+        return zlib.crc32(f"{self.seed} {name}".encode(), 0x5EED) / (1 << 32)
+
+    def dice(self, name: str) -> random.Random:
+        """Dice for whatever has to be drawn at an event."""
+        return random.Random(f"{self.seed} {name}")
+
+    def choose(self, name: str, values: Sequence[T]) -> T:
+        """One of some values."""
+        return values[int(self.number(f"choice of {name}") * len(values))]
+
+    def strikes(self, name: str, weight: float = 1.0) -> bool:
+        """Whether an event fails; those that do are kept in `struck`."""
+        if name in self.muted or self.number(name) >= self.rate * weight:
+            return False
+        self.struck.append(name)
+        return True
+
+
+class ChosenFaults(Faults):
+    """Faults that are chosen by name.
+
+    Args:
+        names: The events that fail.
+        seed: What is drawn beside that, as how a batch is cut anew, is drawn from it.
+    """
+
+    def __init__(self, names: Collection[str], seed: int = 0) -> None:
+        super().__init__(seed, 0.0)
+        self.names = frozenset(names)
+        self.asked: list[str] = []
+
+    def strikes(self, name: str, weight: float = 1.0) -> bool:
+        """Whether an event fails; all that are asked about are kept in `asked`."""
+        self.asked.append(name)
+        if name in self.names:
+            self.struck.append(name)
+        return name in self.names

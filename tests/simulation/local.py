@@ -1,0 +1,319 @@
+"""The local host, run by its own code in one thread: processes die, disks fail, clocks jump."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import polars as pl
+from tests.local_door import join_plan, window_plan
+from tests.property.streams import Stream
+from tests.simulation.cases import Case
+from tests.simulation.counting import Counting, counting_plan
+from tests.simulation.disk import Disk, attached, disk_full
+from tests.simulation.faults import Faults, KilledError, PowerLostError
+from tests.simulation.tables import Table
+
+from muntin.hosts.local import checkpoint as checkpoints
+from muntin.hosts.local.checkpoint import LogCheckpoint, PlannedBatch
+from muntin.hosts.local.delivery import REJECTED, RESULTS, Delivery, destinations
+from muntin.hosts.local.loop import Loop, Pace
+from muntin.hosts.local.plan import Plan
+from muntin.hosts.local.query import resume_plan
+from muntin.hosts.local.run import OperatorRun
+from muntin.hosts.progress import Progress
+from muntin.sources.source import Planned, SourceOffsets
+from muntin.state import blobs
+
+# After so many deaths nothing fails any more.
+_LIVES = 12
+# Small files, so that the log turns over.
+_FILE_BYTES = (6_000, 20_000, 64 << 20)
+_MEMORY = Path("/dev/shm")
+
+
+@dataclass
+class Outcome:
+    """The end of a run.
+
+    Attributes:
+        batches: The batches that were committed last under each number.
+        tables: What the sinks hold, by kind.
+        progress: The figures at the end.
+        steps: How many batches were run, repeated ones included.
+        struck: The names of the events that failed.
+        problems: What must not happen, in words.
+    """
+
+    batches: list[PlannedBatch] = field(default_factory=list)
+    tables: dict[str, Table] = field(default_factory=dict)
+    progress: Progress | None = None
+    steps: int = 0
+    struck: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def run_local(case: Case, faults: Faults | None = None) -> Outcome:
+    """Run a case to its end, through as many processes as it takes."""
+    where = _MEMORY if _MEMORY.is_dir() else None
+    with tempfile.TemporaryDirectory(dir=where) as folder:
+        return LocalRun(case, Path(folder) / "checkpoint", faults).run()
+
+
+class LocalRun:
+    """The lives of a query, one after the other.
+
+    Args:
+        case: The case.
+        folder: The folder of its checkpoint.
+        faults: Decide what fails; drawn from the case where they aren't passed.
+    """
+
+    def __init__(self, case: Case, folder: Path, faults: Faults | None = None) -> None:
+        self.case = case
+        self.faults = faults or Faults(case.seed, case.rate, case.muted)
+        self.life = 0
+        self.outcome = Outcome(struck=self.faults.struck)
+        self._folder = folder
+        self._events = 0
+        self._disk = Disk(folder, self.interrupt)
+        self._tables = [Table(kind, self.fail) for kind in (RESULTS, REJECTED)]
+        self._file_bytes = self.faults.choose("file bytes", _FILE_BYTES)
+        self._planned = 0
+        self._committed: dict[int, PlannedBatch] = {}
+
+    def run(self) -> Outcome:
+        """Run until the input has ended."""
+        with simulated_machine(self):
+            while not self._live():
+                self.life += 1
+                self._events = 0
+        outcome = self.outcome
+        outcome.batches = [self._committed[number] for number in sorted(self._committed)]
+        outcome.tables = {table.kind: table for table in self._tables}
+        outcome.problems += [problem for table in self._tables for problem in table.problems]
+        return outcome
+
+    def interrupt(self, event: str) -> BaseException | None:
+        """Decide what becomes of an event; `None` is nothing."""
+        self._events += 1
+        name = f"life {self.life}, event {self._events}"
+        if self.life >= _LIVES or not self.faults.strikes(name, _WEIGHTS.get(event, 1.0)):
+            return None
+        kind = self.faults.choose(name, ("killed", "killed", "power", "fails"))
+        if kind == "fails":
+            return disk_full() if event in _OF_DISK else RuntimeError(event)
+        return KilledError(event) if kind == "killed" else PowerLostError(event)
+
+    def fail(self, event: str) -> None:
+        """Let an event happen, or raise what becomes of it."""
+        error = self.interrupt(event)
+        if error is not None:
+            raise error
+
+    def clock(self) -> int:
+        """The wall clock; a new process may see another time than the one before."""
+        steps = self.case.input.steps
+        span = max(1, steps[-1].wall - steps[0].wall)
+        jump = self.faults.choose(f"clock {self.life}", (0, 0, span // 3)) if self.life else 0
+        return steps[self._planned].wall + jump
+
+    def plan_source(self, start: SourceOffsets | None) -> int:
+        """The step that the next batch reads to; a new process may cut the input otherwise."""
+        begin = -1 if start is None else int(start["step"])
+        name = f"life {self.life}, source {begin}"
+        self.fail("planning")
+        skipped = self.faults.choose(name, (0, 0, 1, 2)) if self.life else 0
+        self._planned = min(begin + 1 + skipped, len(self.case.input.steps) - 1)
+        return self._planned
+
+    def _live(self) -> bool:
+        """One process; whether the input has ended."""
+        checkpoint, loop = None, None
+        try:
+            checkpoint = LogCheckpoint(str(self._folder), 0.0, self._file_bytes)
+            loop = self._begin(checkpoint)
+            for _ in loop.batches():
+                self.outcome.steps += 1
+            self.outcome.progress = loop.progress
+            loop.close()
+        except KilledError as error:
+            self._die(checkpoint, error)
+            return False
+        except Exception as error:
+            return self._end(error, checkpoint, loop)
+        return True
+
+    def _begin(self, checkpoint: LogCheckpoint) -> Loop:
+        sinks = (self._tables[0], self._tables[1])
+        plan = resume_plan(self._plan(), checkpoint)
+        outputs = destinations(plan, sinks)
+        run = OperatorRun(plan, checkpoint.store)
+        delivery = Delivery(outputs, checkpoint.identity, str(self._folder))
+        readers = [source.open() for source in plan.sources]
+        loop = Loop(plan, run, readers, checkpoint, delivery, Pace(), self.clock)
+        commit = checkpoint.commit
+
+        def watch(progress: dict[str, Any], shards: Sequence[int]) -> None:
+            assert checkpoint.planned is not None
+            self._committed[checkpoint.planned.number] = checkpoint.planned
+            commit(progress, shards)
+
+        checkpoint.commit = watch  # type: ignore[method-assign]
+        return loop
+
+    def _plan(self) -> Plan:
+        shards = self.case.shards[self.life % len(self.case.shards)]
+        plan, frames = plan_of(self.case, shards)
+        feeds = [Feed(one, self) for one in frames]
+        inputs = [replace(i, rows=feed) for i, feed in zip(plan.inputs, feeds, strict=True)]
+        return replace(plan, inputs=tuple(inputs))
+
+    def _die(self, checkpoint: LogCheckpoint | None, error: KilledError) -> None:
+        if checkpoint is not None:
+            checkpoint._log.close()
+        if isinstance(error, PowerLostError):
+            self._disk.lose_power(self.faults.dice(f"power {self.life}"))
+
+    def _end(self, error: Exception, checkpoint: LogCheckpoint | None, loop: Loop | None) -> bool:
+        """End a query by an error, as `LocalQuery` does; one that wasn't injected is a problem."""
+        if not (isinstance(error.__cause__ or error, RuntimeError | OSError)):
+            self.outcome.problems.append(f"life {self.life}: {type(error).__name__}: {error}")
+            return True
+        try:
+            if loop is not None:
+                loop.close()
+            elif checkpoint is not None:
+                checkpoint.close()
+        except KilledError as killed:
+            self._die(checkpoint, killed)
+        except OSError:
+            pass
+        return False
+
+
+# What fails of the disk, and events that are so many that each fails rarely.
+_OF_DISK = {"create", "write", "flush", "flush of the folder", "remove"}
+_WEIGHTS = {"planning": 0.3}
+
+
+def plan_of(case: Case, shards: int) -> tuple[Plan, list[list[pl.DataFrame]]]:
+    """The plan of a case, and the frames of each of its sources, step by step."""
+    drawn = case.input
+    if isinstance(drawn, Stream):
+        plan, frames = window_plan(drawn.spec, drawn.steps, shards)
+        return plan, [frames]
+    if isinstance(drawn, Counting):
+        plan, frames = counting_plan(drawn, shards)
+        return plan, [frames]
+    plan, by_side = join_plan(drawn.spec, drawn.types, drawn.steps, shards)
+    return plan, [*by_side.values()]
+
+
+class Feed:
+    """A source whose batches the simulation cuts; see `muntin.sources.source.Source`."""
+
+    ordered = True
+
+    def __init__(self, frames: Sequence[pl.DataFrame], run: LocalRun) -> None:
+        self.schema = frames[0].schema
+        self._frames = frames
+        self._run = run
+
+    def open(self) -> Feed:
+        """Read the source."""
+        return self
+
+    def plan(self, start: SourceOffsets | None, limit: int | None) -> Planned:
+        """Plan to the end of a step."""
+        step = self._run.plan_source(start)
+        done = step == len(self._frames) - 1
+        return Planned({"step": step}, has_new=True, caught_up=done, finished=done)
+
+    def read(self, start: SourceOffsets | None, end: SourceOffsets) -> Iterator[pl.DataFrame]:
+        """Read some steps, each as a frame of its own."""
+        first = 0 if start is None else int(start["step"]) + 1
+        for step in range(first, int(end["step"]) + 1):
+            self._run.fail("reading")
+            yield self._frames[step]
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+class FreeLease:
+    """The lease of a checkpoint that nobody else wants."""
+
+    def check(self) -> None:
+        """The checkpoint is this query's."""
+
+    def release(self) -> None:
+        """Nobody waits for it."""
+
+
+class InlineFuture:
+    """A call that runs when it is waited for, or has run already."""
+
+    def __init__(self, call: Any, *, at_once: bool) -> None:
+        self._call = call
+        self._error: Exception | None = None
+        self._done = False
+        if at_once:
+            self._run()
+
+    def _run(self) -> None:
+        self._done = True
+        try:
+            self._call()
+        except Exception as error:
+            self._error = error
+
+    def result(self) -> None:
+        """Run the call, and raise what it raised."""
+        if not self._done:
+            self._run()
+        if self._error is not None:
+            raise self._error
+
+
+class InlineExecutor:
+    """A pool without threads, whose calls run at once or when they are waited for."""
+
+    def __init__(self, run: LocalRun) -> None:
+        self._run = run
+        self._calls = 0
+
+    def submit(self, call: Any, **options: Any) -> InlineFuture:
+        """Begin a call."""
+        self._calls += 1
+        at_once = self._run.faults.number(f"call {self._run.life} {self._calls}") < 0.5
+        return InlineFuture(lambda: call(**options), at_once=at_once)
+
+    def shutdown(self) -> None:
+        """No thread waits."""
+
+
+class SeededNumbers:
+    """Numbers of blobs, drawn from the seed; see `secrets`."""
+
+    def __init__(self, run: LocalRun) -> None:
+        self.randbits = run.faults.dice("blobs").getrandbits
+
+
+@contextmanager
+def simulated_machine(run: LocalRun) -> Iterator[None]:
+    """Have the local host run on the simulation's disk, without threads and leases."""
+    with ExitStack() as patches:
+        patches.enter_context(attached(run._disk))
+        for module, name, value in (
+            (checkpoints, "acquire_lease", lambda file, folder: FreeLease()),
+            (checkpoints, "ThreadPoolExecutor", lambda *_, **__: InlineExecutor(run)),
+            (blobs, "secrets", SeededNumbers(run)),
+        ):
+            patches.enter_context(mock.patch.object(module, name, value))
+        yield

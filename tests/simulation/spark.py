@@ -1,0 +1,349 @@
+"""The Spark host without a JVM: a driver that treats the host's own tasks as Spark may treat them.
+
+Tasks are retried, run twice at once, and run on after they were declared dead. The state that is
+committed may be another attempt's than the rows that are taken. A batch is planned once and run as
+often as it takes, from the version of the state that the batch before left. Executors come and go,
+with their caches and the files that they leave for the next batch.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import polars as pl
+import pyarrow as pa
+from pyspark.sql.types import TimestampType
+from tests.doors import Batch, frame, schema
+from tests.property.streams import Stream
+from tests.simulation.cases import Case
+from tests.simulation.counting import COUNTED, LATE, MESSAGES, Counting, CountingOperator
+from tests.simulation.faults import Faults, KilledError
+from tests.simulation.local import Outcome
+from tests.simulation.tables import Table
+
+from muntin.engine import columns
+from muntin.engine.operator import REJECTED, RESULTS
+from muntin.engine.windows.operator import WindowOperator
+from muntin.hosts.local.checkpoint import PlannedBatch
+from muntin.hosts.progress import Totals
+from muntin.spark.host import handoff, processor, task
+from muntin.spark.host.messages import as_sent
+from muntin.spark.host.packed import ShardProcessor
+from muntin.spark.host.processor import PROGRESS, ShardSteps, unpack
+from muntin.spark.host.schema import rejected_schema, result_schema, spark_schema
+from muntin.spark.host.shards import slots
+from muntin.spark.host.task import ShuffleTask, Stage
+from muntin.spark.sources.inputs import WALL
+from muntin.state import blobs
+from muntin.state.runs import FrameCache
+
+_LIVES = 8
+_MEMORY = Path("/dev/shm")
+State = dict[Any, Any]
+
+
+class TaskDiedError(BaseException):
+    """A task is killed in the middle of its work."""
+
+
+@dataclass
+class Executor:
+    """A worker process and its machine.
+
+    Attributes:
+        folder: The folder of the files that it leaves for later batches.
+        cache: The decoded blobs of its process.
+        operators: The operators of its process.
+    """
+
+    folder: Path
+    cache: FrameCache = field(default_factory=FrameCache)
+    operators: OrderedDict[str, Any] = field(default_factory=OrderedDict)
+
+
+class MapState:
+    """A map in Spark's state, as one attempt of a task sees it.
+
+    Args:
+        rows: The rows of the version that the attempt began with; they stay as they are.
+        calls: After how many calls the task dies; `None` is never.
+    """
+
+    def __init__(self, rows: State, calls: int | None) -> None:
+        self.rows = dict(rows)
+        self._calls = calls
+
+    def getValue(self, key: Any) -> Any:  # noqa: N802
+        """The value of a key."""
+        self._count()
+        return self.rows.get(key)
+
+    def updateValue(self, key: Any, value: Any) -> None:  # noqa: N802
+        """Set the value of a key."""
+        self._count()
+        self.rows[key] = value
+
+    def removeKey(self, key: Any) -> None:  # noqa: N802
+        """Remove a key."""
+        self._count()
+        self.rows.pop(key, None)
+
+    def _count(self) -> None:
+        if self._calls is not None:
+            self._calls -= 1
+            if self._calls < 0:
+                raise TaskDiedError
+
+
+def stage_of(case: Case, shards: int, identity: str) -> Stage:
+    """What both sides of the shuffle know of a case's operator."""
+    drawn = case.input
+    if isinstance(drawn, Counting):
+        kinds = {RESULTS: spark_schema(COUNTED), REJECTED: spark_schema(LATE)}
+        return Stage(CountingOperator, slots(shards), kinds, identity)
+    assert isinstance(drawn, Stream)
+    source = spark_schema(schema(drawn.spec))
+    make = partial(WindowOperator, drawn.spec, schema(drawn.spec))
+    kinds = {
+        RESULTS: result_schema(source, make().combiner),
+        REJECTED: rejected_schema(source, TimestampType()),
+    }
+    return Stage(make, slots(shards), kinds, identity)
+
+
+def run_spark(case: Case) -> Outcome:
+    """Run a case to its end, through as many drivers as it takes."""
+    where = _MEMORY if _MEMORY.is_dir() else None
+    with tempfile.TemporaryDirectory(dir=where) as folder:
+        return SparkRun(case, Path(folder)).run()
+
+
+class SparkRun:
+    """The lives of a query's driver, one after the other.
+
+    Args:
+        case: The case.
+        folder: The folder of the executors' files.
+    """
+
+    def __init__(self, case: Case, folder: Path) -> None:
+        self.case = case
+        self.faults = Faults(case.seed, case.rate, case.muted)
+        self.outcome = Outcome(struck=self.faults.struck)
+        self.context: Any = None
+        self.executor: Executor
+        self._folder = folder
+        self._shards = case.shards[0]
+        self._versions: list[list[State]] = [[{} for _ in range(self._shards)]]
+        self._planned: list[PlannedBatch] = []
+        self._tables = {kind: Table(kind, self._fail) for kind in (RESULTS, REJECTED)}
+        self._totals = Totals()
+        self._zombies: list[Callable[[], object]] = []
+        self._life = 0
+        self._event = ""
+        self._executors = [self._executor(number) for number in range(2)]
+
+    def run(self) -> Outcome:
+        """Run all batches."""
+        batch = 0
+        with simulated_workers(self):
+            while batch == 0 or not self._is_last(batch - 1):
+                self._plan(batch)
+                try:
+                    self._run_batch(batch)
+                except KilledError:
+                    self._life += 1
+                    continue
+                batch += 1
+        self.outcome.batches = self._planned
+        self.outcome.tables = self._tables
+        self.outcome.progress = self._totals.progress
+        tables = self._tables.values()
+        self.outcome.problems += [problem for one in tables for problem in one.problems]
+        return self.outcome
+
+    def _is_last(self, batch: int) -> bool:
+        return bool(self._planned[batch].ends[0]["step"] >= len(self.case.input.steps) - 1)
+
+    def _executor(self, number: int) -> Executor:
+        folder = self._folder / f"executor-{number}"
+        folder.mkdir()
+        return Executor(folder)
+
+    def _plan(self, batch: int) -> None:
+        """Plan a batch, unless that was done by a driver before this one."""
+        if batch < len(self._planned):
+            return
+        begin = self._planned[-1].ends[0]["step"] if self._planned else -1
+        skipped = self.faults.choose(f"plan {batch}", (0, 0, 0, 1, 2))
+        end = min(begin + 1 + skipped, len(self.case.input.steps) - 1)
+        self._planned.append(PlannedBatch(batch, self.case.input.steps[end].wall, ({"step": end},)))
+
+    def _fail(self, event: str) -> None:
+        """Kill the driver before or after an event, if so drawn."""
+        name = f"life {self._life}, {self._event} {event}"
+        if self._life < _LIVES and self.faults.strikes(name):
+            raise KilledError(name)
+
+    def _run_batch(self, batch: int) -> None:
+        self.outcome.steps += 1
+        self._event = f"batch {batch}"
+        self._change_executors(batch)
+        stage = stage_of(self.case, self._shards, f"run{self._life}")
+        rows = self._shuffle(batch, stage)
+        states, emitted = [], []
+        for shard in range(self._shards):
+            state, output = self._run_shard(batch, stage, shard, rows[stage.slots[shard]])
+            states.append(state)
+            emitted += output
+            self._fail(f"shard {shard} has ended")
+        self._write(batch, stage, emitted)
+        self._fail("commit")
+        del self._versions[batch + 1 :]
+        self._versions.append(states)
+        self._totals.add(batch, [row.progress for row in emitted if row.kind == PROGRESS])
+        for zombie in self._zombies:
+            zombie()
+        self._zombies.clear()
+
+    def _change_executors(self, batch: int) -> None:
+        if self.faults.strikes(f"life {self._life}, batch {batch}, an executor is lost"):
+            number = len([*self._folder.iterdir()])
+            self._executors[number % 2] = self._executor(number)
+
+    def _messages(self, batch: int) -> Batch:
+        """The messages of a batch."""
+        begin = self._planned[batch - 1].ends[0]["step"] + 1 if batch else 0
+        planned = self._planned[batch]
+        steps = self.case.input.steps[begin : planned.ends[0]["step"] + 1]
+        return Batch([m for step in steps for m in step.messages], planned.now)
+
+    def _shuffle(self, batch: int, stage: Stage) -> dict[int, list[Any]]:
+        """Run the tasks before the shuffle, and bring their rows to the shards in any order."""
+        step = self._messages(batch)
+        if isinstance(self.case.input, Counting):
+            messages, time = pl.DataFrame(step.messages, schema=MESSAGES), "value"
+        else:
+            assert isinstance(self.case.input, Stream)
+            messages, time = frame(self.case.input.spec, step), columns.TIME
+        count = self.faults.choose(f"tasks of {batch}", (1, 2, 3))
+        size = -(-len(messages) // count)
+        sent: list[dict[str, Any]] = []
+        for number in range(count):
+            mine = messages.slice(number * size, size)
+            work = partial(self._combine, stage, time, mine)
+            sent += self._attempts(batch, f"task {number}", number, work)
+        rows: dict[int, list[Any]] = {slot: [] for slot in stage.slots}
+        for row in sent:
+            rows[row["slot"]].append({**row, WALL: None})
+        for slot, mine in rows.items():
+            tick = dict.fromkeys(("header", "frames", "passed"))
+            mine.append({"slot": slot, **tick, WALL: step.wall})
+            self.faults.dice(f"order of {batch} {slot}").shuffle(mine)
+        return rows
+
+    def _combine(
+        self, stage: Stage, time: str, messages: pl.DataFrame, calls: int | None
+    ) -> list[dict[str, Any]]:
+        """One attempt of a task before the shuffle."""
+        batches = messages.to_arrow().to_batches()
+
+        def arriving() -> Iterator[pa.RecordBatch]:
+            yield from batches
+            if calls is not None:
+                raise TaskDiedError
+
+        shuffle = ShuffleTask(stage, "", as_sent, time, frozenset(), streams=True)
+        return [row for sent in shuffle(arriving()) for row in sent.to_pylist()]
+
+    def _run_shard(
+        self, batch: int, stage: Stage, shard: int, rows: Sequence[Any]
+    ) -> tuple[State, list[Any]]:
+        """A shard's step: the state that is committed, and the rows that are taken."""
+        work = partial(self._step, batch, stage, shard, rows)
+        state, output = self._attempts(batch, f"shard {shard}", shard, work)
+        return state, output
+
+    def _step(
+        self, batch: int, stage: Stage, shard: int, rows: Sequence[Any], calls: int | None
+    ) -> tuple[State, list[Any]]:
+        """One attempt of a shard's step."""
+        state = MapState(self._versions[batch][shard], calls)
+        handle: Any = SimpleNamespace(getMapState=lambda *_: state)
+        steps = ShardProcessor(ShardSteps(stage, final=False))
+        steps.init(handle)
+        emitted = [*steps.handleInputRows((stage.slots[shard],), iter(rows), None)]
+        return state.rows, emitted
+
+    def _attempts(
+        self, batch: int, name: str, number: int, work: Callable[[int | None], Any]
+    ) -> Any:
+        """Run a task until an attempt ends well, and choose what is taken of several that did."""
+        name = f"life {self._life}, batch {batch}, {name}"
+        place = self.faults.choose(name, (0, 1))
+        if self.faults.strikes(f"{name} dies"):
+            calls = self.faults.choose(f"{name} dies", (0, 1, 2, 3, 5, 8))
+            with suppress(TaskDiedError):
+                self._on(place, batch, number, partial(work, calls))
+            place = self.faults.choose(f"{name} again", (0, 1))
+        done = self._on(place, batch, number, partial(work, None))
+        if self.faults.strikes(f"{name} is a zombie"):
+            # It was declared dead, and ends after the batch did.
+            self._zombies.append(partial(self._on, place, batch, number, partial(work, None)))
+        if self.faults.strikes(f"{name} is speculated"):
+            other = self._on(1 - place, batch, number, partial(work, None))
+            done = self._choose(name, done, other)
+        return done
+
+    def _choose(self, name: str, one: Any, other: Any) -> Any:
+        if isinstance(one, tuple):
+            state, rows = self.faults.choose(f"{name} taken", ((0, 0), (0, 1), (1, 0), (1, 1)))
+            return (one, other)[state][0], (one, other)[rows][1]
+        return self.faults.choose(f"{name} taken", (one, other))
+
+    def _on(self, place: int, batch: int, number: int, work: Callable[[], Any]) -> Any:
+        """Run an attempt on an executor."""
+        executor = self._executors[place]
+        properties = {"sql.streaming.queryId": "query", "streaming.sql.batchId": str(batch)}
+        self.context = SimpleNamespace(partitionId=lambda: number, getLocalProperty=properties.get)
+        self.executor = executor
+        processor.CACHE, task._OPERATORS = executor.cache, executor.operators
+        return work()
+
+    def _write(self, batch: int, stage: Stage, emitted: Sequence[Any]) -> None:
+        """Give the rows of a batch to the sinks, as ``foreachBatch`` does."""
+        for kind, table in self._tables.items():
+            held = [row.blob for row in emitted if row.kind == kind]
+            rows = pl.DataFrame()
+            if held:
+                sent = pa.record_batch({"blob": pa.array(held, pa.binary())})
+                rows = pl.from_arrow(pa.Table.from_batches(unpack(iter([sent]))))  # type: ignore[assignment]
+            table.write(SimpleNamespace(number=batch, frame=rows))
+
+
+@contextmanager
+def simulated_workers(run: SparkRun) -> Iterator[None]:
+    """Have the tasks' code run in the simulation's executors."""
+    context = SimpleNamespace(get=lambda: run.context)
+    files = SimpleNamespace(getRootDirectory=lambda: str(run.executor.folder))
+    numbers = SimpleNamespace(randbits=run.faults.dice("blobs").getrandbits)
+    with ExitStack() as patches:
+        for module, name, value in (
+            (handoff, "TaskContext", context),
+            (handoff, "SparkFiles", files),
+            (task, "TaskContext", context),
+            (blobs, "secrets", numbers),
+            (processor, "CACHE", FrameCache()),
+            (task, "_OPERATORS", OrderedDict()),
+        ):
+            patches.enter_context(mock.patch.object(module, name, value))
+        yield

@@ -1,0 +1,90 @@
+"""Workers that lack what a query needs are refused before its first batch."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.spark.feed import Feed, at
+
+import muntin as mt
+from muntin.spark.host import executors
+from muntin.spark.host.executors import Executors
+
+
+def bare_python(folder: Path) -> str:
+    """The same Python without what is installed beside it."""
+    script = folder / "python"
+    base = Path(sys.base_prefix) / "bin" / "python3"
+    script.write_text(f'#!/bin/sh\nexec {base} -s "$@"\n')
+    script.chmod(0o755)
+    return str(script)
+
+
+def refusal(spark: SparkSession, folder: Path) -> str:
+    """Start a query, and return the words in which it is refused."""
+    feed = Feed(folder / "source")
+    feed.add(("a", at(1), 1))
+    windows = mt.windowed(feed.stream(spark), key="key", time="at").tumbling("10 seconds")
+    with pytest.raises(mt.SettingError) as caught:
+        windows.agg(n=mt.count()).start(checkpoint=f"{folder}/checkpoint")
+    assert not (folder / "checkpoint").exists()
+    return str(caught.value)
+
+
+def test_a_python_without_muntin_is_refused_by_name(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = bare_python(tmp_path)
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", python)
+    said = refusal(spark, tmp_path)
+    assert said.startswith(f"PYSPARK_PYTHON={python!r} lacks ")
+    assert f"os.environ['PYSPARK_PYTHON'] = {sys.executable!r}" in said
+
+
+def test_a_program_that_isnt_there_is_refused_by_name(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", "./env/bin/python")
+    said = refusal(spark, tmp_path)
+    assert said.startswith("PYSPARK_PYTHON='./env/bin/python' can't be run. ")
+
+
+def test_another_python_is_refused_with_both_versions(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executors, "_is_installed", lambda: False)
+    monkeypatch.setattr(executors, "_ASKED", set())
+    # Spark compares this with the version of the worker.
+    monkeypatch.setattr(spark.sparkContext, "pythonVer", "3.9")
+    ours = f"{sys.version_info.major}.{sys.version_info.minor}"
+    assert f" is Python {ours}, and the driver has {ours}. " in refusal(spark, tmp_path)
+
+
+def test_they_are_asked_once_a_session(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executors, "_is_installed", lambda: False)
+    monkeypatch.setattr(executors, "_ASKED", set())
+    Executors(spark).check()
+    monkeypatch.setattr(executors, "_look", None)
+    Executors(spark).check()
+
+
+def test_this_process_own_python_isnt_asked(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executors, "_ASKED", set())
+    monkeypatch.setattr(executors, "_look", None)
+    Executors(spark).check()
+
+
+def test_a_session_that_runs_by_another_python_gets_ours(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", "python3")
+    mt.session(master="local[2]")
+    assert spark.sparkContext.pythonExec == sys.executable
