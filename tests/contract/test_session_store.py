@@ -37,7 +37,7 @@ KIP_94 = [("any", 0, 99), ("any", 101, 200), ("any", 201, 300), ("any", 301, 400
 def test_the_segments_of_kip_94(form: Form, end: int, segment: int) -> None:
     store = opened(form.open(), retention=2000, segments=3)
     assert store.interval == 1000
-    assert store.find_segment(end) == segment
+    assert store.segment(end) == segment
 
 
 def test_the_least_segment_interval(form: Form) -> None:

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import muntin as mt
 from muntin.apps.windowing.options import Options
-from muntin.apps.windowing.query import start_application
+from muntin.apps.windowing.query import start
 from muntin.spark.query import WindowedQuery
 
 COLUMNS = "k string, at timestamp, v long"
@@ -180,7 +180,7 @@ def refused(spark: SparkSession, folder: Path, _: str) -> dict[str, Any]:
     attempt("ticks", lambda: ticking.start(checkpoint=f"{folder}/c2"))
     attempt("delta", lambda: made.start(checkpoint=f"{folder}/c5", results=mt.to_delta("t")))
     app = Options(buckets=1)
-    attempt("windowing", lambda: start_application(spark, app, lambda *_: None, f"{folder}/c3"))
+    attempt("windowing", lambda: start(spark, app, lambda *_: None, f"{folder}/c3"))
     return said
 
 

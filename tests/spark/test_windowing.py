@@ -18,7 +18,7 @@ import muntin as mt
 from muntin.apps.windowing import Deletion, Monitor, Options, TableProgress, delete
 from muntin.apps.windowing import random_tuples as windowing_source
 from muntin.apps.windowing.division import DIVISIONS
-from muntin.apps.windowing.query import TableQuery, start_application
+from muntin.apps.windowing.query import TableQuery, start
 from muntin.apps.windowing.random_tuples import RandomTupleReader, advance_offset
 from muntin.spark.rescale import rescale
 
@@ -56,7 +56,7 @@ class Runs:
     def start(self, *, available_now: bool) -> TableQuery:
         stream = self.spark.readStream.schema("uuid string, val bigint, update_ts timestamp")
         rows = stream.parquet(str(self.folder / "rows"))
-        return start_application(
+        return start(
             self.spark,
             self.options,
             lambda batch, progress, _: self.emitted.__setitem__(batch, progress),
@@ -130,9 +130,7 @@ def test_calls_from_outside_delete_once_and_buckets_change_while_it_runs(
     runs.run()
     assert by_bucket(runs.emitted[last]) == by_bucket(second)
     with pytest.raises(mt.SpecChangedError, match="give deletes if it was begun with deletes"):
-        start_application(
-            spark, replace(options, deletes=None, maxrows=9), print, str(runs.checkpoint)
-        )
+        start(spark, replace(options, deletes=None, maxrows=9), print, str(runs.checkpoint))
 
     query = runs.start(available_now=False)
     try:
@@ -151,9 +149,7 @@ def test_calls_from_outside_delete_once_and_buckets_change_while_it_runs(
 def test_random_tuples_are_inserted_and_deleted(spark: SparkSession, tmp_path: Path) -> None:
     options = Options(ratelimit=50_000, historyseconds=0.5, maxrows=20_000)
     monitor = Monitor(options)
-    query = start_application(
-        spark, options, lambda *emitted: monitor.add_batch(*emitted), str(tmp_path)
-    )
+    query = start(spark, options, lambda *emitted: monitor.add_batch(*emitted), str(tmp_path))
     try:
         while len(monitor.moments) < 4 and not query.await_end(0.2):
             pass
@@ -170,7 +166,7 @@ def test_random_tuples_are_inserted_and_deleted(spark: SparkSession, tmp_path: P
 def test_a_source_without_a_column_is_refused(spark: SparkSession) -> None:
     frame = spark.readStream.format("rate").load()
     with pytest.raises(mt.OptionError, match="has no uuid; give a source with uuid, val and"):
-        start_application(spark, Options(), lambda *_: None, "nowhere", frame)
+        start(spark, Options(), lambda *_: None, "nowhere", frame)
 
 
 def test_the_rate_limit_holds_whatever_the_batches() -> None:

@@ -209,7 +209,7 @@ def _run(
     with ExitStack() as stack:
         console = Console(stderr=True)
         spark = stack.enter_context(session(console, "muntin windowing", master=master))
-        from muntin.apps.windowing.query import start_application
+        from muntin.apps.windowing.query import start
         from muntin.spark.host.shards import buckets_of, remembered
         from muntin.spark.sources.tables import Surroundings, read
 
@@ -220,7 +220,7 @@ def _run(
             buckets = remembered(spark, str(folder)) or buckets_of(spark, None)
         rows = None if table is None else read(spark, table, Surroundings({}, os.environ))
         options = replace(options, buckets=buckets)
-        query = start_application(spark, options, reporter.took, str(folder), rows)
+        query = start(spark, options, reporter.took, str(folder), rows)
         stack.callback(query.stop)
         try:
             follow(query, options, reporter)

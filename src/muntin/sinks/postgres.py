@@ -71,7 +71,7 @@ class _Target:
         return tuple(name for name in self.identity if self.rows[name].null_count)
 
     @property
-    def qualified_name(self) -> str:
+    def full_name(self) -> str:
         """The name with its schema."""
         return self.table if self.schema is None else f"{self.schema}.{self.table}"
 
@@ -215,7 +215,7 @@ class PostgresSink(TableSink):
             connection.execute(f"DROP TABLE {_STAGE}")
 
     def _describe_location(self, target: _Target) -> str:
-        return f"PostgreSQL {self.link.location}, table {target.qualified_name}"
+        return f"PostgreSQL {self.link.location}, table {target.full_name}"
 
     def _find_unmatched_nulls(self, connection: Connection[Any], target: _Target) -> dict[int, str]:
         """Return rows with NULL keys of which the table would keep every revision."""
@@ -227,7 +227,7 @@ class PostgresSink(TableSink):
                 return {}
         key = ", ".join(target.identity)
         why = (
-            f"{', '.join(target.nullable_identity)} is NULL, and {target.qualified_name} has no "
+            f"{', '.join(target.nullable_identity)} is NULL, and {target.full_name} has no "
             f"UNIQUE NULLS NOT DISTINCT ({key}), which PostgreSQL has from 15 on; add it "
             "in place of the primary key"
         )
@@ -244,7 +244,7 @@ class PostgresSink(TableSink):
         """Lock the table until the transaction ends; return whether it was created."""
         # Queries that share a table are serialized, so that each sees the rows of the other.
         lock = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
-        connection.execute(lock, (f"muntin {target.qualified_name}",))
+        connection.execute(lock, (f"muntin {target.full_name}",))
         if self.create == "never" or self._table_exists(connection, target):
             return False
         self._create_table(connection, target)
@@ -285,17 +285,15 @@ class PostgresSink(TableSink):
             connection.execute(statement)
         except errors.UndefinedTable:
             hint = "create it, or leave create='never' away"
-            raise SinkError(f"the table {target.qualified_name} isn't there; {hint}") from None
+            raise SinkError(f"the table {target.full_name} isn't there; {hint}") from None
         except errors.UndefinedColumn as error:
             message = error.diag.message_primary
             hint = f"it needs {', '.join(target.rows.column_names)}"
-            raise SinkError(
-                f"the table {target.qualified_name} lacks one: {message}; {hint}"
-            ) from None
+            raise SinkError(f"the table {target.full_name} lacks one: {message}; {hint}") from None
         except errors.InvalidColumnReference:
             key = ", ".join(target.identity)
             raise SinkError(
-                f"the table {target.qualified_name} has no primary key or unique index over "
+                f"the table {target.full_name} has no primary key or unique index over "
                 f"({key}), by which newer revisions find older ones; add one"
             ) from None
 

@@ -41,7 +41,7 @@ class Sink(Protocol):
         """
 
 
-def check_sink(target: Sink | None, schema: pa.Schema, keys: tuple[str, ...] | None) -> None:
+def check_output(target: Sink | None, schema: pa.Schema, keys: tuple[str, ...] | None) -> None:
     """Check, before anything runs, that a sink can store such rows."""
     if target is not None and hasattr(target, "check"):
         target.check(schema, keys)

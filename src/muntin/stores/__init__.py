@@ -31,7 +31,7 @@ from muntin.stores.blobs import KeyValueBlobs
 from muntin.stores.kv import KeyValue
 from muntin.stores.layout import Layout, message_layout
 from muntin.stores.memory import Image, MemoryKeyValue
-from muntin.stores.message import MessageStore, StoredMessage
+from muntin.stores.message import Message, MessageStore
 from muntin.stores.paged import PagedKeyValue
 from muntin.stores.rocks import RocksKeyValue
 from muntin.stores.session import Session, SessionStore
@@ -44,10 +44,10 @@ __all__ = [
     "KeyValue",
     "KeyValueBlobs",
     "Layout",
+    "Message",
     "MessageStore",
     "Session",
     "SessionStore",
-    "StoredMessage",
     "WindowMeta",
     "WindowRow",
     "WindowStore",

@@ -33,7 +33,7 @@ class MessageKey(NamedTuple):
 class Bounds(NamedTuple):
     """The key range of a query, from ``low`` to below ``high``.
 
-    ``exact`` is true if every row in the range matches; else check each (``Layout.is_between``).
+    ``exact`` is true if every row in the range matches; else check each (``Layout.holds``).
     """
 
     low: bytes
@@ -53,7 +53,7 @@ class Layout:
         >>> layout = message_layout("time", "join", equal_fields=True)
         >>> str(layout)
         'equal_time_offset'
-        >>> layout.decode_key(layout.encode_key(offset=7, time=1_000, equal="id 1"))
+        >>> layout.read(layout.key(offset=7, time=1_000, equal="id 1"))
         MessageKey(session=None, equal='id 1', time=1000, offset=7)
     """
 
@@ -68,14 +68,14 @@ class Layout:
         """True if rows are ordered by position, so that expired rows are one range."""
         return self.parts[0] in ("time", "offset")
 
-    def encode_key(
+    def key(
         self, *, offset: int, time: int | None = None, equal: Any = None, session: Any = None
     ) -> bytes:
         """Encode the key of a message."""
         values = {"session": session, "equal": equal, "time": time, "offset": offset}
         return keys.encode_key(tuple(values[part] for part in self.parts))
 
-    def decode_key(self, key: bytes) -> MessageKey:
+    def read(self, key: bytes) -> MessageKey:
         """Return the parts of an encoded key."""
         values = dict(zip(self.parts, keys.decode_key(key), strict=True))
         return MessageKey(
@@ -86,7 +86,7 @@ class Layout:
         """Return the position of a message on the axis."""
         return key.offset if key.time is None else key.time
 
-    def range_between(
+    def in_window(
         self, start: StorePosition, end: StorePosition, *, equal: Any = None, session: Any = None
     ) -> Bounds:
         """Return the range of all messages between two positions, both included.
@@ -113,15 +113,15 @@ class Layout:
         exact = start is None and end is None and all(v is None for v in values.values())
         return Bounds(low, low + keys.AFTER, exact)
 
-    def range_until(self, edge: int, *, equal: Any = None, session: Any = None) -> Bounds:
+    def expired(self, edge: int, *, equal: Any = None, session: Any = None) -> Bounds:
         """Return the range of all messages at or before a position.
 
         If equal fields or a session come first in the layout, the range is contiguous within one of
         them only; otherwise each row has to be checked.
         """
-        return self.range_between(None, edge, equal=equal, session=session)
+        return self.in_window(None, edge, equal=equal, session=session)
 
-    def is_between(self, key: MessageKey, start: StorePosition, end: StorePosition) -> bool:
+    def holds(self, key: MessageKey, start: StorePosition, end: StorePosition) -> bool:
         """Return whether a message lies between two positions, both included."""
         position = (key.offset,) if key.time is None else (key.time, key.offset)
         first = start if isinstance(start, tuple) else (start,)

@@ -25,7 +25,7 @@ from muntin.stores.namespace import (
 )
 
 
-class StoredMessage(NamedTuple):
+class Message(NamedTuple):
     """One stored message; ``time`` (microseconds) is ``None`` on the rows axis."""
 
     time: int | None
@@ -125,9 +125,7 @@ class MessageStore(NamedStore):
         value = self._namespace.codec.to_bytes(payload)
         position = self.layout.position(message_key)
         self._namespace.observe(position)
-        key = self.layout.encode_key(
-            offset=offset, time=message_key.time, equal=equal, session=session
-        )
+        key = self.layout.key(offset=offset, time=message_key.time, equal=equal, session=session)
         if self._namespace.get(key) is not None:
             self._namespace.count("duplicates")
             return False
@@ -153,7 +151,7 @@ class MessageStore(NamedStore):
         equal: Any = None,
         session: Any = None,
         reverse: bool = False,
-    ) -> Iterator[StoredMessage]:
+    ) -> Iterator[Message]:
         """Return the messages between two positions, both included.
 
         If equal fields or a session come first in the layout and are given, expired messages
@@ -176,7 +174,7 @@ class MessageStore(NamedStore):
         self._check_session(session)
         self._sweep(equal, session)
         start = self._clip_start(start)
-        low, high, exact = self.layout.range_between(start, end, equal=equal, session=session)
+        low, high, exact = self.layout.in_window(start, end, equal=equal, session=session)
         view = self._namespace.rows(low, high)
         messages = (self._read_row(row) for row in (reversed(view) if reverse else view))
         if exact:
@@ -204,7 +202,7 @@ class MessageStore(NamedStore):
         if last_position is None:
             return 0
         if self.layout.along_axis:
-            low, high, _ = self.layout.range_until(last_position)
+            low, high, _ = self.layout.expired(last_position)
             self._namespace.delete_range(low, high)
             self._namespace.count("rows", -deleted_count)
         else:
@@ -240,20 +238,18 @@ class MessageStore(NamedStore):
             hint = "choose message_layout(session=True)"
             raise OptionError("session", session, f"isn't in the layout {self.layout}", hint)
 
-    def _read_row(self, row: Row) -> StoredMessage:
-        message_key = self.layout.decode_key(row[0])
+    def _read_row(self, row: Row) -> Message:
+        message_key = self.layout.read(row[0])
         equal, value = message_key.equal, row[1]
         if "equal" not in self.layout.parts:
             equal, at = keys.decode_part(value)
             value = value[at:]
         payload = self._namespace.codec.from_bytes(value)
-        return StoredMessage(
-            message_key.time, message_key.offset, payload, equal, message_key.session
-        )
+        return Message(message_key.time, message_key.offset, payload, equal, message_key.session)
 
     def _matches(
         self,
-        message: StoredMessage,
+        message: Message,
         start: StorePosition,
         end: StorePosition,
         equal: Any,
@@ -264,12 +260,10 @@ class MessageStore(NamedStore):
             if wanted is not None and keys.encode_part(wanted) != keys.encode_part(actual):
                 return False
         message_key = MessageKey(message.session, message.equal, message.time, message.offset)
-        return self.layout.is_between(message_key, start, end)
+        return self.layout.holds(message_key, start, end)
 
     def _iterate_positions(self) -> Iterator[int]:
-        return (
-            self.layout.position(self.layout.decode_key(key)) for key, _ in self._namespace.rows()
-        )
+        return (self.layout.position(self.layout.read(key)) for key, _ in self._namespace.rows())
 
     def _find_cut(self, most: int) -> tuple[int | None, int]:
         """Return the position up to which to delete, and the number of messages along the axis."""
@@ -295,13 +289,13 @@ class MessageStore(NamedStore):
         leading_parts = {part: values[part] for part in self.layout.parts if part in values}
         if edge is None or self.layout.along_axis or None in leading_parts.values():
             return
-        low, high, _ = self.layout.range_until(edge, **leading_parts)
+        low, high, _ = self.layout.expired(edge, **leading_parts)
         self._delete_through(self._namespace.rows(low, high), edge)
 
     def _delete_through(self, view: NamespaceView, last_position: int) -> int:
         deleted_count = 0
         for key, _ in view:
-            if self.layout.position(self.layout.decode_key(key)) <= last_position:
+            if self.layout.position(self.layout.read(key)) <= last_position:
                 self._namespace.delete(key)
                 deleted_count += 1
         self._namespace.count("rows", -deleted_count)

@@ -48,7 +48,7 @@ class SegmentedStore(NamedStore, ABC):
     def _first_part(self, segment: int) -> int:
         """Return the least first key part of a segment."""
 
-    def find_segment(self, time: int) -> int:
+    def segment(self, time: int) -> int:
         """Return the segment of a time (for a session: of its end)."""
         return time // self.interval
 
@@ -65,7 +65,7 @@ class SegmentedStore(NamedStore, ABC):
         edge = self._find_edge()
         if edge is None:
             return
-        segment = self.find_segment(edge + 1)
+        segment = self.segment(edge + 1)
         if self._dropped is None or segment > self._dropped:
             self._namespace.delete_range(b"", keys.encode_part(self._first_part(segment)))
             self._dropped = segment

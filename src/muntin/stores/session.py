@@ -162,7 +162,7 @@ class SessionStore(SegmentedStore):
         if session.start > session.end:
             hint = "give the first event time as start and the last as end"
             raise OptionError("session", session, "ends before it starts", hint)
-        segment = keys.encode_part(self.find_segment(session.end))
+        segment = keys.encode_part(self.segment(session.end))
         return segment + key_part + keys.encode_key((session.end, session.start))
 
     def _first_part(self, segment: int) -> int:
@@ -178,9 +178,7 @@ class SessionStore(SegmentedStore):
         if self.observed is None:
             return range(0)
         last = self.observed if latest_end is None else min(latest_end, self.observed)
-        return range(
-            self.find_segment(self._find_first_end(earliest_end)), self.find_segment(last) + 1
-        )
+        return range(self.segment(self._find_first_end(earliest_end)), self.segment(last) + 1)
 
     def _scan_key(
         self,

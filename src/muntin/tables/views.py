@@ -38,23 +38,23 @@ class View:
 
     def __iter__(self) -> Iterator[Any]:
         """Iterate over the window at the time of the table's clock."""
-        return self._iterate_all(self._table.find_time(self._event))
+        return self._iterate_all(self._table.time(self._event))
 
     def now(self) -> Iterator[Any]:
         """Iterate over the window that ``table[key].now()`` reads."""
         for shard in self._table.get_shards():
-            time = self._table.find_now_time(shard)
+            time = self._table.now_time(shard)
             if time is not None:
                 yield from self._iterate_shard(shard, time, oldest=True)
 
     def current(self, event: Any = None) -> Iterator[Any]:
         """Iterate over the newest window that contains the event's own time."""
-        return self._iterate_all(self._table.find_event_time(self._resolve_event(event)))
+        return self._iterate_all(self._table.event_time(self._resolve_event(event)))
 
     def delta(self, before: Seconds, event: Any = None) -> Iterator[Any]:
         """Iterate over the window that ``table[key].delta(before, event)`` reads."""
         return self._iterate_all(
-            self._table.find_time(self._resolve_event(event)) - parse_duration("delta", before)
+            self._table.time(self._resolve_event(event)) - parse_duration("delta", before)
         )
 
     def _resolve_event(self, event: Any) -> Any:

@@ -89,7 +89,7 @@ class WindowedTable(Handle[WindowedTableShard]):
         self[key] = GONE
 
     def __contains__(self, key: Any) -> bool:
-        return self[key].get_stored(self.find_time()) is not MISSING
+        return self[key].get_stored(self.time()) is not MISSING
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._list_keys())
@@ -141,11 +141,11 @@ class WindowedTable(Handle[WindowedTableShard]):
         if not isinstance(windows, Windows):
             hint = f"write {self.name}[key].windows()"
             raise OptionError("table", self.name, "has sessions, which keys differ in", hint)
-        pane = windows.pane_of(self.find_time(event))
+        pane = windows.pane_of(self.time(event))
         numbers = range(windows.first_window(pane), windows.last_window(pane) + 1)
         return [to_window_range(windows.start(number), windows.end(number)) for number in numbers]
 
-    def find_time(self, event: Any = None) -> int:
+    def time(self, event: Any = None) -> int:
         """Return the time of the table's clock: of an event, or of the event being processed.
 
         Raises:
@@ -162,7 +162,7 @@ class WindowedTable(Handle[WindowedTableShard]):
         assert isinstance(self.relative, FieldClock)
         return parse_time(self.relative.by.get_key(resolved.value))
 
-    def find_event_time(self, event: Any = None) -> int:
+    def event_time(self, event: Any = None) -> int:
         """Return the event's own time, whatever the table's clock is."""
         return self._resolve_event(event).time
 
@@ -175,7 +175,7 @@ class WindowedTable(Handle[WindowedTableShard]):
         cursor = cursor or require_cursor(f"table {self.name!r} is read without an event")
         return cursor.event() if event is None else cursor.resolve_event(event)
 
-    def find_now_time(self, shard: WindowedTableShard) -> int | None:
+    def now_time(self, shard: WindowedTableShard) -> int | None:
         """Return the time at which ``now()`` reads; ``None`` if nothing was written yet.
 
         In an agent it is the newest time written in the partition; outside, the wall clock.
@@ -227,7 +227,7 @@ class WindowSet:
         Outside of agents, it is that of the oldest window that contains the wall clock.
         """
         shard, _ = self._find_shard()
-        time = self.table.find_now_time(shard)
+        time = self.table.now_time(shard)
         if time is None:
             return shard.create_default(self.key)
         return self._read(time, oldest=True)
@@ -238,7 +238,7 @@ class WindowSet:
         Args:
             event: An event, its value, or a time; the event being processed by default.
         """
-        return self._read(self.table.find_event_time(event))
+        return self._read(self.table.event_time(event))
 
     def value(self, event: Any = None) -> Any:
         """Return the value of the newest window at the time of the table's clock.
@@ -246,11 +246,11 @@ class WindowSet:
         Args:
             event: An event, its value, or a time; the event being processed by default.
         """
-        return self._read(self.table.find_time(event))
+        return self._read(self.table.time(event))
 
     def earliest(self, event: Any = None) -> Any:
         """Return the value of the oldest window at the time of the table's clock."""
-        return self._read(self.table.find_time(event), oldest=True)
+        return self._read(self.table.time(event), oldest=True)
 
     def delta(self, before: Seconds, event: Any = None) -> Any:
         """Return the value of the newest window some time earlier, by the table's clock.
@@ -259,7 +259,7 @@ class WindowSet:
             before: How much earlier, in seconds or as ``"10 minutes"``.
             event: An event, its value, or a time, as in ``current``.
         """
-        return self._read(self.table.find_time(event) - parse_duration("delta", before))
+        return self._read(self.table.time(event) - parse_duration("delta", before))
 
     def windows(self) -> dict[WindowRange, Any]:
         """Return the values of all windows of the key that are kept, oldest first."""

@@ -134,7 +134,7 @@ def test_a_run_goes_on_with_the_buckets_of_its_checkpoint(
     monkeypatch.setattr(windowing, "session", lambda *_, **__: nullcontext(object()))
     monkeypatch.setattr("muntin.spark.host.shards.remembered", lambda *_: remembered)
     monkeypatch.setattr("muntin.spark.host.shards.buckets_of", lambda *_: 5)
-    monkeypatch.setattr("muntin.apps.windowing.query.start_application", start)
+    monkeypatch.setattr("muntin.apps.windowing.query.start", start)
     given = ["--checkpoint", "table", "--bucketrows", "9", "--deletes", "calls", "--duration", "1"]
     emitted = CliRunner().invoke(build(), ["windowing", "--no-page", *given, *args])
     (options,) = started

@@ -101,7 +101,7 @@ FINE: list[dict[str, Any]] = [
 def test_a_key_says_what_it_was_made_of(name: str) -> None:
     layout = LAYOUTS[name]
     for message in MESSAGES:
-        place = layout.decode_key(layout.encode_key(**message))
+        place = layout.read(layout.key(**message))
         assert {part: getattr(place, part) for part in layout.parts} == {
             part: message[part] for part in layout.parts
         }
@@ -119,10 +119,10 @@ def test_bounds_hold_what_is_wanted_and_say_whether_that_is_all(
     name: str, query: dict[str, Any]
 ) -> None:
     layout = LAYOUTS[name]
-    low, high, exact = layout.range_between(**query)
+    low, high, exact = layout.in_window(**query)
     for message in MESSAGES:
-        key = layout.encode_key(**message)
-        wanted = layout.is_between(layout.decode_key(key), query["start"], query["end"]) and all(
+        key = layout.key(**message)
+        wanted = layout.holds(layout.read(key), query["start"], query["end"]) and all(
             query.get(part) in (None, message[part]) for part in ("equal", "session")
         )
         assert low <= key < high or not wanted
@@ -150,13 +150,13 @@ def test_bounds_hold_what_is_wanted_and_say_whether_that_is_all(
 def test_a_range_is_one_stretch_where_it_can_be(
     name: str, query: dict[str, Any], exact: bool
 ) -> None:
-    assert LAYOUTS[name].range_between(**query).exact is exact
+    assert LAYOUTS[name].in_window(**query).exact is exact
 
 
 def test_all_for_equal_fields_is_a_prefix() -> None:
     layout = LAYOUTS["equal_time_offset"]
-    low, high, exact = layout.range_between(None, None, equal="a")
-    found = [m for m in MESSAGES if low <= layout.encode_key(**m) < high]
+    low, high, exact = layout.in_window(None, None, equal="a")
+    found = [m for m in MESSAGES if low <= layout.key(**m) < high]
     assert exact
     assert found == [m for m in MESSAGES if m["equal"] == "a"]
 
@@ -165,10 +165,8 @@ def test_all_for_equal_fields_is_a_prefix() -> None:
 def test_expired_is_one_stretch_only_along_the_axis(name: str) -> None:
     layout: Layout = LAYOUTS[name]
     assert layout.along_axis is name.startswith(("time", "offset"))
-    assert layout.range_until(10).exact is layout.along_axis
-    low, high, _ = layout.range_until(
-        10, equal="a" if "equal" in layout.parts else None, session="s"
-    )
+    assert layout.expired(10).exact is layout.along_axis
+    low, high, _ = layout.expired(10, equal="a" if "equal" in layout.parts else None, session="s")
     for message in MESSAGES:
-        key = layout.encode_key(**{**message, "session": "s", "equal": "a"})
-        assert (low <= key < high) is (layout.position(layout.decode_key(key)) <= 10)
+        key = layout.key(**{**message, "session": "s", "equal": "a"})
+        assert (low <= key < high) is (layout.position(layout.read(key)) <= 10)

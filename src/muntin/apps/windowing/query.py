@@ -88,7 +88,7 @@ class TableQuery(WindowedQuery):
         self._show(self._on_batch, shown, _BATCHES)
 
 
-def start_application(
+def start(
     spark: SparkSession,
     options: Options,
     on_batch: OnBatch,

@@ -18,8 +18,8 @@ from muntin.sinks.memory import MemorySink
 from muntin.sinks.sink import (
     Sink,
     SinkLike,
+    check_output,
     check_separate_tables,
-    check_sink,
     prepare_sinks,
     to_sink,
 )
@@ -69,7 +69,7 @@ def destinations(plan: Plan, sinks: tuple[SinkLike | None, SinkLike | None]) -> 
     ]
     check_separate_tables(one.sink for one in found)
     for one in found:
-        check_sink(one.sink, one.arrow, one.keys)
+        check_output(one.sink, one.arrow, one.keys)
     prepare_sinks(one.sink for one in found)
     return found
 
