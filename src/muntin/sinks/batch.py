@@ -95,8 +95,8 @@ class LocalRows:
     """Rows in this process.
 
     Attributes:
-        held: The rows, as a Polars frame or an Arrow table.
-        schema: The types in which they are written; by default those of ``held``.
+        source: The rows, as a Polars frame or an Arrow table.
+        schema: The types in which they are written; by default those of ``source``.
         query: An identifier of the query, unique to its checkpoint.
         zone: The time zone in which the query writes times.
     """

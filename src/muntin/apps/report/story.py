@@ -72,7 +72,7 @@ class Story:
 
     Attributes:
         windows: Number of windows by query.
-        fired: Number of emissions by query and kind.
+        emissions: Number of emissions by query and kind.
         weeks: Airport, first day of a week, mean delay.
         worst_week: Airport, start of a window, mean and p95, for the week with most delay.
         hours: Month, hour of the day, mean delay, flights.
