@@ -24,6 +24,8 @@ from muntin.model.windows import Windows
 from muntin.testing.oracle.emitting import nulls_first
 
 Place = tuple[Any, ...]
+# Those of which DuckDB has one call, which takes a FILTER.
+_PLAIN = {"count", "min", "max", "bool_and", "bool_or", "approx_distinct", "count_distinct"}
 _TYPES = {"long": "BIGINT", "string": "VARCHAR", "double": "DOUBLE", "boolean": "BOOLEAN"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -33,13 +35,22 @@ def computed_at_once(spec: WindowSpec, steps: Sequence[Batch]) -> dict[Place, di
 
     Aggregates that DuckDB doesn't have aren't there.
     """
+    excludes = isinstance(spec.windows, Sliding) and not spec.windows.includes_last
     said = {name: text for name, agg in spec.aggregates.items() if (text := _sql(agg))}
+    if excludes:
+        # Of what lies before a message the numbers alone are asked for.
+        said = {name: text for name, text in said.items() if spec.aggregates[name].kind in _PLAIN}
+        before = "(WHERE m.position < w.high - 1)"
+        said = {name: f"{text} FILTER {before}" for name, text in said.items()}
     with duckdb.connect() as connection:
         _load(connection, spec, steps)
         connection.execute(_windows(connection, spec))
         keys = [f'"{key}"' for key in spec.keys]
         same = "".join(f" AND m.{key} IS NOT DISTINCT FROM w.{key}" for key in keys)
-        columns = [*(f"w.{key}" for key in keys), "w.low", "w.shown"]
+        start = "w.low"
+        if isinstance(spec.windows, Sliding) and spec.windows.rolls and spec.axis == "time":
+            start = f"w.high - {spec.windows.size + 1}"
+        columns = [*(f"w.{key}" for key in keys), start, "w.shown"]
         columns += [f'{text} AS "{name}"' for name, text in said.items()]
         rows = connection.execute(
             f"SELECT {', '.join(columns)} FROM windows w JOIN messages m "
@@ -104,6 +115,13 @@ def _windows(connection: Any, spec: WindowSpec) -> str:
         case Sessions(gap, closed):
             columns = f"min(position) AS low, max(position) + 1 AS high, max(position) + {gap}"
             source = _sessions(keys, gap, ">" if closed == "both" else ">=")
+        case Sliding(size, axis, closed) if closed is not None:
+            back = size - (closed in ("right", "neither"))
+            low = f"position - {back}"
+            if axis == "rows":
+                columns = f"greatest({low}, 0) AS low, position + 1 AS high, position + 1"
+            else:
+                columns = f"{low} AS low, position + 1 AS high, position"
         case Sliding(size, "rows"):
             first = f"greatest(position - {size - 1}, 0)"
             columns = f"{first} AS low, position + 1 AS high, position + 1"

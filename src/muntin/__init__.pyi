@@ -3,8 +3,11 @@ from muntin import standalone as standalone
 from muntin import stores as stores
 from muntin.dataframe.join import join as join
 from muntin.dataframe.kafka import kafka as kafka
+from muntin.dataframe.sql import sql as sql
 from muntin.dataframe.state import open_state as open_state
 from muntin.dataframe.windowed import windowed as windowed
+from muntin.hosts.inspect.metrics import Metrics as Metrics
+from muntin.hosts.inspect.metrics import metrics as metrics
 from muntin.model.aggregates import *  # noqa: F403
 from muntin.model.axis import rows as rows
 from muntin.model.errors import BatchError as BatchError
@@ -31,14 +34,11 @@ from muntin.sinks.postgres import to_postgres as to_postgres
 from muntin.sources.files import files as files
 from muntin.sources.ticks import ticks as ticks
 from muntin.spark.agents.app import on_spark as on_spark
-from muntin.spark.inspect.metrics import Metrics as Metrics
-from muntin.spark.inspect.metrics import metrics as metrics
 from muntin.spark.inspect.tables import open_table as open_table
 from muntin.spark.query import WindowedQuery as WindowedQuery
 from muntin.spark.session import configure as configure
 from muntin.spark.session import session as session
 from muntin.spark.session import settings as settings
-from muntin.spark.statements import sql as sql
 from muntin.tables import App as App
 from muntin.tables import Record as Record
 from muntin.tables import memory as memory

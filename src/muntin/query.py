@@ -20,6 +20,25 @@ _BATCHES = 2
 _SETTLES = 5.0
 
 
+class BatchTimes:
+    """The time that a query's batches take, and the memory of its state, where a host measures it.
+
+    Attributes:
+        state_bytes: The memory of the state after the last batch; `None` where it isn't known.
+    """
+
+    def __init__(self) -> None:
+        self.state_bytes: int | None = None
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """The time of batches since the query is measured, by phase."""
+        return {}
+
+    def close(self) -> None:
+        """Stop measuring."""
+
+
 class Query(ABC):
     """A handle on a started query, as `.start(…)` returns it on every host.
 
@@ -27,6 +46,7 @@ class Query(ABC):
         checkpoint: The folder of the query's progress and state; `None` where they are in memory.
         progress: What the last batch left behind: its number, the watermark, counts of messages.
             After a restart it is what the checkpoint holds.
+        spark: The session that it runs in; `None` in this process.
         outputs: What kinds of rows it emits, and where they go.
         watchers: Functions that are called with the number of each batch and its rows by kind,
             each in a thread of its own. A slow one gets the newest batches. Rejected messages are
@@ -35,6 +55,7 @@ class Query(ABC):
 
     def __init__(self) -> None:
         self.checkpoint: Any = None
+        self.spark: Any = None
         self.progress = Progress()
         self.outputs: tuple[Any, ...] = ()
         self.watchers: list[Callable[[int, list[Batch]], None]] = []
@@ -51,6 +72,19 @@ class Query(ABC):
     @abstractmethod
     def name(self) -> str | None:
         """The query's name, if it has one."""
+
+    @property
+    def label(self) -> str:
+        """The name by which figures and pages tell it from others."""
+        return self.name or str(self.checkpoint or "query")
+
+    def time_batches(self) -> BatchTimes:
+        """Measure the batches from now on."""
+        return BatchTimes()
+
+    def time_phases(self) -> dict[str, float]:
+        """Return how long each part of the last batch took, milliseconds."""
+        return {}
 
     @property
     @abstractmethod
@@ -179,7 +213,7 @@ class Query(ABC):
             Whether it got quiet in time.
 
         Raises:
-            As `await_end`, when the query ended by an error.
+            MuntinError: When the query ended by an error, of the kind that `await_end` raises.
         """
         deadline = time.monotonic() + timeout
         check = self._idle_check()

@@ -25,8 +25,8 @@ from muntin.model.reader_options import READERS, ReaderOption, check_reader
 from muntin.model.table_options import options_of
 from muntin.pipelines import form
 from muntin.pipelines.toml import pipeline
-from muntin.spark.sources.tables import Surroundings, read, sink
-from muntin.spark.windowed import windowed
+from muntin.sinks.declared import Surroundings, sink
+from muntin.spark.sources.tables import read
 
 ROOT = Path(__file__).parents[2]
 OTHERS = {"kafka", "memory"}
@@ -268,7 +268,7 @@ def test_a_flag_is_known_or_refused(name: str, command: Any) -> None:
 
 
 def test_each_option_of_windowed_has_a_row() -> None:
-    assert {*signature(windowed).parameters} - {"frame"} == {*walk.WINDOWED}
+    assert {*signature(mt.windowed).parameters} - {"frame", "host"} == {*walk.WINDOWED}
 
 
 @pytest.mark.parametrize("option", walk.WINDOWED)
@@ -276,10 +276,10 @@ def test_an_option_of_windowed_is_honoured_or_refused(option: str) -> None:
     valid, invalid = walk.WINDOWED[option]
     frame = Mock(spec=DataFrame)
     needed = {"time": "ts"} if option in ("lateness", "max_ahead", "idle", "clock") else {}
-    assert repr(vars(windowed(frame, **{**needed, option: valid}))) != repr(
-        vars(windowed(frame, **needed))
+    assert repr(vars(mt.windowed(frame, **{**needed, option: valid}))) != repr(
+        vars(mt.windowed(frame, **needed))
     )
     with pytest.raises((OptionError, TypeError)):
-        windowed(frame, **{**needed, option: invalid}).tumbling("1 minute").agg(n=mt.count())
+        mt.windowed(frame, **{**needed, option: invalid}).tumbling("1 minute").agg(n=mt.count())
     with pytest.raises(TypeError, match="unexpected keyword"):
-        windowed(frame, **{f"{option}xx": valid})
+        mt.windowed(frame, **{f"{option}xx": valid})

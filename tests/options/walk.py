@@ -103,6 +103,7 @@ TOML: dict[str, tuple[Any, Any]] = {
     "windows.hopping": (None, "often"),
     "windows.cumulating": (None, "often"),
     "windows.sliding": (None, "often"),
+    "windows.rolling": (None, "often"),
     "windows.session": (None, "often"),
     "windows.slide": (None, "1 minute"),
     "windows.step": (None, "1 minute"),

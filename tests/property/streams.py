@@ -241,12 +241,17 @@ def specs(draw: st.DrawFn, ground: Ground, in_time: bool = False) -> WindowSpec:
     known |= (OF_NAMES | (NAMES if ground.full_state else {})) if ground.wide else {}
     names = draw(st.lists(st.sampled_from(sorted(known)), min_size=1, unique=True))
     kind = draw(windows(ground))
+    if isinstance(kind, Sliding) and kind.rolls:
+        firing = replace(firing, accumulate=True)
     computed = {"n": AGGREGATES["n"]}
     for name in names:
         frame = None
-        if name != "n" and isinstance(kind, Sliding) and kind.axis == "time":
-            frame = draw(st.none() | st.integers(1, kind.size // unit).map(lambda n: n * unit))
-        computed[name] = replace(known[name], frame=frame)
+        if name != "n" and isinstance(kind, Sliding):
+            least = 2 if kind.axis == "rows" and kind.closed == "neither" else 1
+            lengths = st.integers(least, kind.size // unit).map(lambda n: n * unit)
+            frame = draw(st.none() | lengths | st.just(0))
+        measured = kind.axis if frame else "time"
+        computed[name] = replace(known[name], frame=frame, frame_axis=measured)
     key = draw(st.sampled_from(("long", "string", *(("boolean",) if ground.wide else ()))))
     kinds = {"value": "long", "amount": "double", "flag": "boolean"}
     kinds |= {"second": "long"} if ground.second else {}
@@ -285,7 +290,8 @@ def windows(draw: st.DrawFn, ground: Ground) -> Kind:
     unit, axis = ground.unit, ground.axis
     size = draw(st.integers(1, 12))
     if ground.kind == "sliding":
-        return Sliding(size * unit, axis)
+        sides = st.none() if axis == "rows" and size == 1 else st.none() | _sides
+        return Sliding(size * unit, axis, draw(sides))
     if ground.kind == "own gaps":
         return Sessions(0, draw(_closed), by="gap")
     if ground.kind == "sessions":
@@ -309,6 +315,7 @@ def windows(draw: st.DrawFn, ground: Ground) -> Kind:
 
 
 _closed = st.sampled_from(("both", "left"))
+_sides = st.sampled_from(("right", "both", "left", "neither"))
 
 
 def _policies(unit: int) -> st.SearchStrategy[Any]:

@@ -20,7 +20,9 @@ EACH_KIND = [Range((kind,), POSITIONS, True, True, True, True) for kind in WIDES
 def test_last_revisions_are_those_of_duckdb(drawn_from: Range, data: st.DataObject) -> None:
     twins: Twins = data.draw(twins_in_time(drawn_from))
     assume(not isinstance(twins.spec.windows, Hours))  # no calendar here has parts of days
-    expected = computed_at_once(twins.spec, twins.other)
+    computed = computed_at_once(twins.spec, twins.other)
+    # A rolling window that excludes its message may hold none.
+    expected = {at: row for at, row in computed.items() if row["n"]}
     said = last_revisions(OracleDoor(), twins.spec, twins.one)
     known = next(iter(expected.values()), {})
     # What is filled has no message.

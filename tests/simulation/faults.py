@@ -22,6 +22,10 @@ class PowerLostError(KilledError):
     """The machine is off: what wasn't on the disk may be lost."""
 
 
+class FailedError(Exception):
+    """A sink or a source fails, as drawn."""
+
+
 class Faults:
     """Decides what fails.
 

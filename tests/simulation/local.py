@@ -16,7 +16,7 @@ from tests.property.streams import Stream
 from tests.simulation.cases import Case
 from tests.simulation.counting import Counting, counting_plan
 from tests.simulation.disk import Disk, attached, disk_full
-from tests.simulation.faults import Faults, KilledError, PowerLostError
+from tests.simulation.faults import FailedError, Faults, KilledError, PowerLostError
 from tests.simulation.tables import Table
 
 from muntin.hosts.local import checkpoint as checkpoints
@@ -107,7 +107,7 @@ class LocalRun:
             return None
         kind = self.faults.choose(name, ("killed", "killed", "power", "fails"))
         if kind == "fails":
-            return disk_full() if event in _OF_DISK else RuntimeError(event)
+            return disk_full() if event in _OF_DISK else FailedError(event)
         return KilledError(event) if kind == "killed" else PowerLostError(event)
 
     def fail(self, event: str) -> None:
@@ -120,7 +120,9 @@ class LocalRun:
         """The wall clock; a new process may see another time than the one before."""
         steps = self.case.input.steps
         span = max(1, steps[-1].wall - steps[0].wall)
-        jump = self.faults.choose(f"clock {self.life}", (0, 0, span // 3)) if self.life else 0
+        jump = (
+            self.faults.choose(f"clock {self.life}", (0, span // 3, -span // 3)) if self.life else 0
+        )
         return steps[self._planned].wall + jump
 
     def plan_source(self, start: SourceOffsets | None) -> int:
@@ -182,7 +184,7 @@ class LocalRun:
 
     def _end(self, error: Exception, checkpoint: LogCheckpoint | None, loop: Loop | None) -> bool:
         """End a query by an error, as `LocalQuery` does; one that wasn't injected is a problem."""
-        if not (isinstance(error.__cause__ or error, RuntimeError | OSError)):
+        if not isinstance(error.__cause__ or error, FailedError | OSError):
             self.outcome.problems.append(f"life {self.life}: {type(error).__name__}: {error}")
             return True
         try:

@@ -8,10 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
+from tests.property.joins import Query
+from tests.property.streams import Stream
 from tests.simulation.cases import HOSTS, KINDS, Case, HostName, KindName, draw_case
 from tests.simulation.judging import outcome_differences
 from tests.simulation.local import Outcome, run_local
 from tests.simulation.spark import run_spark
+from tests.transcripts.writing import join_transcript, transcript
 
 _RUNS: dict[HostName, Callable[[Case], Outcome]] = {"local": run_local, "spark": run_spark}
 
@@ -33,8 +36,21 @@ class Finding:
         lines.append(f"seed {case.seed} on the {case.host} host, {case.shards} shards:")
         lines += [f"  {text}" for text in self.differences[:5]]
         lines += [f"  fails: {name}" for name in judge(case).struck]
-        lines.append(f"  {case.input}")
+        lines.append(_transcribe(case))
         return "\n".join(lines)
+
+
+def _transcribe(case: Case) -> str:
+    """The input of a case in the notation of the transcripts, as far as it has one."""
+    drawn, name = case.input, f"simulated with seed {case.seed}"
+    try:
+        if isinstance(drawn, Stream):
+            return transcript(name, drawn.spec, drawn.steps)
+        if isinstance(drawn, Query):
+            return join_transcript(name, drawn.spec, drawn.types, drawn.steps)
+    except Exception as error:
+        return f"can't be written as a transcript ({error!r}): {drawn!r}"
+    return "\n".join(f"  {step.wall}: {step.messages}" for step in drawn.steps)
 
 
 @dataclass

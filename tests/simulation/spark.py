@@ -12,6 +12,7 @@ import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -149,6 +150,8 @@ class SparkRun:
         self._totals = Totals()
         self._zombies: list[Callable[[], object]] = []
         self._life = 0
+        self._stages: dict[int, Stage] = {}
+        self._processor: ShardProcessor
         self._event = ""
         self._executors = [self._executor(number) for number in range(2)]
 
@@ -198,7 +201,7 @@ class SparkRun:
         self.outcome.steps += 1
         self._event = f"batch {batch}"
         self._change_executors(batch)
-        stage = stage_of(self.case, self._shards, f"run{self._life}")
+        stage = self._begin_life()
         rows = self._shuffle(batch, stage)
         states, emitted = [], []
         for shard in range(self._shards):
@@ -214,6 +217,14 @@ class SparkRun:
         for zombie in self._zombies:
             zombie()
         self._zombies.clear()
+
+    def _begin_life(self) -> Stage:
+        """Plan the query, once for each driver."""
+        if self._life not in self._stages:
+            stage = stage_of(self.case, self._shards, f"run{self._life}")
+            self._stages[self._life] = stage
+            self._processor = ShardProcessor(ShardSteps(stage, final=False))
+        return self._stages[self._life]
 
     def _change_executors(self, batch: int) -> None:
         if self.faults.strikes(f"life {self._life}, batch {batch}, an executor is lost"):
@@ -279,7 +290,8 @@ class SparkRun:
         """One attempt of a shard's step."""
         state = MapState(self._versions[batch][shard], calls)
         handle: Any = SimpleNamespace(getMapState=lambda *_: state)
-        steps = ShardProcessor(ShardSteps(stage, final=False))
+        # Each attempt unpickles what the driver has pickled once.
+        steps = copy(self._processor)
         steps.init(handle)
         emitted = [*steps.handleInputRows((stage.slots[shard],), iter(rows), None)]
         return state.rows, emitted

@@ -17,11 +17,11 @@ from tests.simulation.spark import run_spark
 @pytest.mark.parametrize(
     ("host", "kind", "cases"),
     [
-        ("local", "counting", 150),
-        ("spark", "counting", 60),
-        ("local", "windows", 12),
+        ("local", "counting", 100),
+        ("spark", "counting", 12),
+        ("local", "windows", 10),
         ("local", "joins", 6),
-        ("spark", "windows", 6),
+        ("spark", "windows", 5),
     ],
 )
 def test_runs_end_as_the_oracle_says(host: HostName, kind: KindName, cases: int) -> None:

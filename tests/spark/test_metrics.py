@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -20,7 +21,10 @@ from pyspark.sql import SparkSession
 from tests.spark.feed import Feed, at
 
 import muntin as mt
-from muntin.spark.inspect.metrics import Metrics
+from muntin.hosts.inspect.metrics import Metrics
+from muntin.hosts.progress import Progress
+from muntin.query import Query
+from muntin.spark.batch_times import SparkBatchTimes
 from muntin.web import server
 from muntin.web.timeouts import create_protocol
 
@@ -104,10 +108,17 @@ class Session:
         self.listeners.remove(one)
 
 
+def _query(session: Any) -> Any:
+    query = Mock(spec=Query, progress=Progress(), label="views", is_active=True, spark=session)
+    query.watcher_failures = query.watcher_skipped = 0
+    query.time_batches.side_effect = lambda: SparkBatchTimes(query)
+    return query
+
+
 @contextlib.contextmanager
 def served(address: str) -> Iterator[Metrics]:
     session: Any = Session()
-    progress = Metrics((), [session])
+    progress = Metrics((_query(session),))
     progress.serve(0, address, None)
     assert len(session.listeners) == 1
     try:
@@ -161,5 +172,5 @@ def test_a_port_that_is_taken_is_named_and_leaves_nothing_behind() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(mt.OptionError, match=f"port={port} can't be listened on at 127.0.0.1"):
-            Metrics((), [session]).serve(port, "127.0.0.1", None)
+            Metrics((_query(session),)).serve(port, "127.0.0.1", None)
     assert session.listeners == []

@@ -16,9 +16,9 @@ from tests.spark.feed import Feed, at
 import muntin as mt
 from muntin.cli.page import put
 from muntin.engine.operator import REJECTED
+from muntin.hosts.inspect.observed import newest, plain
 from muntin.serve import Feed as PageFeed
 from muntin.sinks.batch import Batch
-from muntin.spark.inspect.observed import newest, plain
 from muntin.spark.sinks.batch import EmittedRows
 from muntin.spark.starting import showing_rejected
 

@@ -17,9 +17,9 @@ from tests.services.postgres import rows as found
 from tests.spark.feed import MESSAGE, Feed, at, rows
 
 import muntin as mt
+from muntin.hosts.inspect.observed import newest, observe
 from muntin.serve import Feed as PageFeed
 from muntin.sinks.batch import Batch
-from muntin.spark.inspect.observed import newest, observe
 
 LONG = "".join(random.Random(1).choices("abcdefghijklmnopqrstuvwxyz0123456789", k=6000))
 # Milliseconds that were read as seconds, and a time before the year 1.

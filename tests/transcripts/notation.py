@@ -11,12 +11,14 @@ it states something that is not so, and a run of it must be found failing. The s
       local 6 h by 1 h in Europe/Berlin             cumulating 1 day by 6 h in Europe/Berlin
       months 1 in Europe/Berlin                     months 3 by 1 in UTC
       sliding 10 s          sliding 3 rows
+      rolling 10 s          rolling 3 rows closed left
       session 10 s          session 10 s open       (``open``: a whole gap parts two messages)
       session by gap        session by gap open     (a column of each message's own, microseconds)
 
 - ``columns``: names and types of a row's cells (default ``key:string time value:long``);
 - ``keys`` (default ``key``), ``aggregates`` by output name, for example ``max(value)``, and of
-  sliding windows ``max(value) over 5 s``;
+  sliding and rolling windows ``max(value) over 5 s`` or ``over 3 rows`` (of 0: the last
+  place alone);
 - ``lateness``, ``ahead``, ``idle``, ``grace``, ``keep`` (default: the grace), ``rows`` (how many
   messages of past windows are kept), ``accumulate``, ``repeat`` (of full firings); on the rows axis
   grace and keep are ``2 rows``;
@@ -46,7 +48,7 @@ A time is seconds (``7``, ``-2.5``), a time of the first day (``09:00:01``), an 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -56,7 +58,7 @@ from tests.doors import Batch
 
 from muntin.model import aggregates, cumulating, days, months, sessions, sliding, windows
 from muntin.model.aggregates import Aggregate
-from muntin.model.axis import SECOND, Length, instant, micros, rows
+from muntin.model.axis import SECOND, Length, instant, measure, micros, rows
 from muntin.model.grouping_sets import GROUPING_ID, sets_of
 from muntin.model.kinds import Kind
 from muntin.model.policies import (
@@ -229,6 +231,9 @@ def read_windows(text: str) -> Kind:
             return cumulating.cumulating(read_length(size), read_length(slide), origin=start)
         case "sliding":
             return sliding.sliding(read_length(size))
+        case "rolling":
+            length, _, closed = size.partition(" closed ")
+            return sliding.rolling(read_length(length), closed or "right")
     assert kind == "session", kind
     gap = size.removesuffix(" open")
     closed: Closed = "both" if gap == size else "left"
@@ -274,7 +279,10 @@ def _aggregate(text: str) -> Aggregate:
     own = {"product": product, "written": written}
     make = own.get(kind) or getattr(aggregates, kind)
     made = make(*names, **{name: read_value(value) for name, value in named.items()})
-    return made.over(frame) if frame else made
+    if not frame:
+        return made
+    back, axis = (0, "time") if frame.startswith("0 ") else measure("over", read_length(frame))
+    return replace(made, frame=back, frame_axis=axis)
 
 
 def product(column: str) -> Aggregate:

@@ -146,8 +146,10 @@ def _windows(windows: Kind) -> str:
             text = grid if size != slide else f"tumbling {_length(size, axis)}"
         case Cumulating(size, step, origin):
             text = f"cumulating {_length(size, axis)} by {_length(step, axis)}"
-        case Sliding(size):
+        case Sliding(size, _, None):
             return f"sliding {_length(size, axis)}"
+        case Sliding(size, _, closed):
+            return f"rolling {_length(size, axis)} closed {closed}"
         case Sessions(_, closed, _, by) if by is not None:
             return f"session by {by}{' open' * (closed == 'left')}"
         case Sessions(gap, closed):
@@ -162,7 +164,8 @@ def _aggregate(agg: Aggregate) -> str:
     kind = next((name for make, name in own.items() if _made_by(make, agg)), agg.kind)
     assert kind not in ("user", "apply"), f"{agg} can't be written down"
     options = [] if kind in own.values() else [f"{name}={value}" for name, value in agg.options]
-    over = "" if agg.frame is None else f" over {phrase(agg.frame)}"
+    back = _length(agg.frame, agg.frame_axis) if agg.frame else "0 rows"
+    over = "" if agg.frame is None else f" over {back}"
     return f"{kind}({', '.join([*agg.columns, *options])}){over}"
 
 

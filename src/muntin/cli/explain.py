@@ -11,13 +11,16 @@ from rich.console import Console
 
 from muntin.cli.console import reported, say, session
 from muntin.cli.pipelines import (
+    HostOption,
     PipelineFile,
     SetValues,
     check_fits,
     checked_pipeline,
+    choose_pipeline_host,
     load,
     settings,
 )
+from muntin.dataframe.host import Host
 from muntin.explain.flows import describe_flows
 from muntin.explain.size import Rates
 from muntin.model.errors import ProblemsError
@@ -28,6 +31,7 @@ from muntin.pipelines.files import SUFFIXES
 def explain(
     pipeline: PipelineFile,
     set_: SetValues = None,
+    host: HostOption = None,
     rate: Annotated[
         float | None,
         typer.Option(min=0.0, help="Messages per second, to estimate the size of the state."),
@@ -46,7 +50,10 @@ def explain(
     with reported():
         given = settings(set_ or [])
         if pipeline.suffix in SUFFIXES:
-            found = list(describe_flows(_without_mistakes(pipeline, given), rates, given))
+            made, where = _without_mistakes(pipeline, given, host)
+            found = list(describe_flows(made, rates, given))
+            say(console, f"runs      {where}")
+            console.print()
         else:
             found = _built(pipeline, given, rates)
     for name, text in found:
@@ -55,7 +62,7 @@ def explain(
         console.print()
 
 
-def check(pipeline: PipelineFile, set_: SetValues = None) -> None:
+def check(pipeline: PipelineFile, set_: SetValues = None, host: HostOption = None) -> None:
     """Check a pipeline: print all of its mistakes, those that muntin run would refuse.
 
     The exit code is 1 where there are any. No query is started, and Spark only where nothing else
@@ -64,19 +71,26 @@ def check(pipeline: PipelineFile, set_: SetValues = None) -> None:
     with reported():
         given = settings(set_ or [])
         if pipeline.suffix in SUFFIXES:
-            count = len(_without_mistakes(pipeline, given).flows)
+            made, where = _without_mistakes(pipeline, given, host)
+            count = len(made.flows)
         else:
-            count = len(_built(pipeline, given, None))
-    say(
-        Console(), f"{pipeline.name}: no mistakes in {count} {'query' if count == 1 else 'queries'}"
-    )
+            count, where = len(_built(pipeline, given, None)), "on Spark"
+    queries = "1 query" if count == 1 else f"{count} queries"
+    say(Console(), f"{pipeline.name}: no mistakes in {queries}; runs {where}")
 
 
-def _without_mistakes(path: Path, given: dict[str, str]) -> Pipeline:
-    """The pipeline of a file in SQL or TOML that has no mistakes."""
+def _without_mistakes(
+    path: Path, given: dict[str, str], asked: Host | None
+) -> tuple[Pipeline, str]:
+    """The pipeline of a file in SQL or TOML that has no mistakes, and where it runs, in words."""
     pipeline, checked = checked_pipeline(path, given, whole=False)
     problems = checked.problems
-    if checked.flows:
+    host, reason = choose_pipeline_host(pipeline, given, asked)
+    if host == "local" and not problems:
+        from muntin.hosts.local.pipelines import find_mistakes
+
+        problems += find_mistakes(pipeline, given)
+    elif host == "spark" and checked.flows:
         with session(Console(stderr=True), path.stem) as spark:
             from muntin.spark.pipelines import mistakes
 
@@ -84,7 +98,7 @@ def _without_mistakes(path: Path, given: dict[str, str]) -> Pipeline:
     ProblemsError.raise_if_any(problems)
     for caution in checked.cautions:
         say(Console(stderr=True), f"careful: {caution}")
-    return pipeline
+    return pipeline, f"{'in this process' if host == 'local' else 'on Spark'} ({reason})"
 
 
 def _built(path: Path, given: dict[str, str], rates: Rates | None) -> list[tuple[str, str]]:

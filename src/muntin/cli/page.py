@@ -44,7 +44,6 @@ _CHARTS = (
     Chart("State", "rows", ("state", "pending")),
 )
 TABLE = "windowing"
-_NUMBERS = ("byte", "short", "integer", "long", "float", "double")
 _BOUNDS = ("window_start", "window_end", "revision")
 
 
@@ -70,9 +69,13 @@ def read_token(token: str | None, file: Path | None) -> str | None:
 
 def put(feed: Feed, query: Any) -> None:
     """Show a started query on the page, until it ends."""
-    from muntin.spark.inspect.observed import looking, observe
+    from muntin.dataframe.state import read_checkpoint, report_checkpoint
+    from muntin.hosts.inspect.observed import observe
 
-    name = query.query.name or str(query.query.id)
+    def look(key: Sequence[str]) -> dict[str, Any]:
+        return report_checkpoint(read_checkpoint(query.checkpoint, spark=query.spark), key)
+
+    name = query.label
     results, *others = query.outputs
     keys = tuple(results.keys or ())
     subject = Subject(
@@ -81,11 +84,11 @@ def put(feed: Feed, query: Any) -> None:
         _TILES,
         _CHARTS,
         keys,
-        tuple(results.schema.names),
-        kinds_of(results.schema, keys),
-        kinds_of(others[0].schema, others[0].schema.names) if others else {},
+        tuple(results.columns.names),
+        kinds_of(results.columns, keys),
+        kinds_of(others[0].columns, others[0].columns.names) if others else {},
     )
-    feed.add(subject, looking(query))
+    feed.add(subject, None if query.checkpoint is None else look)
 
     def show(seen: Any) -> None:
         given = dict(vars(seen))
@@ -96,15 +99,22 @@ def put(feed: Feed, query: Any) -> None:
 
 
 def kinds_of(schema: Any, names: Sequence[str]) -> dict[str, str]:
-    """Return the kind of each column that the page formats specially."""
-    found = {}
-    for field in schema.fields:
-        kind = field.dataType.typeName()
-        if kind.startswith("timestamp"):
-            found[field.name] = "time"
-        elif kind in _NUMBERS and field.name not in (*names, *_BOUNDS):
-            found[field.name] = "count"
-    return found
+    """Return the kind of each column that the page formats specially.
+
+    Args:
+        schema: The columns, as Arrow has them.
+        names: Columns whose numbers are no counts.
+    """
+    import pyarrow.types as kinds
+
+    shown = {}
+    for field in schema:
+        number = kinds.is_integer(field.type) or kinds.is_floating(field.type)
+        if kinds.is_timestamp(field.type):
+            shown[field.name] = "time"
+        elif number and field.name not in (*names, *_BOUNDS):
+            shown[field.name] = "count"
+    return shown
 
 
 def _until_end(feed: Feed, name: str, query: Any) -> None:

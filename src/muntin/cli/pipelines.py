@@ -6,6 +6,7 @@ import inspect
 import runpy
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +15,7 @@ import typer
 from rich.console import Console
 
 from muntin.cli.console import say
+from muntin.dataframe.host import Host
 from muntin.model.errors import MuntinError, OptionError, ProblemsError
 from muntin.model.pipeline import Pipeline
 from muntin.pipelines.files import SUFFIXES, read
@@ -26,30 +28,75 @@ SetValues = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="Set a parameter of the pipeline."),
 ]
+HostOption = Annotated[
+    Host | None,
+    typer.Option("--host", help="Where queries run: spark or local. By default the inputs decide."),
+]
 _NAME = "pipeline"
 
 
-def opened(path: Path, given: dict[str, str]) -> Callable[[Any], list[Any]]:
-    """Return a function that starts the queries of a pipeline in a session.
+@dataclass(frozen=True)
+class OpenedPipeline:
+    """A pipeline that can be started.
+
+    Attributes:
+        host: Where its queries run.
+        start: Starts them, in a session where they run on Spark.
+    """
+
+    host: Host
+    start: Callable[[Any], list[Any]]
+
+
+def open_pipeline(path: Path, given: dict[str, str], asked: Host | None) -> OpenedPipeline:
+    """Check a pipeline, and choose the host that runs it.
 
     Raises:
         MuntinError: When it can't be run, before any session is needed.
     """
-    if path.suffix in SUFFIXES:
-        made, checked = checked_pipeline(path, given)
-        ProblemsError.raise_if_any(checked.problems)
-        for caution in checked.cautions:
-            say(Console(stderr=True), f"careful: {caution}")
+    if path.suffix not in SUFFIXES:
+        if asked == "local":
+            hint = "start the queries in a script of your own, without Spark"
+            raise OptionError("--host", asked, "isn't for a pipeline in Python", hint)
+        function = load(path)
+        check_fits(function, given)
+        return OpenedPipeline("spark", lambda spark: started(function(spark, **given)))
+    pipeline, checked = checked_pipeline(path, given)
+    ProblemsError.raise_if_any(checked.problems)
+    for caution in checked.cautions:
+        say(Console(stderr=True), f"careful: {caution}")
+    host, _ = choose_pipeline_host(pipeline, given, asked)
 
-        def start(spark: Any) -> list[Any]:
-            from muntin.spark.pipelines import start as start_all
+    def start(spark: Any) -> list[Any]:
+        if host == "local":
+            from muntin.hosts.local.pipelines import start_flows
 
-            return list(start_all(spark, made, given))
+            return list(start_flows(pipeline, given))
+        from muntin.spark.pipelines import start as start_all
 
-        return start
-    function = load(path)
-    check_fits(function, given)
-    return lambda spark: started(function(spark, **given))
+        return list(start_all(spark, pipeline, given))
+
+    return OpenedPipeline(host, start)
+
+
+def choose_pipeline_host(
+    pipeline: Pipeline, given: dict[str, str], asked: Host | None
+) -> tuple[Host, str]:
+    """The host that runs a pipeline, and why it is that one.
+
+    Raises:
+        OptionError: When the host that was asked for can't read an input.
+    """
+    from muntin.hosts.local.pipelines import find_spark_reason
+
+    if asked == "spark":
+        return "spark", "--host spark"
+    reason = find_spark_reason(pipeline, given)
+    if reason is None:
+        return "local", "--host local" if asked else "its inputs need no Spark"
+    if asked == "local":
+        raise OptionError("--host", asked, f"can't run this: {reason}", "leave it out")
+    return "spark", reason
 
 
 def checked_pipeline(
@@ -62,12 +109,13 @@ def checked_pipeline(
         given: What ``--set`` gave.
         whole: Whether all values that the file asks for must be given.
     """
+    problems: list[MuntinError] = []
+    # The extra that a file needs is missed here, before what imports it.
+    pipeline = read(path, given, whole=whole, problems=problems)
     from muntin.pipelines.checks import check
 
-    problems: list[MuntinError] = []
-    pipeline = read(path, given, whole=whole, problems=problems)
-    # Sinks are described in the package of Spark, which takes a while to import.
-    from muntin.spark.sources.tables import check_sink
+    # Sinks take a while to import.
+    from muntin.sinks.declared import check_sink
 
     checked = check(pipeline, partial(check_sink, given=given))
     checked.problems[:0] = problems

@@ -28,7 +28,9 @@ def rescale(
     With --to the old checkpoint stays unchanged, and the query continues from the new one.
     """
     console = Console()
-    if any(checkpoint.glob("*.log")):
+    from muntin.hosts.local.state import is_local_checkpoint
+
+    if is_local_checkpoint(str(checkpoint)):
         with reported():
             _rescale_here(checkpoint, buckets, {"--to": to, "--batch": batch})
         say(console, f"{checkpoint} has {buckets} buckets now; start the query from it")

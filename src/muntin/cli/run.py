@@ -8,13 +8,23 @@ import typer
 from rich.console import Console
 
 from muntin.cli.console import reported, session
-from muntin.cli.pipelines import PipelineFile, SetValues, opened, settings, spark_settings
+from muntin.cli.pipelines import (
+    HostOption,
+    PipelineFile,
+    SetValues,
+    open_pipeline,
+    settings,
+    spark_settings,
+)
 from muntin.cli.watch import watch
+from muntin.hosts.interrupts import quit_on_signals
+from muntin.model.errors import OptionError
 
 
 def run(
     pipeline: PipelineFile,
     set_: SetValues = None,
+    host: HostOption = None,
     until_quiet: Annotated[
         bool,
         typer.Option(
@@ -40,17 +50,36 @@ def run(
     """Run the queries of a pipeline until they end, or until Ctrl-C.
 
     A file of SQL statements (.sql) or of TOML (.toml) says what to read, to compute and to write.
+    Where it reads Kafka, files or ticks, its queries run in this process, without Spark.
     One of Python (.py) has a function pipeline(spark, **settings) that starts one or several
     queries and returns what .start() gave.
     """
     console = Console()
     with reported():
         given = settings(set_ or [])
-        begin, wanted = opened(pipeline, given), spark_settings(conf or [])
+        opened, wanted = open_pipeline(pipeline, given, host), spark_settings(conf or [])
+        if opened.host == "local":
+            _refuse_sparks_options(master, wanted, verbose, metrics)
+            with quit_on_signals():
+                queries = opened.start(None)
+            watch(queries, console, until_quiet=until_quiet)
+            return
         with session(console, pipeline.stem, master=master, verbose=verbose, **wanted) as spark:
-            queries = begin(spark)
+            queries = opened.start(spark)
             if metrics is not None:
                 import muntin as mt
 
                 console.print(f"Figures at {mt.metrics(*queries, port=metrics).url}", style="dim")
             watch(queries, console, until_quiet=until_quiet)
+
+
+def _refuse_sparks_options(
+    master: str | None, conf: dict[str, str], verbose: bool, metrics: int | None
+) -> None:
+    """Refuse options that say something of Spark, where queries run in this process."""
+    options = {"--master": master, "--conf": ", ".join(conf), "--verbose": verbose,
+               "--metrics": metrics}  # fmt: skip
+    for option, value in options.items():
+        if value not in (None, "", False):
+            hint = "leave it out, or add --host spark"
+            raise OptionError(option, value, "is for Spark, and this runs without it", hint)

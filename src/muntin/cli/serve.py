@@ -6,7 +6,7 @@ from rich.console import Console
 
 from muntin.cli.console import reported, say, session
 from muntin.cli.page import Host, Port, Token, TokenFile, put, read_token
-from muntin.cli.pipelines import PipelineFile, SetValues, opened, settings
+from muntin.cli.pipelines import PipelineFile, SetValues, open_pipeline, settings
 from muntin.cli.watch import watch
 from muntin.serve import Feed
 
@@ -22,14 +22,14 @@ def serve(
     """Run the queries of a pipeline, and show on a live page what they do.
 
     Windows as they emit, watermark and lag, throughput, what was rejected and why, the size of
-    the state. Until Ctrl-C, or until the queries end.
+    the state. Until Ctrl-C, or until the queries end. The queries run on Spark.
     """
     console = Console()
     with reported():
         from muntin.serve.server import Server
 
         token = read_token(token, token_file)
-        begin = opened(pipeline, settings(set_ or []))
+        begin = open_pipeline(pipeline, settings(set_ or []), "spark").start
         feed = Feed()
         with Server(feed, host, port, token) as server:
             say(console, f"page     {server.address}")

@@ -134,7 +134,7 @@ class Shell:
             self._spark = self._stack.enter_context(
                 session(self.console, "muntin sql", quits=False)
             )
-        from muntin.spark.sources.tables import Surroundings
+        from muntin.sinks.declared import Surroundings
         from muntin.spark.statements import asked
 
         aggregate = asked(self._spark, question, {}, Surroundings({}, os.environ))

@@ -115,7 +115,7 @@ def table(queries: Sequence[Any], begun: float, total: int | None = None) -> Tab
         wraps = title in ("rejected", "emitted")
         shown.add_column(title, justify="right", no_wrap=not wraps)
     for query in queries:
-        name, progress = query.query.name or "query", query.progress
+        name, progress = _name(query), query.progress
         if progress.batch < 0:
             shown.add_row(cell(name), "starting")
             continue
@@ -148,7 +148,7 @@ class _Lines:
 
     def show(self) -> None:
         for number, query in enumerate(self.queries):
-            line = f"{query.query.name or 'query'}: {self._line(query)}"
+            line = f"{_name(query)}: {self._line(query)}"
             if self.last.get(number) == line:
                 continue
             self.last[number] = line
@@ -163,6 +163,11 @@ class _Lines:
         text += f"emitted, up to {_moment(progress.watermark_micros)}"
         rejected = _rejected(progress)
         return f"{text}, rejected {rejected}" if rejected else text
+
+
+def _name(query: Any) -> str:
+    # A query on Spark has its name from Spark's.
+    return str(getattr(query, "query", query).name or "query")
 
 
 def _seen(query: Any) -> int:

@@ -210,8 +210,9 @@ def _run(
         console = Console(stderr=True)
         spark = stack.enter_context(session(console, "muntin windowing", master=master))
         from muntin.apps.windowing.query import start
+        from muntin.sinks.declared import Surroundings
         from muntin.spark.host.shards import buckets_of, remembered
-        from muntin.spark.sources.tables import Surroundings, read
+        from muntin.spark.sources.tables import read
 
         folder = checkpoint or stack.enter_context(
             tempfile.TemporaryDirectory(prefix="muntin-windowing-", ignore_cleanup_errors=True)

@@ -46,7 +46,7 @@ def _natural_host(given: object) -> Host | None:
         return "local"
     if home.startswith(("pyspark.", "muntin.spark.")):
         return "spark"
-    if any(_is_spark(base) for base in type(given).__mro__):
+    if any(_is_spark(base) for base in given.__class__.__mro__):
         return "spark"
     return "local" if isinstance(given, Source) else None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Required, TypeAlias, TypedDict, Unpack, overload
 
 from muntin.dataframe.host import Host, choose_host
 from muntin.model.axis import Duration, Length
@@ -22,42 +22,28 @@ if TYPE_CHECKING:
     LocalSide: TypeAlias = LocalWindowed | LocalDefinition
 
 
-@overload
-def join(
-    left: SparkSide,
-    right: SparkSide,
-    *,
-    on: On,
-    within: Length | Sequence[Length | int] | None = None,
-    as_of: bool | Duration = False,
-    how: How = "inner",
-    suffix: str = "_right",
-    layout: StateLayout | None = None,
-    buckets: int | None = None,
-    nulls: JoinNulls = "reject",
-    shared_time: bool = False,
-    each_change: bool = False,
-    host: Host | None = None,
-) -> Joined: ...
+class JoinOptions(TypedDict, total=False):
+    """The options of `join`, for type checkers; `join` says what each means."""
+
+    on: Required[On]
+    within: Length | Sequence[Length | int] | None
+    as_of: bool | Duration
+    how: How
+    suffix: str
+    layout: StateLayout | None
+    buckets: int | None
+    nulls: JoinNulls
+    shared_time: bool
+    each_change: bool
+    host: Host | None
 
 
 @overload
-def join(
-    left: LocalSide,
-    right: LocalSide,
-    *,
-    on: On,
-    within: Length | Sequence[Length | int] | None = None,
-    as_of: bool | Duration = False,
-    how: How = "inner",
-    suffix: str = "_right",
-    layout: StateLayout | None = None,
-    buckets: int | None = None,
-    nulls: JoinNulls = "reject",
-    shared_time: bool = False,
-    each_change: bool = False,
-    host: Host | None = None,
-) -> LocalJoined: ...
+def join(left: SparkSide, right: SparkSide, **options: Unpack[JoinOptions]) -> Joined: ...
+
+
+@overload
+def join(left: LocalSide, right: LocalSide, **options: Unpack[JoinOptions]) -> LocalJoined: ...
 
 
 def join(
@@ -145,9 +131,9 @@ def join(
         problem = f"runs on the {hosts[1]} host, and the left side on the {hosts[0]} host"
         raise OptionError("right", type(right).__name__, problem, "give two inputs of one host")
     if hosts[0] == "spark":
-        from muntin.spark import join as on_spark
+        from muntin.spark.join import begin_join as begin_on_spark
 
-        return on_spark.join(left, right, **options)  # type: ignore[arg-type]
+        return begin_on_spark(left, right, options)
     from muntin.hosts.local.joined import begin_join
 
-    return begin_join(left, right, **options)
+    return begin_join(left, right, options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack, overload
 
 from muntin.dataframe.host import Host, choose_host
 from muntin.dataframe.position import join_topic
@@ -29,40 +29,28 @@ if TYPE_CHECKING:
     Expression: TypeAlias = str | pl.Expr | Column
 
 
-@overload
-def windowed(
-    frame: SparkFrame,
-    *,
-    key: Column | str | Sequence[Column | str] = (),
-    time: Column | str | None = None,
-    offset: tuple[str, str] | tuple[str, str, str] | None = None,
-    lateness: Duration | None = None,
-    max_ahead: Duration | None = "15 minutes",
-    idle: Duration | None = None,
-    where: Column | str | None = None,
-    clock: Column | str | None = None,
-    buckets: int | None = None,
-    nulls: Nulls = "reject",
-    host: Host | None = None,
-) -> Windowed: ...
+class WindowedOptions(TypedDict, total=False):
+    """The options of `windowed`, for type checkers; `windowed` says what each means."""
+
+    key: Expression | Sequence[Expression]
+    time: Expression | None
+    offset: tuple[str, str] | tuple[str, str, str] | None
+    lateness: Duration | None
+    max_ahead: Duration | None
+    idle: Duration | None
+    where: Expression | None
+    clock: Expression | None
+    buckets: int | None
+    nulls: Nulls
+    host: Host | None
 
 
 @overload
-def windowed(
-    frame: LocalFrame,
-    *,
-    key: pl.Expr | str | Sequence[pl.Expr | str] = (),
-    time: pl.Expr | str | None = None,
-    offset: tuple[str, str] | tuple[str, str, str] | None = None,
-    lateness: Duration | None = None,
-    max_ahead: Duration | None = "15 minutes",
-    idle: Duration | None = None,
-    where: pl.Expr | str | None = None,
-    clock: pl.Expr | str | None = None,
-    buckets: int | None = None,
-    nulls: Nulls = "reject",
-    host: Host | None = None,
-) -> LocalWindowed: ...
+def windowed(frame: SparkFrame, **options: Unpack[WindowedOptions]) -> Windowed: ...
+
+
+@overload
+def windowed(frame: LocalFrame, **options: Unpack[WindowedOptions]) -> LocalWindowed: ...
 
 
 def windowed(
@@ -159,9 +147,9 @@ def windowed(
         "nulls": nulls,
     }
     if choose_host("frame", frame, host) == "spark":
-        from muntin.spark import windowed as on_spark
+        from muntin.spark.windowed import begin_windowed as begin_on_spark
 
-        return on_spark.windowed(frame, **options)
+        return begin_on_spark(frame, options)
     from muntin.hosts.local.windowed import begin_windowed
 
-    return begin_windowed(frame, **options)
+    return begin_windowed(frame, options)

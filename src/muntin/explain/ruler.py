@@ -160,6 +160,9 @@ def _draw_sliding(windows: Sliding) -> Picture:
         return Picture(lines, (0, size, last), axis="rows", note="one ends with each message")
     first, second = 0, size // 2
     lines = ((Bar(first - size, first),), (Bar(second - size, second),))
+    if windows.rolls:
+        edges = (first - size, first, second)
+        return Picture(lines, edges, messages=(first, second), note="one ends with each message")
     behind = (Bar(first, first + size, label="just behind the first message"),)
     note = "one ends with each message, one begins just behind it"
     ticks = (first - size, first, second, first + size)

@@ -11,6 +11,7 @@ from muntin.explain.ruler import draw_ruler
 from muntin.explain.size import Rates, estimate, format_amount, format_bytes
 from muntin.model.axis import phrase, spell
 from muntin.model.grouping_sets import words
+from muntin.model.pipeline import ROWS
 from muntin.model.policies import Every, FirstThen, Policy, When
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
@@ -83,7 +84,9 @@ def _describe_parts(spec: WindowSpec, circumstances: Circumstances) -> Iterator[
         )
     yield "windows", ""
     yield "panes", spec.windows.stored
-    yield "computes", ", ".join(f"{name}={agg}" for name, agg in spec.aggregates.items())
+    shown = ", ".join(f"{name}={agg}" for name, agg in spec.aggregates.items() if name != ROWS)
+    # Each message that a window ends with is a row, with all that is computed.
+    yield "computes", f"for each message: {shown}" if ROWS in spec.aggregates else shown
     yield from _describe_emissions(spec)
     if circumstances.having is not None:
         yield (

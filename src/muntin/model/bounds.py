@@ -262,14 +262,22 @@ def bound_of(
             raise OptionError("session", kinds, "doesn't go with the other side", hint)
         return Joint(left)
     if any(isinstance(kind, Sliding) for kind in kinds):
-        if left is not None and right is not None and left != right:
-            hint = "give both sides the same sliding windows, or write within="
-            raise OptionError("sliding", kinds, "doesn't go with the other side", hint)
-        kind = kinds[0]
-        assert isinstance(kind, Sliding)
-        return Within(kind.span, kind.span, kind.axis)
+        return _share_sliding(kinds)
     different = dict.fromkeys(kinds)
     return Together(tuple(different))  # type: ignore[arg-type]
+
+
+def _share_sliding(kinds: Sequence[Kind]) -> Within:
+    """The bound of partners that share a sliding window."""
+    if any(isinstance(kind, Sliding) and kind.rolls for kind in kinds):
+        hint = 'give within=("5 minutes", 0) for partners up to so much before'
+        raise OptionError("rolling", (*map(str, kinds),), "emits a row for each message", hint)
+    if len({*kinds}) > 1:
+        hint = "give both sides the same sliding windows, or write within="
+        raise OptionError("sliding", kinds, "doesn't go with the other side", hint)
+    kind = kinds[0]
+    assert isinstance(kind, Sliding)
+    return Within(kind.span, kind.span, kind.axis)
 
 
 def _check_alone(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from muntin.model.axis import MICROSECOND
 from muntin.model.errors import OptionError
+from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 from muntin.model.windows import tumbling
 
@@ -31,6 +32,9 @@ def refuse(spec: WindowSpec) -> None:
         OptionError: When a firing isn't a whole result, or windows may vanish.
     """
     firing = spec.firing
+    if isinstance(spec.windows, Sliding) and spec.windows.rolls:
+        hint = "write .agg(...), or tumbling windows before top()"
+        raise OptionError("top", str(spec.windows), "emit a row for each message", hint)
     if not firing.accumulate:
         hint = "leave out deltas()"
         raise OptionError("deltas", True, "leaves no window its first rows", hint)

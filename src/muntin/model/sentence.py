@@ -17,12 +17,8 @@ from muntin.model.errors import OptionError
 from muntin.model.grouping_sets import GROUPING_ID, Sets, read_sets, sets_of
 from muntin.model.inputs import Marks
 from muntin.model.joins import (
-    How,
-    JoinNulls,
     JoinSpec,
-    On,
     Side,
-    StateLayout,
     bound_of,
     firing_of,
     pairs_of,
@@ -31,7 +27,7 @@ from muntin.model.kinds import MOST_OVERLAPPING, Kind, cumulating_in, of_size
 from muntin.model.other_words import missing_word, translate_call
 from muntin.model.policies import Firing, PolicyWords, fill_of, policy
 from muntin.model.sessions import Closed, session
-from muntin.model.sliding import sliding
+from muntin.model.sliding import ClosedSides, rolling, sliding
 from muntin.model.spec import Nulls, WindowSpec, check_nulls
 from muntin.model.windows import along
 
@@ -144,6 +140,31 @@ class Sentence:
                 and ``window_end`` is the last place.
         """
         return self._over(sliding(size))
+
+    def rolling(self, size: Length, *, closed: ClosedSides = "right") -> Self:
+        """A row for each message, with aggregates over the messages of its key before it.
+
+        The rows have all columns of the messages beside the aggregates. A row is emitted when the
+        watermark has passed its message, or at once with ``early(each=True)``; of a size in rows
+        it is emitted at once anyway. Several aggregates may look back differently far:
+        ``.rolling("1 day").agg(day=sum("v"), hour=sum("v").over("1 hour"))``. Messages of one key
+        and time have the same aggregates, and a ``row_number``. Standalone operators emit one row
+        for each key and time, without the columns of messages.
+
+        Args:
+            size: How far a row looks back: a duration, or ``rows(10)`` for so many messages.
+            closed: The ends that belong to a window, as in pandas and Polars: ``"right"`` includes
+                the message itself and not what is ``size`` older, ``"left"`` the opposite,
+                ``"both"`` (as SQL's ``RANGE``) and ``"neither"``.
+
+        Example:
+            >>> from muntin.standalone import windowed
+            >>> from muntin import count
+            >>> rolled = windowed(key="k", time="at").rolling("5 minutes").agg(n=count())
+            >>> str(rolled.windows)
+            'rolling 5 minutes, closed right'
+        """
+        return self._over(rolling(size, closed))
 
     def session(
         self, gap: Length | None = None, *, closed: Closed = "both", by: Any = None
@@ -347,28 +368,29 @@ class Sentence:
         return keys
 
 
-def joined(
-    left: Sentence,
-    right: Sentence,
-    on: On,
-    within: Length | Sequence[Length | int] | None,
-    how: How,
-    layout: StateLayout | None,
-    nulls: JoinNulls,
-    as_of: bool | Duration = False,
-    shared_time: bool = False,
-    each_change: bool = False,
-) -> JoinSpec:
-    """The join of two inputs, whose lengths are measured on the axis of what bounds it."""
-    pairs = pairs_of(on)
+def joined(left: Sentence, right: Sentence, options: Mapping[str, Any]) -> JoinSpec:
+    """The join of two inputs, whose lengths are measured on the axis of what bounds it.
+
+    Args:
+        left: The left input.
+        right: The right input.
+        options: The options of `join`: `on`, `within`, `as_of`, `how`, `layout`, `nulls`,
+            `shared_time` and `each_change`.
+    """
+    pairs = pairs_of(options["on"])
     at_once = (left._marks.time, right._marks.time) in pairs
+    changes = options["each_change"]
     kinds = left._windows, right._windows
-    bound = bound_of(within, *kinds, at_once=at_once, as_of=as_of, each_change=each_change)
+    bound = bound_of(
+        options["within"], *kinds, at_once=at_once, as_of=options["as_of"], each_change=changes
+    )
     one, other = (
         given._side(tuple(pair[number] for pair in pairs), bound.axis)
         for number, given in enumerate((left, right))
     )
-    return JoinSpec(one, other, bound, how, layout, nulls=nulls, shared_time=shared_time)
+    how, layout, nulls = options["how"], options["layout"], options["nulls"]
+    shared = options["shared_time"]
+    return JoinSpec(one, other, bound, how, layout, nulls=nulls, shared_time=shared)
 
 
 def check_name(option: str, value: object) -> None:

@@ -7,10 +7,14 @@ the Samza SQL window operator design.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal, get_args
 
 from muntin.model.axis import Axis, Length, measure, spell
 from muntin.model.by_number import ByNumber, Moving
+from muntin.model.errors import OptionError
+
+ClosedSides = Literal["right", "both", "left", "neither"]
+"""The ends of a rolling window that belong to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +24,8 @@ class Sliding(Moving, ByNumber):
     Attributes:
         size: How far apart the first and the last place of a window are; both belong to it.
         axis: What the size is measured on.
+        closed: Of rolling windows, which of their two ends belong to them. ``None``: windows don't
+            roll, they slide.
 
     On the time axis every event time ``t`` has the window ``[t - size, t]``, and, if a message of
     its key lies in it, the window ``[t + 1, t + 1 + size]`` of what comes after (in microseconds,
@@ -28,6 +34,9 @@ class Sliding(Moving, ByNumber):
 
     On the rows axis every message has one window: itself and the ``size - 1`` messages of its key
     before it, fewer at the beginning.
+
+    Rolling windows are those alone that end with a message. A message that its own window doesn't
+    include (``left``, ``neither``) is in the state of the window, and in none of its aggregates.
     """
 
     KIND: ClassVar[str] = "sliding"
@@ -35,16 +44,54 @@ class Sliding(Moving, ByNumber):
 
     size: int
     axis: Axis = "time"
+    closed: ClosedSides | None = None
 
     # A window is numbered by its first place, and every place is its own pane.
 
     @property
+    def rolls(self) -> bool:
+        """True if there are only windows that end with a message."""
+        return self.closed is not None
+
+    @property
+    def includes_last(self) -> bool:
+        """True if aggregates include the last place of a window."""
+        return self.closed not in ("left", "neither")
+
+    @property
     def span(self) -> int:
-        """How far apart the first and the last place of a window may be."""
-        return self.size if self.axis == "time" else self.size - 1
+        """The greatest distance between the first and the last place of a window."""
+        return self.size - self._excluded
+
+    @property
+    def _excluded(self) -> int:
+        """The number of places of the size that windows exclude; of rows, the last one counts."""
+        includes_first = self.axis == "time" if self.closed is None else self.closed in _FIRST
+        return 0 if includes_first else 1
+
+    def bound_part(self, frame: int | None) -> tuple[int, int]:
+        """Bound the part of a window that an aggregate reads.
+
+        Args:
+            frame: How far the aggregate looks back; ``None`` is as far as the window does, and 0
+                is the last place alone.
+
+        Returns:
+            How many places before the last one; both ends belong to it.
+        """
+        if frame == 0:
+            return 0, 0
+        back = self.size if frame is None else frame
+        return back - self._excluded, 0 if self.includes_last else 1
+
+    def reads_whole(self, frame: int | None) -> bool:
+        """Tell whether an aggregate reads all that a window holds."""
+        return self.bound_part(frame) == (self.span, 0)
 
     @property
     def stored(self) -> str:
+        if self.rolls:
+            return "every place is its own; one window ends with it"
         return "every place is its own; at most two windows begin or end with a message"
 
     @property
@@ -60,11 +107,12 @@ class Sliding(Moving, ByNumber):
         return self.span + 1
 
     def start(self, window: int) -> int:
-        return window
+        """The start of an emitted window, also if that place isn't in it."""
+        return self.end(window) - self.size if self.axis == "time" else window
 
     def end(self, window: int) -> int:
-        """Where an emitted window ends: its last place; on the rows axis the one behind."""
-        return window + self.size
+        """The end of an emitted window: its last place; on the rows axis the one behind."""
+        return window + self.span + (0 if self.axis == "time" else 1)
 
     def pane_of(self, position: int) -> int:
         return position
@@ -92,7 +140,12 @@ class Sliding(Moving, ByNumber):
         return position - self.span - 1
 
     def __str__(self) -> str:
-        return f"sliding {spell(self.size, self.axis)}"
+        if self.closed is None:
+            return f"sliding {spell(self.size, self.axis)}"
+        return f"rolling {spell(self.size, self.axis)}, closed {self.closed}"
+
+
+_FIRST = ("both", "left")
 
 
 def sliding(size: Length) -> Sliding:
@@ -103,3 +156,24 @@ def sliding(size: Length) -> Sliding:
         'sliding 1 minute'
     """
     return Sliding(*measure("size", size))
+
+
+def rolling(size: Length, closed: ClosedSides = "right") -> Sliding:
+    """Windows that end with a message each, and look back.
+
+    Raises:
+        OptionError: When ``closed`` isn't one of the four, or nothing can lie in a window.
+
+    Example:
+        >>> str(rolling("1 minute"))
+        'rolling 1 minute, closed right'
+    """
+    if closed not in get_args(ClosedSides):
+        hint = 'give "right", "both", "left" or "neither"'
+        raise OptionError("closed", closed, "isn't a choice of ends", hint)
+    windows = Sliding(*measure("size", size), closed)
+    first, last = windows.bound_part(None)
+    if first < last:
+        hint = f'give rows({windows.size + 1}) or more, or closed="left"'
+        raise OptionError("size", str(windows), "holds no message", hint)
+    return windows

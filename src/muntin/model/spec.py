@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from muntin.model.aggregates import Aggregate
 from muntin.model.aggregates.entry import LIST
-from muntin.model.axis import Axis, phrase
+from muntin.model.axis import Axis, phrase, spell
 from muntin.model.by_number import Moving
 from muntin.model.conditions import read
 from muntin.model.errors import OptionError
@@ -113,15 +113,19 @@ class WindowSpec(QuerySpec, InputSpec):
     def _check_frames(self) -> None:
         windows = self.windows
         for name, aggregate in self.aggregates.items():
-            if aggregate.frame is None:
+            if not aggregate.frame:
                 continue
-            back = f"looks back {phrase(aggregate.frame)}"
-            if not isinstance(windows, Sliding) or windows.axis != "time":
-                hint = "leave over() out, or slide: sliding(...) over the longest time"
+            back = f"looks back {spell(aggregate.frame, aggregate.frame_axis)}"
+            if not isinstance(windows, Sliding) or windows.axis != aggregate.frame_axis:
+                hint = "leave over() out, or roll: rolling(...) over the longest time"
                 raise OptionError("agg", name, f"{back} within {windows} windows", hint)
             if aggregate.frame > windows.size:
-                hint = "let windows slide over the longest time of all"
+                hint = "let windows roll over the longest time of all"
                 raise OptionError("agg", name, f"{back}, and its windows don't: {windows}", hint)
+            first, last = windows.bound_part(aggregate.frame)
+            if first < last:
+                hint = "let it look back further"
+                raise OptionError("agg", name, f"{back}, where no message can be", hint)
 
     def _check_axis(self) -> None:
         windows, firing = self.windows, self.firing
@@ -139,6 +143,9 @@ class WindowSpec(QuerySpec, InputSpec):
             raise OptionError("rows", firing.rows, f"is a second measure for {windows}", hint)
         if firing.fill is not None:
             check_fill(firing.fill, windows)
+        if isinstance(windows, Sliding) and windows.rolls and not firing.accumulate:
+            hint = "leave deltas() out: each row has the whole of what lay before it"
+            raise OptionError("deltas", str(windows), "emit a row for each message", hint)
         if windows.retracts:
             if not firing.accumulate:
                 hint = "leave deltas() away"
@@ -219,9 +226,14 @@ class WindowSpec(QuerySpec, InputSpec):
         if now[: len(before)] != before or not self.firing.accumulate:
             return set()
         added = now[len(before) :]
-        if not all(self.aggregates[name].starts_empty for name in added):
+        if not all(self._starts_empty(self.aggregates[name]) for name in added):
             return set()
         return {*map(_of, added), *map(type_fact, self.types.keys() - then.types.keys())}
+
+    def _starts_empty(self, aggregate: Aggregate) -> bool:
+        """Whether an aggregate may be added to stored state; see ``Aggregate.starts_empty``."""
+        parts = isinstance(self.windows, Sliding) and not self.windows.includes_last
+        return aggregate.starts_empty and not (parts and aggregate.column is None)
 
 
 def check_nulls(given: object) -> None:

@@ -83,12 +83,15 @@ class FillForm(_Part):
 
 
 class WindowsForm(_Part):
-    """Which windows: one of tumbling, hopping, cumulating, sliding and session."""
+    """Which windows: one of tumbling, hopping, cumulating, sliding, rolling and session."""
 
     tumbling: Text | None = Field(None, description=f"The size. {LENGTH}")
     hopping: Text | None = Field(None, description=f"The size; needs slide. {LENGTH}")
     cumulating: Text | None = Field(None, description=f"The longest size; needs step. {LENGTH}")
     sliding: Text | None = Field(None, description=f"The size. {LENGTH}")
+    rolling: Text | None = Field(
+        None, description=f"How far the row of each message looks back. {LENGTH}"
+    )
     session: Text | None = Field(None, description=f"The gap. {LENGTH}")
     slide: Text | None = Field(None, description="The distance between two starts.")
     step: Text | None = Field(None, description="The distance between two ends.")
@@ -97,7 +100,9 @@ class WindowsForm(_Part):
         None, description="A time zone, for calendar days, parts of them, and months."
     )
     overlap: int | None = Field(None, ge=1, description="In how many windows a message may be.")
-    closed: Literal["both", "left"] | None = Field(None, description="Of sessions: their edges.")
+    closed: Literal["both", "left", "right", "neither"] | None = Field(
+        None, description="Of sessions (both, left) and rolling windows: their ends."
+    )
 
 
 class QueryForm(_Part):

@@ -23,6 +23,7 @@ from muntin.model.pipeline import (
     quoted,
 )
 from muntin.model.placeholders import OutsideQuotesError, check_secret, fill_expression, names
+from muntin.model.rolling import emits_messages
 from muntin.model.sentence import Sentence
 from muntin.model.spec import WindowSpec
 from muntin.pipelines.form import (
@@ -42,6 +43,7 @@ _USES = {
     "hopping": {"slide", "origin", "zone", "overlap"},
     "cumulating": {"step", "origin", "zone", "overlap"},
     "sliding": set[str](),
+    "rolling": {"closed"},
     "session": {"closed"},
 }
 _OWN = ("emission", "revision")
@@ -194,6 +196,10 @@ class _Reader:
         if query.columns:
             added = (Column(n, self._filled(text)) for n, text in query.columns.items())
             relation = Derived(relation, (Column("*", "*"), *added))
+        each = emits_messages(spec)
+        if each and query.having is not None:
+            hint = "leave it out, and choose among the rows where they are read"
+            raise OptionError("having", query.having, "isn't taken with rolling windows", hint)
         windowing = Windowing(
             relation,
             spec,
@@ -203,6 +209,7 @@ class _Reader:
             query.having and self._filled(query.having),
             marks.clock,
             self.form.buckets,
+            each=each,
         )
         return Flow(name, windowing, query.into, query.rejected)
 

@@ -30,6 +30,9 @@ class BatchRows(Protocol):
     def table(self) -> pa.Table:
         """Return the rows in this process, as an Arrow table."""
 
+    def take_last(self, most: int) -> pa.Table:
+        """Take the last rows of each shard, so many at least where there are as many."""
+
     def write_natively(self, sink: Any, batch: Batch) -> bool:
         """Write a batch with the host's own writer, if it has one for this kind of sink."""
 
@@ -119,6 +122,10 @@ class LocalRows:
         """Return the rows as an Arrow table."""
         table = self.source.to_arrow() if isinstance(self.source, pl.DataFrame) else self.source
         return table if self.schema is None else table.cast(self.schema)
+
+    def take_last(self, most: int) -> pa.Table:
+        """Take all rows: which of them are of one shard isn't known any more."""
+        return self.table()
 
     def write_natively(self, sink: Any, batch: Batch) -> bool:
         """Return false: the sink writes every batch."""

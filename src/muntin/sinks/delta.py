@@ -135,5 +135,9 @@ def to_delta(table: str, *, history: str | None = None) -> DeltaSink:
 
     Returns:
         The sink.
+
+    Example:
+        >>> to_delta("lake/views", history="lake/views_history").table
+        'lake/views'
     """
     return DeltaSink(table, history)

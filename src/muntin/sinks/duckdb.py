@@ -209,5 +209,9 @@ def to_duckdb(path: str | PathLike[str], table: str, *, history: str | None = No
 
     Raises:
         MissingExtraError: When ``duckdb`` isn't installed.
+
+    Example:
+        >>> to_duckdb("views.duckdb", "views", history="views_history").table
+        'views'
     """
     return DuckDBSink(path, table, history)

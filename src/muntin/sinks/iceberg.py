@@ -58,5 +58,12 @@ def to_iceberg(table: str, *, history: str | None = None) -> IcebergSink:
 
     Returns:
         The sink.
+
+    Raises:
+        OptionError: When a name can't be a table of a catalog.
+
+    Example:
+        >>> to_iceberg("lake.db.worst").table
+        'lake.db.worst'
     """
     return IcebergSink(table, history)

@@ -142,6 +142,9 @@ def to_kafka(
         options: Settings of librdkafka, as in ``kafka`` when the workers read: ``sasl.username``,
             ``ssl.ca.location``, ``message.max.bytes``, …
 
+    Returns:
+        The sink. Its query ends with a ``SinkError`` where brokers stay away for two minutes.
+
     Raises:
         OptionError: When options conflict, or aren't librdkafka's.
         MissingExtraError: When ``muntin[kafka]`` isn't installed.

@@ -337,6 +337,10 @@ def to_postgres(
         password: The password, if neither the address has one nor libpq finds it (in
             ``PGPASSWORD`` or ``~/.pgpass``). It is never shown.
 
+    Returns:
+        The sink. Its query ends with a ``SinkError`` where the server stays away for longer than
+        ``patience``.
+
     Raises:
         MissingExtraError: When ``psycopg`` isn't installed.
         OptionError: When the address or a name is invalid.

@@ -41,7 +41,7 @@ from muntin.sources.text_values import readable
 
 Form = Literal["json", "csv", "avro", "protobuf"]
 Reader = Literal["spark", "columns"]
-Columns = str | Mapping[str, pl.DataType]
+PayloadColumns = str | Mapping[str, pl.DataType]
 
 _OWN_TYPES: dict[str, pl.DataType] = {
     "key": pl.String(), "value": pl.Binary(), "topic": pl.String(), "partition": pl.Int32(),
@@ -78,7 +78,7 @@ class KafkaTopics:
 
     servers: str
     topics: tuple[str, ...]
-    columns: Columns | None
+    columns: PayloadColumns | None
     form: Form
     reader_schema: str | None
     starting: str
@@ -98,7 +98,7 @@ class KafkaTopics:
         servers: str,
         topic: str | Sequence[str],
         *,
-        columns: Columns | None = None,
+        columns: PayloadColumns | None = None,
         format: Form = "json",
         schema: Any = None,
         starting: str | datetime = "earliest",

@@ -87,6 +87,9 @@ def ticks(rate: float = 1.0) -> TickSource:
     Args:
         rate: How many messages a second; above 0.
 
+    Returns:
+        The source, as input of ``windowed`` and ``join``.
+
     Raises:
         OptionError: When it isn't above 0.
 

@@ -10,6 +10,7 @@ from muntin.explain.cautions import explain_never_late
 from muntin.explain.joins import explain_join
 from muntin.explain.size import Rates
 from muntin.explain.story import Circumstances, describe_spec
+from muntin.hosts.definition import explain_chain
 from muntin.model.joins import SIDES, JoinSpec
 from muntin.spark.host.plan import Plan
 
@@ -18,19 +19,19 @@ _NOTED: ContextVar[Noted | None] = ContextVar("muntin_noted", default=None)
 
 
 def explain(plan: Plan, rates: Rates | None = None) -> str:
-    """Say what a plan does, behind those whose results it takes."""
-    return "\n\n".join([*(explain(fed.plan) for fed in plan.fed), _explained(plan, rates)])
+    """Describe what a plan does, behind those whose results it takes."""
 
+    def describe(one: Plan) -> str:
+        if isinstance(one.spec, JoinSpec):
+            columnar = {side: s.columnar for side, s in zip(SIDES, one.sources, strict=True)}
+            return explain_join(one.spec, one.buckets, columnar)
+        read = one.sources[0]
+        never = explain_never_late(one.spec, read.input.clock)
+        nullable = [field.name for field in read.messages.schema.fields if field.nullable]
+        known = Circumstances(one.buckets, one.columnar, rates, never, nullable=nullable)
+        return describe_spec(one.spec, known)
 
-def _explained(plan: Plan, rates: Rates | None) -> str:
-    if isinstance(plan.spec, JoinSpec):
-        columnar = {side: s.columnar for side, s in zip(SIDES, plan.sources, strict=True)}
-        return explain_join(plan.spec, plan.buckets, columnar)
-    read = plan.sources[0]
-    never = explain_never_late(plan.spec, read.input.clock)
-    nullable = [field.name for field in read.messages.schema.fields if field.nullable]
-    known = Circumstances(plan.buckets, plan.columnar, rates, never, nullable=nullable)
-    return describe_spec(plan.spec, known)
+    return explain_chain(plan, describe)
 
 
 @contextmanager

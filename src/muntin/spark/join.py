@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 
 from pyspark.sql import DataFrame
 
-from muntin.engine import columns
-from muntin.model.axis import Duration, Length
+from muntin.hosts.sentence import (
+    Options,
+    check_pair_columns,
+    refuse_side,
+    windows_as_messages,
+)
 from muntin.model.errors import OptionError
-from muntin.model.inputs import Marks
-from muntin.model.joins import SIDES, How, JoinNulls, On, SideName, StateLayout
+from muntin.model.joins import SIDES, SideName
 from muntin.model.sentence import joined
 from muntin.spark.explain import explain
 from muntin.spark.host.chain import fed_by, pairable
@@ -47,55 +49,34 @@ class Joined(QueryDefinition):
         return explain(self.plan)
 
 
-def join(
-    left: Windowed | WindowedAggregate | DataFrame,
-    right: Windowed | WindowedAggregate | DataFrame,
-    *,
-    on: On,
-    within: Length | Sequence[Length | int] | None = None,
-    as_of: bool | Duration = False,
-    how: How = "inner",
-    suffix: str = "_right",
-    layout: StateLayout | None = None,
-    buckets: int | None = None,
-    nulls: JoinNulls = "reject",
-    shared_time: bool = False,
-    each_change: bool = False,
-) -> Joined:
-    """Join two DataFrames on Spark; ``muntin.join`` says what each option means."""
-    left, right = _taken("left", left, each_change), _taken("right", right, each_change)
-    if left._frame.isStreaming != right._frame.isStreaming:
+def begin_join(left: object, right: object, options: Options) -> Joined:
+    """Join two DataFrames on Spark; see `muntin.join`.
+
+    Raises:
+        OptionError: Naming what can't work.
+    """
+    one, other = _side("left", left, options), _side("right", right, options)
+    if one._frame.isStreaming != other._frame.isStreaming:
         hint = "give two streaming or two batch DataFrames"
         raise OptionError("right", "one side", "streams and the other doesn't", hint)
-    spec = joined(left, right, on, within, how, layout, nulls, as_of, shared_time, each_change)
-    for side, given in zip(SIDES, (left, right), strict=True):
-        _check_columns(side, given._frame.columns, spec.side(side).keys)
-    require(left._frame.sparkSession)
-    inputs: dict[SideName, Input] = {"left": left.input, "right": right.input}
-    return Joined(build_join(inputs, spec, suffix, buckets))
+    spec = joined(one, other, options)
+    for side, given in zip(SIDES, (one, other), strict=True):
+        check_pair_columns(side, given._frame.columns, spec.side(side).keys)
+    require(one._frame.sparkSession)
+    inputs: dict[SideName, Input] = {"left": one.input, "right": other.input}
+    return Joined(build_join(inputs, spec, options["suffix"], options["buckets"]))
 
 
-def _taken(
-    side: SideName, given: Windowed | WindowedAggregate | DataFrame, each_change: bool
-) -> Windowed:
-    """A side as it was given; what other operators emit has its time and columns by itself."""
+def _side(side: SideName, given: object, options: Options) -> Windowed:
+    """Return a side as it was given; other operators' results have their time and columns."""
+    each_change = options["each_change"]
     if isinstance(given, WindowedAggregate | DataFrame):
         rows = given if isinstance(given, DataFrame) else given.results
         fed = fed_by(rows, each_change=each_change)
         if fed is not None and not fed.plan.joins:
-            # What they emit was judged by them.
-            marks = Marks(columns.WINDOW_END, max_ahead=None)
-            given = Windowed(_frame=rows, _fed=fed, _marks=marks)
+            given = Windowed(_frame=rows, _fed=fed, _marks=windows_as_messages())
     if not isinstance(given, Windowed):
-        hint = "write join(windowed(frame, time=…), …)"
-        raise OptionError(side, type(given).__name__, "isn't windowed", hint)
+        raise refuse_side(side, given)
     if each_change:
         return given
     return replace(given, _frame=pairable(given._frame, given._fed))
-
-
-def _check_columns(side: SideName, there: Sequence[str], keys: Sequence[str]) -> None:
-    for key in keys:
-        if key not in there:
-            hint = f"give some of {', '.join(there)}"
-            raise OptionError("on", key, f"isn't a column of the {side} side", hint)

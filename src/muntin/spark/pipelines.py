@@ -18,11 +18,12 @@ from muntin.model.errors import MuntinError, OptionError, ProblemsError, SqlErro
 from muntin.model.pipeline import DeclaredTable, Flow, Pipeline
 from muntin.model.placeholders import filled, partly
 from muntin.pipelines.checks import check_declared
+from muntin.sinks.declared import Surroundings, sink
 from muntin.sinks.sink import Sink
 from muntin.spark.explain import only_noted
 from muntin.spark.join import Joined
 from muntin.spark.query import WindowedQuery
-from muntin.spark.sources.tables import Surroundings, read, sink
+from muntin.spark.sources.tables import read
 from muntin.spark.statements import bind, first_line, plainly, refused
 from muntin.spark.windowed import WindowedAggregate
 from muntin.sql.references import columns_of_ddl, shape_of_type

@@ -17,8 +17,9 @@ from muntin.hosts.interrupts import register_query
 from muntin.hosts.leases import Lease
 from muntin.hosts.progress import Progress, Totals, warn_of_rejected
 from muntin.model.errors import BatchError, OptionError
-from muntin.query import Query
+from muntin.query import BatchTimes, Query
 from muntin.sources.kafka_ranges import lag_of_line
+from muntin.spark.batch_times import SparkBatchTimes
 from muntin.spark.card import Card, show_card
 from muntin.spark.ending import QueryEnd, error_of_muntin
 from muntin.spark.failures import Failure
@@ -29,6 +30,8 @@ from muntin.spark.remote import Follower, Reporter
 from muntin.spark.rescale import Divide, rescale_in_place
 from muntin.spark.running import CheckedSpec, Record, acquire
 from muntin.spark.writing import Destination, Written
+
+_PHASES = ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets")
 
 
 class WindowedQuery(Query):
@@ -73,6 +76,21 @@ class WindowedQuery(Query):
         """The name of Spark's query, if it has one."""
         name: str | None = self.query.name
         return name
+
+    @property
+    def label(self) -> str:
+        """The name by which figures and pages tell it from others."""
+        return str(self.name or self.query.id)
+
+    def time_batches(self) -> BatchTimes:
+        """Measure the batches from now on, as Spark's listener reports them."""
+        return SparkBatchTimes(self)
+
+    def time_phases(self) -> dict[str, float]:
+        """Return how long each part of the last batch took, milliseconds."""
+        last = self.query.lastProgress
+        took = {} if last is None else dict(last["durationMs"])
+        return {name: float(took[name]) for name in _PHASES if name in took}
 
     @property
     def is_active(self) -> bool:

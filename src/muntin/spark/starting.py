@@ -11,10 +11,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming import DataStreamWriter
 
 from muntin.engine.operator import REJECTED, RESULTS
+from muntin.hosts.definition import StartOptions
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError
 from muntin.sinks.kafka import KafkaSink
-from muntin.sinks.sink import SinkLike, check_separate_tables, prepare_sinks
+from muntin.sinks.sink import check_separate_tables, prepare_sinks
 from muntin.spark.explain import noted
 from muntin.spark.host.executors import Executors
 from muntin.spark.host.internals.checkpoints import home
@@ -45,24 +46,26 @@ def showing_rejected() -> Iterator[None]:
         _SHOWN.reset(before)
 
 
-def start(
-    plan: Plan,
-    checkpoint: str,
-    results: SinkLike | None,
-    rejected: SinkLike | None,
-    name: str | None,
-    every: Duration | None,
-    available_now: bool,
-) -> WindowedQuery:
-    """See ``WindowedAggregate.start``."""
+def start(plan: Plan, options: StartOptions) -> WindowedQuery:
+    """Start a query on Spark; see `Definition.start`.
+
+    Raises:
+        OptionError: Naming what can't work on Spark.
+    """
+    checkpoint, results, rejected = options.checkpoint, options.results, options.rejected
     if not plan.streams:
         hint = "write its .results and .rejected instead"
         raise OptionError("start", "a batch DataFrame", "doesn't stream", hint)
+    if checkpoint is None:
+        raise OptionError("checkpoint", None, "keeps state in memory", "give Spark a folder")
+    if options.durable is not True:
+        hint = "omit it: Spark commits each batch by itself"
+        raise OptionError("durable", options.durable, "isn't for Spark", hint)
     outputs = [
         Destination(RESULTS, plan.results, plan.keys, results),
         Destination(REJECTED, plan.rejected, None, rejected),
     ]
-    if noted(plan, name):
+    if noted(plan, options.name):
         _check_outputs(*outputs)
         return WindowedQuery()
     # Where nobody takes rejected messages, the columns that only they would show need not travel.
@@ -82,13 +85,13 @@ def start(
                 emitted = sized.emitted if shown else sized.counting
             check_ticks(emitted, checkpoint, sized.specs)
             mine = None if is_connected(plan.spark) else handle
-            options = (name, every, available_now, mine, sized.specs)
-            return launch(emitted, outputs, checkpoint, count, *options)
+            how = (options.name, options.every, options.available_now, mine, sized.specs)
+            return launch(emitted, outputs, checkpoint, count, *how)
 
     query = run(None)
     if not is_connected(plan.spark) and all(asked is None for _, asked in plan.shards):
         query.restarts(run)
-    if available_now and plan.ticks and not is_connected(plan.spark):
+    if options.available_now and plan.ticks and not is_connected(plan.spark):
         query.ends_run_by(partial(run, ends_run=True))
     return query
 

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from muntin.engine.operator import RESULTS
+from muntin.hosts.pair_columns import SUFFIX
 from muntin.model.aggregates import Aggregate
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.joins import SIDES, Newest, Side
@@ -34,15 +35,16 @@ from muntin.model.pipeline import (
     quoted,
 )
 from muntin.model.sessions import Sessions
+from muntin.sinks.declared import Surroundings
 from muntin.spark.host.chain import bounds_of, fed_by, kept, lag_of, marked, pairable, with_time
 from muntin.spark.join import Joined
 from muntin.spark.join_plan import build_join
 from muntin.spark.lookups import beside_windows, both, in_full, looked_up, refuse_offset
-from muntin.spark.session import require
+from muntin.spark.rolling import build_rolling_rows
+from muntin.spark.session import require, session
 from muntin.spark.sinks.ranked import RankedShape, one_by_one
 from muntin.spark.sinks.ranked import rows_of as rows_in_window
 from muntin.spark.sinks.selected import (
-    SUFFIX,
     EachShape,
     PairShape,
     SelectedAggregate,
@@ -51,7 +53,7 @@ from muntin.spark.sinks.selected import (
 )
 from muntin.spark.sources.inputs import Input
 from muntin.spark.sources.naming import time_of
-from muntin.spark.sources.tables import Surroundings, read
+from muntin.spark.sources.tables import read
 from muntin.spark.window_plan import build
 from muntin.spark.windowed import WindowedAggregate
 
@@ -62,52 +64,21 @@ Find = Callable[[str], DataFrame]
 SqlInput = DataFrame | WindowedAggregate
 
 
-def sql(
-    source: SparkSession | Mapping[str, SqlInput], statement: str = "", /, **tables: SqlInput
+def ask_spark(
+    spark: SparkSession | None,
+    question: Question,
+    tables: Mapping[str, SqlInput],
 ) -> WindowedAggregate | Joined:
-    """A windowed aggregation or a join out of SQL: the same object as the Python sentence gives.
+    """A query on Spark over DataFrames by name; see ``muntin.sql``.
 
     Args:
-        source: A session, or DataFrames by the names that the statement knows them by. Windows
-            over other windows take those, or their ``.full``, as a table.
-        statement: ``SELECT ... GROUP BY ... EMIT ...``, perhaps with ``CREATE`` statements before
-            it.
-        **tables: DataFrames by name. A name that isn't among them, nor among the tables that the
-            statement creates, is looked up in the session's catalog.
-
-    Returns:
-        ``.results``, ``.rejected``, ``.start(...)`` and ``.explain()``.
-
-    Raises:
-        SqlError: When the statement can't be run: the place, the problem and a hint.
-        MissingExtraError: When sqlglot isn't installed.
-
-    Example:
-        >>> views = sql(
-        ...     spark,
-        ...     "SELECT page, count(*) AS n FROM clicks WATERMARK ts DELAY OF INTERVAL 1 MINUTE "
-        ...     "GROUP BY page, TUMBLE(ts, INTERVAL 10 MINUTES)",
-        ...     clicks=clicks,
-        ... )  # doctest: +SKIP
+        spark: The session; by default that of the tables, or a new one.
+        question: The query.
+        tables: DataFrames, or windows, by name.
     """
-    from muntin.sql import door
-
-    if isinstance(source, str):
-        hint = "write mt.sql(spark, statement), or mt.sql({'clicks': clicks}, statement)"
-        raise OptionError("source", source, "is a statement", hint)
-    given = dict(tables)
-    spark: SparkSession | None
-    if isinstance(source, Mapping):
-        given |= source
-    frames = {n: t if isinstance(t, DataFrame) else t.results for n, t in given.items()}
-    if isinstance(source, Mapping):
-        spark = next((frame.sparkSession for frame in frames.values()), None)
-    else:
-        spark = source
-    question = door.question(statement)
-    if question.explain is not None:
-        hint = "leave EXPLAIN out, and ask .explain() of what mt.sql gives; muntin sql takes it"
-        raise SqlError(statement, question.explain, "mt.sql gives a query, not a text", hint)
+    frames = {n: t if isinstance(t, DataFrame) else t.results for n, t in tables.items()}
+    if spark is None:
+        spark = next((frame.sparkSession for frame in frames.values()), None) or session()
     return asked(spark, question, frames)
 
 
@@ -189,12 +160,14 @@ def _aggregated(windowing: Windowing, find: Find) -> WindowedAggregate:
     given = Input(
         frame, time, windowing.where, clock, spec.max_ahead, offset, fed, computed=computed
     )
+    if windowing.each and windowing.columns is None:
+        return build_rolling_rows(given, keys, bare, windowing.buckets)
     plan = build(given, keys, bare, windowing.buckets)
     tables = tuple(beside_windows(one, rows(one.table, find)) for one in windowing.lookups)
     if windowing.columns is not None:
         windowing = replace(windowing, columns=tuple(in_full(windowing.columns, tables)))
     shape: WindowShape | RankedShape | EachShape | None = WindowShape.of(windowing, tables)
-    if windowing.each and windowing.columns is not None:
+    if windowing.each:
         shape = EachShape.of(windowing, tables)
     if windowing.ranking is not None:
         shape = RankedShape.of(windowing.ranking, plan.keys or ())

@@ -125,7 +125,10 @@ def _half(cursor: Cursor, source: Source, resolve: Resolve, over: exp.Window | N
         time = resolved.marks.time or bound_of(resolved.relation, END)
         return Half(resolved, source.name, None, None, time)
     scope = Scope(cursor, resolved.qualifiers)
-    kind, length = frame_of(scope, over)
+    frame = frame_of(scope, over)
+    kind, length = frame.kind, frame.length
+    if not frame.includes_row:
+        cursor.fail(scope.span(over), "the frame doesn't end with its row", OVER)
     order = order_of(scope, over)
     if kind == "RANGE" and order is None:
         cursor.fail(scope.span(over), "RANGE needs the column of event times", OVER)

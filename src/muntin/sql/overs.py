@@ -1,13 +1,14 @@
 """Aggregates per row, ``OVER (... PRECEDING)``: windows that slide with the messages.
 
-Rows: every message has one window, so that its own columns are the last values in it. Time: every
-key and time has one, as long as the longest frame; an aggregate over a shorter one says so. With
-``DISTINCT`` rows that share key and time are emitted once, without it each message that the window
-ends with is a row.
+The windows are as long as the longest frame, and an aggregate over a shorter one says so. Rows:
+every message has one window, so that its own columns are the last values in it. Time: every key and
+time has one. With ``DISTINCT`` rows that share key and time are emitted once, without it each
+message that the window ends with is a row.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlglot import exp
@@ -18,6 +19,8 @@ from muntin.model.aggregates import Aggregate
 from muntin.model.axis import phrase, rows
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.pipeline import NUMBER, ROW, ROWS, Column, Expression, quoted
+from muntin.model.rolling import collect_own_messages
+from muntin.model.sliding import ClosedSides
 from muntin.sql.aggregates import call
 from muntin.sql.catalog import Resolved
 from muntin.sql.cursor import LengthNode, length_of
@@ -36,8 +39,28 @@ _FRAMES = (
 )
 
 
-def frame_of(scope: Scope, window: exp.Window) -> tuple[str, Length]:
-    """The frame of ``OVER``: ``ROWS`` or ``RANGE``, and how far it reaches back."""
+@dataclass(frozen=True)
+class Frame:
+    """The frame of ``OVER``.
+
+    Attributes:
+        kind: ``ROWS`` or ``RANGE``.
+        length: How far it reaches back.
+        includes_row: Whether its own row belongs to it.
+    """
+
+    kind: str
+    length: Length
+    includes_row: bool = True
+
+    @property
+    def size(self) -> int:
+        """The size of the frame's windows; of rows, its own row counts if it belongs to it."""
+        return self.length.value + (self.kind == "ROWS" and self.includes_row)
+
+
+def frame_of(scope: Scope, window: exp.Window) -> Frame:
+    """The frame of ``OVER``."""
     span, spec = scope.span(window), window.args.get("spec")
     if spec is None:
         scope.fail(span, "without a frame every row would be kept indefinitely", _FRAMES)
@@ -48,14 +71,32 @@ def frame_of(scope: Scope, window: exp.Window) -> tuple[str, Length]:
         scope.fail(span, "a frame without a beginning grows without end", _FRAMES)
     if not isinstance(start, LengthNode) or sides[0] != "PRECEDING":
         scope.fail(span, "the frame doesn't begin a length before its row", _FRAMES)
-    if end not in (None, "CURRENT ROW") or spec.args.get("exclude"):
-        scope.fail(span, "the frame doesn't end with its row", _FRAMES)
     length: Length = length_of(start)
+    includes_row = end in (None, "CURRENT ROW")
+    if not includes_row and not _ends_before(kind, end, sides[1]):
+        scope.fail(span, "the frame ends neither with its row nor just before it", _FRAMES)
+    if (excluded := spec.args.get("exclude")) is not None:
+        if str(excluded).upper() != _EXCLUDED.get(kind) or not includes_row:
+            hint = f"write EXCLUDE {_EXCLUDED.get(kind, 'GROUP')}, or leave it out"
+            scope.fail(span, f"EXCLUDE {excluded} isn't taken with {kind}", hint)
+        includes_row = False
     if (kind == "ROWS" and length.axis == "time") or (kind == "RANGE" and length.axis != "time"):
         scope.fail(length.span, f"{kind} isn't measured so", _FRAMES)
     if kind not in ("ROWS", "RANGE"):
         scope.fail(span, f"{kind} isn't a frame that is taken", _FRAMES)
-    return kind, length
+    return Frame(kind, length, includes_row)
+
+
+# All rows of its time, where a frame is measured in time.
+_EXCLUDED = {"ROWS": "CURRENT ROW", "RANGE": "GROUP"}
+
+
+def _ends_before(kind: str, end: Any, side: Any) -> bool:
+    """Tell whether a frame of rows ends with the row before its own."""
+    if not isinstance(end, LengthNode) or side != "PRECEDING" or kind != "ROWS":
+        return False
+    length: Length = length_of(end)
+    return length.axis in ("rows", "number") and length.value == 1
 
 
 def order_of(scope: Scope, window: exp.Window) -> str | None:
@@ -81,21 +122,24 @@ def per_row(scope: Scope, select: Select, resolved: Resolved) -> tuple[Meant, Pe
     first = overs[0]
     for other in overs[1:]:
         if not _same(scope, first, other):
-            hint = "let them differ only in how long RANGE reaches back, or write two queries"
+            hint = "let them differ only in how far they reach back, or write two queries"
             scope.fail(scope.span(other), "a query has frames of one kind", hint)
     frames = [frame_of(scope, one) for one in overs]
     # The longest holds what all others do.
-    kind, length = max(frames, key=lambda frame: frame[1].value)
+    longest = max(frames, key=lambda frame: frame.size)
     order = order_of(scope, first)
     try:
-        if kind == "ROWS":
+        if longest.kind == "ROWS":
             _check_rows(scope, first, order, resolved)
-            time, windows = None, sliding.sliding(rows(length.value + 1))
+            closed: ClosedSides = "right" if longest.includes_row else "left"
+            time, windows = None, sliding.rolling(rows(longest.size), closed)
         else:
-            time, windows = _check_range(scope, first, order), sliding.sliding(phrase(length.value))
+            closed = "both" if longest.includes_row else "left"
+            time = _check_range(scope, first, order)
+            windows = sliding.rolling(phrase(longest.size), closed)
     except OptionError as error:
-        raise SqlError(scope.text, length.span, error.problem, error.hint) from error
-    meant = Meant(windows, None, time, None, (), {"size": length.span})
+        raise SqlError(scope.text, longest.length.span, error.problem, error.hint) from error
+    meant = Meant(windows, None, time, None, (), {"size": longest.length.span})
     return meant, PerRow(scope, select, first, meant)
 
 
@@ -127,12 +171,12 @@ def _named(scope: Scope, select: Select, window: exp.Window) -> exp.Window:
 
 
 def _same(scope: Scope, one: exp.Window, other: exp.Window) -> bool:
-    """Whether frames differ in nothing, or only in how long before a row they begin."""
+    """Tell whether frames differ in nothing, or only in how far before a row they begin."""
 
     def part_of(window: exp.Window) -> Any:
         parts = [normal(node, scope) for node in window.args.get("partition_by") or []]
-        kind, length = frame_of(scope, window)
-        return parts, order_of(scope, window), kind, kind == "ROWS" and length.value
+        frame = frame_of(scope, window)
+        return parts, order_of(scope, window), frame.kind, frame.includes_row
 
     return bool(part_of(one) == part_of(other))
 
@@ -149,7 +193,8 @@ class PerRow(SelectList):
         super().__init__(scope, select)
         # Of frames of rows there is none.
         self.time = meant.time
-        self.size = meant.windows.length
+        self.windows = meant.windows
+        self.includes_row = frame_of(scope, window).includes_row
         self.spans = dict(meant.spans)
         # Rows that share key and time, one by one.
         self.each = self.time is not None and not select.distinct
@@ -157,16 +202,12 @@ class PerRow(SelectList):
         self._fields: list[str] = []
         for node in window.args.get("partition_by") or []:
             self.key(node, scope.span(node))
-        if self.time is not None:
-            # Windows that begin just behind a message have no row of their own.
-            self.aggregates[_AT] = model.last(self.time)
-            self.having = f"{END} = {_AT}"
         for item in select.items:
             self._output(item)
         if self.each:
             fields = [f"'{_field(n)}', {text}" for n, text in enumerate(self._fields)]
             row = Expression(f"named_struct({', '.join(fields or [_NOTHING])})")
-            self.aggregates[ROWS] = model.last_values(row)
+            self.aggregates[ROWS] = collect_own_messages(self.windows, row)
 
     def shown(self) -> tuple[Column, ...] | None:
         """See ``SelectList``; where each message is a row, its number identifies it."""
@@ -199,20 +240,21 @@ class PerRow(SelectList):
     def _framed(self, node: exp.Window) -> Aggregate:
         """An aggregate over its frame, where that is shorter than the longest."""
         asked = call(self.scope, node.this)
-        _, length = frame_of(self.scope, _named(self.scope, self.select, node))
-        if self.time is None or length.value == self.size:
+        frame = frame_of(self.scope, _named(self.scope, self.select, node))
+        if frame.size == self.windows.length:
             return asked
         try:
-            return asked.over(phrase(length.value))
+            return asked.over(rows(frame.size) if self.time is None else phrase(frame.size))
         except OptionError as error:
-            raise SqlError(self.scope.text, length.span, error.problem, error.hint) from error
+            span = frame.length.span
+            raise SqlError(self.scope.text, span, error.problem, error.hint) from error
 
     def _of_row(self, node: exp.Column) -> str:
         """A column of the row that a window ends with."""
         own = self.scope.own(node)
         if self.time is not None:
             if own is not None and own == self.time:
-                return _AT
+                return quoted(self.computed(self._of_last(self.time), self.scope.span(node), _AT))
             if self.each:
                 text = self.scope.plain(node)
                 if text not in self._fields:
@@ -222,4 +264,9 @@ class PerRow(SelectList):
             problem = "rows that share key and time may differ in this"
             self.scope.fail(self.scope.span(node), problem, hint)
         column: Any = own if own is not None else Expression(self.scope.plain(node))
-        return quoted(self.computed(model.last(column), self.scope.span(node)))
+        return quoted(self.computed(self._of_last(column), self.scope.span(node)))
+
+    def _of_last(self, column: Any) -> Aggregate:
+        """A column of the row that a window ends with, also where the window excludes it."""
+        last = model.last(column)
+        return last if self.includes_row else replace(last, frame=0)

@@ -141,4 +141,14 @@ def join(
         if not isinstance(side, Windowed):
             hint = "write join(windowed(time=…), …)"
             raise OptionError(name, type(side).__name__, "isn't windowed", hint)
-    return joined(left, right, on, within, how, layout, nulls, as_of, shared_time, each_change)
+    options = {
+        "on": on,
+        "within": within,
+        "as_of": as_of,
+        "how": how,
+        "layout": layout,
+        "nulls": nulls,
+        "shared_time": shared_time,
+        "each_change": each_change,
+    }
+    return joined(left, right, options)

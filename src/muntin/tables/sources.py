@@ -97,6 +97,12 @@ def source(data: Any, *, key: Any = None, time: Any = None, value: str | None = 
             Without it, the time is when a message is read.
         value: The field of the value; the whole row by default.
 
+    Returns:
+        The messages, for ``feed``, ``run`` and ``on_spark``.
+
+    Raises:
+        OptionError: When ``key`` or ``time`` is neither a field nor a function.
+
     Example:
         >>> clicks = source([{"page": "home", "at": 3.0}], key="page", time="at")
         >>> next(clicks.messages(0)).key
@@ -184,7 +190,10 @@ class Memory:
 
 
 def memory() -> Memory:
-    """Create topics in memory.
+    """Create topics in memory, to which messages are sent one by one.
+
+    Returns:
+        The topics. ``app.run`` and ``feed`` read them as they read sources.
 
     Example:
         >>> topics = memory()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from inspect import signature
+from typing import Any
 
 import pandas as pd
 import polars as pl
@@ -13,6 +15,8 @@ import pytest
 
 import muntin as mt
 from muntin import OptionError
+from muntin.dataframe.join import JoinOptions
+from muntin.dataframe.windowed import WindowedOptions
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -135,7 +139,7 @@ def test_times_without_a_zone_stay_so() -> None:
     [
         ({"key": "x"}, "key='x' isn't a column"),
         ({"time": "v"}, "time='v' has type Int64, not a timestamp"),
-        ({"where": "v / 2 > 1"}, "which SQL text can't have here"),
+        ({"where": "round(v) > 1"}, "which SQL text can't have here"),
         ({"where": "v"}, "has type Int64, and a condition is true or false"),
         ({"where": pl.col("x") > 1}, "can't be computed"),
         ({"offset": ("k", "at")}, "offset='at' has type"),
@@ -188,3 +192,20 @@ assert len(mt.join(side, side, on="k", within="1 s").results) == 1
 """
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
+
+
+def test_a_side_of_a_join_has_no_shards_of_its_own() -> None:
+    sides = (mt.windowed(CLICKS, time="at", buckets=count) for count in (None, 4))
+    with pytest.raises(OptionError, match="buckets=4 isn't one side's own; give it to join"):
+        mt.join(*sides, on="k", within="1 minute")
+
+
+@pytest.mark.parametrize(
+    ("entrance", "inputs", "options"),
+    [
+        (mt.windowed, {"frame"}, WindowedOptions),
+        (mt.join, {"left", "right"}, JoinOptions),
+    ],
+)
+def test_type_checkers_know_every_option(entrance: Any, inputs: set[str], options: Any) -> None:
+    assert {*options.__annotations__} == {*signature(entrance).parameters} - inputs

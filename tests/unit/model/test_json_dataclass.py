@@ -155,6 +155,9 @@ def test_what_a_query_is_made_of_is_read_back(kind: Kind, policy: Any) -> None:
     assert value_of(Policy, through_json(policy)) == policy
 
 
+_FRAME = {"frame": None, "frame_axis": "time"}
+
+
 def test_a_query_says_in_plain_words_what_it_stores() -> None:
     spec = WindowSpec(
         ("k",), "at", Windows(10, 5), {"n": a.arg_max("x", "y, z")}, firing=Firing(Every(7)),
@@ -166,7 +169,7 @@ def test_a_query_says_in_plain_words_what_it_stores() -> None:
         "keys": ["k"],
         "time": "at",
         "windows": {"kind": "hopping", "size": 10, "slide": 5, "origin": 0, "axis": "time"},
-        "aggregates": [["n", {**stored, "options": [], "rows": None, "frame": None}]],
+        "aggregates": [["n", {**stored, "options": [], "rows": None, **_FRAME}]],
         "firing": {
             "early": {"kind": "wall clock", "period": 7, "least": 1},
             "late": {"kind": "wall clock", "period": 10_000_000, "least": 1},

@@ -9,7 +9,7 @@ from muntin.model import aggregates
 from muntin.model.axis import SECOND, rows
 from muntin.model.errors import OptionError, SpecChangedError
 from muntin.model.policies import Each, Every, EveryRows, Firing
-from muntin.model.sliding import sliding
+from muntin.model.sliding import rolling, sliding
 from muntin.model.spec import WindowSpec
 from muntin.model.windows import hopping, tumbling
 
@@ -179,9 +179,41 @@ def test_an_aggregate_over_what_its_windows_do_not_have(windows: Any, problem: s
 
 
 def test_an_aggregate_over_no_time() -> None:
-    for wrong in ("0 s", rows(3)):
-        with pytest.raises(OptionError, match="over="):
-            aggregates.sum("value").over(wrong)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="over="):
+        aggregates.sum("value").over("0 s")
+
+
+@pytest.mark.parametrize(
+    ("windows", "problem"),
+    [
+        (sliding("10 s"), "looks back 3 rows within sliding 10 seconds windows"),
+        (rolling(rows(2)), "looks back 3 rows, and its windows don't: rolling 2 rows"),
+    ],
+)
+def test_an_aggregate_over_rows_that_its_windows_do_not_have(windows: Any, problem: str) -> None:
+    computed = {"last": aggregates.sum("value").over(rows(3))}
+    with pytest.raises(OptionError, match=f"agg='last' {problem}"):
+        replace(SLIDING, windows=windows, aggregates=computed, lateness=0, firing=Firing())
+
+
+def test_an_aggregate_that_no_message_can_be_in() -> None:
+    computed = {"last": aggregates.sum("value").over(rows(1))}
+    windows = rolling(rows(3), "neither")
+    with pytest.raises(OptionError, match="where no message can be"):
+        replace(SLIDING, windows=windows, aggregates=computed, lateness=0, firing=Firing())
+
+
+def test_a_row_for_each_message_has_no_parts() -> None:
+    firing = replace(SLIDING.firing, accumulate=False)
+    with pytest.raises(OptionError, match="deltas="):
+        replace(SLIDING, windows=rolling("10 s"), firing=firing)
+
+
+def test_a_count_that_excludes_its_message_is_not_added_to_stored_state() -> None:
+    spec = replace(SLIDING, windows=rolling("10 s", "left"), aggregates={"n": aggregates.count()})
+    added = replace(spec, aggregates={**spec.aggregates, "m": aggregates.count()})
+    with pytest.raises(SpecChangedError):
+        added.check_same(spec.to_dict())
 
 
 def test_aggregates_may_be_added_behind_the_others() -> None:

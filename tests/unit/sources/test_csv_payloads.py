@@ -9,8 +9,9 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.sources.damage import damage
 
 from muntin.engine.session_zone import SessionZone
 from muntin.sources.csv_payloads import CsvPayloads
@@ -119,3 +120,21 @@ def test_what_python_writes_is_read_back(messages: list[tuple[int, str, float]])
         NOTHING | {"id": number, "note": note.replace("\\", "/"), "price": price}
         for number, note, price in messages
     ]
+
+
+@settings(max_examples=6)
+@given(st.randoms(use_true_random=False))
+def test_damaged_records_are_the_same_whatever_they_are_read_with(random: Any) -> None:
+    """Where nothing is quoted or escaped, they are what Python's reader says."""
+    values: list[bytes | None] = []
+    for _ in range(12):
+        text = random.choice(["", '"a,b"', '"x""y"', "plain", '"l\nm"'])
+        fields = [str(random.randrange(99)), "2026-01-01T10:00:00Z", text, "2.5", "true"]
+        whole = ",".join(field if random.random() < 0.7 else "" for field in fields).encode()
+        values.append(whole if random.random() < 0.3 else damage(whole, random))
+    for value, row in zip(values, rows(values), strict=True):
+        assert repr([row]) == repr(rows([value]))
+        if row is not None and value is not None and not {*b'"\\\r\n'} & {*value}:
+            (fields,) = csv.reader([value.decode()])
+            assert len(fields) == len(SCHEMA)
+            assert row["note"] == (fields[2] or None)

@@ -8,8 +8,9 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.sources.damage import damage
 
 from muntin.engine.session_zone import SessionZone
 from muntin.sources.json_payloads import JsonPayloads
@@ -171,3 +172,39 @@ def test_text_alone_takes_every_value_and_no_broken_message() -> None:
     )
     assert found.to_dicts() == [{"page": "a"}, {"page": None}, {"page": None}]
     assert bad.to_list() == [False, True, False]
+
+
+@settings(max_examples=6)
+@given(st.randoms(use_true_random=False))
+def test_damaged_messages_are_what_pythons_reader_says(random: Any) -> None:
+    """What is taken is an object with these values, whatever it is read with."""
+    values: list[bytes | None] = []
+    for _ in range(12):
+        members = {name: random.choice(some) for name, some in _MEMBERS.items()}
+        kept = {name: member for name, member in members.items() if random.random() < 0.5}
+        whole = json.dumps(kept, ensure_ascii=random.random() < 0.5).encode()
+        values.append(whole if random.random() < 0.3 else damage(whole, random))
+    for value, row in zip(values, rows(values), strict=True):
+        assert repr([row]) == repr(rows([value]))
+        if row is None or value is None:
+            continue
+        pairs = json.loads(value, object_pairs_hook=list)
+        names = [name for name, _ in pairs]
+        for name, member in pairs:
+            # Of a name that stands there twice it isn't said which one counts.
+            if name in ("id", "paid", "price", "name") and names.count(name) == 1:
+                assert isinstance(member, list) or row[name] == (
+                    member if name != "name" or isinstance(member, str) else row[name]
+                )
+
+
+_MEMBERS: dict[str, list[Any]] = {
+    "id": [1, -9],
+    "small": [127, -5],
+    "price": [1.5, 2, 1e3],
+    "name": ["x", 'a"b', "é", "😀", "\\", "a\nb"],
+    "paid": [True, False],
+    "at": ["2026-01-01T10:00:00Z"],
+    "day": ["2026-01-31"],
+    "other": [{"a": [1, {"b": None}]}],
+}

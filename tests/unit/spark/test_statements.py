@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import polars as pl
 import pytest
 
 import muntin as mt
@@ -38,9 +39,21 @@ def test_an_aggregate_is_found_by_its_whole_name(
     assert STATEMENT[start:end].startswith(marked)
 
 
-def test_a_statement_without_a_session_is_refused_with_the_way() -> None:
-    with pytest.raises(OptionError, match=r"is a statement; write mt\.sql\(spark, statement\)"):
+def test_a_statement_without_its_tables_is_refused_with_the_way() -> None:
+    with pytest.raises(
+        SqlError, match=r"'clicks' isn't known; .* mt\.sql\(statement, clicks="
+    ) as error:
         mt.sql(STATEMENT)
+    assert error.value.span[0] > 0
+    with pytest.raises(OptionError, match=r"is a second statement; write mt\.sql\(statement, "):
+        mt.sql(STATEMENT, STATEMENT)
+
+
+def test_inputs_of_several_hosts_are_refused() -> None:
+    with pytest.raises(OptionError, match=r"host='spark' can't read inputs of the local host"):
+        mt.sql(STATEMENT, clicks=pl.DataFrame({"k": [1]}), host="spark")
+    with pytest.raises(OptionError, match="clicks on local, the session on spark' are read on se"):
+        mt.sql(object(), STATEMENT, clicks=pl.DataFrame({"k": [1]}))  # type: ignore[arg-type]
 
 
 def test_explain_is_refused_where_a_query_is_asked() -> None:

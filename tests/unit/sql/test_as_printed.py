@@ -157,7 +157,7 @@ def test_window_names_of_ours_and_theirs_stand_apart():
         SELECT DISTINCT k, sum(x) OVER w AS s FROM t
         WINDOW w AS (PARTITION BY k ORDER BY ts RANGE INTERVAL '1' HOUR PRECEDING)
     """
-    assert str(lowered(text).spec.windows) == "sliding 1 hour"
+    assert str(lowered(text).spec.windows) == "rolling 1 hour, closed both"
 
 
 @pytest.mark.parametrize(

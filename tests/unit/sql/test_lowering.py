@@ -431,7 +431,7 @@ def test_aggregates_over_rows_before_slide_with_the_messages():
         max(price) OVER w - 1 AS m FROM t
         WINDOW w AS (PARTITION BY k ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)"""
     found = lowered(text)
-    twin = ROWS.sliding(mt.rows(3))
+    twin = ROWS.rolling(mt.rows(3))
     aggregates = {
         "__muntin_a0": mt.last("price"),
         "s": mt.sum("price"),
@@ -445,16 +445,16 @@ def test_aggregates_over_a_time_before_slide_too_once_a_key_and_time():
     text = """SELECT DISTINCT k, ts, avg(x) OVER
         (PARTITION BY k ORDER BY ts RANGE INTERVAL '2' MINUTE PRECEDING) AS m FROM t"""
     found = lowered(text)
-    twin = AT.sliding("2 minutes").spec(__muntin_at=mt.last("ts"), m=mt.mean("x"))
-    assert found.spec == twin
-    assert found.having == "window_end = __muntin_at"
+    twin = AT.rolling("2 minutes", closed="both")
+    assert found.spec == twin.spec(__muntin_at=mt.last("ts"), m=mt.mean("x"))
+    assert found.having is None
 
 
 def test_without_distinct_each_message_is_a_row_with_what_is_computed_of_its_time():
     text = """SELECT k, price, ts, price - avg(price) OVER
         (PARTITION BY k ORDER BY ts RANGE INTERVAL '2' MINUTE PRECEDING) AS off FROM t"""
     found = lowered(text)
-    twin = AT.sliding("2 minutes").spec(
+    twin = AT.rolling("2 minutes", closed="both").spec(
         __muntin_at=mt.last("ts"),
         __muntin_a1=mt.mean("price"),
         __muntin_rows=mt.last_values(Expression("named_struct('c0', price)")),
@@ -464,7 +464,7 @@ def test_without_distinct_each_message_is_a_row_with_what_is_computed_of_its_tim
     assert [(column.name, column.text) for column in found.columns or ()] == [
         ("k", "`k`"), ("window_start", "`window_start`"),
         ("window_end", "`window_end`"),
-        ("price", "__muntin_row.c0"), ("ts", "__muntin_at"),
+        ("price", "__muntin_row.c0"), ("ts", "`__muntin_at`"),
         ("off", "__muntin_row.c0 - `__muntin_a1`"), ("emission", "emission"),
         ("revision", "revision"), ("row_number", "__muntin_place + 1"),
     ]  # fmt: skip
@@ -476,7 +476,7 @@ def test_frames_of_several_lengths_are_of_the_longest():
         sum(v) OVER day AS s, count(*) {over.format(60)} - 1 AS before FROM t
         WINDOW day AS (PARTITION BY k ORDER BY ts RANGE BETWEEN 1 DAY PRECEDING AND CURRENT ROW)"""
     found = lowered(text)
-    twin = AT.sliding("1 day").spec(
+    twin = AT.rolling("1 day", closed="both").spec(
         __muntin_at=mt.last("ts"),
         h=mt.sum("v").over("1 hour"),
         d=mt.mean("v"),
@@ -488,6 +488,29 @@ def test_frames_of_several_lengths_are_of_the_longest():
     assert lowered(text.replace("SELECT", "SELECT DISTINCT")).spec == replace(
         twin, aggregates={n: a for n, a in twin.aggregates.items() if n != "__muntin_rows"}
     )
+
+
+def test_frames_of_rows_of_several_lengths():
+    text = """SELECT k, sum(v) OVER (PARTITION BY k ROWS 9 PRECEDING) AS ten,
+        sum(v) OVER (PARTITION BY k ROWS 2 PRECEDING) AS three FROM t"""
+    twin = ROWS.rolling(mt.rows(10)).spec(ten=mt.sum("v"), three=mt.sum("v").over(mt.rows(3)))
+    assert lowered(text).spec == twin
+
+
+@pytest.mark.parametrize(
+    ("frame", "twin"),
+    [
+        ("ROWS BETWEEN 3 PRECEDING AND 1 PRECEDING", ROWS.rolling(mt.rows(3), closed="left")),
+        ("ROWS 3 PRECEDING EXCLUDE CURRENT ROW", ROWS.rolling(mt.rows(3), closed="left")),
+        (
+            "ORDER BY ts RANGE BETWEEN 1 HOUR PRECEDING AND CURRENT ROW EXCLUDE GROUP",
+            AT.rolling("1 hour", closed="left"),
+        ),
+    ],
+)
+def test_frames_without_their_row(frame, twin):
+    text = f"SELECT DISTINCT k, sum(v) OVER (PARTITION BY k {frame}) AS s FROM t"
+    assert lowered(text).spec == twin.spec(s=mt.sum("v"))
 
 
 def test_policies_by_a_condition():

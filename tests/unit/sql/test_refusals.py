@@ -311,7 +311,17 @@ CASES = [
     ),
     (
         "SELECT sum(x) OVER (ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) FROM t",
-        "doesn't end with its row",
+        "ends neither with its row nor just before it",
+        None,
+    ),
+    (
+        "SELECT sum(x) OVER (ROWS BETWEEN 3 PRECEDING AND 2 PRECEDING) FROM t",
+        "ends neither with its row nor just before it",
+        None,
+    ),
+    (
+        "SELECT sum(x) OVER (ORDER BY ts RANGE 1 HOUR PRECEDING EXCLUDE CURRENT ROW) FROM t",
+        "write EXCLUDE GROUP, or leave it out",
         None,
     ),
     (
@@ -344,7 +354,7 @@ CASES = [
     (
         "SELECT sum(x) OVER (ORDER BY ts RANGE 1 MINUTE PRECEDING), "
         "max(x) OVER (PARTITION BY k ORDER BY ts RANGE 2 MINUTES PRECEDING) FROM t",
-        "let them differ only in how long RANGE reaches back",
+        "let them differ only in how far they reach back",
         "max(x) OVER (PARTITION BY k ORDER BY ts RANGE 2 MINUTES PRECEDING)",
     ),
     (

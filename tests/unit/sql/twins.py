@@ -7,9 +7,10 @@ from unittest.mock import Mock
 
 from pyspark.sql import DataFrame
 
+import muntin as mt
 from muntin.model.errors import SqlError
 from muntin.model.pipeline import Joining, Windowing
-from muntin.spark.windowed import Windowed, windowed
+from muntin.spark.windowed import Windowed
 from muntin.sql.door import question
 
 FRAME = Mock(spec=DataFrame)
@@ -17,7 +18,7 @@ FRAME = Mock(spec=DataFrame)
 
 def sentence(**options: Any) -> Windowed:
     """``windowed`` over a frame of no session, with NULL as a group, as SQL has it."""
-    return windowed(FRAME, **{"nulls": "group", **options})
+    return mt.windowed(FRAME, **{"nulls": "group", **options})
 
 
 def lowered(text: str, **given: str) -> Windowing:

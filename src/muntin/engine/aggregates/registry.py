@@ -32,6 +32,7 @@ from muntin.engine.aggregates.own import Apply, User
 from muntin.engine.aggregates.sketches import Distinct, Quantile
 from muntin.engine.dtypes import shape_of
 from muntin.model.aggregates import Aggregate
+from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 
 
@@ -42,6 +43,7 @@ class BoundAggregate:
     index: int
     aggregate: Aggregate
     schema: pl.Schema
+    reads_whole: bool = True
 
     @property
     def column(self) -> str:
@@ -55,7 +57,7 @@ class BoundAggregate:
 
 
 def _count(bound: BoundAggregate) -> Algebra:
-    if bound.aggregate.column is None and bound.aggregate.frame is None:
+    if bound.aggregate.column is None and bound.reads_whole:
         return MessageCount()
     counted = columns.TIME if bound.aggregate.column is None else bound.column
     return Tally(bound.index, pl.col(counted).is_not_null())
@@ -120,10 +122,12 @@ _ALGEBRAS: dict[str, Callable[[BoundAggregate], Algebra]] = {
 }
 
 
-def algebra(index: int, aggregate: Aggregate, schema: pl.Schema) -> Algebra:
+def algebra(
+    index: int, aggregate: Aggregate, schema: pl.Schema, *, reads_whole: bool = True
+) -> Algebra:
     """The algebra of an aggregate over columns of these types, which it must be able to take."""
     aggregate.check({str(name): shape_of(schema[name]) for name in aggregate.columns})
-    bound, entry = BoundAggregate(index, aggregate, schema), aggregate.entry
+    bound, entry = BoundAggregate(index, aggregate, schema, reads_whole), aggregate.entry
     if entry.kind in _ALGEBRAS:
         return _ALGEBRAS[entry.kind](bound)
     if not entry.over:
@@ -137,4 +141,13 @@ def algebra(index: int, aggregate: Aggregate, schema: pl.Schema) -> Algebra:
 
 def algebras(spec: WindowSpec, schema: pl.Schema) -> list[Algebra]:
     """The algebras of a query, in the order of its aggregates."""
-    return [algebra(i, agg, schema) for i, agg in enumerate(spec.aggregates.values())]
+    windows = spec.windows
+    return [
+        algebra(
+            number,
+            aggregate,
+            schema,
+            reads_whole=not isinstance(windows, Sliding) or windows.reads_whole(aggregate.frame),
+        )
+        for number, aggregate in enumerate(spec.aggregates.values())
+    ]

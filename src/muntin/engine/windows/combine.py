@@ -51,6 +51,8 @@ class Combiner:
     def __init__(self, spec: WindowSpec, schema: pl.Schema) -> None:
         self.spec = spec
         self.keys, self.message_keys = columns.keys(spec), columns.message_keys(spec)
+        # How many arrivals there are in a part of a window that slides over them.
+        self.arrivals: int | None = None
         # The key columns of messages, and what the engine calls each.
         self.named = dict(zip(self.message_keys, self.keys, strict=True))
         self.schema = pl.Schema({**schema, **self._added(schema)})
@@ -86,17 +88,24 @@ class Combiner:
         return {} if self.spec.keys else {columns.ALL: pl.Int8()}
 
     @cached_property
-    def by_frame(self) -> dict[int | None, Combiner]:
-        """For the whole windows, and each frame within, the same of those aggregates alone."""
-        frames = [aggregate.frame for aggregate in self.spec.aggregates.values()]
-        if not any(frames):
-            return {None: self}
-        found = {frame: copy(self) for frame in (None, *frames)}
-        for frame, part in found.items():
-            named = zip(self.algebras, frames, strict=True)
-            part.algebras = part.lifted = [algebra for algebra, own in named if own == frame]
-            part.no_cells = part.lift(pl.DataFrame(schema=self.schema))
-        return found
+    def by_part(self) -> dict[tuple[int, int], Combiner]:
+        """Combiners of the aggregates that read one part of a sliding window, by that part.
+
+        The first is the whole window, which has all of its messages even if no aggregate does.
+        """
+        windows = self.spec.windows
+        assert isinstance(windows, Sliding)
+        parts = [windows.bound_part(aggregate.frame) for aggregate in self.spec.aggregates.values()]
+        whole = windows.span, 0
+        if {*parts} == {whole}:
+            return {whole: self}
+        combiners = {part: copy(self) for part in (whole, *parts)}
+        for part, combiner in combiners.items():
+            named = zip(self.algebras, parts, strict=True)
+            combiner.algebras = combiner.lifted = [one for one, own in named if own == part]
+            combiner.no_cells = combiner.lift(pl.DataFrame(schema=self.schema))
+            combiner.arrivals = part[0] - part[1] + 1
+        return combiners
 
     @property
     def numbered(self) -> Numbered:
@@ -104,7 +113,8 @@ class Combiner:
         windows = self.spec.windows
         assert not isinstance(windows, Sessions)
         if isinstance(windows, Sliding) and self.spec.by_arrival:
-            return Windows(windows.size, 1, 1 - windows.size, "rows")
+            whole = windows.span + 1
+            return Windows(self.arrivals or whole, 1, 1 - whole, "rows")
         return windows
 
     @property

@@ -20,13 +20,22 @@ def compose(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.
 
     One row comes of each key and window with at least one message, in no order.
     """
-    composed = _composed(cells, low, high, combiner)
     if not combiner.slides_by_rows:
-        return composed
+        return _composed(cells, low, high, combiner)
+    (span, _), whole = next(iter(combiner.by_part.items()))
+    composed = _composed(cells.select(whole.no_cells.columns), low, high, whole)
     # A window ends with a message; where there is none, there is no window.
-    last = pl.col(columns.PANE) - (combiner.paned.panes_per_window - 1)
-    ends = cells.select(*combiner.keys, last.alias(columns.WINDOW))
-    return join_null_safe(composed, ends, [*combiner.keys, columns.WINDOW], "semi")
+    ends = cells.select(*combiner.keys, (pl.col(columns.PANE) - span).alias(columns.WINDOW))
+    identity = [*combiner.keys, columns.WINDOW]
+    composed = join_null_safe(composed, ends, identity, "semi")
+    for (first, _), part in combiner.by_part.items():
+        if part is not whole:
+            shift = span - first
+            mine = cells.select(part.no_cells.columns)
+            own = _composed(mine, low + shift, high + shift, part).drop(columns.MESSAGES)
+            own = own.with_columns(pl.col(columns.WINDOW) - shift)
+            composed = join_null_safe(composed, own, identity, "left")
+    return composed
 
 
 def _composed(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.DataFrame:

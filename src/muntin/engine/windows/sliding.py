@@ -101,6 +101,8 @@ def spans_of(laid: SortedCells, sliding: Sliding, low: int, high: int) -> Window
     ending = WindowSpans((place - span)[left], row[left], Ranges(begin[left], (row + 1)[left]))
     if sliding.axis == "rows":
         return ending
+    if sliding.rolls:
+        return ending
     stop = reach(key, place, place + 1 + span, "right")
     # A window that both kinds of places make is emitted by the one that ends it.
     twin = np.zeros(len(row), dtype=np.bool_)
@@ -164,21 +166,23 @@ def _within(
 
 
 def partials_of(laid: SortedCells, found: WindowSpans, combiner: Combiner) -> pl.DataFrame:
-    """The partials of windows: those of a frame are of the last part of a window alone."""
-    span, identity = _sliding(combiner).span, [columns.WINDOW, *combiner.keys]
-    frames = dict(combiner.by_frame)
-    whole = _partials(laid, found, frames.pop(None))
-    for frame, part in frames.items():
-        assert frame is not None
-        own = _partials(laid, _behind(laid, found, span - frame), part)
-        whole = join_null_safe(whole, own.drop(columns.MESSAGES), identity, "left")
-    return whole
+    """The partials of windows: an aggregate that reads a part of a window has that part alone."""
+    identity = [columns.WINDOW, *combiner.keys]
+    (span, _), whole = next(iter(combiner.by_part.items()))
+    composed = _partials(laid, found, whole)
+    for (first, last), part in combiner.by_part.items():
+        if part is not whole:
+            inside = _select_part(laid, found, span - first, span - last)
+            own = _partials(laid, inside, part).drop(columns.MESSAGES)
+            composed = join_null_safe(composed, own, identity, "left")
+    return composed
 
 
-def _behind(laid: SortedCells, found: WindowSpans, skipped: int) -> WindowSpans:
-    """What windows hold so far behind their first places; one that holds nothing is left out."""
-    first, stop = found.window + skipped, found.ranges.stop
-    start = reach(laid.key, laid.place, first, "left", laid.key[found.maker])
+def _select_part(laid: SortedCells, found: WindowSpans, first: int, last: int) -> WindowSpans:
+    """Limit windows to two distances from their first places; one without cells is left out."""
+    key = laid.key[found.maker]
+    start = reach(laid.key, laid.place, found.window + first, "left", key)
+    stop = reach(laid.key, laid.place, found.window + last, "right", key)
     some = stop > start
     return WindowSpans(found.window[some], found.maker[some], Ranges(start[some], stop[some]))
 

@@ -46,7 +46,7 @@ class Destination:
     sink: Sink | None
 
     @property
-    def arrow(self) -> pa.Schema:
+    def columns(self) -> pa.Schema:
         """The columns in Arrow's types."""
         return pl.DataFrame(schema=self.schema).to_arrow().schema
 
@@ -69,7 +69,7 @@ def destinations(plan: Plan, sinks: tuple[SinkLike | None, SinkLike | None]) -> 
     ]
     check_separate_tables(one.sink for one in found)
     for one in found:
-        check_output(one.sink, one.arrow, one.keys)
+        check_output(one.sink, one.columns, one.keys)
     prepare_sinks(one.sink for one in found)
     return found
 
@@ -87,7 +87,7 @@ class Delivery:
         self.destinations = tuple(destinations)
         self._query = query
         self._folder = None if folder is None else Path(folder) / "unstorable"
-        self._arrow = {one.kind: one.arrow for one in destinations}
+        self._arrow = {one.kind: one.columns for one in destinations}
         self._begun: set[str] = set()
 
     def batches(self, number: int, rows: Mapping[str, pl.DataFrame]) -> list[Batch]:

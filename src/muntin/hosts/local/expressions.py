@@ -6,28 +6,19 @@ Spark agree, and refuses others by name.
 
 from __future__ import annotations
 
-import re
+from collections.abc import Collection
 
 import polars as pl
 
+from muntin.hosts.local.sql_text import read_sql
+from muntin.hosts.local.sql_values import Unportable, Value, column
 from muntin.model.errors import OptionError
 
 Expression = str | pl.Expr
 
-_TOKEN = re.compile(
-    r"""\s*(?:
-        (?P<number>\d+(?:\.\d+)?)(?![\w.])
-      | (?P<text>'(?:[^']|'')*')
-      | (?P<quoted>`(?:[^`]|``)+`)
-      | (?P<word>[^\W\d]\w*)
-      | (?P<sign><=|>=|<>|!=|==|[=<>+\-*(),])
-    )""",
-    re.VERBOSE,
-)
-_WORDS = frozenset({"AND", "OR", "NOT", "IS", "NULL", "IN", "BETWEEN", "LIKE", "TRUE", "FALSE"})
-_CASES = frozenset({"CASE", "WHEN", "THEN", "ELSE", "END"})
-FUNCTIONS = frozenset({"abs", "coalesce", "lower", "upper", "ltrim", "rtrim"})
-"""The SQL functions with one meaning in Polars and in Spark."""
+
+class UnportableError(OptionError):
+    """An expression that only Spark, or only Polars, computes."""
 
 
 def column_or_field(schema: pl.Schema, option: str, name: str) -> pl.Expr:
@@ -78,74 +69,48 @@ def sql_expression(schema: pl.Schema, option: str, text: str) -> pl.Expr:
     """An expression from SQL text.
 
     Raises:
-        OptionError: Naming what Polars and Spark don't both have with the same meaning.
+        UnportableError: Naming what Polars and Spark don't both have with the same meaning.
+        OptionError: When it names a column that isn't there.
     """
-    parts, position, tokens = [], 0, _tokens(option, text)
-    for position, (kind, token) in enumerate(tokens):
-        following = tokens[position + 1][1] if position + 1 < len(tokens) else ""
-        before = tokens[position - 1][1].upper() if position else ""
-        if kind == "word" and following == "(" and token.upper() not in _WORDS:
-            parts.append(_function(option, text, token))
-        elif kind == "word" and token.upper() in _WORDS | _CASES:
-            parts.append(_keyword(option, text, token.upper(), before, following))
-        elif kind in ("word", "quoted"):
-            parts.append(_column(schema, option, text, token))
-        else:
-            parts.append({"==": "=", "!=": "<>"}.get(token, token))
-        if before == "LIKE" and "\\" in token:
-            raise _refused(option, text, "LIKE with a backslash")
+
+    def lookup(path: list[str]) -> Value:
+        return _column(schema, option, text, path)
+
     try:
-        return pl.sql_expr(" ".join(parts))
-    except pl.exceptions.PolarsError as error:
-        raise OptionError(option, text, f"can't be read as SQL ({_line(error)})", _HINT) from error
+        return read_sql(text, lookup).finish()
+    except Unportable as error:
+        problem = f"has {error}, which SQL text can't have here"
+        raise UnportableError(option, text, problem, _HINT) from None
 
 
 _HINT = "give a Polars expression, such as pl.col('delay') > 60"
 
 
-def _tokens(option: str, text: str) -> list[tuple[str, str]]:
-    tokens, position, stripped = [], 0, text.strip()
-    while position < len(stripped):
-        match = _TOKEN.match(stripped, position)
-        if match is None:
-            raise _refused(option, text, repr(stripped[position:].split()[0]))
-        kind = str(match.lastgroup)
-        tokens.append((kind, match[kind]))
-        position = match.end()
-    return tokens
+def _column(schema: pl.Schema, option: str, text: str, path: list[str]) -> Value:
+    """A column, or a field of structs; SQL knows names whatever the case of their letters."""
+    name = spelled(path[0], schema)
+    if name is None:
+        hint = f"give one of {', '.join(schema)}"
+        raise OptionError(option, text, f"has {path[0]}, which isn't a column", hint)
+    expression, dtype = pl.col(name), schema[name]
+    for wanted in path[1:]:
+        fields = (
+            {one.name: one.dtype for one in dtype.fields} if isinstance(dtype, pl.Struct) else {}
+        )
+        field = spelled(wanted, fields)
+        if field is None:
+            hint = f"give one of {', '.join(fields)}" if fields else f"{name} has type {dtype}"
+            raise OptionError(option, text, f"has {'.'.join(path)}, which isn't a field", hint)
+        expression, dtype = expression.struct.field(field), _instance(fields[field])
+    return column(expression, dtype)
 
 
-def _function(option: str, text: str, name: str) -> str:
-    if name.lower() not in FUNCTIONS:
-        raise _refused(option, text, f"{name}()")
-    return name.upper()
-
-
-def _keyword(option: str, text: str, word: str, before: str, following: str) -> str:
-    # In a list NULL makes Spark's comparison unknown, and Polars' false.
-    if word == "NULL" and before not in ("IS", "NOT", "ELSE", "THEN"):
-        raise _refused(option, text, "NULL as a value")
-    if word == "LIKE" and not following.startswith("'"):
-        raise _refused(option, text, "LIKE with a pattern that isn't a text")
-    return word
-
-
-def _column(schema: pl.Schema, option: str, text: str, token: str) -> str:
-    name = token[1:-1].replace("``", "`") if token.startswith("`") else token
-    if name not in schema:
-        # SQL knows a column whatever the case of its letters.
-        matches = [one for one in schema if one.lower() == name.lower()]
-        if len(matches) != 1:
-            hint = f"give one of {', '.join(schema)}"
-            raise OptionError(option, text, f"has {name}, which isn't a column", hint)
-        name = matches[0]
-    escaped = name.replace('"', '""')
-    return f'"{escaped}"'
-
-
-def _refused(option: str, text: str, what: str) -> OptionError:
-    problem = f"has {what}, which SQL text can't have here"
-    return OptionError(option, text, problem, _HINT)
+def spelled(name: str, names: Collection[str]) -> str | None:
+    """A name as a column or a field has it, if one has."""
+    if name in names:
+        return name
+    same = [one for one in names if one.lower() == name.lower()]
+    return same[0] if len(same) == 1 else None
 
 
 def type_of(schema: pl.Schema, option: str, expression: pl.Expr, given: object) -> pl.DataType:

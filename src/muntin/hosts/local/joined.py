@@ -2,54 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from muntin.engine import columns
 from muntin.hosts.local.definition import LocalJoined
 from muntin.hosts.local.join_plan import build_join
 from muntin.hosts.local.plan import Input, Upstream
 from muntin.hosts.local.windowed import LocalWindowed, rows_of
+from muntin.hosts.sentence import (
+    Options,
+    check_pair_columns,
+    check_shards,
+    refuse_side,
+    windows_as_messages,
+)
 from muntin.model.errors import OptionError
-from muntin.model.inputs import Marks
-from muntin.model.joins import SIDES, How, JoinNulls, On, SideName, StateLayout
+from muntin.model.joins import SIDES, SideName
 from muntin.model.sentence import joined
 
 _FIRING = (columns.EMISSION, columns.REVISION)
 
 
-def begin_join(
-    left: object,
-    right: object,
-    *,
-    on: On,
-    within: Any,
-    as_of: Any,
-    how: How,
-    suffix: str,
-    layout: StateLayout | None,
-    buckets: int | None,
-    nulls: JoinNulls,
-    shared_time: bool,
-    each_change: bool,
-) -> LocalJoined:
+def begin_join(left: object, right: object, options: Options) -> LocalJoined:
     """Join two sources or frames on the local host; see `muntin.join`.
 
     Raises:
         OptionError: Naming what can't work.
     """
-    if buckets is not None and buckets < 1:
-        raise OptionError("buckets", buckets, "is less than one", "give 1 or more")
+    check_shards(options["buckets"])
+    each_change = options["each_change"]
     one, other = _side("left", left, each_change), _side("right", right, each_change)
-    spec = joined(one, other, on, within, how, layout, nulls, as_of, shared_time, each_change)
+    spec = joined(one, other, options)
     inputs: dict[SideName, Input] = {"left": one.input, "right": other.input}
     for side in SIDES:
         if not each_change and inputs[side].fed is not None:
             # A pair says itself how it came about.
             inputs[side] = replace(inputs[side], hidden=_FIRING)
-        _check_columns(side, [*inputs[side].schema], spec.side(side).keys)
-    return LocalJoined(build_join(inputs, spec, suffix, buckets))
+        check_pair_columns(side, [*inputs[side].schema], spec.side(side).keys)
+    return LocalJoined(build_join(inputs, spec, options["suffix"], options["buckets"]))
 
 
 def _side(side: SideName, given: object, each_change: bool) -> LocalWindowed:
@@ -64,15 +54,5 @@ def _side(side: SideName, given: object, each_change: bool) -> LocalWindowed:
             if error.option != side:
                 raise
     if not isinstance(rows, Upstream) or rows.plan.joins:
-        hint = "write join(windowed(frame, time=…), …)"
-        raise OptionError(side, type(given).__name__, "isn't windowed", hint)
-    # What windows emit was judged by them.
-    marks = Marks(columns.WINDOW_END, max_ahead=None)
-    return LocalWindowed(_rows=rows, _time=columns.WINDOW_END, _marks=marks)
-
-
-def _check_columns(side: SideName, names: Sequence[str], keys: Sequence[str]) -> None:
-    for key in keys:
-        if key not in names:
-            hint = f"give some of {', '.join(names)}"
-            raise OptionError("on", key, f"isn't a column of the {side} side", hint)
+        raise refuse_side(side, given)
+    return LocalWindowed(_rows=rows, _time=columns.WINDOW_END, _marks=windows_as_messages())

@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 
 from muntin.explain.glance import format_html_table
+from muntin.hosts.definition import StartOptions
 from muntin.hosts.interrupts import register_query
 from muntin.hosts.local.checkpoint import Checkpoint, LogCheckpoint, MemoryCheckpoint
 from muntin.hosts.local.delivery import RESULTS, Delivery, Destination, destinations
@@ -23,7 +24,6 @@ from muntin.hosts.progress import Totals
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError, SpecChangedError
 from muntin.query import Query
-from muntin.sinks.sink import SinkLike
 from muntin.sources.source import SourceReader
 
 
@@ -189,19 +189,13 @@ class LocalQuery(Query):
                 self._changed.notify_all()
 
 
-def start_query(
-    plan: Plan,
-    folder: str | None,
-    sinks: tuple[SinkLike | None, SinkLike | None],
-    name: str | None,
-    every: Duration | None,
-    available_now: bool,
-    durable: bool | Duration,
-) -> LocalQuery:
-    """Start a query; see `LocalDefinition.start`."""
-    waits = sync_seconds(durable)
-    pace = Pace(0.0 if every is None else micros("every", every) / 1_000_000, available_now)
-    return LocalQuery(Job(plan, folder, tuple(destinations(plan, sinks)), pace, waits), name)
+def start_query(plan: Plan, options: StartOptions) -> LocalQuery:
+    """Start a query; see `Definition.start`."""
+    waits, every = sync_seconds(options.durable), options.every
+    seconds = 0.0 if every is None else micros("every", every) / 1_000_000
+    pace = Pace(seconds, options.available_now)
+    outputs = tuple(destinations(plan, (options.results, options.rejected)))
+    return LocalQuery(Job(plan, options.checkpoint, outputs, pace, waits), options.name)
 
 
 def resume_plan(plan: Plan, checkpoint: Checkpoint) -> Plan:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import Any
 
 import polars as pl
@@ -14,13 +12,12 @@ from muntin.hosts.chain import WINDOW_TIME, disorder, refuse_revisions
 from muntin.hosts.local.definition import LocalDefinition, LocalWindowedAggregate
 from muntin.hosts.local.expressions import Expression
 from muntin.hosts.local.plan import Input, Upstream
+from muntin.hosts.local.rolling import plan_rolling_rows
 from muntin.hosts.local.window_plan import build_windows
-from muntin.model.aggregates import Aggregate, count
+from muntin.hosts.sentence import Options, WindowSentence, list_keys, shared_parts
 from muntin.model.errors import OptionError
-from muntin.model.inputs import Marks
-from muntin.model.pipeline import ROWS
-from muntin.model.sentence import Sentence
-from muntin.model.spec import Nulls, WindowSpec
+from muntin.model.rolling import emits_messages
+from muntin.model.spec import WindowSpec
 from muntin.sources.frames import frame_source
 from muntin.sources.source import Source
 
@@ -28,68 +25,23 @@ Rows = Source | Upstream
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocalWindowed(Sentence):
+class LocalWindowed(WindowSentence[LocalWindowedAggregate]):
     """A source or a frame with a key, an event time, and (soon) windows; made by `windowed`."""
 
     _rows: Rows
-    _keys: tuple[Any, ...] = ()
     _time: Expression | None = None
-    _where: Expression | None = None
     _clock: Expression | None = None
-    _shards: int | None = None
 
-    def agg(self, *unnamed: Aggregate, **aggregates: Aggregate) -> LocalWindowedAggregate:
-        """Say what the windows compute; output name = aggregate.
+    def _build(self, spec: WindowSpec, keys: tuple[Any, ...]) -> LocalWindowedAggregate:
+        build = plan_rolling_rows if emits_messages(spec) else build_windows
+        return LocalWindowedAggregate(build(self.input, keys, spec, self._shards))
 
-        Args:
-            *unnamed: Refused, since every aggregate needs a name.
-            **aggregates: The aggregates by the names of their columns in the output. They take
-                names of columns, Polars expressions, or SQL text.
-
-        Raises:
-            OptionError: Naming what can't work: a column, a type, a size.
-        """
-        # Which sets there are depends on the keys, which are named with the rows.
-        spec = replace(self, _sets=None)._spec(aggregates, unnamed=unnamed)
-        keys = self._all_keys(self._keys)
-        spec = replace(spec, sets=self._grouped(keys))
-        return LocalWindowedAggregate(build_windows(self.input, keys, spec, self._shards))
-
-    def top(
-        self, n: int, *, by: str | Sequence[str], ascending: bool | Sequence[bool] = False
+    def _build_top(
+        self, spec: WindowSpec, keys: tuple[Any, ...], n: int, by: Any, ascending: Any
     ) -> LocalWindowedAggregate:
-        """The first `n` messages of each window and key, each as a row with its `rank`.
-
-        It stands in place of `agg`. `top(1, by="at")` is the latest message of each window,
-        `ascending=True` with it the first one.
-
-        Args:
-            n: How many at most.
-            by: The columns that messages are ordered by; of messages that are equal in them, by
-                all columns from left to right, the least first.
-            ascending: Whether the least is first, for all or for each of `by`.
-
-        Raises:
-            OptionError: Naming what can't work: a column, a type, a policy.
-        """
         from muntin.hosts.local.ranked import top_messages
 
-        if self._sets is not None:
-            hint = "leave out sets(), or write a query for each set"
-            raise OptionError("sets", self._sets, "aren't taken by top()", hint)
-        spec, keys = self._spec({ROWS: count()}), self._all_keys(self._keys)
         return LocalWindowedAggregate(top_messages(self.input, keys, spec, n, by, ascending))
-
-    def spec(self, **aggregates: Aggregate) -> WindowSpec:
-        """The query in one value, before its columns are looked for in the rows.
-
-        Keys that are expressions aren't named yet, and so aren't in it.
-
-        Raises:
-            OptionError: Naming what can't work: a size, a policy, a name.
-        """
-        named = tuple(key for key in self._all_keys(self._keys) if isinstance(key, str))
-        return self._spec(aggregates, named)
 
     @property
     def input(self) -> Input:
@@ -100,50 +52,34 @@ class LocalWindowed(Sentence):
         )
 
 
-def begin_windowed(
-    frame: object,
-    key: Any,
-    time: Any,
-    offset: tuple[str, str] | None,
-    lateness: Any,
-    max_ahead: Any,
-    idle: Any,
-    where: Any,
-    clock: Any,
-    buckets: int | None,
-    nulls: Nulls,
-) -> LocalWindowed:
+def begin_windowed(frame: object, options: Options) -> LocalWindowed:
     """Begin a windowed aggregation on the local host; see `muntin.windowed`.
 
     Raises:
         OptionError: Naming what can't work.
     """
-    if buckets is not None and buckets < 1:
-        raise OptionError("buckets", buckets, "is less than one", "give 1 or more")
     rows = rows_of("frame", frame)
-    for option, given in (("time", time), ("where", where), ("clock", clock)):
-        if given is not None and not isinstance(given, str | pl.Expr):
+    for option in ("time", "where", "clock"):
+        if not isinstance(options[option], str | pl.Expr | None):
             hint = "give a name, a Polars expression, or SQL"
-            raise OptionError(option, given, "isn't a column", hint)
-    if lateness is None:
-        late = disorder(rows.plan.spec) if isinstance(rows, Upstream) else 0
-        lateness = timedelta(microseconds=late)
+            raise OptionError(option, options[option], "isn't a column", hint)
+    time, clock = options["time"], options["clock"]
     at_end = isinstance(time, str) and time == WINDOW_TIME
     if at_end and not isinstance(rows, Upstream) and _has_ends(rows.schema):
         # Results that came as a frame, where Spark's remember what they are.
         time = (pl.col(columns.WINDOW_END) - pl.duration(microseconds=1)).alias(WINDOW_TIME)
-    name = time.meta.output_name() if isinstance(time, pl.Expr) else time
-    arrived = clock.meta.output_name() if isinstance(clock, pl.Expr) else clock
-    return LocalWindowed(
-        _marks=Marks.given(name, lateness, max_ahead, offset, idle, arrived),
-        _nulls=nulls,
-        _rows=rows,
-        _keys=_keys_of(key),
-        _time=time,
-        _where=where,
-        _clock=clock,
-        _shards=buckets,
+    parts = shared_parts(
+        options,
+        time=_name_of(time),
+        clock=_name_of(clock),
+        disorder=lambda: disorder(rows.plan.spec) if isinstance(rows, Upstream) else 0,
     )
+    keys = list_keys(options["key"], pl.Expr, "Polars expressions")
+    return LocalWindowed(_rows=rows, _keys=keys, _time=time, _clock=clock, **parts)
+
+
+def _name_of(expression: Expression | None) -> str | None:
+    return expression.meta.output_name() if isinstance(expression, pl.Expr) else expression
 
 
 def rows_of(option: str, given: object, *, each_change: bool = False) -> Rows:
@@ -169,12 +105,3 @@ def rows_of(option: str, given: object, *, each_change: bool = False) -> Rows:
 def _has_ends(schema: pl.Schema) -> bool:
     """Whether rows have the ends of windows, and no last moments."""
     return WINDOW_TIME not in schema and isinstance(schema.get(columns.WINDOW_END), pl.Datetime)
-
-
-def _keys_of(key: Any) -> tuple[Any, ...]:
-    keys = (key,) if isinstance(key, str | pl.Expr) or not isinstance(key, Sequence) else (*key,)
-    for one in keys:
-        if not isinstance(one, str | pl.Expr):
-            hint = "give names or Polars expressions, or omit it where there is no key"
-            raise OptionError("key", one, "isn't a column", hint)
-    return keys

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from muntin.model.aggregates.entry import ENTRIES, Entry
-from muntin.model.axis import Duration, micros, phrase
+from muntin.model.axis import Axis, Length, measure, spell
 from muntin.model.errors import OptionError
 from muntin.model.facts import named
 from muntin.model.json_dataclass import JsonDataclass
@@ -52,8 +52,9 @@ class Aggregate(JsonDataclass):
         options: Figures of the function, for example ``(("q", 0.95),)``, in a fixed order.
         functions: The user's own functions, for ``kind="user"``.
         rows: The user's function over a window's rows and its columns, for ``kind="apply"``.
-        frame: How far it looks back from the end of a sliding window, microseconds; ``None`` is as
-            far as the window does.
+        frame: How far it looks back from the end of a sliding window, in units of the axis;
+            ``None`` is as far as the window does, and 0 is the last position alone.
+        frame_axis: What that is measured on.
     """
 
     kind: str
@@ -63,22 +64,24 @@ class Aggregate(JsonDataclass):
     functions: UserFunctions | None = field(default=None, compare=False)
     rows: RowsFunction | None = None
     frame: int | None = None
+    frame_axis: Axis = "time"
 
-    def over(self, length: Duration) -> Aggregate:
-        """The same of no more than the last part of each sliding window.
+    def over(self, length: Length) -> Aggregate:
+        """Limit the aggregate to the last part of each rolling or sliding window.
 
         So one query computes over several lengths of time before a message:
-        ``w.sliding("1 day").agg(hour=mt.sum("v").over("1 hour"), day=mt.sum("v"))``.
+        ``w.rolling("1 day").agg(hour=mt.sum("v").over("1 hour"), day=mt.sum("v"))``.
 
         Args:
-            length: How far it looks back from the window's end, which belongs to it; at most as
-                far as the window does.
+            length: How far it looks back from the window's end, a duration or ``rows(N)``; at most
+                as far as the window does. The ends that belong to it are those of the window.
 
         Example:
             >>> str(Aggregate("sum", "amount").over("1 hour"))
             'sum(amount) over 1 hour'
         """
-        return replace(self, frame=micros("over", length, zero=False))
+        back, axis = measure("over", length)
+        return replace(self, frame=back, frame_axis=axis)
 
     @property
     def entry(self) -> Entry:
@@ -136,7 +139,7 @@ class Aggregate(JsonDataclass):
         inside = [named(c) if isinstance(c, str) else str(c) for c in self.columns] + [
             f"{k}={v}" for k, v in self.options
         ]
-        over = "" if self.frame is None else f" over {phrase(self.frame)}"
+        over = f" over {spell(self.frame, self.frame_axis)}" if self.frame else ""
         return f"{self.kind}({', '.join(inside)}){over}"
 
 

@@ -41,38 +41,100 @@ def _at_the_end(agg: Aggregate, rows: list[tuple[Any, Any]]) -> Any:
 
 @_least_or_greatest(sql=Sql(("MIN",)), value=lambda values, agg: builtins.min(values, key=rank))
 def min(column: Any) -> Aggregate:
-    """The least value of any type but maps; as in Spark, NaN is greater than every number."""
+    """Find the least value; as in Spark, NaN is greater than every number.
+
+    Args:
+        column: The column of values, or an expression.
+
+    Returns:
+        An aggregate for ``.agg(…)``: the column's type, NULL without values.
+
+    Raises:
+        OptionError: From ``.agg``, when the column's type has no order, as maps.
+
+    Example:
+        >>> import polars as pl
+        >>> import muntin as mt
+        >>> rows = pl.DataFrame({"at": ["2026-01-01", "2026-01-01"], "v": [3, 5]})
+        >>> day = mt.windowed(rows, time="at").tumbling("1 day")
+        >>> day.agg(x=min("v")).results["x"].to_list()
+        [3]
+    """
     return Aggregate("min", column)
 
 
 @_least_or_greatest(sql=Sql(("MAX",)), value=lambda values, agg: builtins.max(values, key=rank))
 def max(column: Any) -> Aggregate:
-    """The greatest value of any type but maps; as in Spark, NaN is greater than every number."""
+    """Find the greatest value; as in Spark, NaN is greater than every number.
+
+    Args:
+        column: The column of values, or an expression.
+
+    Returns:
+        An aggregate for ``.agg(…)``: the column's type, NULL without values.
+
+    Raises:
+        OptionError: From ``.agg``, when the column's type has no order, as maps.
+
+    Example:
+        >>> import polars as pl
+        >>> import muntin as mt
+        >>> rows = pl.DataFrame({"at": ["2026-01-01", "2026-01-01"], "v": [3, 5]})
+        >>> day = mt.windowed(rows, time="at").tumbling("1 day")
+        >>> day.agg(x=max("v")).results["x"].to_list()
+        [5]
+    """
     return Aggregate("max", column)
 
 
 @_of_a_message(sql=Sql(("FIRST", "FIRST_VALUE", "ANY_VALUE")), of_rows=_by_place)
 def first(column: Any, *, nulls: NullValues = "keep") -> Aggregate:
-    """The value of the earliest message by event time; of several, the least.
+    """Take the value of the earliest message by event time; of several, the least.
+
+    Spark's ``first`` takes whichever message comes first.
 
     Args:
-        column: The column of values.
+        column: The column of values, or an expression.
         nulls: Whether a null is a value like any other (``keep``), or only messages with a value
             count (``skip``).
+
+    Returns:
+        An aggregate for ``.agg(…)``: the column's type.
+
+    Example:
+        >>> import polars as pl
+        >>> import muntin as mt
+        >>> rows = pl.DataFrame(
+        ...     {"at": ["2026-01-01 09:00", "2026-01-01 10:00", "2026-01-01 11:00"], "v": [5, 3, 4]}
+        ... )
+        >>> day = mt.windowed(rows, time="at").tumbling("1 day")
+        >>> day.agg(x=first("v")).results["x"].to_list()
+        [5]
     """
     return Aggregate("first", column, options=null_options(nulls))
 
 
 @_of_a_message(sql=Sql(("LAST", "LAST_VALUE")), of_rows=_by_place)
 def last(column: Any, *, nulls: NullValues = "keep") -> Aggregate:
-    """The value of the latest message by event time; of several, the greatest.
+    """Take the value of the latest message by event time; of several, the greatest.
 
     Args:
-        column: The column of values.
+        column: The column of values, or an expression.
         nulls: Whether a null is a value like any other (``keep``), or only messages with a value
             count (``skip``).
 
+    Returns:
+        An aggregate for ``.agg(…)``: the column's type.
+
     Example:
+        >>> import polars as pl
+        >>> import muntin as mt
+        >>> rows = pl.DataFrame(
+        ...     {"at": ["2026-01-01 09:00", "2026-01-01 10:00", "2026-01-01 11:00"], "v": [5, 3, 4]}
+        ... )
+        >>> day = mt.windowed(rows, time="at").tumbling("1 day")
+        >>> day.agg(x=last("v")).results["x"].to_list()
+        [4]
         >>> str(last("temperature", nulls="skip"))
         'last(temperature, nulls=skip)'
     """
@@ -81,37 +143,105 @@ def last(column: Any, *, nulls: NullValues = "keep") -> Aggregate:
 
 @_of_a_message(sql=Sql(("MIN_BY", "ARG_MIN"), "column"), of_rows=_by_column)
 def arg_min(column: Any, by: Any, *, nulls: NullValues = "keep") -> Aggregate:
-    """The value of ``column`` where ``by`` is least; of several, the least value.
+    """Take the value of ``column`` where ``by`` is least; of several, the least value.
 
     Args:
-        column: The column of values.
+        column: The column of values, or an expression.
         by: The column that is to be least; messages without it don't count.
         nulls: Whether a null is a value like any other (``keep``), or only messages with a value
             count (``skip``).
+
+    Returns:
+        An aggregate for ``.agg(…)``: the type of ``column``.
+
+    Raises:
+        OptionError: From ``.agg``, when the type of ``by`` has no order, as maps.
+
+    Example:
+        >>> import polars as pl
+        >>> import muntin as mt
+        >>> rows = pl.DataFrame(
+        ...     {"at": ["2026-01-01", "2026-01-01"], "v": [5, 3], "page": ["home", "cart"]}
+        ... )
+        >>> day = mt.windowed(rows, time="at").tumbling("1 day")
+        >>> day.agg(x=arg_min("page", "v")).results["x"].to_list()
+        ['cart']
     """
     return Aggregate("arg_min", column, by, null_options(nulls))
 
 
 @_of_a_message(sql=Sql(("MAX_BY", "ARG_MAX"), "column"), of_rows=_by_column)
 def arg_max(column: Any, by: Any, *, nulls: NullValues = "keep") -> Aggregate:
-    """The value of ``column`` where ``by`` is greatest; of several, the greatest value.
+    """Take the value of ``column`` where ``by`` is greatest; of several, the greatest value.
 
     Args:
-        column: The column of values.
+        column: The column of values, or an expression.
         by: The column that is to be greatest; messages without it don't count.
         nulls: Whether a null is a value like any other (``keep``), or only messages with a value
             count (``skip``).
+
+    Returns:
+        An aggregate for ``.agg(…)``: the type of ``column``.
+
+    Raises:
+        OptionError: From ``.agg``, when the type of ``by`` has no order, as maps.
+
+    Example:
+        >>> import polars as pl
+        >>> import muntin as mt
+        >>> rows = pl.DataFrame(
+        ...     {"at": ["2026-01-01", "2026-01-01"], "v": [5, 3], "page": ["home", "cart"]}
+        ... )
+        >>> day = mt.windowed(rows, time="at").tumbling("1 day")
+        >>> day.agg(x=arg_max("page", "v")).results["x"].to_list()
+        ['home']
     """
     return Aggregate("arg_max", column, by, null_options(nulls))
 
 
 @_of_truths(sql=Sql(("BOOL_AND", "EVERY")), value=lambda values, agg: all(values))
 def bool_and(column: Any) -> Aggregate:
-    """Whether every value is true."""
+    """Say whether every value is true; nulls are skipped.
+
+    Args:
+        column: The column of values, or an expression.
+
+    Returns:
+        An aggregate for ``.agg(…)``: a ``boolean``, NULL without values.
+
+    Raises:
+        OptionError: From ``.agg``, when the column isn't boolean.
+
+    Example:
+        >>> import polars as pl
+        >>> import muntin as mt
+        >>> rows = pl.DataFrame({"at": ["2026-01-01", "2026-01-01"], "v": [True, False]})
+        >>> day = mt.windowed(rows, time="at").tumbling("1 day")
+        >>> day.agg(x=bool_and("v")).results["x"].to_list()
+        [False]
+    """
     return Aggregate("bool_and", column)
 
 
 @_of_truths(sql=Sql(("BOOL_OR", "SOME")), value=lambda values, agg: any(values))
 def bool_or(column: Any) -> Aggregate:
-    """Whether some value is true."""
+    """Say whether some value is true; nulls are skipped.
+
+    Args:
+        column: The column of values, or an expression.
+
+    Returns:
+        An aggregate for ``.agg(…)``: a ``boolean``, NULL without values.
+
+    Raises:
+        OptionError: From ``.agg``, when the column isn't boolean.
+
+    Example:
+        >>> import polars as pl
+        >>> import muntin as mt
+        >>> rows = pl.DataFrame({"at": ["2026-01-01", "2026-01-01"], "v": [True, False]})
+        >>> day = mt.windowed(rows, time="at").tumbling("1 day")
+        >>> day.agg(x=bool_or("v")).results["x"].to_list()
+        [True]
+    """
     return Aggregate("bool_or", column)

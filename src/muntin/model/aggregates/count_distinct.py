@@ -12,5 +12,27 @@ from muntin.model.shapes import ORDER
 
 @over_distinct(count, accepts=ORDER, names=("COUNT_DISTINCT",))
 def count_distinct(column: Any) -> Aggregate:
-    """How many distinct values, exactly; keeps each of them. NaN is one value."""
+    """Count the distinct values exactly; NaN is one value.
+
+    The state keeps each distinct value. ``approx_distinct`` estimates in bounded state.
+
+    Args:
+        column: The column of values, or an expression.
+
+    Returns:
+        An aggregate for ``.agg(…)``: a ``long``, 0 without values.
+
+    Raises:
+        OptionError: From ``.agg``, when the column's type has no order, as maps.
+
+    Example:
+        >>> import polars as pl
+        >>> import muntin as mt
+        >>> rows = pl.DataFrame(
+        ...     {"at": ["2026-01-01 09:00", "2026-01-01 10:00", "2026-01-01 11:00"], "v": [5, 3, 5]}
+        ... )
+        >>> day = mt.windowed(rows, time="at").tumbling("1 day")
+        >>> day.agg(x=count_distinct("v")).results["x"].to_list()
+        [2]
+    """
     return Aggregate("count_distinct", column)

@@ -17,7 +17,22 @@ from muntin.model.shapes import ANY, TRUTH
     value=lambda values, agg: len(values),
 )
 def count(column: Any = None) -> Aggregate:
-    """How many messages; with a column, how many where it isn't null."""
+    """Count messages; with a column, those where it isn't null.
+
+    Args:
+        column: The column, or an expression. Default: every message counts.
+
+    Returns:
+        An aggregate for ``.agg(…)``: a ``long``, 0 where nothing counts.
+
+    Example:
+        >>> import polars as pl
+        >>> import muntin as mt
+        >>> rows = pl.DataFrame({"at": ["2026-01-01", "2026-01-01"], "v": [3, None]})
+        >>> day = mt.windowed(rows, time="at").tumbling("1 day")
+        >>> day.agg(x=count("v")).results["x"].to_list()
+        [1]
+    """
     return Aggregate("count", column)
 
 
@@ -29,5 +44,23 @@ def count(column: Any = None) -> Aggregate:
     value=lambda values, agg: values.count(True),
 )
 def count_if(column: Any) -> Aggregate:
-    """How many messages where a boolean column is true."""
+    """Count the messages for which a condition is true.
+
+    Args:
+        column: A boolean column, or an expression. NULL isn't true.
+
+    Returns:
+        An aggregate for ``.agg(…)``: a ``long``, 0 where none is.
+
+    Raises:
+        OptionError: From ``.agg``, when the column isn't boolean.
+
+    Example:
+        >>> import polars as pl
+        >>> import muntin as mt
+        >>> rows = pl.DataFrame({"at": ["2026-01-01", "2026-01-01"], "v": [3, 5]})
+        >>> day = mt.windowed(rows, time="at").tumbling("1 day")
+        >>> day.agg(x=count_if(pl.col("v") > 3)).results["x"].to_list()
+        [1]
+    """
     return Aggregate("count_if", column)

@@ -27,7 +27,26 @@ def _in_order(rows: WindowRows, agg: Aggregate) -> list[Any]:
     of_rows=_in_order,
 )
 def collect_list(column: Any) -> Aggregate:
-    """All values that aren't null, by event time; of equal times, the least first."""
+    """List all values that aren't null, by event time.
+
+    Of equal times the least value is first. The state keeps all values of a window.
+
+    Args:
+        column: The column of values, or an expression.
+
+    Returns:
+        An aggregate for ``.agg(…)``: an array of the column's type, empty without values.
+
+    Example:
+        >>> import polars as pl
+        >>> import muntin as mt
+        >>> rows = pl.DataFrame(
+        ...     {"at": ["2026-01-01 09:00", "2026-01-01 10:00", "2026-01-01 11:00"], "v": [5, 3, 4]}
+        ... )
+        >>> day = mt.windowed(rows, time="at").tumbling("1 day")
+        >>> day.agg(x=collect_list("v")).results["x"].to_list()
+        [[5, 3, 4]]
+    """
     return Aggregate("collect_list", column)
 
 
@@ -47,13 +66,24 @@ def _of_the_latest(rows: WindowRows, agg: Aggregate) -> list[Any]:
     of_rows=_of_the_latest,
 )
 def last_values(column: Any, *, nulls: NullValues = "keep") -> Aggregate:
-    """The values of the latest message by event time, and of those that share its time.
+    """List the values of the newest message by event time, and of those that share its time.
 
-    Without nulls; the least is first.
+    The least value is first; nulls aren't listed.
 
     Args:
-        column: The column of values.
-        nulls: ``skip`` looks at the latest messages that have a value, ``keep`` at the latest ones.
+        column: The column of values, or an expression.
+        nulls: ``skip`` looks at the newest messages that have a value, ``keep`` at the newest ones.
+
+    Returns:
+        An aggregate for ``.agg(…)``: an array of the column's type.
+
+    Example:
+        >>> import polars as pl
+        >>> import muntin as mt
+        >>> rows = pl.DataFrame({"at": ["2026-01-01", "2026-01-01"], "v": [5, 3]})
+        >>> day = mt.windowed(rows, time="at").tumbling("1 day")
+        >>> day.agg(x=last_values("v")).results["x"].to_list()
+        [[3, 5]]
     """
     return Aggregate("last_values", column, options=null_options(nulls))
 
@@ -69,5 +99,27 @@ def last_values(column: Any, *, nulls: NullValues = "keep") -> Aggregate:
     formula=replace(DISTINCT_VALUES, lower=lambda lists, agg: lists.list.unique().list.sort()),
 )
 def distinct(column: Any) -> Aggregate:
-    """The distinct values that aren't null, in ascending order, as a list."""
+    """List the distinct values that aren't null, in ascending order.
+
+    The state keeps each distinct value.
+
+    Args:
+        column: The column of values, or an expression.
+
+    Returns:
+        An aggregate for ``.agg(…)``: an array of the column's type, empty without values.
+
+    Raises:
+        OptionError: From ``.agg``, when the column's type has no order, as maps.
+
+    Example:
+        >>> import polars as pl
+        >>> import muntin as mt
+        >>> rows = pl.DataFrame(
+        ...     {"at": ["2026-01-01 09:00", "2026-01-01 10:00", "2026-01-01 11:00"], "v": [5, 3, 5]}
+        ... )
+        >>> day = mt.windowed(rows, time="at").tumbling("1 day")
+        >>> day.agg(x=distinct("v")).results["x"].to_list()
+        [[3, 5]]
+    """
     return Aggregate("distinct", column)

@@ -43,9 +43,29 @@ def _added(values: Expr, counts: Expr, agg: Aggregate) -> tuple[Expr, Expr]:
     ),
 )
 def mode(column: Any) -> Aggregate:
-    """The most frequent value that isn't null; of several, the least. NaN is one value.
+    """Find the most frequent value that isn't null; of several, the least.
 
-    So it is the same however the input was cut. It is Spark's ``mode(x, true)``; Spark's
-    ``mode(x)`` and DuckDB's give any of several. Each distinct value is kept, with its count.
+    NaN is one value. The answer doesn't depend on how the input was cut: it is Spark's
+    ``mode(x, true)``, while Spark's ``mode(x)`` and DuckDB's give any of several. The state keeps
+    each distinct value, with its count.
+
+    Args:
+        column: The column of values, or an expression.
+
+    Returns:
+        An aggregate for ``.agg(…)``: the column's type, NULL without values.
+
+    Raises:
+        OptionError: From ``.agg``, when the column's type has no order, as maps.
+
+    Example:
+        >>> import polars as pl
+        >>> import muntin as mt
+        >>> rows = pl.DataFrame(
+        ...     {"at": ["2026-01-01 09:00", "2026-01-01 10:00", "2026-01-01 11:00"], "v": [5, 3, 5]}
+        ... )
+        >>> day = mt.windowed(rows, time="at").tumbling("1 day")
+        >>> day.agg(x=mode("v")).results["x"].to_list()
+        [5]
     """
     return Aggregate("mode", column)

@@ -41,21 +41,38 @@ def aggregate(
     state_type: str = "double",
     result_type: str | None = None,
 ) -> Aggregate:
-    """An aggregate of your own, in the three functions of KIP-94; runs Python for each message.
+    """Fold values by your own functions, as KIP-94 names them; runs Python for each message.
 
     Each message begins a state of its own, ``aggregator(initializer(), value)``, and states meet by
-    the merger alone. So the answer doesn't depend on how messages are read, also where the
-    initializer isn't neutral: it is in the answer once for each message.
+    the merger alone. So the answer doesn't depend on how messages are read. The initializer should
+    be neutral, since it counts once for each message.
 
     Args:
-        column: The column that is aggregated.
+        column: The column of values, or an expression.
         initializer: ``() -> state``.
         aggregator: ``(state, value) -> state``; isn't called for nulls. ``None`` is no state.
         merger: ``(state, state) -> state``; must be associative, and messages that come out of
             order are merged as they come unless it is commutative.
-        finisher: ``state -> result``; the state itself where it isn't given.
+        finisher: ``state -> result``. Default: the state is the result.
         state_type: ``"long"``, ``"double"``, ``"string"``, ``"binary"`` or ``"boolean"``.
-        result_type: The same, of the result; the state's where it isn't given.
+        result_type: The type of the result. Default: ``state_type``.
+
+    Returns:
+        An aggregate for ``.agg(…)``: ``result_type``, NULL without values.
+
+    Raises:
+        OptionError: When a type isn't one of those.
+
+    Example:
+        >>> import operator
+        >>> import polars as pl
+        >>> import muntin as mt
+        >>> product = aggregate(
+        ...     "v", initializer=lambda: 1.0, aggregator=operator.mul, merger=operator.mul
+        ... )
+        >>> rows = pl.DataFrame({"at": ["2026-01-01", "2026-01-01"], "v": [3.0, 5.0]})
+        >>> mt.windowed(rows, time="at").tumbling("1 day").agg(x=product).results["x"].to_list()
+        [15.0]
     """
     types = {"state_type": state_type, "result_type": result_type or state_type}
     for option, kind in types.items():
@@ -75,7 +92,9 @@ def aggregate(
 def apply(
     function: Callable[[list[dict[str, Any]]], Any], *columns: str, result_type: str = "double"
 ) -> Aggregate:
-    """Your own function over all rows of a window, called once a firing.
+    """Compute a result by your own function over all rows of a window, at each emission.
+
+    The state keeps all rows of a window.
 
     Args:
         function: Gets a list of dictionaries, by event time (of equal times, the least row
@@ -83,8 +102,19 @@ def apply(
         *columns: The names of the columns that the rows have.
         result_type: ``"long"``, ``"double"``, ``"string"``, ``"binary"`` or ``"boolean"``.
 
+    Returns:
+        An aggregate for ``.agg(…)``: ``result_type``.
+
     Raises:
-        OptionError: When no column is named, or the type isn't known.
+        OptionError: When no column is named, or the type isn't one of those.
+
+    Example:
+        >>> import polars as pl
+        >>> import muntin as mt
+        >>> spread = apply(lambda rows: rows[-1]["v"] - rows[0]["v"], "v")
+        >>> rows = pl.DataFrame({"at": ["2026-01-01", "2026-01-02"], "v": [3.0, 5.0]})
+        >>> mt.windowed(rows, time="at").tumbling("7 days").agg(x=spread).results["x"].to_list()
+        [2.0]
     """
     if not columns:
         raise OptionError("columns", None, "names no column", "name what the rows need")

@@ -71,19 +71,33 @@ def _first_in_list(lists: Expr, agg: Aggregate) -> Expr:
     formula=Formula(lift=_first, merge=_first, lower=_first_in_list),
 )
 def top_k(column: Any, k: int, ascending: bool | Sequence[bool] = False) -> Aggregate:
-    """The ``k`` greatest values, greatest first, as a list; nulls and NaN are skipped.
+    """List the ``k`` greatest values, greatest first; nulls and NaN are skipped.
 
     Of structs the first field that differs decides. ``top`` makes rows of them.
 
     Args:
-        column: The values.
-        k: How many at most.
+        column: The column of values, or an expression.
+        k: How many values at most, 1 to 10 000.
         ascending: ``True`` for the least, least first. Of structs also one for each of the first
             fields, as ``orderBy`` takes them: rows that are equal in those are ordered by all of
             their fields, ascending. A null in a field is less than every value, as in Spark.
 
+    Returns:
+        An aggregate for ``.agg(…)``: an array of the column's type, empty without values.
+
     Raises:
-        OptionError: When ``k`` isn't within 1 and 10 000, or no field is ordered by.
+        OptionError: When ``k`` isn't within 1 and 10 000, or no field is ordered by; from ``.agg``,
+            when the column's type has no order.
+
+    Example:
+        >>> import polars as pl
+        >>> import muntin as mt
+        >>> rows = pl.DataFrame(
+        ...     {"at": ["2026-01-01 09:00", "2026-01-01 10:00", "2026-01-01 11:00"], "v": [3, 5, 4]}
+        ... )
+        >>> day = mt.windowed(rows, time="at").tumbling("1 day")
+        >>> day.agg(x=top_k("v", 2)).results["x"].to_list()
+        [[5, 4]]
     """
     if not 1 <= k <= 10_000:
         raise OptionError("k", k, "is out of range", "give a whole number from 1 to 10000")
@@ -119,10 +133,27 @@ def _middle(values: list[Any], agg: Aggregate) -> float | None:
     formula=replace(ALL_VALUES, lower=lambda lists, agg: lists.list.median()),
 )
 def median(column: Any) -> Aggregate:
-    """The exact median, a double: the middle value, or the mean of the middle two.
+    """Compute the exact median: the middle value, or the mean of the middle two.
 
-    It keeps all values of a window (the message store of the Samza design), so its state is as
-    large as its input. Nulls and NaN are skipped.
+    The state keeps all values of a window (the message store of the Samza design), so it is as
+    large as the input. Nulls and NaN are skipped.
+
+    Args:
+        column: The column of values, or an expression.
+
+    Returns:
+        An aggregate for ``.agg(…)``: a ``double``, NULL without values.
+
+    Raises:
+        OptionError: From ``.agg``, when the column isn't numeric.
+
+    Example:
+        >>> import polars as pl
+        >>> import muntin as mt
+        >>> rows = pl.DataFrame({"at": ["2026-01-01", "2026-01-01"], "v": [3, 5]})
+        >>> day = mt.windowed(rows, time="at").tumbling("1 day")
+        >>> day.agg(x=median("v")).results["x"].to_list()
+        [4.0]
     """
     return Aggregate("median", column)
 
@@ -150,10 +181,31 @@ def _at_place(lists: Expr, agg: Aggregate) -> Expr:
     formula=replace(ALL_VALUES, lower=_at_place),
 )
 def exact_quantile(column: Any, q: float) -> Aggregate:
-    """The value at rank ``q`` of all values: the least that ``q`` of them don't exceed.
+    """Find the least value that at least the share ``q`` of the values doesn't exceed.
+
+    It is SQL's ``percentile_disc``. The state keeps all values of a window. Nulls and NaN are
+    skipped.
+
+    Args:
+        column: The column of values, or an expression.
+        q: The rank, from 0 to 1: 0.95 for p95.
+
+    Returns:
+        An aggregate for ``.agg(…)``: the column's type, NULL without values.
 
     Raises:
-        OptionError: When ``q`` isn't within 0 and 1.
+        OptionError: When ``q`` isn't within 0 and 1; from ``.agg``, when the column's type has no
+            order.
+
+    Example:
+        >>> import polars as pl
+        >>> import muntin as mt
+        >>> rows = pl.DataFrame(
+        ...     {"at": ["2026-01-01 09:00", "2026-01-01 10:00", "2026-01-01 11:00"], "v": [3, 5, 4]}
+        ... )
+        >>> day = mt.windowed(rows, time="at").tumbling("1 day")
+        >>> day.agg(x=exact_quantile("v", 0.5)).results["x"].to_list()
+        [4]
     """
     if not 0 <= q <= 1:
         raise OptionError("q", q, "isn't a rank", "give a number from 0 to 1, 0.95 for p95")

@@ -12,5 +12,25 @@ from muntin.model.shapes import NUMBER
 
 @over_distinct(sum, accepts=NUMBER)
 def sum_distinct(column: Any) -> Aggregate:
-    """The sum of the distinct values, in the types and with the overflow of ``sum``."""
+    """Add the distinct values, in the types and with the overflow of ``sum``.
+
+    Args:
+        column: The column of values, or an expression.
+
+    Returns:
+        An aggregate for ``.agg(…)``: the type of ``sum``, NULL without values.
+
+    Raises:
+        OptionError: From ``.agg``, when the column isn't numeric.
+
+    Example:
+        >>> import polars as pl
+        >>> import muntin as mt
+        >>> rows = pl.DataFrame(
+        ...     {"at": ["2026-01-01 09:00", "2026-01-01 10:00", "2026-01-01 11:00"], "v": [5, 3, 5]}
+        ... )
+        >>> day = mt.windowed(rows, time="at").tumbling("1 day")
+        >>> day.agg(x=sum_distinct("v")).results["x"].to_list()
+        [8]
+    """
     return Aggregate("sum_distinct", column)

@@ -46,32 +46,107 @@ def _stddev(values: list[Any], agg: Aggregate) -> float | None:
 
 @entry(accepts=NUMBER, adds=True, overflows=True, sql=Sql(("SUM",)), value=_sum)
 def sum(column: Any) -> Aggregate:
-    """The sum; integers and decimals add exactly.
+    """Add the values; integers and decimals add exactly.
 
-    Of integers it is a long, of ``decimal(p, s)`` a ``decimal(p + 10, s)`` (at most 38 digits), as
-    in Spark. A sum that doesn't fit is null and reported as rejected, reason ``overflow``.
+    A sum that doesn't fit into its type is null, and a rejected row with the reason ``overflow``
+    names the window.
+
+    Args:
+        column: The column of values, or an expression.
+
+    Returns:
+        An aggregate for ``.agg(…)``: a ``long`` of integers, a ``double`` of floats, and of
+        ``decimal(p, s)`` a ``decimal(p + 10, s)`` of at most 38 digits, as in Spark; NULL without
+        values.
+
+    Raises:
+        OptionError: From ``.agg``, when the column isn't numeric.
+
+    Example:
+        >>> import polars as pl
+        >>> import muntin as mt
+        >>> rows = pl.DataFrame({"at": ["2026-01-01", "2026-01-01"], "v": [3, 5]})
+        >>> day = mt.windowed(rows, time="at").tumbling("1 day")
+        >>> day.agg(x=sum("v")).results["x"].to_list()
+        [8]
     """
     return Aggregate("sum", column)
 
 
 @entry(accepts=NUMBER, sql=Sql(("AVG", "MEAN")), value=_mean)
 def mean(column: Any) -> Aggregate:
-    """The mean, a double.
+    """Average the values.
 
-    Of ``decimal(p, s)`` it is exact and rounded half up to a ``decimal(p + 4, s + 4)``. Where that
-    are more than 38 digits, the scale gives, so that up to 16 digits before the point stay. One
-    that doesn't fit is null and reported as rejected.
+    The mean of a decimal that doesn't fit is null, and is reported as rejected.
+
+    Args:
+        column: The column of values, or an expression.
+
+    Returns:
+        An aggregate for ``.agg(…)``: a ``double``. Of ``decimal(p, s)`` it is exact and rounded
+        half up to a ``decimal(p + 4, s + 4)``; where that would be more than 38 digits the scale
+        shrinks, so that up to 16 digits before the point stay. NULL without values.
+
+    Raises:
+        OptionError: From ``.agg``, when the column isn't numeric.
+
+    Example:
+        >>> import polars as pl
+        >>> import muntin as mt
+        >>> rows = pl.DataFrame({"at": ["2026-01-01", "2026-01-01"], "v": [3, 6]})
+        >>> day = mt.windowed(rows, time="at").tumbling("1 day")
+        >>> day.agg(x=mean("v")).results["x"].to_list()
+        [4.5]
     """
     return Aggregate("mean", column)
 
 
 @entry(accepts=NUMBER, sql=Sql(("VARIANCE", "VAR_SAMP")), size=fixed(24), value=_variance)
 def variance(column: Any) -> Aggregate:
-    """The sample variance (divisor n - 1), merged by Chan's formula; null for one value."""
+    """Compute the sample variance, with the divisor ``n - 1``.
+
+    States are merged by the formula of Chan, Golub and LeVeque, so that large values lose no
+    digits.
+
+    Args:
+        column: The column of values, or an expression.
+
+    Returns:
+        An aggregate for ``.agg(…)``: a ``double``, NULL for fewer than two values.
+
+    Raises:
+        OptionError: From ``.agg``, when the column isn't numeric.
+
+    Example:
+        >>> import polars as pl
+        >>> import muntin as mt
+        >>> rows = pl.DataFrame({"at": ["2026-01-01", "2026-01-01"], "v": [3, 5]})
+        >>> day = mt.windowed(rows, time="at").tumbling("1 day")
+        >>> day.agg(x=variance("v")).results["x"].to_list()
+        [2.0]
+    """
     return Aggregate("variance", column)
 
 
 @entry(accepts=NUMBER, sql=Sql(("STDDEV", "STDDEV_SAMP", "STD")), size=fixed(24), value=_stddev)
 def stddev(column: Any) -> Aggregate:
-    """The sample standard deviation; null for one value."""
+    """Compute the sample standard deviation, the root of ``variance``.
+
+    Args:
+        column: The column of values, or an expression.
+
+    Returns:
+        An aggregate for ``.agg(…)``: a ``double``, NULL for fewer than two values.
+
+    Raises:
+        OptionError: From ``.agg``, when the column isn't numeric.
+
+    Example:
+        >>> import polars as pl
+        >>> import muntin as mt
+        >>> rows = pl.DataFrame({"at": ["2026-01-01", "2026-01-01"], "v": [3.0, 5.0]})
+        >>> day = mt.windowed(rows, time="at").tumbling("1 day")
+        >>> day.agg(x=stddev("v")).results["x"].to_list()
+        [1.4142135623730951]
+    """
     return Aggregate("stddev", column)

@@ -72,6 +72,10 @@ def on_spark(
         buckets: In how many partitions tables are kept; one a core by default. It is
             part of the checkpoint.
 
+    Returns:
+        The app on Spark: ``.start(…)`` runs it, ``.table(name)``, ``.results(agent)`` and
+        ``.rejected`` are DataFrames.
+
     Raises:
         OptionError: Naming the option, its value and how to fix it, before anything runs.
         SettingError: When the session lacks a setting that state needs.

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from muntin.model.aggregates import count
-from muntin.spark.session import session
-from muntin.spark.windowed import windowed
+import muntin as mt
 
 
 def window_of_three() -> str:
     """Start a session, take three messages through one window, and stop it."""
-    spark = session("muntin doctor", master="local[1]")
+    spark = mt.session("muntin doctor", master="local[1]")
     try:
         rows = [("a", 1_000_000 * second) for second in (1, 2, 3)]
         frame = spark.createDataFrame(rows, "key string, micros long")
         frame = frame.selectExpr("key", "timestamp_micros(micros) AS at")
-        counted = windowed(frame, key="key", time="at").tumbling("1 minute").agg(n=count())
+        counted = mt.windowed(frame, key="key", time="at").tumbling("1 minute").agg(n=mt.count())
         found = [row["n"] for row in counted.results.collect()]
         if found != [3]:
             raise RuntimeError(f"a window of three messages counted {found}")

@@ -53,6 +53,9 @@ def open_table(
             without it they are dictionaries.
         spark: The session; the active one, or a new ``muntin.session()``.
 
+    Returns:
+        The table at that batch, with all verbs that read.
+
     Raises:
         OptionError: When the folder holds no tables, no such table, or has no such batch.
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -65,6 +66,16 @@ class EmittedRows:
         frame = self.frame
         return frame.toArrow().cast(arrow_schema(frame.schema))
 
+    def take_last(self, most: int) -> pa.Table:
+        """Take the last rows of each shard, which are cut to so many before they are fetched."""
+        blobs = self.blobs
+        if blobs is None:
+            mine = self.emitted.where(F.col("kind") == self.kind).select("blob")
+            rows = mine.mapInArrow(partial(_shorten, most=most), "blob binary").collect()
+            blobs = tuple(row[0] for row in rows)
+        parts = [_last(pa.ipc.open_stream(blob).read_all(), most) for blob in blobs]
+        return pa.concat_tables(parts or [arrow_schema(self.schema).empty_table()])
+
     def write_natively(self, sink: Any, batch: Batch) -> bool:
         """Have Spark write a batch, if it does so for this kind of sink."""
         return write_by_spark(sink, batch, few=self.blobs is not None)
@@ -77,3 +88,20 @@ class EmittedRows:
         parts = [pa.ipc.open_stream(blob).read_all() for blob in blobs]
         target = arrow_schema(self.schema)
         return pa.concat_tables([target.empty_table(), *parts])
+
+
+def _last(rows: pa.Table, most: int) -> pa.Table:
+    return rows.slice(max(0, rows.num_rows - most))
+
+
+def _shorten(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
+    """Cut the blobs of shards to their last rows, on the executors."""
+    for batch in batches:
+        blobs = []
+        for blob in batch.column(0):
+            last = _last(pa.ipc.open_stream(blob.as_py()).read_all(), most)
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, last.schema) as writer:
+                writer.write_table(last)
+            blobs.append(sink.getvalue().to_pybytes())
+        yield pa.RecordBatch.from_arrays([pa.array(blobs, pa.binary())], ["blob"])

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -14,8 +14,9 @@ from pyspark.sql.types import StructType
 
 from muntin.engine import columns
 from muntin.engine.operator import RESULTS
-from muntin.model.errors import OptionError
-from muntin.model.joins import JoinSpec, Newest
+from muntin.hosts.definition import StartOptions
+from muntin.hosts.pair_columns import PairColumns
+from muntin.model.joins import JoinSpec
 from muntin.model.pipeline import NUMBER, ROW, SIDE_COLUMNS, Column, Joining, Windowing, quoted
 from muntin.sinks.batch import Batch
 from muntin.sinks.sink import Sink, SinkLike, to_sink
@@ -32,8 +33,6 @@ from muntin.spark.windowed import WindowedAggregate
 
 _HOLDS = "__muntin_holds"
 _OWN = (columns.EMISSION, columns.REVISION)
-# Behind the names of a join's right side that the left side has, too.
-SUFFIX = "_right"
 # A column, or a field of a side, and nothing that is computed.
 _NAME = r"(?:`(?:[^`]|``)+`|\w+)"
 _COLUMN = re.compile(rf"{_NAME}(?:\.{_NAME})*")
@@ -120,7 +119,7 @@ class EachShape:
 
     Attributes:
         columns: The columns, in order.
-        having: Which windows end with a message.
+        having: Which rows are shown; ``None`` is all of them.
         identity: The columns that identify a row, beside its window's bounds.
         tables: Tables whose rows stand beside those.
     """
@@ -128,7 +127,7 @@ class EachShape:
     by_window: ClassVar[bool] = False
 
     columns: tuple[Column, ...]
-    having: str
+    having: str | None
     identity: tuple[str, ...]
     tables: tuple[TableBeside, ...] = ()
 
@@ -136,14 +135,16 @@ class EachShape:
     def of(cls, windowing: Windowing, tables: tuple[TableBeside, ...] = ()) -> EachShape:
         """The shape of a query."""
         assert windowing.columns is not None
-        assert windowing.having is not None
         return cls(windowing.columns, windowing.having, (*windowing.spec.keys, NUMBER), tables)
 
     def of_frame(self, frame: DataFrame, beside: Sequence[str] = ()) -> DataFrame:
         frame = one_by_one(frame)
         for table in self.tables:
             frame = table.of_frame(frame, beside)
-        rows = kept(frame, f"{ROW} IS NOT NULL AND {self.having}", beside)
+        shown = f"{ROW} IS NOT NULL"
+        if self.having is not None:
+            shown += f" AND {self.having}"
+        rows = kept(frame, shown, beside)
         return rows.selectExpr(*(f"{c.text} AS {quoted(c.name)}" for c in self.columns), *beside)
 
     def bounds(self, known: Mapping[str, int]) -> dict[str, int]:
@@ -182,27 +183,8 @@ class PairShape:
             left: The columns of the left side.
             right: Those of the right side.
         """
-        identity: tuple[str, ...] = ()
-        pairs = list(zip(spec.left.keys, spec.right.keys, strict=True))
-        shown = {c: f"{c}{SUFFIX}" if c in left else c for c in right}
-        if isinstance(spec.bound, Newest):
-            # Its key is there once, and how it was emitted is its own.
-            left, right = ([c for c in side if c not in _OWN] for side in (left, right))
-            shown = {c: shown[c] for c in right} | {two: one for one, two in pairs}
-            identity = spec.left.keys
-        both = {c.lower() for c in left} & {c.lower() for c in right}
-        # Equal columns of one name are one where they can't differ: where both messages are there.
-        one = joining.merged or spec.how in ("inner", "semi", "anti")
-        keys = {two.lower() for two, one in pairs if two.lower() == one.lower()} if one else set()
-        for name in joining.bare:
-            if name.lower() in both - keys:
-                hint = f"write {joining.names[0]}.{name} or {joining.names[1]}.{name}"
-                raise OptionError("SELECT", name, "is a column of both sides", hint)
-        merged: tuple[tuple[str, str], ...] = ()
-        if joining.merged and not identity:
-            merged = tuple((one, shown[two]) for one, two in pairs)
-        sides = {c: c for c in left}, shown
-        return cls(joining.columns, joining.where, sides, merged, identity)
+        found = PairColumns.of(joining, spec, left, right)
+        return cls(joining.columns, joining.where, found.sides, found.merged, found.identity)
 
     @property
     def computes(self) -> bool:
@@ -309,10 +291,9 @@ class _Selected(QueryDefinition):
     def _upstream(self) -> Upstream:
         return super()._upstream().then(self.shape)
 
-    def start(self, *, results: SinkLike | None = None, **options: Any) -> WindowedQuery:
-        """See ``QueryDefinition.start``."""
-        made = shaped(results, self.shape, self.results.schema)
-        return super().start(results=made, **options)
+    def _start(self, options: StartOptions) -> WindowedQuery:
+        results = shaped(options.results, self.shape, self.results.schema)
+        return super()._start(replace(options, results=results))
 
 
 class SelectedAggregate(_Selected, WindowedAggregate):

@@ -42,6 +42,10 @@ def read_topics(topics: KafkaTopics, spark: SparkSession, *, streaming: bool) ->
         spark: The session.
         streaming: Whether it is a stream; otherwise the messages that the topics hold now.
 
+    Returns:
+        The topics, as input of ``windowed`` and ``join``: the query then runs in this process.
+        ``.stream(spark)`` is a streaming DataFrame, ``.frame(spark)`` what is there now.
+
     Raises:
         SettingError: When Spark's Kafka connector is nowhere.
         SourceError: When the schema registry doesn't know the topic, or doesn't answer.

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from muntin.model.aggregates import Aggregate
 from muntin.model.conditions import read
 from muntin.model.policies import Each, Every, EveryRows, OnePolicy, RowsOrEvery, When, turn
+from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 from muntin.testing.oracle.marks import Watermarks
 from muntin.testing.oracle.values import overflows, value
@@ -124,11 +126,27 @@ def _values(spec: WindowSpec, window: Window, messages: Sequence[Placed]) -> dic
     """The aggregates over messages of a window; one with a frame has the last of them alone."""
     found = {}
     for name, agg in spec.aggregates.items():
-        mine = list(messages)
-        if agg.frame is not None:
-            mine = [one for one in messages if one.position >= window.end - agg.frame]
-        found[name] = value(agg, mine)
+        found[name] = value(agg, [one for one in messages if _reads(spec, agg, window, one)])
     return found
+
+
+def _reads(spec: WindowSpec, agg: Aggregate, window: Window, one: Placed) -> bool:
+    """Tell whether an aggregate includes a message of a window."""
+    kind = spec.windows
+    if not isinstance(kind, Sliding):
+        return True
+    if agg.frame == 0:
+        return one.position == window.over - 1
+    back = kind.size if agg.frame is None else agg.frame
+    before = window.over - 1 - one.position
+    match kind.closed or ("both" if kind.axis == "time" else "right"):
+        case "both":
+            return before <= back
+        case "right":
+            return before < back
+        case "left":
+            return 0 < before <= back
+    return 0 < before < back
 
 
 def _overflown(spec: WindowSpec, values: dict[str, Any]) -> Iterator[str]:

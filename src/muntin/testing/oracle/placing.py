@@ -130,9 +130,9 @@ class SlidingPlacing(Placing[Sliding]):
         On the rows axis that is its own window, which ends with it.
         """
         outcome = Outcome()
-        on_time = self._kind.axis == "time"
+        after = self._looks_back() if self._kind.axis == "time" else 0
         for number, placed in enumerate(messages):
-            latest = placed.position + (self._kind.size if on_time else 0) + 1
+            latest = placed.position + after + 1
             if latest + self._grace <= marks.of(placed.key):
                 outcome.late.add(number)
             else:
@@ -152,18 +152,29 @@ class SlidingPlacing(Placing[Sliding]):
             if place not in self.windows:
                 end = over - 1 if self._kind.axis == "time" else over
                 inside = [other for other in counted if start <= other.position < over]
-                self.windows[place] = Window(placed.key, start, end, over).take(inside)
+                rolls = self._kind.rolls and self._kind.axis == "time"
+                shown = end - self._kind.size if rolls else start
+                self.windows[place] = Window(placed.key, shown, end, over).take(inside)
             elif start <= placed.position < over:
                 self.windows[place].take([placed])
 
+    def _looks_back(self) -> int:
+        """The greatest distance between the first and the last message of a window."""
+        kind = self._kind
+        if kind.closed is None:
+            return kind.size if kind.axis == "time" else kind.size - 1
+        return kind.size if kind.closed in ("both", "left") else kind.size - 1
+
     def _bounds(self, positions: list[int]) -> Iterator[tuple[int, int]]:
         """The windows that positions of one key ask for, as half-open intervals."""
-        size = self._kind.size
+        size = self._looks_back()
         for position in sorted(set(positions)):
             if self._kind.axis == "rows":
-                yield max(position - size + 1, 0), position + 1
+                yield max(position - size, 0), position + 1
                 continue
             yield position - size, position + 1
+            if self._kind.rolls:
+                continue
             after = position + 1
             if any(after <= other <= after + size for other in positions):
                 yield after, after + size + 1

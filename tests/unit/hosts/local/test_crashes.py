@@ -83,6 +83,6 @@ def test_resumes(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             assert found.rows.equals(wanted.rows), f"killed at {at}"
         assert loop.progress.counts == whole.progress.counts
         assert loop.checkpoint.committed.final
-        # Each write, flush and call of one query, and every third of the others.
-        at += 1 if name == "tumbling" else 3
+        # `tests.simulation` kills at each of them; here is what it doesn't draw, such as a chain.
+        at += 3 if name == "chain" else 9
     assert at > 20

@@ -32,6 +32,7 @@ def test_new_files_are_read_once(tmp_path: Path) -> None:
 
 def test_the_last_step_of_a_run_emits_what_waits_for_the_clock(tmp_path: Path) -> None:
     """Tables of a run from cron are current, with early results and late messages."""
+    _write(tmp_path, "1.parquet", ("a", "2026-01-01T00:00:01"), ("a", "2026-01-01T00:00:12"))
     clicks = mt.files(str(tmp_path / "*.parquet"))
     windows = mt.windowed(clicks, key="k", time="at").tumbling("10 seconds")
     early = windows.early(every="1 hour", at_least=100).late(grace="1 hour", every="1 hour")
@@ -44,7 +45,6 @@ def test_the_last_step_of_a_run_emits_what_waits_for_the_clock(tmp_path: Path) -
         assert query.progress.pending == 0
         return sink.frame().sort("window_start").select("n", "emission").rows()
 
-    _write(tmp_path, "1.parquet", ("a", "2026-01-01T00:00:01"), ("a", "2026-01-01T00:00:12"))
     assert run() == [(1, "full"), (1, "early")]
     _write(tmp_path, "2.parquet", ("a", "2026-01-01T00:00:02"))
     assert run() == [(2, "late"), (1, "early")]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -28,14 +27,6 @@ def is_connected(spark: SparkSession) -> bool:
 def session_of(spark: SparkSession) -> str:
     """By what the server of Spark Connect knows a session."""
     return str(spark.session_id)  # type: ignore[attr-defined]
-
-
-def distinct(sessions: Iterable[SparkSession]) -> list[SparkSession]:
-    """Each session once, of which there may be several handles."""
-    found: dict[Any, SparkSession] = {}
-    for spark in sessions:
-        found.setdefault(session_of(spark) if is_connected(spark) else spark._jsparkSession, spark)
-    return [*found.values()]
 
 
 def workers_of(spark: SparkSession) -> str:

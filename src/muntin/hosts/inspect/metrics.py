@@ -1,64 +1,28 @@
 """Figures of running queries for Prometheus.
 
-What the shards emitted is read from the queries at each request; what Spark reports of each
-batch comes through a listener and is added up.
+What the shards emitted is read from the queries at each request. The times of batches are added up
+where the host measures them.
 """
 
 from __future__ import annotations
 
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
-
-from pyspark.sql import SparkSession
-from pyspark.sql.streaming.listener import (
-    QueryIdleEvent,
-    QueryProgressEvent,
-    QueryStartedEvent,
-    QueryTerminatedEvent,
-    StreamingQueryListener,
-)
 
 from muntin.model.axis import SECOND
 from muntin.model.counts import FATES, rejections
 from muntin.model.errors import MissingExtraError, OptionError
 from muntin.model.listening import loopback
-from muntin.spark.host.internals.jvm import distinct
+from muntin.query import BatchTimes, Query
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
     from starlette.applications import Starlette
     from starlette.requests import Request
 
-    from muntin.spark.query import WindowedQuery
     from muntin.web.server import WebServer
-
-
-class MetricsListener(StreamingQueryListener):
-    """Adds up what Spark reports of each batch, by query."""
-
-    def __init__(self) -> None:
-        self.phases: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
-        self.state_bytes: dict[str, int] = {}
-
-    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
-        """Nothing is known yet."""
-
-    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        """A batch has ended."""
-        progress = event.progress
-        query = str(progress.runId)
-        for phase, milliseconds in progress.durationMs.items():
-            self.phases[query][phase] += milliseconds
-        self.state_bytes[query] = sum(one.memoryUsedBytes for one in progress.stateOperators)
-
-    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-        """No batch, no figures."""
-
-    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        """Do nothing: the counts of a query outlive it."""
 
 
 class Metrics:
@@ -68,12 +32,9 @@ class Metrics:
         url: Where they are served.
     """
 
-    def __init__(
-        self, queries: tuple[WindowedQuery, ...], sessions: Sequence[SparkSession]
-    ) -> None:
+    def __init__(self, queries: tuple[Query, ...]) -> None:
         self._queries = queries
-        self._sessions = sessions
-        self._progress = MetricsListener()
+        self._times: dict[Query, BatchTimes] = {}
         self._server: WebServer | None = None
         self.url = ""
 
@@ -87,7 +48,7 @@ class Metrics:
             family: Metric = kind(f"muntin_{name}", text, labels=["query", by])
             for query in self._queries:
                 for label, value in of(query).items():
-                    family.add_metric([_name(query), label], value)  # type: ignore[attr-defined]
+                    family.add_metric([query.label, label], value)  # type: ignore[attr-defined]
             return family
 
         counted, by_label = (
@@ -99,7 +60,7 @@ class Metrics:
             for query in self._queries:
                 value = of(query)
                 if value is not None:
-                    family.add_metric([_name(query)], value)
+                    family.add_metric([query.label], value)
             return family
 
         yield counted("messages", "Messages by what became of them.", "fate", _fates)
@@ -123,12 +84,13 @@ class Metrics:
         yield now("watcher_skipped", "Batches not watched in time.", lambda q: q.watcher_skipped)
         yield counted("batch_seconds", "Time of batches by phase.", "phase", self._phases)
 
-    def _state_bytes(self, query: WindowedQuery) -> float | None:
-        return self._progress.state_bytes.get(str(query.query.runId))
+    def _state_bytes(self, query: Query) -> float | None:
+        times = self._times.get(query)
+        return None if times is None else times.state_bytes
 
-    def _phases(self, query: WindowedQuery) -> dict[str, float]:
-        spent = self._progress.phases[str(query.query.runId)]
-        return {phase: milliseconds / 1000 for phase, milliseconds in dict(spent).items()}
+    def _phases(self, query: Query) -> dict[str, float]:
+        times = self._times.get(query)
+        return {} if times is None else times.seconds
 
     def serve(self, port: int, address: str, token: str | None) -> None:
         """Serve them over HTTP, in threads that end with the process.
@@ -144,9 +106,8 @@ class Metrics:
         registry.register(self)
         application = partial(_application, lambda: generate_latest(registry))
         server = WebServer(application, address, port, token, "muntin-metrics")
-        # Behind what may be refused, so that no listener stays behind.
-        for spark in self._sessions:
-            spark.streams.addListener(self._progress)
+        # Behind what may be refused, so that nothing is measured in vain.
+        self._times = {query: query.time_batches() for query in self._queries}
         self._server = server
         self.url = server.url("/metrics")
         server.__enter__()
@@ -155,13 +116,13 @@ class Metrics:
         """Serve no longer; closing twice is closing once."""
         server, self._server = self._server, None
         if server is not None:
-            for spark in self._sessions:
-                spark.streams.removeListener(self._progress)
+            for times in self._times.values():
+                times.close()
             server.close()
 
 
 def metrics(
-    *queries: WindowedQuery, port: int = 9464, address: str = "127.0.0.1", token: str | None = None
+    *queries: Query, port: int = 9464, address: str = "127.0.0.1", token: str | None = None
 ) -> Metrics:
     """Serve figures of running queries for Prometheus, under ``/metrics``.
 
@@ -192,10 +153,9 @@ def metrics(
     if not token and not loopback(address):
         hint = "give a token too, which Prometheus sends as its bearer token"
         raise OptionError("address", address, "lets others read the figures", hint)
-    # The active session may be a batch's own, in which nothing is heard of the query.
-    made = Metrics(queries, distinct(query.spark for query in queries))
-    made.serve(port, address, token)
-    return made
+    figures = Metrics(queries)
+    figures.serve(port, address, token)
+    return figures
 
 
 def _application(
@@ -218,28 +178,24 @@ def _application(
     return Starlette(routes=[Route("/metrics", answer), Route("/", answer)])
 
 
-def _partition_lag(query: WindowedQuery) -> dict[str, int]:
+def _partition_lag(query: Query) -> dict[str, int]:
     return query.progress.lag
 
 
-def _name(query: WindowedQuery) -> str:
-    return str(query.query.name or query.query.id)
-
-
-def _fates(query: WindowedQuery) -> dict[str, float]:
+def _fates(query: Query) -> dict[str, float]:
     counts = query.progress.counts
     return {name: counts.get(name, 0) for name in FATES}
 
 
-def _reasons(query: WindowedQuery) -> dict[str, float]:
+def _reasons(query: Query) -> dict[str, float]:
     return dict(rejections(query.progress.counts))
 
 
-def _watermark(query: WindowedQuery) -> float | None:
+def _watermark(query: Query) -> float | None:
     moment = query.progress.watermark_micros
     return None if moment is None else moment / SECOND
 
 
-def _lag(query: WindowedQuery) -> float | None:
+def _lag(query: Query) -> float | None:
     moment = _watermark(query)
     return None if moment is None else time.time() - moment

@@ -5,25 +5,19 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import functions as F
 
 from muntin.engine import columns
 from muntin.engine.operator import REJECTED, RESULTS
 from muntin.model.counts import rejections
+from muntin.query import Query
 from muntin.sinks.batch import Batch
 from muntin.sinks.plain import to_plain_values
-from muntin.spark.host.checkpoint import Checkpoint
-from muntin.spark.inspect.checkpoints import report_of
-from muntin.spark.query import WindowedQuery
-from muntin.spark.sinks.batch import EmittedRows
 
 # Of a batch no more rows are fetched than somebody could read.
 _WINDOWS, _SAMPLES = 500, 10
@@ -31,7 +25,6 @@ _WINDOWS, _SAMPLES = 500, 10
 _TEXT = 1000
 # Whole numbers up to here are doubles too.
 _EXACT = 2**53
-_PHASES = ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets")
 
 
 @dataclass(frozen=True)
@@ -57,7 +50,7 @@ class Seen:
     samples: list[dict[str, Any]] = field(default_factory=list)
 
 
-def observe(query: WindowedQuery, show: Callable[[Seen], None]) -> None:
+def observe(query: Query, show: Callable[[Seen], None]) -> None:
     """Show each batch of a query from now on, in a thread of its own; the newest if it is slow."""
     before: list[tuple[int, int]] = []
 
@@ -75,7 +68,7 @@ def observe(query: WindowedQuery, show: Callable[[Seen], None]) -> None:
                 number,
                 now,
                 _numbers(query, now, rate),
-                _phases(query),
+                query.time_phases(),
                 rejections(query.progress.counts),
                 newest(rows[RESULTS], _WINDOWS) if RESULTS in rows else [],
                 newest(rows[REJECTED], _SAMPLES) if REJECTED in rows else [],
@@ -85,16 +78,7 @@ def observe(query: WindowedQuery, show: Callable[[Seen], None]) -> None:
     query.watchers.append(watch)
 
 
-def looking(query: WindowedQuery) -> Callable[[Sequence[str]], dict[str, Any]]:
-    """Return a function that reads the state of a running query; each call is a Spark job.
-
-    Returns:
-        A function from a key's values as text, or none, to what ``inspect`` shows.
-    """
-    return lambda key: report_of(Checkpoint(query.spark, query.checkpoint), key)
-
-
-def _numbers(query: WindowedQuery, now: int, rate: float | None) -> dict[str, float | None]:
+def _numbers(query: Query, now: int, rate: float | None) -> dict[str, float | None]:
     progress = query.progress
     watermark = None if progress.watermark_micros is None else progress.watermark_micros // 1000
     aside = sum(rejections(progress.counts).values())
@@ -111,56 +95,28 @@ def _numbers(query: WindowedQuery, now: int, rate: float | None) -> dict[str, fl
     }
 
 
-def _phases(query: WindowedQuery) -> dict[str, float]:
-    last = query.query.lastProgress
-    took = {} if last is None else dict(last["durationMs"])
-    return {name: float(took[name]) for name in _PHASES if name in took}
-
-
 def newest(batch: Batch, most: int) -> list[dict[str, Any]]:
     """The newest rows of a batch, of all shards, as values that JSON can hold.
 
     Args:
         batch: The batch.
-        most: How many at most; each shard's rows are cut to as many before they are fetched.
+        most: How many at most.
 
     Returns:
         The rows, the newest last; times are milliseconds.
     """
-    assert isinstance(batch.rows, EmittedRows)
-    blobs = batch.rows.blobs
-    if blobs is None:
-        mine = batch.rows.emitted.where(F.col("kind") == batch.kind).select("blob")
-        fetched = mine.mapInArrow(partial(_shortened, most=most), "blob binary").collect()
-        blobs = tuple(row[0] for row in fetched)
-    if not blobs:
+    rows = batch.rows.take_last(most)
+    if not len(rows):
         return []
-    rows = pa.concat_tables([_last(pa.ipc.open_stream(blob).read_all(), most) for blob in blobs])
     if columns.WINDOW_START in rows.column_names:
         rows = rows.take(pc.sort_indices(rows[columns.WINDOW_START]))
-    last = _last(rows, most)
+    last = rows.slice(max(0, rows.num_rows - most))
     shown = [
         [plain(one) for one in to_plain_values(column, lambda at: at // 1000)]
         for column in last.columns
+        for column in last.columns
     ]
     return [dict(zip(last.column_names, row, strict=True)) for row in zip(*shown, strict=True)]
-
-
-def _last(rows: pa.Table, most: int) -> pa.Table:
-    return rows.slice(max(0, rows.num_rows - most))
-
-
-def _shortened(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
-    """The blobs of shards with their last rows only, on the executors."""
-    for batch in batches:
-        blobs = []
-        for blob in batch.column(0):
-            last = _last(pa.ipc.open_stream(blob.as_py()).read_all(), most)
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, last.schema) as writer:
-                writer.write_table(last)
-            blobs.append(sink.getvalue().to_pybytes())
-        yield pa.RecordBatch.from_arrays([pa.array(blobs, pa.binary())], ["blob"])
 
 
 def plain(value: Any) -> Any:

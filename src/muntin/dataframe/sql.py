@@ -1,0 +1,149 @@
+"""`sql`: the entrance to statements for both hosts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
+
+from muntin.dataframe.host import Host, choose_host
+from muntin.hosts.local.expressions import UnportableError
+from muntin.hosts.local.statements import Rows, bind_query, tables_by_name
+from muntin.hosts.local.tables import needs_spark, source_of
+from muntin.hosts.local.windowed import rows_of
+from muntin.model.errors import OptionError, SqlError
+from muntin.model.pipeline import tables_of
+from muntin.sinks.declared import Surroundings
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from muntin.dataframe.windowed import LocalFrame
+    from muntin.hosts.local.definition import LocalDefinition
+    from muntin.spark.join import Joined
+    from muntin.spark.windowed import WindowedAggregate
+    from muntin.sql.script import Question
+
+    Table: TypeAlias = DataFrame | WindowedAggregate | LocalFrame
+
+
+def sql(
+    source: SparkSession | Mapping[str, Table] | str,
+    statement: str = "",
+    /,
+    *,
+    host: Host | None = None,
+    **tables: Table,
+) -> WindowedAggregate | Joined | LocalDefinition:
+    """Make windows or a join of a SQL statement: the same object as the Python sentence gives.
+
+    The inputs decide which host runs it. With a session, or a DataFrame of Spark's among the
+    tables, it is Spark. Other frames and sources, and declared tables of Kafka, files and `rate`,
+    are read in this process. There every expression must be one for which Polars and Spark agree;
+    the error for another one names it.
+
+    Args:
+        source: A session; or tables by the names that the statement knows them by; or the statement
+            itself, where it declares its tables or they follow by name. Windows over other windows
+            take those, or their `.full`, as a table.
+        statement: `SELECT ... GROUP BY ... EMIT ...`, perhaps with `CREATE` statements before it.
+        host: `"spark"` or `"local"`; by default the inputs decide.
+        **tables: Tables by name. On Spark a name that isn't among them, nor among the tables that
+            the statement creates, is looked up in the session's catalog.
+
+    Returns:
+        `.results`, `.rejected`, `.start(...)` and `.explain()`.
+
+    Raises:
+        SqlError: When the statement can't be run: the place, the problem and a hint.
+        MissingExtraError: When sqlglot isn't installed.
+
+    Example:
+        >>> from datetime import datetime
+        >>> import polars as pl
+        >>> clicks = pl.DataFrame({"page": ["home", "home"], "ts": [datetime(2026, 1, 1)] * 2})
+        >>> views = sql(
+        ...     "SELECT page, count(*) AS n FROM clicks "
+        ...     "GROUP BY page, TUMBLE(ts, INTERVAL 10 MINUTES)",
+        ...     clicks=clicks,
+        ... )
+        >>> views.results.select("page", "n").rows()
+        [('home', 2)]
+    """
+    from muntin.sql import door
+
+    named: dict[str, Any] = dict(tables)
+    session: Any = None
+    if isinstance(source, Mapping):
+        named |= source
+    elif isinstance(source, str):
+        if statement:
+            hint = "write mt.sql(statement, clicks=clicks), or mt.sql(spark, statement)"
+            raise OptionError("source", source, "is a second statement", hint)
+        statement = source
+    else:
+        session = source
+    question = door.question(statement)
+    if question.explain is not None:
+        hint = "leave EXPLAIN out, and ask .explain() of what mt.sql gives; muntin sql takes it"
+        raise SqlError(statement, question.explain, "mt.sql gives a query, not a text", hint)
+    if _choose(question, session, named, host) == "spark":
+        from muntin.spark.statements import ask_spark
+
+        return ask_spark(session, question, named)
+    return _ask_here(question, named)
+
+
+def _choose(
+    question: Question, session: object, named: Mapping[str, Any], asked: Host | None
+) -> Host:
+    """The host of a statement; all of its inputs must be of one."""
+    hosts = {name: choose_host(name, table, None) for name, table in named.items()}
+    if session is not None:
+        hosts["the session"] = "spark"
+    if len({*hosts.values()}) > 1:
+        shown = ", ".join(f"{name} on {where}" for name, where in hosts.items())
+        hint = "give all of them as DataFrames of Spark's, or none"
+        raise OptionError("tables", shown, "are read on several hosts", hint)
+    natural = next(iter(hosts.values()), None)
+    if asked is not None and (asked not in get_args(Host) or natural not in (None, asked)):
+        problem = f"can't read inputs of the {natural} host" if natural else "isn't a host"
+        raise OptionError("host", asked, problem, 'give "spark" or "local", or omit it')
+    return asked or natural or _declared_host(question)
+
+
+def _declared_host(question: Question) -> Host:
+    """The host that reads what a statement declares."""
+    read = tables_of(question.lowered.query)
+    declared = [table for name, table in question.tables.items() if name in read]
+    return "spark" if any(map(needs_spark, declared)) else "local"
+
+
+def _ask_here(question: Question, named: Mapping[str, Any]) -> LocalDefinition:
+    """A query in this process, with its tables."""
+    known = tables_by_name({name: rows_of(name, table) for name, table in named.items()})
+    around = Surroundings({}, os.environ)
+
+    def find(name: str) -> Rows:
+        if name.lower() in known:
+            return known[name.lower()]
+        table = question.tables.get(name.lower())
+        if table is None:
+            hint = "give it by its name, as in mt.sql(statement, clicks=clicks)"
+            raise OptionError("FROM", name, "isn't known", hint)
+        return source_of(table, around)
+
+    lowered = question.lowered
+    try:
+        if lowered.order is not None:
+            hint = "leave it out, and sort the frame of the results"
+            raise UnportableError("ORDER BY", "ORDER BY", "needs Spark", hint)
+        return bind_query(lowered.query, find)
+    except OptionError as error:
+        text, at = question.text, lowered.place(error)
+        if isinstance(error.value, str) and error.value in lowered.places:
+            at = lowered.places[error.value]
+        elif isinstance(error.value, str) and error.value in question.earlier:
+            text, at = question.earlier[error.value]
+        problem = f"{error.option} {error.value!r} {error.problem}"
+        raise SqlError(text, at, problem, error.hint) from error

@@ -1,0 +1,212 @@
+"""Complete queries, which can be looked at, explained or started: what every host's share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
+
+from muntin.explain.glance import format_html_summary, format_summary
+from muntin.explain.size import Rates
+from muntin.model.axis import Duration
+from muntin.model.errors import OptionError
+from muntin.model.joins import JoinSpec
+from muntin.model.other_words import missing_word
+from muntin.model.spec import WindowSpec
+from muntin.sinks.sink import SinkLike
+
+if TYPE_CHECKING:
+    from muntin.query import Query
+
+
+class HasSpec(Protocol):
+    """What a host runs."""
+
+    @property
+    def spec(self) -> WindowSpec | JoinSpec:
+        """The query of the last operator."""
+
+
+P = TypeVar("P", bound=HasSpec)
+Q = TypeVar("Q", bound="Query")
+
+
+@dataclass(frozen=True)
+class StartOptions:
+    """How a query is started; see `Definition.start`."""
+
+    checkpoint: str | None
+    results: SinkLike | None
+    rejected: SinkLike | None
+    name: str | None
+    every: Duration | None
+    available_now: bool
+    durable: bool | Duration
+
+
+class Definition(ABC, Generic[P, Q]):
+    """Complete windows or a complete join.
+
+    Args:
+        plan: What the host runs.
+    """
+
+    def __init__(self, plan: P) -> None:
+        self.plan = plan
+
+    def __repr__(self) -> str:
+        return format_summary(self.plan.spec, self._columns())
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise AttributeError(missing_word(name, complete=True))
+
+    def _repr_html_(self) -> str:
+        return format_html_summary(self.plan.spec, self._columns())
+
+    @abstractmethod
+    def _columns(self) -> list[tuple[str, str]]:
+        """Return the columns of the results, with their types in the host's words."""
+
+    @abstractmethod
+    def _start(self, options: StartOptions) -> Q:
+        """Start the query."""
+
+    def start(
+        self,
+        *,
+        checkpoint: str | PathLike[str] | None,
+        results: SinkLike | None = None,
+        rejected: SinkLike | None = None,
+        name: str | None = None,
+        every: Duration | None = None,
+        available_now: bool = False,
+        durable: bool | Duration = True,
+    ) -> Q:
+        """Start one query that writes results and rejected messages.
+
+        State, source offsets, the watermark and what the sinks have are committed after each batch.
+        A query that is killed at any moment resumes from its checkpoint: each batch reaches the
+        sinks at least once under its number, and a repeated batch has the same rows. The sinks of
+        muntin make that exactly once. On the local host a finite source (a frame) is read to its
+        end, then every window emits in full and the query ends.
+
+        Args:
+            checkpoint: Folder of the query's progress and state; the same after a restart. `None`
+                keeps them in memory on the local host: nothing is left when the process ends.
+            results: A sink (`to_parquet`, `to_duckdb`, `to_delta`, `to_iceberg`, `to_postgres`,
+                `to_kafka`), or a function that is called with the rows of each batch and its
+                number: a DataFrame on Spark, as in `foreachBatch`, and a Polars frame elsewhere.
+                On the local host `query.frame()` has the results where no sink is given.
+            rejected: The same for rejected messages.
+            name: The query's name.
+            every: A batch at most this often; as fast as messages come where it isn't given.
+            available_now: Read what the sources have now, then end.
+            durable: On the local host, whether a batch is on the disk when it is committed. A
+                duration (`"1 second"`) waits for the disk that often: a power failure then repeats
+                up to so much of the input; a killed process repeats nothing. `False` leaves it to
+                the operating system. Spark commits by itself.
+
+        Returns:
+            The handle on the running query.
+
+        Raises:
+            OptionError: Naming what can't work.
+            SpecChangedError: When the checkpoint was written by another query.
+            StateCorruptedError: When the checkpoint is damaged.
+        """
+        folder = None if checkpoint is None else fspath(checkpoint)
+        options = (folder, results, rejected, name, every, available_now, durable)
+        return self._start(StartOptions(*options))
+
+
+A = TypeVar("A")
+
+
+class WindowDefinition(ABC, Generic[A]):
+    """What complete windows have beside a `Definition`."""
+
+    plan: Any
+
+    @abstractmethod
+    def _describe(self, rates: Rates | None) -> str:
+        """Describe the query and those whose results it takes."""
+
+    @abstractmethod
+    def _take_full(self) -> Any:
+        """Return the full firings, which are whole results."""
+
+    @abstractmethod
+    def _top(self, n: int, by: Any, per: Any, ascending: Any) -> A:
+        """Return the first windows that begin and end together."""
+
+    @property
+    def full(self) -> Any:
+        """The full firings alone: each window once, without what came early or late.
+
+        `windowed` and `join` take it where a window may be emitted again. Of frames it is a frame.
+
+        Raises:
+            OptionError: When a full firing isn't a whole result (`deltas()`), or may be left out
+                (`full(repeat=False)`).
+        """
+        spec = self.plan.spec
+        assert isinstance(spec, WindowSpec)
+        if not spec.firing.accumulate and spec.firing.early is not None:
+            hint = "leave out deltas() or early()"
+            raise OptionError("deltas", True, "leaves a full firing only what is new", hint)
+        if not spec.firing.repeat:
+            hint = "leave out full(repeat=False)"
+            raise OptionError("repeat", False, "leaves out windows that emitted early", hint)
+        return self._take_full()
+
+    def top(
+        self,
+        n: int,
+        *,
+        by: str | Sequence[str],
+        per: str | Sequence[str] = (),
+        ascending: bool | Sequence[bool] = False,
+    ) -> A:
+        """Rank the windows that begin and end together, and take the first `n`.
+
+        The columns are those of the results, and `rank`, from 1. Each row is emitted once, when
+        the windows are full. It is one query: the windows that were emitted are messages of it.
+
+        Args:
+            n: How many at most.
+            by: The columns that windows are ordered by; of windows that are equal in them, by all
+                columns from left to right, the least first.
+            per: Key columns for each of whose values there are `n`.
+            ascending: Whether the least is first, for all or for each of `by`.
+
+        Raises:
+            OptionError: Naming what can't work: a column, a type, a policy.
+
+        Example:
+            >>> worst = hourly.top(3, by="worst")  # doctest: +SKIP
+        """
+        return self._top(n, by, per, ascending)
+
+    def explain(self, *, rate: float | None = None, keys: int = 1000) -> str:
+        """Describe the windows on a ruler, the policies, the state, and what to be careful of.
+
+        Args:
+            rate: How many messages come in a second; with it the size of the state is estimated.
+            keys: How many keys send within a window.
+        """
+        return self._describe(None if rate is None else Rates(rate, keys))
+
+
+def explain_chain(plan: Any, describe: Callable[[Any], str]) -> str:
+    """Describe an operator behind those whose results it takes.
+
+    Args:
+        plan: Its plan.
+        describe: Describes the last operator of a plan.
+    """
+    before = (explain_chain(fed.plan, describe) for fed in plan.fed)
+    return "\n\n".join([*before, describe(plan)])

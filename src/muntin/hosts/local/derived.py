@@ -1,0 +1,173 @@
+"""Rows of a source or of an operator, chosen and computed one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import polars as pl
+
+from muntin.engine import columns
+from muntin.engine.utf8 import GARBLED
+from muntin.hosts.local.expressions import condition, spelled, sql_expression
+from muntin.hosts.local.plan import Plan, Shape, Upstream
+from muntin.model.errors import OptionError
+from muntin.model.pipeline import Column
+from muntin.sources.source import Planned, Source, SourceOffsets, SourceReader
+
+
+@dataclass(frozen=True)
+class RowSelection:
+    """Which rows are taken, and what is made of each.
+
+    Attributes:
+        shown: The columns afterwards; `None` leaves all as they are.
+        where: Which rows; `None` is all.
+    """
+
+    shown: tuple[pl.Expr, ...] | None = None
+    where: pl.Expr | None = None
+
+    @classmethod
+    def of(
+        cls, schema: pl.Schema, shown: Sequence[Column] | None, where: str | None
+    ) -> RowSelection:
+        """Read a select list and a condition in SQL.
+
+        Raises:
+            OptionError: Naming what can't be computed in this process.
+        """
+        holds = None if where is None else condition(schema, "where", where)
+        if shown is None:
+            return cls(None, holds)
+        expressions = []
+        for one in shown:
+            if one.text == "*":
+                expressions += [pl.col(name) for name in schema]
+            else:
+                expressions.append(sql_expression(schema, "SELECT", one.text).alias(one.name))
+        names = [expression.meta.output_name() for expression in expressions]
+        for name in names:
+            if names.count(name) > 1:
+                raise OptionError("SELECT", name, "is twice among the columns", "name one with AS")
+        return cls(tuple(expressions), holds)
+
+    def apply(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """The rows as they are taken."""
+        if self.where is not None:
+            rows = rows.filter(self.where)
+        if self.shown is None:
+            return rows
+        beside = [GARBLED] if GARBLED in rows.columns else []
+        return rows.select(*self.shown, *beside)
+
+    def schema_of(self, schema: pl.Schema) -> pl.Schema:
+        """The columns afterwards."""
+        return self.apply(pl.DataFrame(schema=schema)).schema
+
+    def keeps(self, name: str) -> bool:
+        """Whether a column stays what it was."""
+        if self.shown is None:
+            return True
+        return any(one.meta.eq(pl.col(name)) or one.meta.eq(pl.col(name).alias(name))
+                   for one in self.shown)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class DerivedSource:
+    """Rows of a source, chosen and computed one by one; see `Source`."""
+
+    source: Source
+    selection: RowSelection
+
+    def __repr__(self) -> str:
+        return repr(self.source)
+
+    @property
+    def schema(self) -> pl.Schema:
+        """The columns afterwards."""
+        return self.selection.schema_of(self.source.schema)
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the order of arrival is defined."""
+        return self.source.ordered
+
+    @property
+    def malformed(self) -> str | None:
+        """The column of what can't be decoded, if it is still there."""
+        name: str | None = getattr(self.source, "malformed", None)
+        return name if name is not None and self.selection.keeps(name) else None
+
+    def open(self) -> SourceReader:
+        """Connect to the source."""
+        reader = self.source.open()
+        known = DerivedReader(reader, self.selection)
+        return WaitingReader(reader, self.selection) if hasattr(reader, "wait") else known
+
+
+class DerivedReader:
+    """Reads ranges of the source; see `SourceReader`."""
+
+    def __init__(self, reader: Any, selection: RowSelection) -> None:
+        self._reader = reader
+        self._selection = selection
+
+    def plan(self, start: SourceOffsets | None, limit: int | None) -> Planned:
+        """Choose the range of the next batch."""
+        planned: Planned = self._reader.plan(start, limit)
+        return planned
+
+    def read(self, start: SourceOffsets | None, end: SourceOffsets) -> Iterator[pl.DataFrame]:
+        """Read the rows of a range."""
+        return map(self._selection.apply, self._reader.read(start, end))
+
+    def close(self) -> None:
+        """Release connections."""
+        self._reader.close()
+
+
+class WaitingReader(DerivedReader):
+    """A reader of a source that can wait for messages."""
+
+    def wait(self, start: SourceOffsets | None, timeout: float) -> None:
+        """Block until something may have come."""
+        self._reader.wait(start, timeout)
+
+
+def derive(
+    rows: Source | Upstream, shown: Sequence[Column] | None, where: str | None
+) -> Source | Upstream:
+    """Rows that are chosen and computed.
+
+    Raises:
+        OptionError: Naming what can't be computed in this process.
+    """
+    if isinstance(rows, Upstream):
+        selection = RowSelection.of(rows.plan.shown, shown, where)
+        keeps_end = rows.plan.keeps_end and selection.keeps(columns.WINDOW_END)
+        return replace(rows, plan=with_selection(rows.plan, selection, keeps_end=keeps_end))
+    return DerivedSource(rows, RowSelection.of(rows.schema, shown, where))
+
+
+def with_selection(plan: Plan, selection: RowSelection, *, keeps_end: bool) -> Plan:
+    """A plan of whose results rows are chosen, and columns computed."""
+    before = plan.shape
+
+    def apply(results: pl.DataFrame) -> pl.DataFrame:
+        return selection.apply(results if before is None else before.apply(results))
+
+    schema = selection.schema_of(plan.shown)
+    shape = Shape(schema, apply, None, by_window=False, has_end=keeps_end)
+    again = plan.again
+    return replace(
+        plan,
+        shape=shape,
+        again=lambda count: with_selection(again(count), selection, keeps_end=keeps_end),
+    )
+
+
+def named(schema: pl.Schema, name: str) -> str:
+    """A column's name as the rows have it; SQL ignores the case of letters."""
+    return spelled(name, schema) or name

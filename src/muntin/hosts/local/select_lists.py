@@ -1,0 +1,144 @@
+"""What a select list shows of windows and of pairs, in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import polars as pl
+
+from muntin.engine import columns
+from muntin.hosts.local.expressions import condition, sql_expression
+from muntin.hosts.local.plan import Plan, Shape
+from muntin.hosts.pair_columns import PairColumns
+from muntin.model.pipeline import SIDE_COLUMNS, Column, Joining, Windowing
+
+_HOLDS = "__muntin_holds"
+_EMISSION = pl.col(columns.EMISSION)
+_ALWAYS = (columns.WINDOW_START, columns.WINDOW_END, columns.EMISSION)
+_OWN = (columns.EMISSION, columns.REVISION)
+Apply = Callable[[pl.DataFrame], pl.DataFrame]
+
+
+def show_windows(plan: Plan, windowing: Windowing) -> Plan:
+    """The plan with the columns that are selected, and the windows for which `HAVING` holds.
+
+    A window whose newer revision doesn't hold is taken back: it may have been emitted before.
+
+    Raises:
+        OptionError: Naming what can't be computed in this process.
+    """
+    if windowing.columns is None:
+        return plan
+    has_end = any(_is_bound(one, columns.WINDOW_END) for one in windowing.columns)
+    apply = _window_rows(plan.results, windowing)
+    return _shaped(plan, apply, plan.keys, by_window=True, has_end=has_end)
+
+
+def show_pairs(plan: Plan, joining: Joining, names: PairColumns) -> Plan:
+    """The plan with the pairs and the columns that are selected.
+
+    Raises:
+        OptionError: Naming what can't be computed in this process.
+    """
+    name_columns = _named_pairs(plan.results, names)
+    schema = name_columns(pl.DataFrame(schema=plan.results)).schema
+    holds = None if joining.where is None else condition(schema, "WHERE", joining.where)
+    own = _OWN if names.identity else _OWN[:1]
+    shown: list[pl.Expr] | None = None
+    if joining.columns is not None:
+        selected = [one for one in joining.columns if one.name not in own]
+        shown = [_pair_column(schema, one, names.identity) for one in selected]
+        shown += [pl.col(name) for name in own]
+
+    def apply(results: pl.DataFrame) -> pl.DataFrame:
+        rows = name_columns(results)
+        rows = rows if holds is None else rows.filter(holds)
+        if shown is None:
+            return rows.drop(*SIDE_COLUMNS, strict=False)
+        return rows.select(shown)
+
+    return _shaped(plan, apply, plan.keys, by_window=False, has_end=False)
+
+
+def _shaped(
+    plan: Plan, apply: Apply, keys: tuple[str, ...] | None, *, by_window: bool, has_end: bool
+) -> Plan:
+    schema = apply(pl.DataFrame(schema=plan.results)).schema
+    shape = Shape(schema, apply, keys, by_window=by_window, has_end=has_end)
+    again = plan.again
+    return replace(
+        plan,
+        shape=shape,
+        again=lambda count: _shaped(
+            again(count), apply, keys, by_window=by_window, has_end=has_end
+        ),
+    )
+
+
+def _window_rows(schema: pl.Schema, windowing: Windowing) -> Apply:
+    """What makes the rows that are shown of windows."""
+    spec, shown = windowing.spec, windowing.columns or ()
+    having = None if windowing.having is None else condition(schema, "HAVING", windowing.having)
+    retracted = _EMISSION == "retract"
+    alive = pl.col(_HOLDS) if having is not None else None
+    if having is None and spec.windows.retracts:
+        alive = ~retracted
+    identity = (*spec.keys, columns.WINDOW_START, columns.WINDOW_END, columns.REVISION)
+    selected = [_window_column(schema, one, alive, identity, having) for one in shown]
+    stays = pl.col(_HOLDS) | retracted
+    if spec.firing.accumulate:
+        stays = stays | (pl.col(columns.REVISION) > 0)
+
+    def apply(results: pl.DataFrame) -> pl.DataFrame:
+        if having is not None:
+            holds = having.fill_null(False).alias(_HOLDS)
+            results = results.with_columns(holds).filter(stays)
+        return results.select(selected)
+
+    return apply
+
+
+def _window_column(
+    schema: pl.Schema,
+    column: Column,
+    alive: pl.Expr | None,
+    identity: tuple[str, ...],
+    having: pl.Expr | None,
+) -> pl.Expr:
+    value = sql_expression(schema, "SELECT", column.text).alias(column.name)
+    if alive is None or (column.bare and column.name in identity):
+        return value
+    if column.text == columns.EMISSION and having is not None:
+        return pl.when(alive).then(_EMISSION).otherwise(pl.lit("retract")).alias(column.name)
+    if column.text in _ALWAYS:
+        return value
+    return pl.when(alive).then(value).alias(column.name)
+
+
+def _is_bound(column: Column, bound: str) -> bool:
+    return column.name == bound and column.bare
+
+
+def _named_pairs(schema: pl.Schema, names: PairColumns) -> Apply:
+    """What gives pairs all names that expressions may have for their columns."""
+    others = {one: two for one, two in names.merged if two in schema}
+    plain = []
+    for name in schema:
+        if name in others:
+            plain.append(pl.coalesce(name, others[name]).alias(name))
+        elif name not in others.values():
+            plain.append(pl.col(name))
+    for side, shown in zip(SIDE_COLUMNS, names.sides, strict=True):
+        fields = [pl.col(two).alias(one) for one, two in shown.items() if two in schema]
+        if fields:
+            plain.append(pl.struct(fields).alias(side))
+    return lambda rows: rows.select(plain)
+
+
+def _pair_column(schema: pl.Schema, column: Column, identity: tuple[str, ...]) -> pl.Expr:
+    value = sql_expression(schema, "SELECT", column.text)
+    if identity and column.name not in identity:
+        # What vanished has no value, whatever is computed of it.
+        value = pl.when(_EMISSION != "retract").then(value)
+    return value.alias(column.name)

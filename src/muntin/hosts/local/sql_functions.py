@@ -1,0 +1,150 @@
+"""The SQL functions that have one meaning in Polars and in Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import polars as pl
+
+from muntin.hosts.local.sql_values import (
+    WIDE,
+    Unportable,
+    Value,
+    choose,
+    compare,
+    condition,
+    first_known,
+    join_texts,
+    text,
+)
+
+Function = Callable[[Sequence[Value]], Value]
+_MICROS = 1_000_000
+
+
+def call(name: str, values: Sequence[Value]) -> Value:
+    """The value of a function.
+
+    Raises:
+        Unportable: When the function isn't one of these, or not over such values.
+    """
+    known = FUNCTIONS.get(name.lower())
+    if known is None:
+        raise Unportable(f"{name}()")
+    least, most, function = known
+    if not least <= len(values) <= most:
+        raise Unportable(f"{name}() of {len(values)} values")
+    return function(values)
+
+
+def _of_text(value: Value, name: str) -> pl.Expr:
+    if value.family not in ("string", "null"):
+        raise Unportable(f"{name}() of {value.family}")
+    return value.cast(pl.String())
+
+
+def _texts(name: str, compute: Callable[[pl.Expr], pl.Expr]) -> Function:
+    return lambda values: text(compute(_of_text(values[0], name)))
+
+
+def _abs(values: Sequence[Value]) -> Value:
+    (value,) = values
+    if value.family == "integer":
+        return replace(value, expression=value.cast(WIDE).abs(), literal=None)
+    if value.family != "float":
+        raise Unportable(f"abs() of {value.family}")
+    return replace(value, expression=value.expression.abs())
+
+
+def _if(values: Sequence[Value]) -> Value:
+    holds, then, otherwise = values
+    return choose([(condition("if", holds), then)], otherwise)
+
+
+def _nullif(values: Sequence[Value]) -> Value:
+    value, other = values
+    equal = compare("=", value, other).expression
+    chosen = pl.when(equal).then(None).otherwise(value.expression)
+    return replace(value, expression=chosen, literal=None)
+
+
+def _length(values: Sequence[Value]) -> Value:
+    (value,) = values
+    count = _of_text(value, "length").str.len_chars()
+    return Value(count.cast(pl.Int32()), pl.Int32(), "integer", 31)
+
+
+def _substring(values: Sequence[Value]) -> Value:
+    value, *bounds = values
+    numbers = [bound.literal for bound in bounds]
+    if not all(isinstance(number, int) and number >= 0 for number in numbers) or numbers[0] == 0:
+        raise Unportable("substring() with bounds other than numbers from 1")
+    start, length = (*numbers, None)[:2]
+    assert isinstance(start, int)
+    return text(_of_text(value, "substring").str.slice(start - 1, length))  # type: ignore[arg-type]
+
+
+def _starts(name: str, ends: bool) -> Function:
+    def function(values: Sequence[Value]) -> Value:
+        whole, part = (_of_text(value, name) for value in values)
+        holds = whole.str.ends_with(part) if ends else whole.str.starts_with(part)
+        return Value(holds, pl.Boolean(), "boolean")
+
+    return function
+
+
+def _timestamp(name: str, per_second: int) -> Function:
+    """A moment out of a whole number; one out of range is NULL, so that its message is rejected."""
+
+    def function(values: Sequence[Value]) -> Value:
+        (value,) = values
+        if value.family != "integer":
+            raise Unportable(f"{name}() of {value.family}")
+        micros = value.cast(WIDE) * (_MICROS // per_second)
+        moment = pl.Datetime("us", "UTC")
+        return Value(micros.cast(pl.Int64(), strict=False).cast(moment), moment, "timestamp")
+
+    return function
+
+
+def _unix(name: str, per_second: int) -> Function:
+    def function(values: Sequence[Value]) -> Value:
+        (value,) = values
+        if value.family != "timestamp":
+            raise Unportable(f"{name}() of {value.family}")
+        micros = value.cast(pl.Datetime("us", "UTC")).to_physical()
+        return Value(micros.floordiv(_MICROS // per_second), pl.Int64(), "integer", 63)
+
+    return function
+
+
+def _trim(values: Sequence[Value]) -> Value:
+    return text(_of_text(values[0], "trim").str.strip_chars(" "))
+
+
+FUNCTIONS: Mapping[str, tuple[int, int, Function]] = {
+    "abs": (1, 1, _abs),
+    "coalesce": (1, 99, first_known),
+    "concat": (1, 99, join_texts),
+    "endswith": (2, 2, _starts("endswith", ends=True)),
+    "if": (3, 3, _if),
+    "ifnull": (2, 2, first_known),
+    "length": (1, 1, _length),
+    "lower": (1, 1, _texts("lower", lambda one: one.str.to_lowercase())),
+    "ltrim": (1, 1, _texts("ltrim", lambda one: one.str.strip_chars_start(" "))),
+    "nullif": (2, 2, _nullif),
+    "nvl": (2, 2, first_known),
+    "rtrim": (1, 1, _texts("rtrim", lambda one: one.str.strip_chars_end(" "))),
+    "startswith": (2, 2, _starts("startswith", ends=False)),
+    "substring": (2, 3, _substring),
+    "timestamp_micros": (1, 1, _timestamp("timestamp_micros", _MICROS)),
+    "timestamp_millis": (1, 1, _timestamp("timestamp_millis", 1000)),
+    "timestamp_seconds": (1, 1, _timestamp("timestamp_seconds", 1)),
+    "trim": (1, 1, _trim),
+    "unix_micros": (1, 1, _unix("unix_micros", _MICROS)),
+    "unix_millis": (1, 1, _unix("unix_millis", 1000)),
+    "unix_seconds": (1, 1, _unix("unix_seconds", 1)),
+    "upper": (1, 1, _texts("upper", lambda one: one.str.to_uppercase())),
+}
+"""Functions by name, with the least and the greatest number of their values."""

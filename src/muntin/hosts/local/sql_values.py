@@ -1,0 +1,285 @@
+"""Values of SQL text as Polars expressions, with the types and the meaning that Spark gives them.
+
+Each function here takes and returns values for which Polars and Spark have the same answer, or
+raises `Unportable`. Spark ends a query where a whole number leaves its type; here sums and products
+are computed in 128 bits, and only a result that doesn't fit its type is an error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+import polars as pl
+
+WIDE = pl.Int128()
+_BITS: Mapping[pl.DataType, int] = {pl.Int8(): 7, pl.Int16(): 15, pl.Int32(): 31, pl.Int64(): 63}
+_MOST_BITS = 126
+_ZERO = pl.lit(0, WIDE)
+_TIMES = ("timestamp", "timestamp_ntz", "date")
+_COMPARISONS: Mapping[str, Callable[[pl.Expr, pl.Expr], pl.Expr]] = {
+    "=": lambda a, b: a == b,
+    "<>": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+    "<=>": lambda a, b: a.eq_missing(b),
+}
+
+
+class Unportable(Exception):  # noqa: N818
+    """A part of an expression that Polars and Spark don't both have; the message names it."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value as Polars computes it, in the type that Spark gives it.
+
+    Attributes:
+        expression: What computes it. Whole numbers may have 128 bits.
+        dtype: Its type on Spark.
+        family: What kind of type that is.
+        bits: How many bits a whole number has at most.
+        literal: A number or a text that stands in the SQL text itself.
+    """
+
+    expression: pl.Expr
+    dtype: pl.DataType
+    family: str
+    bits: int = 0
+    literal: int | Decimal | str | None = None
+
+    def finish(self) -> pl.Expr:
+        """The expression in its own type; a whole number that doesn't fit is an error."""
+        if self.family == "integer" and self.literal is None:
+            return self.expression.cast(self.dtype)
+        return self.expression
+
+    def cast(self, dtype: pl.DataType) -> pl.Expr:
+        """The expression in another type."""
+        return self.expression.cast(dtype)
+
+
+def column(expression: pl.Expr, dtype: pl.DataType) -> Value:
+    """The value of a column."""
+    return Value(expression, dtype, family_of(dtype), _BITS.get(dtype, 0))
+
+
+def family_of(dtype: pl.DataType) -> str:
+    """The family of a type."""
+    if dtype in _BITS:
+        return "integer"
+    if isinstance(dtype, pl.Datetime):
+        return "timestamp" if dtype.time_zone is not None else "timestamp_ntz"
+    named: tuple[tuple[type[pl.DataType], str], ...] = (
+        (pl.Float32, "float"), (pl.Float64, "float"), (pl.Decimal, "decimal"),
+        (pl.Boolean, "boolean"), (pl.String, "string"), (pl.Date, "date"), (pl.Null, "null"),
+    )  # fmt: skip
+    return next((family for kind, family in named if isinstance(dtype, kind)), "other")
+
+
+def boolean(expression: pl.Expr) -> Value:
+    """A condition."""
+    return Value(expression, pl.Boolean(), "boolean")
+
+
+def text(expression: pl.Expr) -> Value:
+    """A text that is computed."""
+    return Value(expression, pl.String(), "string")
+
+
+def whole(number: int) -> Value:
+    """A whole number that stands in the text."""
+    dtype = pl.Int32() if number.bit_length() <= 31 else pl.Int64()
+    if number.bit_length() > 63:
+        raise Unportable(f"the number {number}")
+    return Value(pl.lit(number, dtype), dtype, "integer", number.bit_length(), number)
+
+
+def fraction(digits: str) -> Value:
+    """A number with a decimal point, or in floating point where it has an exponent."""
+    if re.search(r"[eEdD]", digits):
+        return Value(pl.lit(float(digits.rstrip("dD"))), pl.Float64(), "float", literal=None)
+    number = Decimal(digits)
+    scale = -int(number.as_tuple().exponent)
+    dtype = pl.Decimal(max(len(number.as_tuple().digits), scale), scale)
+    return Value(pl.lit(number, dtype), dtype, "decimal", literal=number)
+
+
+NULL = Value(pl.lit(None), pl.Null(), "null")
+
+
+def compare(sign: str, left: Value, right: Value) -> Value:
+    """A comparison of two values of one family, or of two numbers."""
+    one, other = _paired(sign, left, right)
+    return boolean(_COMPARISONS[sign](one, other))
+
+
+def add(sign: str, left: Value, right: Value) -> Value:
+    """A sum, a difference or a product of numbers."""
+    if {left.family, right.family} == {"integer"}:
+        bits = left.bits + right.bits if sign == "*" else max(left.bits, right.bits) + 1
+        if bits > _MOST_BITS:
+            raise Unportable("a product of so many numbers")
+        dtype = max(left.dtype, right.dtype, key=lambda kind: _BITS[kind])
+        one, other = left.cast(WIDE), right.cast(WIDE)
+        return Value(_computed(sign, one, other), dtype, "integer", bits)
+    dtype = _floating(sign, left, right)
+    return Value(_computed(sign, left.cast(dtype), right.cast(dtype)), dtype, "float")
+
+
+def divide(left: Value, right: Value) -> Value:
+    """A quotient in floating point, by a number that stands in the text."""
+    if right.literal in (None, 0) or left.family not in ("integer", "float"):
+        raise Unportable("/ by what may be 0: divide by a number")
+    if (right.family == "decimal" and left.family == "integer") or left.dtype == pl.Float32():
+        raise Unportable("/ of these types")
+    double = pl.Float64()
+    return Value(left.cast(double) / right.cast(double), double, "float")
+
+
+def remainder(left: Value, right: Value) -> Value:
+    """The remainder of a division by a whole number; it has the sign of what is divided."""
+    if right.family != "integer" or right.literal in (None, 0) or left.family != "integer":
+        raise Unportable("% of these values: divide a whole number by one that isn't 0")
+    dtype = max(left.dtype, right.dtype, key=lambda kind: _BITS[kind])
+    number = left.cast(WIDE)
+    rest = number.abs() % abs(int(right.literal))
+    return Value(
+        pl.when(number < 0).then(_ZERO - rest).otherwise(rest), dtype, "integer", right.bits
+    )
+
+
+def negate(value: Value) -> Value:
+    """A number with the other sign."""
+    if isinstance(value.literal, int):
+        return replace(whole(-value.literal), dtype=value.dtype)
+    if isinstance(value.literal, Decimal):
+        return replace(value, expression=-value.expression, literal=-value.literal)
+    if value.family not in ("integer", "float"):
+        raise Unportable(f"- of {value.family}")
+    if value.family == "float":
+        return replace(value, expression=-value.expression)
+    return replace(value, expression=_ZERO - value.cast(WIDE), bits=value.bits + 1)
+
+
+def join_texts(values: Sequence[Value]) -> Value:
+    """Texts one behind the other; NULL if one of them is."""
+    for value in values:
+        if value.family not in ("string", "null"):
+            raise Unportable(f"|| of {value.family}")
+    return text(pl.concat_str([value.cast(pl.String()) for value in values]))
+
+
+def match(value: Value, pattern: Value) -> Value:
+    """Whether a text is like a pattern."""
+    if not isinstance(pattern.literal, str):
+        raise Unportable("LIKE with a pattern that isn't a text")
+    if value.family not in ("string", "null"):
+        raise Unportable(f"LIKE of {value.family}")
+    signs = {"%": ".*", "_": "."}
+    body = "".join(signs.get(sign) or re.escape(sign) for sign in pattern.literal)
+    return boolean(value.cast(pl.String()).str.contains(f"(?s)^{body}$"))
+
+
+def negate_condition(value: Value) -> Value:
+    """The opposite of a condition."""
+    return boolean(~condition("NOT", value))
+
+
+def condition(word: str, value: Value) -> pl.Expr:
+    """A value as a condition."""
+    if value.family not in ("boolean", "null"):
+        raise Unportable(f"{word} of {value.family}")
+    return value.cast(pl.Boolean())
+
+
+def choose(branches: Sequence[tuple[pl.Expr, Value]], rest: Value) -> Value:
+    """The first value whose condition holds."""
+    values = unify("CASE", [*(value for _, value in branches), rest])
+    chosen = values[-1].expression
+    for (holds, _), value in zip(reversed(branches), reversed(values[:-1]), strict=True):
+        chosen = pl.when(holds).then(value.expression).otherwise(chosen)
+    return replace(values[0], expression=chosen)
+
+
+def first_known(values: Sequence[Value]) -> Value:
+    """The first value that isn't NULL."""
+    same = unify("coalesce", values)
+    return replace(same[0], expression=pl.coalesce([one.expression for one in same]))
+
+
+def unify(word: str, values: Sequence[Value]) -> list[Value]:
+    """Values in the one type that Spark finds for them."""
+    families = {value.family for value in values} - {"null"}
+    if not families:
+        return list(values)
+    if families == {"integer"}:
+        known = [value for value in values if value.family == "integer"]
+        dtype = max((value.dtype for value in known), key=lambda kind: _BITS[kind])
+        bits = max(value.bits for value in known)
+        return [Value(value.cast(WIDE), dtype, "integer", bits) for value in values]
+    if families <= {"float", "integer"}:
+        doubles = [value for value in values if value.family == "float"]
+        double = max(doubles, key=lambda value: value.dtype == pl.Float64())
+        dtype = max((_floating(word, double, one) for one in values), key=str)
+        return [Value(value.cast(dtype), dtype, "float") for value in values]
+    dtypes = {value.dtype for value in values if value.family != "null"}
+    if len(dtypes) > 1:
+        raise Unportable(f"{word} of {' and '.join(sorted(map(str, dtypes)))}")
+    (dtype,) = dtypes
+    return [Value(value.cast(dtype), dtype, family_of(dtype)) for value in values]
+
+
+def _paired(sign: str, left: Value, right: Value) -> tuple[pl.Expr, pl.Expr]:
+    """Two values in a type in which they can be compared."""
+    families = {left.family, right.family} - {"null"}
+    if len(families) < 2 and "null" in (left.family, right.family):
+        known = left.dtype if right.family == "null" else right.dtype
+        return left.cast(known), right.cast(known)
+    if families == {"integer"}:
+        return left.cast(WIDE), right.cast(WIDE)
+    if families <= {"integer", "decimal"} and families:
+        scale = max(_scale(left), _scale(right))
+        if any(_digits(value) + scale > 38 for value in (left, right)):
+            raise Unportable(f"{sign} of numbers with so many digits")
+        both = pl.Decimal(38, scale)
+        return left.cast(both), right.cast(both)
+    if "float" in families:
+        dtype = _floating(sign, left, right)
+        return left.cast(dtype), right.cast(dtype)
+    if len(families) == 1 and families <= {"boolean", "string", *_TIMES}:
+        if families <= {"timestamp", "timestamp_ntz"} and left.dtype != right.dtype:
+            raise Unportable(f"{sign} of {left.dtype} and {right.dtype}")
+        return left.expression, right.expression
+    raise Unportable(f"{sign} of {left.family} and {right.family}")
+
+
+def _scale(value: Value) -> int:
+    return value.dtype.scale if isinstance(value.dtype, pl.Decimal) else 0
+
+
+def _digits(value: Value) -> int:
+    """How many digits a number has before its point at most."""
+    if isinstance(value.dtype, pl.Decimal):
+        return (value.dtype.precision or 38) - value.dtype.scale
+    return 38 if value.bits > 63 else 19
+
+
+def _floating(sign: str, left: Value, right: Value) -> pl.DataType:
+    """The floating-point type of two numbers."""
+    kinds = {value.dtype for value in (left, right) if value.family == "float"}
+    others = {value.family for value in (left, right)} - {"float"}
+    decimals = [v for v in (left, right) if v.family == "decimal" and v.literal is None]
+    if not kinds or decimals or not others <= {"integer", "decimal", "null"}:
+        raise Unportable(f"{sign} of {left.family} and {right.family}")
+    if pl.Float32() in kinds and "integer" in others:
+        raise Unportable(f"{sign} of single precision and a whole number")
+    return pl.Float32() if kinds == {pl.Float32()} and not others - {"null"} else pl.Float64()
+
+
+def _computed(sign: str, one: pl.Expr, other: pl.Expr) -> pl.Expr:
+    return {"+": one + other, "-": one - other, "*": one * other}[sign]

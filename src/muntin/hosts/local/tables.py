@@ -1,0 +1,91 @@
+"""Declared tables as sources of this process, and which tables need Spark."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from muntin.hosts.local.derived import derive
+from muntin.model.errors import OptionError
+from muntin.model.pipeline import Column, DeclaredTable
+from muntin.model.reader_options import check_reader, translated
+from muntin.model.table_options import truth
+from muntin.sinks.declared import Surroundings
+from muntin.sources.files import files
+from muntin.sources.kafka import KafkaTopics
+from muntin.sources.kafka_tables import reading
+from muntin.sources.source import Source
+from muntin.sources.ticks import ticks
+
+_FILES = {"parquet": "parquet", "csv": "csv", "json": "jsonl"}
+_ON_SPARK = "leave it out, or run the query on Spark: --host spark"
+_SAME_HERE = {"header", "maxfilespertrigger", "path", "recursivefilelookup"}
+
+
+def needs_spark(table: DeclaredTable) -> str | None:
+    """Why a table can only be read on Spark, if it is so.
+
+    Example:
+        >>> needs_spark(DeclaredTable("t", "kafka")), needs_spark(DeclaredTable("t", "orc"))
+        (None, "table t: connector 'orc' needs Spark")
+    """
+    try:
+        connector, options = translated(table)
+    except OptionError:
+        return None  # whoever reads it says what is wrong
+    if connector not in (*_FILES, "kafka", "rate"):
+        return f"table {table.name}: connector {connector!r} needs Spark"
+    if not table.stream:
+        return f"table {table.name}: mode 'batch' needs Spark"
+    if "://" in options.get("path", ""):
+        return f"table {table.name}: a path in an object store needs Spark"
+    return None
+
+
+def source_of(table: DeclaredTable, around: Surroundings) -> Source:
+    """The source that a table describes.
+
+    Raises:
+        OptionError: When an option isn't one, can't be so, or needs Spark.
+    """
+    table = replace(table, options=around.options(table))
+    if reason := needs_spark(table):
+        raise OptionError("host", "local", f"can't run this ({reason})", "give host='spark'")
+    check_reader(table)
+    connector, options = translated(table)
+    source: Source
+    if connector == "kafka":
+        source = KafkaTopics.describe(columns=table.columns, **reading(table.name, options))
+    elif connector == "rate":
+        source = _ticks(options)
+    else:
+        source = _files(table, connector, options)
+    if not table.computed:
+        return source
+    derived = derive(source, (Column("*", "*"), *table.computed), None)
+    assert isinstance(derived, Source)
+    return derived
+
+
+def _ticks(options: dict[str, str]) -> Source:
+    named = {name.lower(): value for name, value in options.items()}
+    for name, value in options.items():
+        if name.lower() != "rowspersecond":
+            raise OptionError(name, value, "has a meaning on Spark alone", _ON_SPARK)
+    return ticks(float(named.get("rowspersecond", "1")))
+
+
+def _files(table: DeclaredTable, connector: str, options: dict[str, str]) -> Source:
+    """Files with options by Spark's names."""
+    named = {name.lower(): value for name, value in options.items()}
+    for name, value in options.items():
+        if name.lower() not in _SAME_HERE:
+            raise OptionError(name, value, "has a meaning on Spark alone", _ON_SPARK)
+    header = truth("header", named.get("header", "false")) if connector == "csv" else None
+    most = named.get("maxfilespertrigger")
+    return files(
+        named["path"],
+        columns=table.columns,
+        format=_FILES[connector],  # type: ignore[arg-type]
+        header=header,
+        files_per_batch=None if most is None else int(most),
+    )

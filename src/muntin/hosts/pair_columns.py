@@ -1,0 +1,67 @@
+"""The columns of a join's pairs by the names that a statement has for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from muntin.engine import columns
+from muntin.model.errors import OptionError
+from muntin.model.joins import JoinSpec, Newest
+from muntin.model.pipeline import Joining
+
+SUFFIX = "_right"
+"""Stands behind the names of a join's right side that the left side has, too."""
+_OWN = (columns.EMISSION, columns.REVISION)
+
+
+@dataclass(frozen=True)
+class PairColumns:
+    """How a statement names the columns of pairs.
+
+    Attributes:
+        sides: For each side its columns with their names among the pairs'.
+        merged: Pairs of columns that are shown as one, in the place of the first.
+        identity: The columns that identify a pair, where it may be emitted again.
+    """
+
+    sides: tuple[dict[str, str], dict[str, str]]
+    merged: tuple[tuple[str, str], ...] = ()
+    identity: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, joining: Joining, spec: JoinSpec, left: Sequence[str], right: Sequence[str]
+    ) -> PairColumns:
+        """The columns of a join.
+
+        Args:
+            joining: The join as it was written.
+            spec: The join, with the columns' own names.
+            left: The columns of the left side.
+            right: Those of the right side.
+
+        Raises:
+            OptionError: When a column is named that both sides have.
+        """
+        identity: tuple[str, ...] = ()
+        pairs = list(zip(spec.left.keys, spec.right.keys, strict=True))
+        shown = {c: f"{c}{SUFFIX}" if c in left else c for c in right}
+        if isinstance(spec.bound, Newest):
+            # Its key is there once, and how it was emitted is its own.
+            left, right = ([c for c in side if c not in _OWN] for side in (left, right))
+            shown = {c: shown[c] for c in right} | {two: one for one, two in pairs}
+            identity = spec.left.keys
+        both = {c.lower() for c in left} & {c.lower() for c in right}
+        # Equal columns of one name are one where they can't differ: where both messages are there.
+        one = joining.merged or spec.how in ("inner", "semi", "anti")
+        keys = {two.lower() for two, one in pairs if two.lower() == one.lower()} if one else set()
+        for name in joining.bare:
+            if name.lower() in both - keys:
+                hint = f"write {joining.names[0]}.{name} or {joining.names[1]}.{name}"
+                raise OptionError("SELECT", name, "is a column of both sides", hint)
+        merged: tuple[tuple[str, str], ...] = ()
+        if joining.merged and not identity:
+            merged = tuple((one, shown[two]) for one, two in pairs)
+        sides = {c: c for c in left}, shown
+        return cls(sides, merged, identity)

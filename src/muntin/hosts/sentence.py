@@ -1,0 +1,185 @@
+"""The sentence of windows and joins, as far as both hosts share it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Generic, TypeVar
+
+from muntin.engine import columns
+from muntin.model.aggregates import Aggregate, count
+from muntin.model.axis import Axis
+from muntin.model.errors import OptionError
+from muntin.model.inputs import Marks
+from muntin.model.joins import Side, SideName
+from muntin.model.pipeline import ROWS
+from muntin.model.sentence import Sentence
+from muntin.model.spec import WindowSpec
+
+Options = Mapping[str, Any]
+"""The options of `muntin.windowed`, by name."""
+A = TypeVar("A")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowSentence(Sentence, Generic[A]):
+    """An input with a key, an event time, and (soon) windows; made by `windowed`."""
+
+    _keys: tuple[Any, ...] = ()
+    _where: Any = None
+    _shards: int | None = None
+
+    @abstractmethod
+    def _build(self, spec: WindowSpec, keys: tuple[Any, ...]) -> A:
+        """Return the complete windows."""
+
+    @abstractmethod
+    def _build_top(
+        self, spec: WindowSpec, keys: tuple[Any, ...], n: int, by: Any, ascending: Any
+    ) -> A:
+        """Return the windows whose rows are the first messages of each."""
+
+    def agg(self, *unnamed: Aggregate, **aggregates: Aggregate) -> A:
+        """Set what the windows compute: output name = aggregate.
+
+        Args:
+            *unnamed: Refused, since every aggregate needs a name.
+            **aggregates: The aggregates by the names of their columns in the output. They take
+                names of columns, expressions of the input (Spark's columns on Spark, `pl.Expr`
+                elsewhere), or fields of structs.
+
+        Raises:
+            OptionError: Naming what can't work: a column, a type, a size.
+            SettingError: When a session of Spark lacks a setting that state needs.
+        """
+        # Which sets there are depends on the keys, which are named with the input.
+        spec = replace(self, _sets=None)._spec(aggregates, unnamed=unnamed)
+        keys = self._all_keys(self._keys)
+        return self._build(replace(spec, sets=self._grouped(keys)), keys)
+
+    def top(
+        self, n: int, *, by: str | Sequence[str], ascending: bool | Sequence[bool] = False
+    ) -> A:
+        """Rank the messages of each window and key, and take the first `n`, each as a row.
+
+        It stands in place of `agg`, and rows have their `rank`. `top(1, by="at")` is the latest
+        message of each window, `ascending=True` with it the first one.
+
+        Args:
+            n: How many at most.
+            by: The columns that messages are ordered by; of messages that are equal in them, by
+                all columns from left to right, the least first.
+            ascending: Whether the least is first, for all or for each of `by`.
+
+        Raises:
+            OptionError: Naming what can't work: a column, a type, a policy.
+
+        Example:
+            >>> dearest = (
+            ...     windowed(orders, key="shelf", time="at").tumbling("1 hour").top(3, by="price")
+            ... )  # doctest: +SKIP
+        """
+        if self._sets is not None:
+            hint = "leave out sets(), or write a query for each set"
+            raise OptionError("sets", self._sets, "aren't taken by top()", hint)
+        spec, keys = self._spec({ROWS: count()}), self._all_keys(self._keys)
+        return self._build_top(spec, keys, n, by, ascending)
+
+    def spec(self, **aggregates: Aggregate) -> WindowSpec:
+        """Return the query in one value, before its columns are looked for in the input.
+
+        Keys that are expressions aren't named yet, and so aren't in it.
+
+        Raises:
+            OptionError: Naming what can't work: a size, a policy, a name.
+        """
+        named = tuple(key for key in self._all_keys(self._keys) if isinstance(key, str))
+        return self._spec(aggregates, named)
+
+    def _side(self, keys: tuple[str, ...], axis: Axis) -> Side:
+        if self._shards is not None:
+            hint = "give it to join(), whose shards keep both sides"
+            raise OptionError("buckets", self._shards, "isn't one side's own", hint)
+        return super()._side(keys, axis)
+
+
+def shared_parts(
+    options: Options, *, time: str | None, clock: str | None, disorder: Callable[[], int]
+) -> dict[str, Any]:
+    """Return the parts of a sentence that options say on every host.
+
+    Args:
+        options: The options of `windowed`.
+        time: The name of the event time.
+        clock: The name of the column that says when a message arrived.
+        disorder: How far the input may come out of order, microseconds, where no lateness is given.
+
+    Raises:
+        OptionError: Naming what can't work.
+    """
+    check_shards(options["buckets"])
+    lateness = options["lateness"]
+    if lateness is None:
+        lateness = timedelta(microseconds=disorder())
+    ahead, offset, idle = options["max_ahead"], options["offset"], options["idle"]
+    return {
+        "_marks": Marks.given(time, lateness, ahead, offset, idle, clock),
+        "_nulls": options["nulls"],
+        "_where": options["where"],
+        "_shards": options["buckets"],
+    }
+
+
+def check_shards(buckets: int | None) -> None:
+    """Refuse a number of shards below one.
+
+    Raises:
+        OptionError: When it is.
+    """
+    if buckets is not None and buckets < 1:
+        raise OptionError("buckets", buckets, "is less than one", "give 1 or more")
+
+
+def list_keys(key: Any, expression: type, expressions: str) -> tuple[Any, ...]:
+    """Return the key columns: names, or expressions of the host.
+
+    Args:
+        key: One of them or several.
+        expression: The class of the host's expressions.
+        expressions: Their name, for the error.
+
+    Raises:
+        OptionError: When one is neither.
+    """
+    single = isinstance(key, str | expression) or not isinstance(key, Sequence)
+    keys = (key,) if single else tuple(key)
+    for one in keys:
+        if not isinstance(one, str | expression):
+            hint = f"give names or {expressions}, or omit it where there is no key"
+            raise OptionError("key", one, "isn't a column", hint)
+    return keys
+
+
+def windows_as_messages() -> Marks:
+    """Return where results of windows lie as messages: at their ends, judged by those windows."""
+    return Marks(columns.WINDOW_END, max_ahead=None)
+
+
+def refuse_side(side: SideName, given: object) -> OptionError:
+    """Return the error of a side of a join that has no event time."""
+    hint = "write join(windowed(frame, time=…), …)"
+    return OptionError(side, type(given).__name__, "isn't windowed", hint)
+
+
+def check_pair_columns(side: SideName, names: Sequence[str], keys: Sequence[str]) -> None:
+    """Refuse a column that a join compares and a side lacks.
+
+    Raises:
+        OptionError: Naming it.
+    """
+    for key in keys:
+        if key not in names:
+            hint = f"give some of {', '.join(names)}"
+            raise OptionError("on", key, f"isn't a column of the {side} side", hint)

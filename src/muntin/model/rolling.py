@@ -1,0 +1,65 @@
+"""A row for each message: its own columns, and the aggregates of its rolling window."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from muntin.model.aggregates import Aggregate, last_values
+from muntin.model.errors import OptionError
+from muntin.model.pipeline import NUMBER, ROWS
+from muntin.model.sliding import Sliding
+from muntin.model.spec import WindowSpec
+
+_BOUNDS = ("window_start", "window_end")
+_OWN = ("emission", "revision")
+
+
+def emits_messages(spec: WindowSpec) -> bool:
+    """Tell whether each message is a row of the results."""
+    return isinstance(spec.windows, Sliding) and spec.windows.rolls
+
+
+def message_columns(spec: WindowSpec, names: Sequence[str], *, chained: bool) -> list[str]:
+    """Choose the columns of messages that stand in their rows.
+
+    Args:
+        spec: The query.
+        names: The columns of messages.
+        chained: Whether messages are results of another operator, whose window is left out.
+
+    Raises:
+        OptionError: When a column of the results has the name of one of the messages.
+    """
+    if spec.sets is not None:
+        hint = "leave out sets(), or write a query for each set"
+        raise OptionError("sets", str(spec.windows), "emit a row for each message", hint)
+    added = {*spec.aggregates, NUMBER}
+    if chained:
+        names = [name for name in names if name not in (*_BOUNDS, *_OWN, NUMBER)]
+    else:
+        added |= {*_BOUNDS, *_OWN}
+    for name in names:
+        if name in added:
+            option = "agg" if name in spec.aggregates else "column"
+            problem = "is a column of the messages, which stands in the same row"
+            raise OptionError(option, name, problem, "give one of the two another name")
+    return list(names)
+
+
+def add_messages(spec: WindowSpec, row: Any) -> Mapping[str, Aggregate]:
+    """Add the messages that a window ends with to the aggregates of a query.
+
+    Args:
+        spec: The query.
+        row: An expression that has the columns of a message in a struct.
+    """
+    return {**spec.aggregates, ROWS: collect_own_messages(spec.windows, row)}
+
+
+def collect_own_messages(windows: Any, row: Any) -> Aggregate:
+    """Make the aggregate that has the messages that a window ends with."""
+    latest = last_values(row)
+    # Where the window doesn't include its own messages, it is told to read them.
+    return latest if windows.includes_last else replace(latest, frame=0)

@@ -1,0 +1,102 @@
+"""Sinks and options of declared tables: a table's connector names the sink that writes to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from urllib.parse import quote
+
+import muntin
+from muntin.model.errors import OptionError
+from muntin.model.pipeline import DeclaredTable
+from muntin.model.placeholders import check_secret, filled, partly
+from muntin.model.reader_options import check_connector
+from muntin.model.table_options import arguments_of, check_names, names_of
+from muntin.sinks.sink import Sink
+from muntin.sources.kafka_tables import writing
+
+_JDBC_POSTGRES = "jdbc:postgresql://"
+# Names of others for options of sinks.
+_OTHER_NAMES = {"delta": {"path": "table"}, "postgres": {"url": "dsn", "table-name": "table"}}
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Where placeholders get their values."""
+
+    given: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def options(self, table: DeclaredTable) -> dict[str, str]:
+        """A table's options with their placeholders replaced."""
+        return {
+            name: filled(name, value, self.given, self.environment)
+            for name, value in table.options.items()
+        }
+
+
+def sink(table: DeclaredTable, around: Surroundings) -> Sink:
+    """What writes to a table: the function ``to_…`` of its connector, with its options.
+
+    Raises:
+        OptionError: When the connector isn't written to, or an option isn't one or can't be so.
+    """
+    options = around.options(table)
+    connector, options, names = _sink_of(table, options)
+    if connector == "kafka":
+        return _kafka_sink(table, options)
+    function: Callable[..., Sink] = getattr(muntin, f"to_{connector}")
+    return function(**arguments_of(function, table.name, options, translated=names))
+
+
+def check_sink(table: DeclaredTable, given: Mapping[str, str]) -> None:
+    """Refuse a table that can't be written to, without a session.
+
+    Values that aren't given yet, by ``--set`` or the environment, stay as they are written.
+
+    Raises:
+        OptionError: When the connector isn't written to, or an option isn't one or can't be so.
+    """
+    options = {name: partly(value, given) for name, value in table.options.items()}
+    for name, value in options.items():
+        check_secret(name, value)
+    connector, options, names = _sink_of(table, options)
+    function = getattr(muntin, f"to_{connector}")
+    unset = {name: value for name, value in options.items() if "${" in value}
+    if connector == "kafka":
+        _kafka_sink(table, options)
+    elif unset:
+        check_names(function, table.name, options, translated=names)
+    else:
+        function(**arguments_of(function, table.name, options, translated=names))
+
+
+def _sink_of(
+    table: DeclaredTable, options: dict[str, str]
+) -> tuple[str, dict[str, str], Mapping[str, str]]:
+    """The connector of a sink, its options, and other names of its options."""
+    connector = table.connector
+    if connector == "filesystem" and "format" in options:
+        connector = options.pop("format")
+    url = options.get("url", "")
+    if connector == "jdbc" and url.startswith(_JDBC_POSTGRES):
+        connector, user = "postgres", options.pop("username", "")
+        at = f"{quote(user, safe='')}@" if user else ""
+        options["url"] = f"postgresql://{at}{url.removeprefix(_JDBC_POSTGRES)}"
+        options.pop("driver", None)
+    every = [name.removeprefix("to_") for name in dir(muntin) if name.startswith("to_")]
+    # Nobody could ask for what is in memory.
+    connectors = [name for name in every if name != "memory"]
+    if connector not in connectors:
+        check_connector(connector, tuple(connectors))
+        *most, last = map(repr, connectors)
+        hint = f"write to {', '.join(most)} or {last}"
+        raise OptionError("connector", connector, "isn't written to", hint)
+    return connector, options, _OTHER_NAMES.get(connector, {})
+
+
+def _kafka_sink(table: DeclaredTable, options: dict[str, str]) -> Sink:
+    arguments = writing(table.name, options)
+    if "key" in arguments:
+        arguments["key"] = names_of(arguments["key"])
+    return muntin.to_kafka(**arguments)

@@ -1,0 +1,32 @@
+"""The mutants of ``mutants``: each is a fault of today's code, and the simulator catches it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.simulation.mutants import MUTANTS, Mutant, cases_until_caught
+
+_TABLE = Path(__file__).parents[2] / "docs" / "decisions" / "simulation.md"
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.fault)
+def test_a_mutant_changes_what_its_function_does(mutant: Mutant) -> None:
+    code = mutant.target.__code__
+    assert mutant.mutated().__code__ != code
+    with mutant.applied():
+        assert mutant.target.__code__ != code
+    assert mutant.target.__code__ == code
+
+
+def test_the_table_names_every_mutant() -> None:
+    lines = [line for line in _TABLE.read_text().splitlines() if line.startswith("| ")][2:]
+    assert [line.split(" | ")[0].removeprefix("| ") for line in lines] == [m.fault for m in MUTANTS]
+    assert not any("not caught" in line for line in lines)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.fault)
+def test_the_simulator_catches_it(mutant: Mutant) -> None:
+    assert cases_until_caught(mutant) is not None

@@ -1,0 +1,207 @@
+"""Pipelines that run in this process: the host is chosen by the inputs, and Spark isn't needed."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner, Result
+
+from muntin.cli.app import build
+from muntin.cli.pipelines import checked_pipeline
+from muntin.hosts.local.pipelines import find_spark_reason
+
+SQL = """
+CREATE TABLE clicks (
+    page STRING, ms BIGINT, at TIMESTAMP, seconds AS ms / 1000,
+    WATERMARK FOR at AS at - INTERVAL '30' SECOND MAX AHEAD ANY
+) WITH (connector = 'json', path = '${data}');
+CREATE TABLE views WITH (connector = 'parquet', path = '${out}/views');
+CREATE TABLE rejected WITH (connector = 'parquet', path = '${out}/rejected');
+SET checkpoint = '${out}/checkpoints';
+SET trigger = 'available now';
+INSERT INTO views REJECTED INTO rejected
+SELECT upper(page) AS shown, count(*) AS n, max(seconds) AS slowest
+FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(at), INTERVAL '1' MINUTE))
+GROUP BY upper(page), window_start, window_end
+EMIT EARLY EACH;
+"""
+TOML = """
+checkpoint = "${out}/checkpoints"
+trigger = "available now"
+[tables.clicks]
+connector = "json"
+path = "${data}"
+columns = { page = "string", ms = "long", at = "timestamp" }
+computed = { seconds = "ms / 1000", shown = "upper(page)" }
+time = "at"
+lateness = "30 seconds"
+max_ahead = "any"
+[tables.views]
+connector = "parquet"
+path = "${out}/views"
+[tables.rejected]
+connector = "parquet"
+path = "${out}/rejected"
+[queries.views]
+from = "clicks"
+key = "shown"
+nulls = "group"
+windows = { tumbling = "1 minute" }
+early = { each = true }
+agg = { n = "count(*)", slowest = "max(seconds)" }
+into = "views"
+rejected = "rejected"
+"""
+WITHOUT_SPARK = """
+import sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("pyspark", "py4j"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Blocked())
+from muntin.cli.app import main
+main()
+"""
+ROWS = [
+    {"page": "home", "ms": 1500, "at": "2026-01-01T09:00:10Z"},
+    {"page": "Home", "ms": 250, "at": "2026-01-01T09:00:20Z"},
+    {"page": None, "ms": None, "at": "2026-01-01T09:02:00Z"},
+    {"page": "cart", "ms": 10, "at": "late"},
+]
+
+
+def invoke(*args: str) -> Result:
+    return CliRunner().invoke(build(), args)
+
+
+def flat(text: str) -> str:
+    return re.sub(r"\s+", " ", text)
+
+
+def write_inputs(tmp_path: Path) -> list[str]:
+    data = tmp_path / "in"
+    data.mkdir()
+    (data / ".a.json").write_text("\n".join(map(json.dumps, ROWS)) + "\n")
+    (data / ".a.json").rename(data / "a.json")
+    return ["--set", f"data={data}", "--set", f"out={tmp_path}/out"]
+
+
+@pytest.mark.parametrize(("suffix", "text"), [("sql", SQL), ("toml", TOML)])
+def test_a_file_runs_where_spark_cant_be_imported(tmp_path: Path, suffix: str, text: str) -> None:
+    file = tmp_path / f"views.{suffix}"
+    file.write_text(text)
+    sets = write_inputs(tmp_path)
+    for _ in range(2):  # the second run resumes, and repeats nothing
+        done = subprocess.run(
+            [sys.executable, "-c", WITHOUT_SPARK, "run", str(file), *sets],
+            text=True,
+            capture_output=True,
+            timeout=240,
+        )
+        assert done.returncode == 0, done.stderr
+    assert "views: batch" in done.stdout
+    found = pl.read_parquet(f"{tmp_path}/out/views/*/*.parquet")
+    newest = found.sort("revision").unique(["shown", "window_start"], keep="last").sort("shown")
+    assert newest.select("shown", "n", "slowest").rows() == [(None, 1, None), ("HOME", 2, 1.5)]
+    aside = pl.read_parquet(f"{tmp_path}/out/rejected/*/*.parquet")
+    assert aside["reason"].to_list() == ["malformed"]
+
+
+def test_check_and_explain_say_which_host(tmp_path: Path) -> None:
+    file = tmp_path / "views.sql"
+    file.write_text(SQL)
+    checked = invoke("check", str(file))
+    assert checked.exit_code == 0, checked.output
+    assert "runs in this process (its inputs need no Spark)" in flat(checked.stdout)
+    explained = invoke("explain", str(file))
+    assert "runs in this process (its inputs need no Spark)" in flat(explained.stdout)
+    explained = invoke("explain", str(file), "--host", "spark")
+    assert "runs on Spark (--host spark)" in flat(explained.stdout)
+    file.write_text(SQL.replace("'json'", "'orc'"))
+    explained = invoke("explain", str(file))
+    assert "runs on Spark (table clicks: connector 'orc' needs Spark)" in flat(explained.stdout)
+
+
+def test_an_expression_of_sparks_is_named_at_its_place(tmp_path: Path) -> None:
+    file = tmp_path / "views.sql"
+    file.write_text(SQL.replace("upper(page)", "soundex(page)"))
+    sets = write_inputs(tmp_path)
+    for command in ("check", "run"):
+        said = invoke(command, str(file), *sets)
+        assert said.exit_code == 1
+        wanted = "line 13: has soundex(), which needs Spark"
+        assert wanted in flat(said.stderr), said.stderr
+        assert "--host spark" in flat(said.stderr)
+        assert "Starting Spark" not in said.output
+    toml = tmp_path / "views.toml"
+    toml.write_text(TOML.replace("upper(page)", "soundex(page)"))
+    said = invoke("check", str(toml))
+    assert "soundex(page)' has soundex(), which needs Spark" in flat(said.stderr)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--master", "local[2]"], "--master='local[2]' is for Spark, and this runs without it"),
+        (["--conf", "spark.a=1"], "--conf='spark.a' is for Spark"),
+        (["--metrics", "9464"], "--metrics=9464 is for Spark"),
+        (["--verbose"], "--verbose=True is for Spark"),
+    ],
+)
+def test_options_of_spark_are_refused(tmp_path: Path, options: list[str], said: str) -> None:
+    file = tmp_path / "views.sql"
+    file.write_text(SQL)
+    ran = invoke("run", str(file), *write_inputs(tmp_path), *options)
+    assert ran.exit_code == 1
+    assert said in flat(ran.stderr)
+    assert "add --host spark" in flat(ran.stderr)
+
+
+def test_the_host_that_was_asked_for_must_be_able_to(tmp_path: Path) -> None:
+    file = tmp_path / "views.sql"
+    file.write_text(SQL.replace("'json'", "'orc'"))
+    said = invoke("check", str(file), "--host", "local")
+    assert "--host='local' can't run this: table clicks: connector 'orc'" in flat(said.stderr)
+    script = tmp_path / "mine.py"
+    script.write_text("def pipeline(spark): ...")
+    said = invoke("run", str(script), "--host", "local")
+    assert "--host='local' isn't for a pipeline in Python" in flat(said.stderr)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right", "reason"),
+    [
+        ("'json'", "'json'", None),
+        ("'json', path = '${data}'", "'rate'", None),
+        ("'json', path = '${data}'", "'kafka', topic = 'a', 'bootstrap.servers' = 'h:1'", None),
+        ("'json'", "'filesystem', format = 'parquet'", None),
+        ("'json'", "'filesystem', format = 'orc'", "connector 'orc' needs Spark"),
+        ("path = '${data}'", "path = 's3a://lake/in'", "in an object store"),
+        ("path = '${data}'", "path = '${data}', mode = 'batch'", "mode 'batch'"),
+        ("'${out}/checkpoints'", "'s3a://lake/out'", "a checkpoint in an object store"),
+    ],
+)
+def test_the_inputs_choose_the_host(
+    tmp_path: Path, wrong: str, right: str, reason: str | None
+) -> None:
+    file = tmp_path / "views.sql"
+    file.write_text(SQL.replace(wrong, right))
+    pipeline, _ = checked_pipeline(file, {}, whole=False)
+    found = find_spark_reason(pipeline, {})
+    assert (found is None) if reason is None else (found and reason in found)
+
+
+def test_options_with_a_meaning_on_spark_alone_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "views.sql"
+    file.write_text(SQL.replace("path = '${data}'", "path = '${data}', multiLine = 'true'"))
+    said = invoke("check", str(file))
+    assert "multiLine='true' has a meaning on Spark alone" in flat(said.stderr)
+    assert "--host spark" in flat(said.stderr)

@@ -1,0 +1,89 @@
+"""Figures for Prometheus and the live page of a local query."""
+
+from __future__ import annotations
+
+import json
+import threading
+import urllib.request
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+import muntin as mt
+from muntin.cli.page import put
+from muntin.hosts.local.query import LocalQuery
+from muntin.serve import Feed
+
+_START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def _write(folder: Path, name: str, *seconds: int | None) -> None:
+    at = [None if n is None else _START + timedelta(seconds=n) for n in seconds]
+    rows = pl.DataFrame({"k": ["ab"[(n or 0) % 2] for n in seconds], "at": at}, strict=False)
+    rows.cast({"at": pl.Datetime("us", "UTC")}).write_parquet(folder / f"{name}.parquet")
+
+
+@pytest.fixture
+def query(tmp_path: Path) -> Iterator[LocalQuery]:
+    source = tmp_path / "source"
+    source.mkdir()
+    _write(source, "1", 1, 2, 3, 15, None)
+    feed = mt.windowed(mt.files(f"{source}/*.parquet"), key="k", time="at")
+    counted = feed.tumbling("10 seconds").keep("1 day").agg(n=mt.count())
+    running = counted.start(checkpoint=tmp_path / "checkpoint", name="views")
+    yield running
+    running.stop()
+
+
+def _figures(url: str) -> dict[tuple[str, ...], float]:
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        families = list(text_string_to_metric_families(answer.read().decode()))
+    return {
+        (sample.name, *(sample.labels[name] for name in sorted({*sample.labels} - {"query"}))): (
+            sample.value
+        )
+        for family in families
+        for sample in family.samples
+        if sample.labels["query"] == "views"
+    }
+
+
+def test_figures_are_served(query: LocalQuery) -> None:
+    figures = mt.metrics(query, port=0)
+    try:
+        assert query.await_idle(60)
+        served = _figures(figures.url)
+    finally:
+        figures.close()
+    assert served["muntin_messages_total", "seen"] == 5
+    assert served["muntin_messages_total", "counted"] == 4
+    assert served["muntin_rejected_total", "null_time"] == 1
+    assert served["muntin_fired_total", "full"] == 2
+    assert served["muntin_watermark_seconds",] == (_START + timedelta(seconds=15)).timestamp()
+    assert served["muntin_running",] == served["muntin_adds_up",] == 1
+    assert served["muntin_state_rows",] == query.progress.state_rows > 0
+
+
+def test_the_page_shows_batches_and_state(query: LocalQuery, tmp_path: Path) -> None:
+    feed, shown = Feed(), threading.Event()
+    put(feed, query)
+    assert query.await_idle(60)
+    query.watchers.append(lambda *_: shown.set())
+    _write(tmp_path / "source", "2", 30)
+    assert shown.wait(60)
+    query.stop()
+    (page,) = json.loads(json.dumps(feed.snapshot()))["queries"]
+    assert page["keys"] == ["k"]
+    assert page["rejected"] == {"null_time": 1}
+    last: Any = page["batches"][-1]
+    assert last["numbers"]["seen"] == 6
+    assert last["numbers"]["watermark"] == (_START + timedelta(seconds=30)).timestamp() * 1000
+    emitted = [(row["k"], row["n"]) for row in page["windows"] if row["emission"] == "full"]
+    assert ("b", 1) in emitted
+    report = feed.look("views", ["b"])
+    assert [row["messages"] for row in report["key"]] == [2, 1]
