@@ -85,7 +85,7 @@ TEN = AT.tumbling("10 seconds")
             window(0, messages=5, late=4, unemitted_late=1),
             "1 of 100 new messages are there",
         ),
-        (TEN, 10, window(0), "closed: the watermark has passed its end, and"),
+        (TEN, 10, window(0), "closed: the watermark has passed its end; its"),
         (TEN, 10, window(0), "its state is gone (kept 0 seconds after its end)"),
         (TEN.keep("1 hour"), 10, window(0, messages=3), "3 messages of it are still in the state"),
         (TEN.late(grace="5 seconds"), 11, window(0, messages=3), "emitted in full when"),
