@@ -33,7 +33,7 @@ from muntin.model.spec import WindowSpec
 from muntin.standalone import SessionAggregator, WindowedAggregator
 from muntin.state.blobs import MemoryBlobs
 from muntin.state.runs import FrameCache
-from muntin.state.shards import split
+from muntin.state.shards import split_by_shard
 from muntin.stores import Image, KeyValue, memory, rocks
 from muntin.testing.oracle import Oracle, OracleStep
 from muntin.testing.oracle.emitting import nulls_first
@@ -154,10 +154,10 @@ class EngineDoor:
         parts = [combiner.combine(m, judged, taken) for m in (messages[:half], messages[half:])]
         parts[0].reached = step.reached
         parts[0].partitions = merge_times([parts[0].partitions], step.backlog)
-        split_cells = [split(p.cells, combiner.keys, self.buckets) for p in parts]
+        split_cells = [split_by_shard(p.cells, combiner.keys, self.buckets) for p in parts]
         nothing = messages.clear()
         raws = [nothing if p.raw is None else p.raw for p in parts]
-        split_raw = [split(r, combiner.message_keys, self.buckets) for r in raws]
+        split_raw = [split_by_shard(r, combiner.message_keys, self.buckets) for r in raws]
         before = _counted(shards)
         firings, rejected = [], []
         for bucket, one in enumerate(shards):

@@ -20,7 +20,7 @@ from muntin.model.spec import DUPLICATES
 from muntin.standalone import JoinWindow, SessionJoinWindow
 from muntin.state.blobs import MemoryBlobs
 from muntin.state.runs import FrameCache
-from muntin.state.shards import split
+from muntin.state.shards import split_by_shard
 from muntin.stores import Image, KeyValue, memory, rocks
 from muntin.testing.oracle.stepping import REASONS
 
@@ -151,7 +151,7 @@ class EngineJoinDoor:
         found: list[list[Arrived]] = [[] for _ in range(self.buckets)]
         for messages_of_task in (messages[:half], messages[half:]):
             arrived = joiner.arrive(side, messages_of_task)
-            cut = split(arrived.messages, list(given.keys), self.buckets)
+            cut = split_by_shard(arrived.messages, list(given.keys), self.buckets)
             for bucket, mine in enumerate(found):
                 part = cut.get(bucket, arrived.messages.clear())
                 aside = arrived.rejected if bucket == 0 else arrived.rejected.clear()

@@ -43,12 +43,12 @@ from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.host.shards import slots
 from muntin.spark.rescale import division_of
 from muntin.state.blobs import Blobs, MemoryBlobs
-from muntin.state.manifest import loads
-from muntin.state.rescale import parts, resplit
+from muntin.state.manifest import parse_manifest
+from muntin.state.rescale import build_manifests, split_blob
 from muntin.state.runs import FrameCache
-from muntin.state.shards import split
+from muntin.state.shards import split_by_shard
 from muntin.stores import Image, memory
-from muntin.tables.partition_store import partition_blobs
+from muntin.tables.partition_store import open_partition_blobs
 
 UNIT = 43_200_000_000
 """What a time counts where windows are days, microseconds."""
@@ -134,7 +134,10 @@ def image_of(stores: Sequence[Blobs]) -> Image_:
     found: Image_ = {}
     for slot, store in zip(slots(len(stores)), stores, strict=True):
         text = store.load() or ""
-        found[slot] = (text, {run.number: store.get(run.number) for run in loads(text).runs()})
+        found[slot] = (
+            text,
+            {run.number: store.get(run.number) for run in parse_manifest(text).runs()},
+        )
     return found
 
 
@@ -171,15 +174,17 @@ def rescaled(old: Sequence[MemoryBlobs], shards: int) -> list[MemoryBlobs]:
     """What stores hold, in another number of them."""
     moved: dict[int, dict[int, tuple[int, int]]] = {}
     stores = [MemoryBlobs() for _ in range(shards)]
-    manifests = [loads(store.load() or "") for store in old]
+    manifests = [parse_manifest(store.load() or "") for store in old]
     division = division_of(manifests, {"windowing": WindowingDivision})
     for store in old:
         for number, blob in store.blobs.items():
-            for bucket, count, part in parts(number, blob, division, shards):
+            for bucket, count, part in split_blob(number, blob, division, shards):
                 mine = secrets.randbits(62)
                 stores[bucket].put(mine, part)
                 moved.setdefault(number, {})[bucket] = (mine, count)
-    for store, text in zip(stores, resplit(manifests, moved, shards, division), strict=True):
+    for store, text in zip(
+        stores, build_manifests(manifests, moved, shards, division), strict=True
+    ):
         store.save(text)
     return stores
 
@@ -233,8 +238,8 @@ def windows_run(spec: WindowSpec, stores: list[MemoryBlobs] | None = None) -> Ru
         frame = messages(rows, scale)
         opened = [shard(query, store, FrameCache()) for store in held]
         part = query.combine(frame, opened[0].state.watermark, opened[0].state.offsets)
-        cells = split(part.cells, query.keys, len(held))
-        raw = {} if part.raw is None else split(part.raw, query.message_keys, len(held))
+        cells = split_by_shard(part.cells, query.keys, len(held))
+        raw = {} if part.raw is None else split_by_shard(part.raw, query.message_keys, len(held))
         emitted: list[Any] = []
         for bucket, one in enumerate(opened):
             mine = replace(
@@ -284,7 +289,7 @@ def join_run(
             mine_of = [row for row in rows if not apart or row[2] % 2 == factor - 1]
             frame = messages([(key, at, value * factor) for key, at, value in mine_of])
             arrived[side] = joiner.arrive(side, frame)
-            cut[side] = split(arrived[side].messages, ["key"], len(held))
+            cut[side] = split_by_shard(arrived[side].messages, ["key"], len(held))
         emitted: list[Any] = []
         for bucket, store in enumerate(held):
             mine: dict[SideName, Any] = {}
@@ -310,7 +315,9 @@ def tables_images(batches: Sequence[list[tuple[str, float]]], partitions: int = 
         for page, at in events:
             running.send("clicks", page, key=page, timestamp=at)
         running.close()
-        stores = [partition_blobs(memory(image), "app", number) for number in range(partitions)]
+        stores = [
+            open_partition_blobs(memory(image), "app", number) for number in range(partitions)
+        ]
         found.append(image_of(stores))
     return found
 

@@ -219,7 +219,7 @@ def test_a_store_that_is_not_opened_is_kept(form: Form) -> None:
 def test_a_document_of_another_format_is_refused(form: Form) -> None:
     kv = form.open()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys.modules["muntin.stores.kv"], "FORMAT", 99)
+        patch.setattr(sys.modules["muntin.stores.kv"], "_FORMAT", 99)
         kv.flush()
     for _ in range(2):  # refusing it lets go of it
         with pytest.raises(StateCorruptedError, match="format 99"):

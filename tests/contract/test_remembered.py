@@ -28,9 +28,9 @@ from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 from muntin.model.windows import Windows
 from muntin.state.blobs import MemoryBlobs
-from muntin.state.manifest import loads
+from muntin.state.manifest import parse_manifest
 from muntin.state.runs import FrameCache
-from muntin.tables.partition import Partition, Rules, tables_of
+from muntin.tables.partition import Partition, Rules, read_tables
 from muntin.tables.spec import TableSpec
 
 ODD = ("a, b", "type of x", 'say "so"', "it's\nnone", "größe")
@@ -85,7 +85,7 @@ def test_windows(kind: str) -> None:
     frame = frame.with_columns(pl.lit(0).alias("part, one"), pl.Series("offset", [0, 1, 2]))
     query = combiner(spec, frame.schema)
     shard(query, blobs, FrameCache()).step([query.combine(frame, None)], 0)
-    stored = loads(blobs.load() or "").spec
+    stored = parse_manifest(blobs.load() or "").spec
     assert recalled(stored) == spec
     shard(query, blobs, FrameCache())
     other = combiner(replace(spec, types={**spec.types, "größe": "Binary"}), frame.schema)
@@ -108,7 +108,7 @@ def test_joins(kind: str) -> None:
         s: [joiner.arrive(s, frame.select(schema.names()))] for s in SIDES
     }
     join_shard(joiner, blobs, FrameCache()).step(given, 0)
-    assert recalled(loads(blobs.load() or "").spec) == spec
+    assert recalled(parse_manifest(blobs.load() or "").spec) == spec
     join_shard(joiner, blobs, FrameCache())
     other = Joiner(replace(spec, how="left"), dict.fromkeys(SIDES, schema))
     with pytest.raises(SpecChangedError, match="join: was inner, is left"):
@@ -134,8 +134,8 @@ def test_tables(kind: str) -> None:
         return part
 
     asyncio.run(began(spec).finish({}))
-    stored = tables_of(loads(blobs.load() or ""))["a, b"]
-    assert TableSpec.read("a, b", stored).to_dict() == spec.to_dict()
+    stored = read_tables(parse_manifest(blobs.load() or ""))["a, b"]
+    assert TableSpec.from_manifest("a, b", stored).to_dict() == spec.to_dict()
     began(spec)
     other = replace(spec, windows=Windows(10, 5, 1), sets=False, default=int)
     with pytest.raises(SpecChangedError, match="is hopping 10 microseconds by 5 microseconds, or"):

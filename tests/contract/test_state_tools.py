@@ -44,11 +44,11 @@ from muntin.spark.inspect.checkpoints import reasons, report_of
 from muntin.spark.inspect.tables import OpenTable
 from muntin.spark.rescale import division_of
 from muntin.state.blobs import MemoryBlobs
-from muntin.state.manifest import loads
+from muntin.state.manifest import parse_manifest
 from muntin.state.runs import FrameCache
 from muntin.stores import Image, memory
 from muntin.tables import App
-from muntin.tables.partition_store import partition_blobs
+from muntin.tables.partition_store import open_partition_blobs
 
 AT = "1970-01-01 00:00:00.000013"
 BY_TIME = [kind for kind, one in WINDOWS.items() if one.axis == "time"]
@@ -502,7 +502,7 @@ class TestChangedPolicies:
         run(10, "1 minute", 1.0)
         # By the first one the first window would have expired.
         run(10, "1 hour", 200.0)
-        stores = [partition_blobs(memory(image), "app", number) for number in range(2)]
+        stores = [open_partition_blobs(memory(image), "app", number) for number in range(2)]
         found = OpenTable(MemoryCheckpoint([image_of(stores)]), "views", None, None).fetch("a")
         assert len(found) == 2
         with pytest.raises(SpecChangedError, match="'views' was written by another definition"):
@@ -614,7 +614,7 @@ class TestWindowing:
             "deleted": sum(one.totals[1] for one in there),
         }
         with pytest.raises(OptionError, match="write muntin rescale"):
-            division_of([loads(store.load() or "") for store in machine.stores])
+            division_of([parse_manifest(store.load() or "") for store in machine.stores])
 
 
 @pytest.mark.parametrize("kind", LIMITED)
@@ -688,7 +688,7 @@ def test_what_has_found_a_partner_goes_with_its_key() -> None:
     moved = rescaled(run.stores, 3)
 
     def matched(stores: list[MemoryBlobs]) -> list[int]:
-        tables = [loads(store.load() or "").tables["left matched"] for store in stores]
+        tables = [parse_manifest(store.load() or "").tables["left matched"] for store in stores]
         return [sum(run.rows for run in runs) for runs in tables]
 
     assert sum(matched(moved)) == sum(matched(run.stores))

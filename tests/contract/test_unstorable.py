@@ -168,7 +168,7 @@ def test_a_key_beyond_the_limit_of_an_index_isnt_a_lost_connection(postgres: Pos
     assert found(dsn, "SELECT n FROM windows ORDER BY 1") == [(0,), (2,)]
     assert found(dsn, "SELECT n FROM history ORDER BY 1") == [(0,), (1,), (2,)]
     ((where, why, row),) = batch.aside()
-    assert where == f"PostgreSQL {sink.link.place}, table windows"
+    assert where == f"PostgreSQL {sink.link.location}, table windows"
     assert "exceeds btree version 4 maximum 2704" in why
     assert row["key"] == long
 

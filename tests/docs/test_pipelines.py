@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from muntin.explain.ruler import ruler
-from muntin.explain.story import story
+from muntin.explain.ruler import draw_ruler
+from muntin.explain.story import describe_spec
 from muntin.model.errors import SqlError
 from muntin.model.windows import hopping
 from muntin.pipelines.toml import pipeline
@@ -32,10 +32,10 @@ def test_the_pipelines_in_sql_and_in_toml_are_the_same() -> None:
 
 def test_the_explanation_is_what_is_said() -> None:
     (shown,) = fences("pipelines.md", "")
-    for line in ruler(hopping("10 minutes", "4 minutes")):
+    for line in draw_ruler(hopping("10 minutes", "4 minutes")):
         assert " " * 10 + line in shown
     (sql,) = fences("pipelines.md", "sql")
-    said = story(door.pipeline(sql).flows[0].query.spec)
+    said = describe_spec(door.pipeline(sql).flows[0].query.spec)
     for part in ("early ", "full ", "late "):
         (line,) = [line for line in shown.splitlines() if line.startswith(part)]
         assert line in said.splitlines()

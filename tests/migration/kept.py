@@ -32,7 +32,7 @@ from muntin.model import aggregates
 from muntin.model.joins import HOWS
 from muntin.model.spec import WindowSpec
 from muntin.state.blobs import MemoryBlobs
-from muntin.state.manifest import FORMAT
+from muntin.state.manifest import MANIFEST_FORMAT
 
 FOLDER = Path(__file__).parent / "states"
 BEFORE = 2
@@ -140,12 +140,12 @@ def stores_of(image: Image_) -> list[MemoryBlobs]:
 
 
 if __name__ == "__main__":
-    path = FOLDER / f"format-{FORMAT}.json.xz"
+    path = FOLDER / f"format-{MANIFEST_FORMAT}.json.xz"
     new = written()
-    for number, kept in enumerate(sorted(FOLDER.glob(f"format-{FORMAT}*.json.xz")), 1):
+    for number, kept in enumerate(sorted(FOLDER.glob(f"format-{MANIFEST_FORMAT}*.json.xz")), 1):
         # What an earlier build wrote stays as it is.
         new = {name: image for name, image in new.items() if name not in loads(kept.read_bytes())}
-        path = FOLDER / f"format-{FORMAT}-more-{number}.json.xz"
+        path = FOLDER / f"format-{MANIFEST_FORMAT}-more-{number}.json.xz"
     if path.exists() or not new:
         raise SystemExit(f"{path} is there, or there is nothing new")
     path.write_bytes(dumps(new))

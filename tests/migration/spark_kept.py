@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from tests.spark.feed import Feed, at
 
 import muntin as mt
-from muntin.state.manifest import FORMAT
+from muntin.state.manifest import MANIFEST_FORMAT
 
 FOLDER = Path(__file__).parent / "checkpoints"
 KINDS = ("windows", "sessions", "join", "outer", "chain", "tables")
@@ -86,7 +86,7 @@ def held(spark: SparkSession, kind: str, checkpoint: Path) -> list[pl.DataFrame]
     return [frame.sort(frame.columns) for frame in found]
 
 
-def archive(kind: str, form: int = FORMAT) -> Path:
+def archive(kind: str, form: int = MANIFEST_FORMAT) -> Path:
     """Where a checkpoint is kept."""
     return FOLDER / f"{kind}-format-{form}.tar.xz"
 

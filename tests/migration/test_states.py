@@ -19,7 +19,7 @@ from tests.migration.kept import (
 from muntin.hosts.inspect.opening import spec_of
 from muntin.spark.inspect.checkpoints import report_of
 from muntin.spark.inspect.tables import OpenTable
-from muntin.state.manifest import FORMAT
+from muntin.state.manifest import MANIFEST_FORMAT
 
 STATES = {path.name.partition(".")[0]: loads(path.read_bytes()) for path in FOLDER.glob("*.xz")}
 KEPT = [(form, name) for form, images in STATES.items() for name in images]
@@ -27,7 +27,7 @@ GOES_ON = [(form, name) for form, name in KEPT if name in queries()]
 
 
 def test_the_present_format_is_kept() -> None:
-    assert f"format-{FORMAT}" in STATES
+    assert f"format-{MANIFEST_FORMAT}" in STATES
     assert {name for _, name in GOES_ON} == set(queries())
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import muntin as mt
 from muntin.stores import Image, memory
 from muntin.tables import App, Running, WindowedTable
-from muntin.tables.opened import Opened
-from muntin.tables.partition_store import partition_blobs
+from muntin.tables.opened import StoredTable
+from muntin.tables.partition_store import open_partition_blobs
 
 USERS, PAGES = "abc", "xy"
 TOPICS = ("one", "two")
@@ -196,11 +196,11 @@ def _read(table: Any, key: Any) -> Any:
     return [(w, sorted(v) if isinstance(v, list | set) else v) for w, v in found]
 
 
-def opened(image: Image, table: str, partitions: int) -> Opened:
+def opened(image: Image, table: str, partitions: int) -> StoredTable:
     """A table as the store has it."""
-    blobs = [partition_blobs(memory(image), "app", number) for number in range(partitions)]
+    blobs = [open_partition_blobs(memory(image), "app", number) for number in range(partitions)]
     default = {"plain": int, "sums": int, "sent": int}.get(table.split()[-1], list)
-    return Opened(
+    return StoredTable(
         table,
         [one.load() or "" for one in blobs],
         lambda wanted: {n: {run: blobs[n].get(run) for run in runs} for n, runs in wanted.items()},

@@ -40,7 +40,7 @@ FEWER = settings(max_examples=max(1, settings.default.max_examples // 3))  # typ
 @given(query=queries())
 def test_every_door_says_what_the_oracle_says(door: JoinDoor, query: Query) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runs, "MOST_RUNS", 2)
+        patch.setattr(runs, "MAX_RUNS", 2)
         assert join_differences(door, query.spec, query.types, query.steps) == []
 
 

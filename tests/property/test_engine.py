@@ -51,7 +51,7 @@ BOTH_DOORS = [
 @pytest.fixture(autouse=True, scope="module")
 def runs_are_folded_early() -> Iterator[None]:
     """Streams of a few steps would fold no runs otherwise."""
-    with mock.patch.object(runs, "MOST_RUNS", 2):
+    with mock.patch.object(runs, "MAX_RUNS", 2):
         yield
 
 

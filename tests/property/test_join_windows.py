@@ -19,7 +19,7 @@ FEWER = settings(max_examples=max(1, settings.default.max_examples // 2))
 def test_batches_say_what_the_oracle_says(restart: bool, query: Query) -> None:
     door = StandaloneJoinDoor(restart=restart)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runs, "MOST_RUNS", 2)
+        patch.setattr(runs, "MAX_RUNS", 2)
         assert join_differences(door, query.spec, query.types, query.steps) == []
 
 

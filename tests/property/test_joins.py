@@ -32,7 +32,7 @@ DOORS = [
 @given(query=queries())
 def test_engine_says_what_the_oracle_says(door: EngineJoinDoor, query: Query) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runs, "MOST_RUNS", 2)
+        patch.setattr(runs, "MAX_RUNS", 2)
         assert join_differences(door, query.spec, query.types, query.steps) == []
 
 

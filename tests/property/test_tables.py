@@ -33,7 +33,7 @@ TIMES = st.integers(0, 240).map(lambda half: half / 2)
 @pytest.fixture(autouse=True, scope="module")
 def runs_are_folded_early() -> Iterator[None]:
     """Streams of a few batches would fold no runs otherwise."""
-    with mock.patch.object(runs, "MOST_RUNS", 2):
+    with mock.patch.object(runs, "MAX_RUNS", 2):
         yield
 
 

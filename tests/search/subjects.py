@@ -26,7 +26,7 @@ from tests.transcripts.writing import join_transcript, transcript
 
 from muntin.state import runs
 
-FOLDED = st.sampled_from((2, runs.MOST_RUNS))
+FOLDED = st.sampled_from((2, runs.MAX_RUNS))
 """After how many runs the engine folds them; few steps would fold none otherwise."""
 
 
@@ -75,7 +75,7 @@ class Windows:
             return []
         said = OracleDoor().run(stream.spec, stream.steps)
         found = agreement.unaccounted(stream.steps, said)
-        with mock.patch.object(runs, "MOST_RUNS", case.runs):
+        with mock.patch.object(runs, "MAX_RUNS", case.runs):
             return found + agreement.differences(case.door, stream.spec, stream.steps)
 
     def transcript(self, name: str, case: Case) -> str:
@@ -108,7 +108,7 @@ class Twice:
 
     def differences(self, case: Case) -> list[str]:
         twins: Twins = case.drawn
-        with mock.patch.object(runs, "MOST_RUNS", case.runs):
+        with mock.patch.object(runs, "MAX_RUNS", case.runs):
             said = agreement.last_revisions(case.door, twins.spec, twins.one)
         other = agreement.last_revisions(self.reference, twins.spec, twins.other)
         found = agreement.revision_differences(said, other)
@@ -155,7 +155,7 @@ class Joins:
         query: Query = case.drawn
         if not case.door.runs(query.spec, query.steps):
             return []
-        with mock.patch.object(runs, "MOST_RUNS", case.runs):
+        with mock.patch.object(runs, "MAX_RUNS", case.runs):
             return agreement.join_differences(case.door, query.spec, query.types, query.steps)
 
     def transcript(self, name: str, case: Case) -> str:

@@ -27,8 +27,8 @@ from muntin.engine.operator import (
 )
 from muntin.hosts.local.plan import Input, OperatorInput, Plan, layout_of
 from muntin.sources.frames import FrameSource
-from muntin.state.blobs import drawn
-from muntin.state.manifest import Manifest, Run, loads
+from muntin.state.blobs import draw_number
+from muntin.state.manifest import Manifest, Run, parse_manifest
 
 MESSAGES = pl.Schema({"key": pl.Int64(), "value": pl.Int64()})
 COUNTED = pl.Schema(
@@ -100,7 +100,7 @@ class CountingStep:
     def __init__(self, state: ShardState) -> None:
         self.state = state
         text = state.blobs.load()
-        self.manifest = Manifest("windows") if text is None else loads(text)
+        self.manifest = Manifest("windows") if text is None else parse_manifest(text)
 
     def run(self, parts: Sequence[Part], wall: int | None, *, final: bool) -> StepOutput:
         """Count messages, and emit the keys that changed."""
@@ -152,7 +152,7 @@ class CountingStep:
             for run in runs:
                 blobs.remove(run.number)
             mine, changed = [], {**counts, **changed}
-        number = drawn(1)
+        number = draw_number(1)
         blobs.put(number, json.dumps(changed).encode())
         self.manifest.tables[_TABLE] = [*mine, Run(number, len(changed), 0, 0)]
 

@@ -47,7 +47,7 @@ def test_json_is_as_spark_has_it(spark: SparkSession, zone: str) -> None:
         frame = spark.sql(f"SELECT {VALUES.replace('{id}', 'id')} FROM range(3)")
         rows = frame.selectExpr(f"to_json(struct(*), {_AS_SPARK}) AS json").collect()
         encoding = Encoding((), tuple(frame.columns), (), zone=zone)
-        made, unfit = encoding.messages(frame.toArrow())
+        made, unfit = encoding.encode_messages(frame.toArrow())
     finally:
         spark.conf.set("spark.sql.session.timeZone", str(before))
     assert unfit == {}
@@ -61,7 +61,7 @@ def test_json_is_as_spark_has_it(spark: SparkSession, zone: str) -> None:
 @pytest.mark.parametrize("zone", ["Z", "SystemV/PST8", "UTC"])
 def test_a_zone_that_only_java_knows_is_utc(zone: str) -> None:
     table = pa.table({"at": pa.array([1], pa.timestamp("us", "UTC"))})
-    made, _ = Encoding(("at",), ("at",), (), zone=zone).messages(table)
+    made, _ = Encoding(("at",), ("at",), (), zone=zone).encode_messages(table)
     assert made.keys == ["1970-01-01T00:00:00.000001Z"]
     assert made.values == ['{"at":"1970-01-01T00:00:00.000001Z"}']
 
@@ -75,7 +75,7 @@ def sender(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any, Any]]:
         sent.extend((parts[0][n], parts[1][n], parts[2][n]) for n in rows)
         return {}
 
-    monkeypatch.setattr("muntin.sinks.kafka_messages.send", take)
+    monkeypatch.setattr("muntin.sinks.kafka_messages.send_messages", take)
     return sent
 
 

@@ -26,7 +26,7 @@ from muntin.hosts.progress import Progress
 from muntin.query import Query
 from muntin.spark.batch_times import SparkBatchTimes
 from muntin.web import server
-from muntin.web.timeouts import protocol
+from muntin.web.timeouts import create_protocol
 
 
 def asked(url: str, token: str | None = None) -> dict[tuple[str, ...], float]:
@@ -149,7 +149,7 @@ def test_whoever_asks_nothing_holds_up_nobody() -> None:
 def test_whoever_asks_nothing_is_sent_away(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(server, "protocol", partial(protocol, 0.2))
+    monkeypatch.setattr(server, "create_protocol", partial(create_protocol, 0.2))
     with served("127.0.0.1") as progress, held(progress) as idle:
         assert idle.recv(1) == b""
     assert capfd.readouterr().err == ""

@@ -18,8 +18,8 @@ from tests.spark.feed import Feed, at, emitted, rows
 
 import muntin as mt
 from muntin.sinks.batch import Batch
-from muntin.sinks.sink import check_apart, prepare
-from muntin.sinks.sink import sink as sink_of
+from muntin.sinks.sink import check_separate_tables, prepare_sinks
+from muntin.sinks.sink import to_sink as sink_of
 from muntin.spark.sinks.writers import check
 
 
@@ -272,7 +272,7 @@ def test_two_outputs_into_one_table_are_refused(
 ) -> None:
     (results, rejected), fine = PAIRS[name][0](str(tmp_path / "out")), PAIRS[name][1]
     if fine:
-        check_apart(map(sink_of, (results, rejected)))
+        check_separate_tables(map(sink_of, (results, rejected)))
         return
     feed = Feed(tmp_path / "source")
     feed.add(("a", at(1), 1))
@@ -288,10 +288,10 @@ def test_a_folder_is_made_when_a_query_starts_and_said(
 ) -> None:
     sink = mt.to_duckdb(f"{tmp_path}/not/there/out.duckdb", "windows")
     assert not (tmp_path / "not").exists()
-    prepare([sink, None])
+    prepare_sinks([sink, None])
     assert (tmp_path / "not/there").is_dir()
     assert f"Made the folder {tmp_path}/not/there for out.duckdb" in caplog.text
     (tmp_path / "file").touch()
     for path, problem in ((f"{tmp_path}/file/out.duckdb", "can't be made"), (tmp_path, "a folder")):
         with pytest.raises(mt.OptionError, match=f"path=.*{problem}.*; give the path of a file"):
-            prepare([mt.to_duckdb(str(path), "windows")])
+            prepare_sinks([mt.to_duckdb(str(path), "windows")])

@@ -19,7 +19,7 @@ from muntin.apps.windowing import Deletion, Monitor, Options, TableProgress, del
 from muntin.apps.windowing import random_tuples as windowing_source
 from muntin.apps.windowing.division import DIVISIONS
 from muntin.apps.windowing.query import TableQuery, start
-from muntin.apps.windowing.random_tuples import Due, due
+from muntin.apps.windowing.random_tuples import RandomTupleReader, advance_offset
 from muntin.spark.rescale import rescale
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -149,7 +149,7 @@ def test_calls_from_outside_delete_once_and_buckets_change_while_it_runs(
 def test_random_tuples_are_inserted_and_deleted(spark: SparkSession, tmp_path: Path) -> None:
     options = Options(ratelimit=50_000, historyseconds=0.5, maxrows=20_000)
     monitor = Monitor(options)
-    query = start(spark, options, lambda *emitted: monitor.take(*emitted), str(tmp_path))
+    query = start(spark, options, lambda *emitted: monitor.add_batch(*emitted), str(tmp_path))
     try:
         while len(monitor.moments) < 4 and not query.await_end(0.2):
             pass
@@ -173,25 +173,25 @@ def test_the_rate_limit_holds_whatever_the_batches() -> None:
     for rate in (1, 7, 15_000, 300_000):
         place = {"rows": 0, "due": 0, "clock": 0}
         for now in (100, 40_000, 1_000_000, 1_000_001, 3_000_000):
-            before, place = place, due(place, now, rate)
+            before, place = place, advance_offset(place, now, rate)
             assert place["rows"] <= rate * now / 1_000_000
             assert place["due"] >= before["due"]
         # A batch may lose less than the tuple of a microsecond, never win one.
         assert 3 * rate - 5 <= place["rows"] <= 3 * rate
-        parts = [p.value for p in Due(rate, 3).partitions(before, place)]
+        parts = [p.value for p in RandomTupleReader(rate, 3).partitions(before, place)]
         assert sum(part.end - part.first for part in parts) == place["rows"] - before["rows"]
         assert {part.whole for part in parts} == {place["rows"]}
 
 
 def test_a_standstill_is_not_made_up_for_at_once() -> None:
-    place = due({"rows": 10, "due": 0, "clock": 0}, 3_600_000_000, 100)
+    place = advance_offset({"rows": 10, "due": 0, "clock": 0}, 3_600_000_000, 100)
     assert place == {"rows": 510, "due": 3_600_000_000, "clock": 3_600_000}
 
 
 def test_the_first_batch_is_not_made_up_for(monkeypatch: pytest.MonkeyPatch) -> None:
     now = iter([0, 10_000_000, 40_000_000, 50_000_000])
-    monkeypatch.setattr(windowing_source, "_now", lambda: next(now))
-    reader = Due(100, 2)
+    monkeypatch.setattr(windowing_source, "_read_clock", lambda: next(now))
+    reader = RandomTupleReader(100, 2)
     places = [reader.initialOffset()]
     for _ in range(3):
         places.append(reader.latestOffset(places[-1]))

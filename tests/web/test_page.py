@@ -45,7 +45,7 @@ def emit(feed: Feed, number: int, **more: object) -> None:
         for key, emission in (("ann", "early"), ("bob", "full"), ("cyd", "late"))
     ]
     numbers = {"seen": 100 * (number + 1), "rate": 50.0, "watermark": START, "lag": 1.5, "state": 3}
-    feed.batch(
+    feed.add_batch(
         "visits",
         number,
         at=START + 1000 * number,
@@ -103,7 +103,7 @@ def test_the_page_lives(feed: Feed, browser: Browser) -> None:
         )
         assert browser.value(ROWS) == 2
 
-        feed.end("visits", "disk full")
+        feed.mark_ended("visits", "disk full")
         browser.wait("!document.querySelector('#failure').hidden")
         assert "disk full" in browser.value("document.querySelector('#failure').textContent")
         assert browser.value(STATUS) == "Failed"

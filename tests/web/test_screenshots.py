@@ -18,7 +18,7 @@ import pytest
 from tests.services.machine import free_port, listens, wait_until
 from tests.web.browser import Browser, found
 
-from muntin.apps.flights.source import in_landing_order, read_flights, write_replay
+from muntin.apps.flights.source import read_flights, sort_by_landing, write_replay
 
 ROOT = Path(__file__).parents[2]
 MUNTIN = [sys.executable, "-c", "from muntin.cli.app import main; main()"]
@@ -82,7 +82,7 @@ def wait_for(address: str, number: int) -> None:
 
 
 def test_the_flights(browser: Browser, pictures: Path, tmp_path: Path) -> None:
-    replay = write_replay(in_landing_order(read_flights()), tmp_path / "flights", 3000)
+    replay = write_replay(sort_by_landing(read_flights()), tmp_path / "flights", 3000)
     given = ["--set", f"data={replay.folder}", "--set", f"out={tmp_path}/out"]
     command = ["serve", "examples/flights/pipeline.sql", *given]
     with serving(command, tmp_path / "log") as address:

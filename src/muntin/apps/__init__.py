@@ -1,1 +1,1 @@
-"""Applications that muntin shows: the flights, the windowing application, and their pages."""
+"""Demonstration applications: the flights, the windowing application, and their pages."""

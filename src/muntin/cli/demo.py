@@ -98,25 +98,25 @@ def _flights(
     console: Console, out: Path, flights: int | None, pieces: int
 ) -> tuple[dict[str, Verdict], dict[str, Path]]:
     """The windows by airport and carrier: what the checks found, in words, and where to look."""
-    from muntin.apps.flights.check import check
+    from muntin.apps.flights.check import check_flights
     from muntin.apps.flights.pipeline import GRACE, LATENESS, pipeline
     from muntin.apps.flights.source import (
-        in_landing_order,
         read_airlines,
         read_flights,
+        sort_by_landing,
         write_replay,
     )
     from muntin.apps.report.page import RunFacts, write_page
 
     with console.status("Sorting the flights by when they became known …"):
-        messages = in_landing_order(read_flights())
+        messages = sort_by_landing(read_flights())
         replay = write_replay(messages.head(flights or len(messages)), out / "replay", pieces)
     console.print(f"{replay.flights:,} flights in {replay.files} files, the first landing first")
     start = partial(pipeline, data=str(replay.folder), out=str(out))
     seconds, queries = run_to_end(console, "muntin demo", start, replay.flights)
     database = out / "flights.duckdb"
     with console.status("Computing every window again with DuckDB …"):
-        verdicts = check(database, replay.folder, lateness=LATENESS, grace=GRACE)
+        verdicts = check_flights(database, replay.folder, lateness=LATENESS, grace=GRACE)
     facts = RunFacts(
         flights=replay.flights,
         files=replay.files,
@@ -133,7 +133,7 @@ def _flights(
 
 
 def _show_worst(console: Console, database: Path) -> None:
-    from muntin.apps.report.story import worst_hours
+    from muntin.apps.report.story import read_worst_hours
 
     for key, title in (("origin", "airport"), ("carrier", "carrier")):
         table = Table(title=f"The worst hour of each {title}", header_style="bold", title_style="")
@@ -141,7 +141,7 @@ def _show_worst(console: Console, database: Path) -> None:
         table.add_column("from", no_wrap=True)
         for name in ("flights", "mean delay", "p95", "worst"):
             table.add_column(name, justify="right")
-        for row in worst_hours(database, key):
+        for row in read_worst_hours(database, key):
             delays = [f"{minutes:,.0f} min" for minutes in (row.mean, row.p95, row.worst)]
             table.add_row(row.name, f"{row.start:%a %d %b %H:%M}", str(row.flights), *delays)
         console.print(table)

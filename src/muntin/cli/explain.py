@@ -21,7 +21,7 @@ from muntin.cli.pipelines import (
     settings,
 )
 from muntin.dataframe.host import Host
-from muntin.explain.flows import stories
+from muntin.explain.flows import describe_flows
 from muntin.explain.size import Rates
 from muntin.model.errors import ProblemsError
 from muntin.model.pipeline import Pipeline
@@ -51,7 +51,7 @@ def explain(
         given = settings(set_ or [])
         if pipeline.suffix in SUFFIXES:
             made, where = _without_mistakes(pipeline, given, host)
-            found = list(stories(made, rates, given))
+            found = list(describe_flows(made, rates, given))
             say(console, f"runs      {where}")
             console.print()
         else:

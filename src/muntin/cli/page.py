@@ -92,7 +92,7 @@ def put(feed: Feed, query: Any) -> None:
 
     def show(seen: Any) -> None:
         given = dict(vars(seen))
-        feed.batch(name, given.pop("batch"), **given)
+        feed.add_batch(name, given.pop("batch"), **given)
 
     observe(query, show)
     threading.Thread(target=_until_end, args=(feed, name, query), daemon=True).start()
@@ -122,9 +122,9 @@ def _until_end(feed: Feed, name: str, query: Any) -> None:
     try:
         query.await_end()
     except Exception as error:  # whatever ended it is shown, not hidden
-        feed.end(name, words(error))
+        feed.mark_ended(name, words(error))
     else:
-        feed.end(name)
+        feed.mark_ended(name)
 
 
 class TablePage:
@@ -179,4 +179,6 @@ class TablePage:
         }
         rejected = monitor.rejected
         notes = [] if change is None else [str(change)]
-        self.feed.batch(TABLE, batch, at=written, numbers=numbers, rejected=rejected, notes=notes)
+        self.feed.add_batch(
+            TABLE, batch, at=written, numbers=numbers, rejected=rejected, notes=notes
+        )

@@ -17,7 +17,7 @@ from rich.live import Live
 from muntin.cli.console import reported, say, session, show_error
 from muntin.cli.lines import Lines, RowFormat
 from muntin.cli.rows import KEPT, LiveRows
-from muntin.explain.flows import summary
+from muntin.explain.flows import describe_query
 from muntin.hosts.interrupts import Interruption, watch_signals
 from muntin.model.axis import moment
 from muntin.model.counts import rejections_in_words
@@ -125,7 +125,7 @@ class Shell:
         if question is None:
             return
         if question.explain:
-            say(self.console, summary(question.lowered.query, question.tables))
+            say(self.console, describe_query(question.lowered.query, question.tables))
         else:
             self._ask(question)
 
@@ -201,10 +201,10 @@ class Shell:
 
 def _rows(frame: Any) -> list[dict[str, Any]]:
     """The rows of a DataFrame, with text for times that Python can't hold."""
-    from muntin.sinks.plain import values
+    from muntin.sinks.plain import to_plain_values
 
     table = frame.toArrow()
-    columns = [values(column, moment) for column in table.columns]
+    columns = [to_plain_values(column, moment) for column in table.columns]
     return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 

@@ -21,15 +21,15 @@ def weather(
     console: Console, out: Path, flights: int | None, pieces: int
 ) -> tuple[dict[str, Verdict], dict[str, Path]]:
     """Join, check and report: what the check found, in words, and where to look."""
-    from muntin.apps.flights.source import in_landing_order, read_flights
-    from muntin.apps.flights.weather import pipeline, read_weather, write_both
+    from muntin.apps.flights.source import read_flights, sort_by_landing
+    from muntin.apps.flights.weather import pipeline, read_weather, write_flights_and_weather
     from muntin.apps.flights.weather_check import check_weather
     from muntin.apps.report.weather import write_weather_page
 
     with console.status("Sorting flights and readings by when they became known …"):
-        messages = in_landing_order(read_flights())
+        messages = sort_by_landing(read_flights())
         messages = messages.head(flights or len(messages))
-        replay = write_both(messages, read_weather(), out / "both", pieces)
+        replay = write_flights_and_weather(messages, read_weather(), out / "both", pieces)
     console.print(f"{replay.flights:,} flights in {replay.files} files, and as many of weather")
     start = partial(pipeline, data=str(out / "both"), out=str(out))
     _, (query,) = run_to_end(console, "muntin demo weather", start, replay.flights)

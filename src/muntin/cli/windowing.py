@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.live import Live
 
 from muntin.apps.windowing import Maximum, Monitor, Options, TableProgress
-from muntin.apps.windowing.source import source as source_of
+from muntin.apps.windowing.source import parse_source as source_of
 from muntin.cli.console import QueryFailedError, reported, say, session, words
 from muntin.cli.page import Host, Port, TablePage, Token, TokenFile, read_token
 from muntin.cli.windowing_view import view
@@ -170,8 +170,8 @@ class Reporter:
         if self.begun is None:
             # Spark's start isn't part of the run.
             self.begun = time.monotonic()
-            self.monitor.begin(self.begun)
-        change = self.monitor.take(batch, progress, written)
+            self.monitor.start(self.begun)
+        change = self.monitor.add_batch(batch, progress, written)
         if self.page is not None:
             self.page.show(self.monitor, batch, progress, written, change)
         if change is not None and not self.live:
@@ -180,7 +180,7 @@ class Reporter:
     def write(self, what: Any) -> None:
         """Print a report, a change or the summary."""
         if self.as_json:
-            print(json.dumps(what.record()), flush=True)
+            print(json.dumps(what.to_dict()), flush=True)
         else:
             lines = [str(what)] if isinstance(what, Maximum) else what.lines()
             say(self.console, "\n".join(lines))

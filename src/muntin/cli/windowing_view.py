@@ -58,7 +58,7 @@ def _lines(monitor: Monitor, last: Report | None) -> list[tuple[str, str, str]]:
             late += f", 95% below {last.latency_95:,.0f} ms"
         found.append(("inserted", f"{last.throughput:,.0f}/s", late))
         if last.rejected:
-            found.append(("rejected", "", last.aside))
+            found.append(("rejected", "", last.rejected_text))
         rate = last.deleted / last.seconds
         found.append(("deleted", f"{rate:,.0f}/s", f"in {last.chunks:,} chunks"))
     found.append(("backlog", f"{monitor.backlog:,}", f"delete lag {monitor.lag:,} ms"))

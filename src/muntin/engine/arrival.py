@@ -17,7 +17,14 @@ from muntin.engine.operator import REJECTED, Part, Task
 from muntin.model.axis import Axis
 from muntin.model.counts import summed
 from muntin.model.spec import DUPLICATES
-from muntin.state.offsets import OffsetRange, Offsets, Timed, greatest, greatest_of, stretches
+from muntin.state.offsets import (
+    OffsetRange,
+    TakenOffsets,
+    TimedOffset,
+    find_greatest,
+    merge_greatest,
+    to_ranges,
+)
 
 
 @dataclass(kw_only=True)
@@ -46,8 +53,8 @@ class Arrival:
     finished: bool = False
     clock: int | None = None
     offsets: Sequence[OffsetRange] = ()
-    times: Sequence[Timed] = ()
-    clocks: Sequence[Timed] = ()
+    times: Sequence[TimedOffset] = ()
+    clocks: Sequence[TimedOffset] = ()
 
 
 def parts_of(
@@ -61,8 +68,8 @@ def parts_of(
         "partitions": merge_times((one.partitions for one in arrivals), task.backlog()),
         "clock": _greatest(arrival.clock for arrival in arrivals),
         "offsets": [stretch for arrival in arrivals for stretch in arrival.offsets],
-        "times": greatest_of(arrival.times for arrival in arrivals),
-        "clocks": greatest_of(arrival.clocks for arrival in arrivals),
+        "times": merge_greatest(arrival.times for arrival in arrivals),
+        "clocks": merge_greatest(arrival.clocks for arrival in arrivals),
     }
     parts = [Part(number, {"arrival": {"counts": {}, **summary}}) for number in range(task.shards)]
     for name, by_shard in frames.items():
@@ -77,7 +84,7 @@ def parts_of(
 def numbered(
     messages: pl.DataFrame,
     offset: tuple[str, str],
-    taken: Offsets,
+    taken: TakenOffsets,
     axis: Axis,
     by: Sequence[str] = (),
 ) -> tuple[pl.DataFrame, dict[str, Any]]:
@@ -87,15 +94,15 @@ def numbered(
     columns by which clocks are told apart.
     """
     messages = flag_unplaced(messages, *offset)
-    again = taken.known(messages, *offset)
+    again = taken.find_repeated(messages, *offset)
     new = messages.filter(~again)
-    known: dict[str, Any] = {"counts": _repeated(again), "offsets": stretches(new, *offset)}
+    known: dict[str, Any] = {"counts": _repeated(again), "offsets": to_ranges(new, *offset)}
     # Each partition has a mark of its own on the rows axis.
     if axis == "time":
-        known["times"] = greatest(new.filter(moves_watermark(new)), *offset, columns.TIME)
+        known["times"] = find_greatest(new.filter(moves_watermark(new)), *offset, columns.TIME)
         known["partitions"] = clock_times(new, by)
     if columns.CLOCK in new.columns:
-        known["clocks"] = greatest(new, *offset, columns.CLOCK)
+        known["clocks"] = find_greatest(new, *offset, columns.CLOCK)
     return new, known
 
 
@@ -103,7 +110,7 @@ def fresh(
     arrivals: Sequence[Arrival],
     messages: Iterable[pl.DataFrame | None],
     offset: tuple[str, str] | None,
-    taken: Offsets,
+    taken: TakenOffsets,
     count: Callable[[Mapping[str, int]], None],
 ) -> tuple[list[pl.DataFrame], dict[str, Any]]:
     """What is new of what tasks sent to a shard, and the latest time and clock of the whole batch.
@@ -131,14 +138,14 @@ def fresh(
     return new, {**summary, "partitions": partitions, "finished": finished}
 
 
-def _known(sent: pl.DataFrame, offset: tuple[str, str], taken: Offsets) -> NDArray[np.bool_]:
+def _known(sent: pl.DataFrame, offset: tuple[str, str], taken: TakenOffsets) -> NDArray[np.bool_]:
     """Which messages were here before; the copies of one for grouping sets aren't repetitions."""
     if columns.GROUPING not in sent.columns:
-        return taken.known(sent, *offset)
+        return taken.find_repeated(sent, *offset)
     found = np.zeros(len(sent), dtype=np.bool_)
     for number in sent[columns.GROUPING].unique():
         rows = np.flatnonzero((sent[columns.GROUPING] == number).to_numpy())
-        found[rows] = taken.known(sent[rows], *offset)
+        found[rows] = taken.find_repeated(sent[rows], *offset)
     return found
 
 

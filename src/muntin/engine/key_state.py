@@ -21,10 +21,10 @@ from muntin.model.seen import SessionSeen, WindowSeen
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
-from muntin.state.frames import decode
-from muntin.state.lookup import matched
-from muntin.state.manifest import Manifest, Run, numbers
-from muntin.state.shards import owners
+from muntin.state.frames import decode_frame
+from muntin.state.lookup import join_null_safe
+from muntin.state.manifest import Manifest, Run, list_overlapping_blobs
+from muntin.state.shards import assign_shards
 
 _TYPES: dict[str, tuple[pl.DataType, Callable[[str], Any]]] = {
     "String": (pl.String(), str),
@@ -68,7 +68,7 @@ def key_from_text(
 def bucket_of(spec: WindowSpec, key: pl.DataFrame) -> int:
     """Which shard owns a key."""
     # A query without a key has an internal one, which all of its messages share.
-    return int(owners(key, key.columns, spec.buckets or 1)[0])
+    return int(assign_shards(key, key.columns, spec.buckets or 1)[0])
 
 
 def wanted(
@@ -76,14 +76,14 @@ def wanted(
 ) -> dict[str, list[int]]:
     """The numbers of the blobs that hold a stretch of time, by table."""
     if isinstance(spec.windows, Sessions):
-        return {"sessions": numbers(tables.get("sessions", ()))}
+        return {"sessions": list_overlapping_blobs(tables.get("sessions", ()))}
     low, high = _reach(spec, start, end)
     windows = spec.windows
     first = None if low is None else windows.first_pane(low)
     last = None if high is None else windows.last_pane(high)
     bounds = {"cells": (first, last)}
     bounds |= dict.fromkeys(("marks", "early", "late"), (low, high))
-    return {n: numbers(tables.get(n, ()), *between) for n, between in bounds.items()}
+    return {n: list_overlapping_blobs(tables.get(n, ()), *between) for n, between in bounds.items()}
 
 
 def _reach(spec: WindowSpec, start: int | None, end: int | None) -> tuple[int | None, int | None]:
@@ -114,7 +114,7 @@ def windows_seen(
     assert not isinstance(windows, Sessions)
     low, high = _reach(spec, start, end)
     rows = {
-        name: _of_key([decode(blobs[number]) for number in found], spec, key)
+        name: _of_key([decode_frame(blobs[number]) for number in found], spec, key)
         for name, found in named.items()
     }
     found = []
@@ -163,7 +163,7 @@ def sessions_seen(
     spec: WindowSpec, named: Mapping[str, list[int]], blobs: BlobBytes, key: pl.DataFrame
 ) -> list[SessionSeen]:
     """The sessions of a key that the state holds, oldest first."""
-    frames = [decode(blobs[number]) for number in named["sessions"]]
+    frames = [decode_frame(blobs[number]) for number in named["sessions"]]
     rows = _of_key(frames, spec, key)
     if not len(rows):
         return []
@@ -179,7 +179,7 @@ def sessions_seen(
 
 def arrived(spec: WindowSpec, blobs: Iterable[bytes], key: pl.DataFrame) -> int:
     """How many messages of a key have come, where windows count them as they arrive."""
-    rows = _of_key(list(map(decode, blobs)), spec, key)
+    rows = _of_key(list(map(decode_frame, blobs)), spec, key)
     return int(rows[HEAD].max()) if len(rows) else 0  # type: ignore[arg-type]
 
 
@@ -188,7 +188,7 @@ def _of_key(frames: Sequence[pl.DataFrame], spec: WindowSpec, key: pl.DataFrame)
         return pl.DataFrame()
     rows = pl.concat(frames, how="diagonal_relaxed")
     names = [f"k{i}" for i in range(len(spec.keys))]
-    return matched(rows, key, names, "semi") if names else rows
+    return join_null_safe(rows, key, names, "semi") if names else rows
 
 
 def _within(rows: pl.DataFrame, axis: str, low: int, high: int) -> pl.DataFrame:

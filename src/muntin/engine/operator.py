@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import polars as pl
 
 from muntin.state.blobs import Blobs
-from muntin.state.offsets import Offsets
+from muntin.state.offsets import TakenOffsets
 from muntin.state.runs import FrameCache
 
 # The kinds of rows that most operators emit.
@@ -34,7 +34,7 @@ class Judged:
 
     known: bool
     watermark: int | None
-    taken: Offsets | None = None
+    taken: TakenOffsets | None = None
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from muntin.model.axis import FARTHEST
 from muntin.model.counts import summed
 from muntin.model.inputs import BY_GREATEST, InputSpec
 from muntin.state.blobs import Blobs, PartBlobs
-from muntin.state.manifest import Manifest, StateKind, load
-from muntin.state.offsets import Offsets
+from muntin.state.manifest import Manifest, StateKind, load_manifest
+from muntin.state.offsets import TakenOffsets
 from muntin.state.runs import Complete, FrameCache, Merge, Runs
 
 _ACTIVE, _CLOCKS = "active", "clocks"
@@ -62,7 +62,7 @@ class State:
         self.cache = cache
         self.spec = spec
         self.kind: StateKind = kind
-        found = load(blobs, kind)
+        found = load_manifest(blobs, kind)
         self.written_by: dict[str, Any] | None = None
         if found is None:
             found = Manifest(kind)
@@ -75,10 +75,10 @@ class State:
         self.partitions = {name: PartBlobs(blobs, text) for name, text in found.parts}
         self.ends_run = False
         self.moving: dict[str, set[str]] = {}
-        self.taken = {name: Offsets(found.offsets.get(name, ())) for name in inputs}
+        self.taken = {name: TakenOffsets(found.offsets.get(name, ())) for name in inputs}
 
     @property
-    def offsets(self) -> Offsets:
+    def offsets(self) -> TakenOffsets:
         """The source offsets taken so far, where there is one input."""
         return self.taken[""]
 

@@ -27,9 +27,9 @@ from muntin.model.joins import AsOf, JoinSpec, Newest
 from muntin.model.recall import recalled
 from muntin.model.spec import WindowSpec
 from muntin.state.blobs import ReadBlobs
-from muntin.state.frames import decode
-from muntin.state.lookup import HASH
-from muntin.state.manifest import Manifest, numbers
+from muntin.state.frames import decode_frame
+from muntin.state.lookup import HASH_COLUMN
+from muntin.state.manifest import Manifest, list_overlapping_blobs
 from muntin.state.runs import FrameCache
 
 CHANGE, NEW = "change", "new"
@@ -78,7 +78,7 @@ class StateReader:
     def touched(self, blobs: Sequence[bytes]) -> pl.DataFrame | None:
         """The keys that some blobs have rows of, each once; ``None`` where there are none."""
         names = self.combiner.keys
-        frames = [frame for frame in map(decode, blobs) if set(names) <= {*frame.columns}]
+        frames = [frame for frame in map(decode_frame, blobs) if set(names) <= {*frame.columns}]
         frames = [frame.select(names) for frame in frames if len(frame)]
         return pl.concat(frames).unique() if frames else None
 
@@ -135,17 +135,17 @@ def kept_messages(
     bound, keys = spec.bound, spec.left.keys if side == "left" else spec.right.keys
     for one in manifest.each():
         place = one.extra.get("from", {}).get(side)
-        noted = numbers(one.tables.get(f"{side} matched", ())) if partners else []
+        noted = list_overlapping_blobs(one.tables.get(f"{side} matched", ())) if partners else []
         wanted += noted
         matched = pl.Series(ID, [], pl.Int64)
         if blobs is not None and noted:
-            matched = pl.concat([decode(blobs[number])[ID] for number in noted])
+            matched = pl.concat([decode_frame(blobs[number])[ID] for number in noted])
         for name in ("messages", "held", "waiting"):
-            mine = numbers(one.tables.get(f"{side} {name}", ()))
+            mine = list_overlapping_blobs(one.tables.get(f"{side} {name}", ()))
             wanted += mine
             if blobs is None or not mine:
                 continue
-            frames = [decode(blobs[number]) for number in mine]
+            frames = [decode_frame(blobs[number]) for number in mine]
             # Only messages of session joins have the mark of having met one.
             frames = [renamed(frame) if MET in frame.columns else frame for frame in frames]
             # The latest version of a message says where its session ends now.
@@ -159,7 +159,7 @@ def kept_messages(
                 rows = rows.filter(pl.col(axis) >= place)
             waits = pl.lit(name == "waiting").alias(WAITS)
             rows = rows.with_columns(waits, rows[ID].is_in(matched.implode()).alias(MATCHED))
-            found.append(rows.drop(HASH, strict=False))
+            found.append(rows.drop(HASH_COLUMN, strict=False))
     return wanted, found
 
 

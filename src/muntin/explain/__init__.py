@@ -1,1 +1,1 @@
-"""Queries in words: what their windows look like, when they emit, and what they cost."""
+"""Describes queries in words: their windows, when they emit, and what they cost."""

@@ -1,11 +1,11 @@
-"""What may surprise in production: what grows, what waits, what floods."""
+"""Cautions about a query for production: unbounded state, delays, and large output."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
 
-from muntin.explain.size import Rates, amount, estimate
+from muntin.explain.size import Rates, estimate, format_amount
 from muntin.model.axis import phrase
 from muntin.model.by_number import Moving
 from muntin.model.pipeline import DeclaredTable
@@ -13,37 +13,44 @@ from muntin.model.policies import Each, parts
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 
-# A message in more windows than this makes many more results than it is worth.
+# A message in more windows than this causes an unreasonable number of results.
 MANY_WINDOWS = 100
 _STAMPED = {"rate", "rate-micro-batch", "kafka"}
 _NOW = re.compile(r"\b(current_timestamp|localtimestamp|now)\b", re.IGNORECASE)
-# Results for each message that comes in.
+# Results per input message.
 FLOOD = 10
 
 
-def cautions(
+def list_cautions(
     spec: WindowSpec,
     rates: Rates | None = None,
     never_late: str | None = None,
     nullable: Collection[str] = (),
 ) -> list[str]:
-    """What to be careful of in a query."""
-    found = [*_keys(spec, nullable), *_state(spec), *_time(spec, never_late)]
-    return [*found, *_output(spec, rates)]
+    """List what to be careful about in a query.
+
+    Args:
+        spec: The query.
+        rates: The expected input, if known.
+        never_late: Why the event times can't be late, if they can't.
+        nullable: The columns of the input that may be NULL.
+    """
+    listed = [*_check_keys(spec, nullable), *_check_state(spec), *_check_time(spec, never_late)]
+    return [*listed, *_check_output(spec, rates)]
 
 
-def _keys(spec: WindowSpec, nullable: Collection[str]) -> Iterator[str]:
-    # A partition that is NULL is nobody's: such a message is malformed.
-    known = spec.offset[:1] if spec.offset is not None else ()
-    lost = [key for key in spec.required if key in nullable and key not in known]
-    if lost:
+def _check_keys(spec: WindowSpec, nullable: Collection[str]) -> Iterator[str]:
+    # A message whose partition is NULL is malformed, so it isn't counted here.
+    partition_key = spec.offset[:1] if spec.offset is not None else ()
+    nullable_keys = [key for key in spec.required if key in nullable and key not in partition_key]
+    if nullable_keys:
         yield (
-            f"messages in which {' or '.join(lost)} is NULL are rejected (null_key): "
+            f"messages in which {' or '.join(nullable_keys)} is NULL are rejected (null_key): "
             'nulls="group" makes NULL a group, as GROUP BY does'
         )
 
 
-def _state(spec: WindowSpec) -> Iterator[str]:
+def _check_state(spec: WindowSpec) -> Iterator[str]:
     whole = [name for name, aggregate in spec.aggregates.items() if aggregate.entry.full_state]
     if whole:
         names = ", ".join(whole)
@@ -61,7 +68,7 @@ def _state(spec: WindowSpec) -> Iterator[str]:
         )
 
 
-def _time(spec: WindowSpec, never_late: str | None) -> Iterator[str]:
+def _check_time(spec: WindowSpec, never_late: str | None) -> Iterator[str]:
     if spec.axis != "time":
         return
     if never_late is not None and spec.lateness:
@@ -78,7 +85,7 @@ def _time(spec: WindowSpec, never_late: str | None) -> Iterator[str]:
         yield "no max_ahead: one clock that runs ahead closes everybody's windows"
 
 
-def _output(spec: WindowSpec, rates: Rates | None) -> Iterator[str]:
+def _check_output(spec: WindowSpec, rates: Rates | None) -> Iterator[str]:
     windows, each = spec.windows, 1
     if not isinstance(windows, Moving):
         each = windows.last_window(0) - windows.first_window(0) + 1
@@ -91,18 +98,19 @@ def _output(spec: WindowSpec, rates: Rates | None) -> Iterator[str]:
         emitted = estimate(spec, rates).emitted
         if emitted > FLOOD * rates.rows:
             yield (
-                f"about {amount(emitted)} results a second for {amount(rates.rows)} messages a "
-                "second: a larger slide, fewer early firings or deltas() say less"
+                f"about {format_amount(emitted)} results a second for "
+                f"{format_amount(rates.rows)} messages a second: "
+                "a larger slide, fewer early firings or deltas() say less"
             )
     floods = any(isinstance(part, Each) for part in parts(spec.firing.early)[-1:])
     if floods and (each > 1 or isinstance(windows, Sliding)):
         yield "early for each message: every batch emits all windows that it touched"
 
 
-def never_late_by(
+def explain_never_late(
     spec: WindowSpec, clock: str | None = None, table: DeclaredTable | None = None
 ) -> str | None:
-    """Why a column of event times can't be late, by what is known of it."""
+    """Return the reason why a column of event times can't be late, or ``None``."""
     if spec.time is not None and spec.time == clock:
         return "it says when a message arrived"
     if table is None or spec.time is None:

@@ -1,14 +1,14 @@
-"""The queries of a pipeline file in words, without anything being run."""
+"""Describes the queries of a pipeline file in words, without running anything."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from muntin.explain.cautions import never_late_by
+from muntin.explain.cautions import explain_never_late
 from muntin.explain.joins import explain_join
 from muntin.explain.size import Rates
-from muntin.explain.story import Circumstances, story
+from muntin.explain.story import Circumstances, describe_spec
 from muntin.model.pipeline import (
     SIDE_COLUMNS,
     DeclaredTable,
@@ -26,115 +26,123 @@ from muntin.model.pipeline import (
 from muntin.model.placeholders import partly
 
 
-def stories(
-    pipeline: Pipeline, rates: Rates | None = None, given: Mapping[str, str] | None = None
+def describe_flows(
+    pipeline: Pipeline, rates: Rates | None = None, variables: Mapping[str, str] | None = None
 ) -> Iterator[tuple[str, str]]:
-    """Every query's name, and what it does."""
-    tables = {name: _placed(table, given or {}) for name, table in pipeline.tables.items()}
+    """Yield every query's name and description.
+
+    Args:
+        pipeline: The pipeline.
+        rates: The expected input, if known.
+        variables: The values of the file's placeholders.
+    """
+    tables = {
+        name: _resolve_path(table, variables or {}) for name, table in pipeline.tables.items()
+    }
     for flow in pipeline.flows:
-        yield flow.name, summary(flow.query, tables, rates, _targets(flow, tables))
+        yield flow.name, describe_query(flow.query, tables, rates, _describe_targets(flow, tables))
 
 
-def summary(
-    made: Query,
+def describe_query(
+    query: Query,
     tables: Mapping[str, DeclaredTable],
     rates: Rates | None = None,
     target: str | None = None,
 ) -> str:
-    """What a query does."""
-    return "\n".join(_summary(made, tables, rates, target))
+    """Describe a query."""
+    return "\n".join(_describe_lines(query, tables, rates, target))
 
 
-def _summary(
-    made: Query, tables: Mapping[str, DeclaredTable], rates: Rates | None, target: str | None
+def _describe_lines(
+    query: Query, tables: Mapping[str, DeclaredTable], rates: Rates | None, target: str | None
 ) -> Iterator[str]:
-    sources = (made.source,) if isinstance(made, Windowing) else (made.left, made.right)
+    sources = (query.source,) if isinstance(query, Windowing) else (query.left, query.right)
     for relation in sources:
-        before = _before(relation)
+        before = _find_upstream_query(relation)
         if before is not None:
-            yield from (*_summary(before, tables, None, None), "")
-    if isinstance(made, Windowing):
-        yield story(made.spec, _known(made, tables, rates, target))
-        for lookup in made.lookups:
-            yield f"shows     windows beside rows of {_origin(lookup.table)}"
+            yield from (*_describe_lines(before, tables, None, None), "")
+    if isinstance(query, Windowing):
+        yield describe_spec(query.spec, _collect_circumstances(query, tables, rates, target))
+        for lookup in query.lookups:
+            yield f"shows     windows beside rows of {_describe_origin(lookup.table)}"
         return
-    yield explain_join(made.spec, made.buckets, None)
-    for side, relation in zip(made.names, (made.left, made.right), strict=True):
-        yield f"reads     {_named(_origin(relation), tables)} as {side}"
-    if made.where is not None:
-        where = made.where
-        for called, name in zip(SIDE_COLUMNS, made.names, strict=True):
+    yield explain_join(query.spec, query.buckets, None)
+    for side, relation in zip(query.names, (query.left, query.right), strict=True):
+        yield f"reads     {_describe_table(_describe_origin(relation), tables)} as {side}"
+    if query.where is not None:
+        where = query.where
+        for called, name in zip(SIDE_COLUMNS, query.names, strict=True):
             where = where.replace(called, name)
         yield f"shows     pairs for which {where}"
     if target is not None:
         yield f"writes    {target}"
 
 
-def _known(
-    made: Windowing, tables: Mapping[str, DeclaredTable], rates: Rates | None, target: str | None
+def _collect_circumstances(
+    query: Windowing, tables: Mapping[str, DeclaredTable], rates: Rates | None, target: str | None
 ) -> Circumstances:
-    name = _origin(made.source)
-    source = ", ".join([_named(name, tables), *_steps(made.source)])
+    name = _describe_origin(query.source)
+    source = ", ".join([_describe_table(name, tables), *_describe_steps(query.source)])
     return Circumstances(
-        made.buckets,
+        query.buckets,
         None,
         rates,
-        never_late_by(made.spec, made.clock, tables.get(name.lower())),
-        made.where,
-        made.having,
+        explain_never_late(query.spec, query.clock, tables.get(name.lower())),
+        query.where,
+        query.having,
         source,
         target,
-        # What a table holds isn't known before it is read.
-        made.spec.key_columns,
+        # Whether a table has NULLs isn't known before it is read.
+        query.spec.key_columns,
     )
 
 
-def _targets(flow: Flow, tables: Mapping[str, DeclaredTable]) -> str | None:
-    targets = [f"results to {_named(flow.results, tables)}"] if flow.results else []
+def _describe_targets(flow: Flow, tables: Mapping[str, DeclaredTable]) -> str | None:
+    targets = [f"results to {_describe_table(flow.results, tables)}"] if flow.results else []
     if flow.rejected:
-        targets.append(f"rejected messages to {_named(flow.rejected, tables)}")
+        targets.append(f"rejected messages to {_describe_table(flow.rejected, tables)}")
     return "; ".join(targets) or None
 
 
-def _before(relation: Relation) -> Query | None:
-    """The query whose results a relation's rows are, if they are such."""
+def _find_upstream_query(relation: Relation) -> Query | None:
+    """Return the query that produces a relation's rows, or ``None``."""
     if isinstance(relation, Derived | Lookup):
-        return _before(relation.source)
+        return _find_upstream_query(relation.source)
     return None if isinstance(relation, Reading | Values | Union) else relation
 
 
-def _origin(relation: Relation) -> str:
+def _describe_origin(relation: Relation) -> str:
     if isinstance(relation, Derived | Lookup):
-        return _origin(relation.source)
+        return _describe_origin(relation.source)
     if isinstance(relation, Reading):
         return relation.name
     if isinstance(relation, Values):
         return "rows of the query itself"
     if isinstance(relation, Union):
-        return " and ".join(map(_origin, relation.parts))
+        return " and ".join(map(_describe_origin, relation.parts))
     return "the windows above" if isinstance(relation, Windowing) else "the pairs above"
 
 
-def _steps(relation: Relation) -> Iterator[str]:
-    """What is done with rows before the windows."""
+def _describe_steps(relation: Relation) -> Iterator[str]:
+    """Describe the steps between a table and the windows."""
     if isinstance(relation, Derived | Lookup):
-        yield from _steps(relation.source)
+        yield from _describe_steps(relation.source)
     if isinstance(relation, Derived):
         yield "chosen and computed row by row"
     if isinstance(relation, Lookup):
-        yield f"looked up in {_origin(relation.table)}"
+        yield f"looked up in {_describe_origin(relation.table)}"
 
 
-def _placed(table: DeclaredTable, given: Mapping[str, str]) -> DeclaredTable:
-    """A table with its path as it was given."""
+def _resolve_path(table: DeclaredTable, variables: Mapping[str, str]) -> DeclaredTable:
+    """Return a table with the placeholders in its path replaced."""
     path = table.options.get("path")
     if path is None:
         return table
-    return replace(table, options={**table.options, "path": partly(path, given)})
+    return replace(table, options={**table.options, "path": partly(path, variables)})
 
 
-def _named(name: str, tables: Mapping[str, DeclaredTable]) -> str:
-    """A table and where it lies; the rows of a query have no such place."""
+def _describe_table(name: str, tables: Mapping[str, DeclaredTable]) -> str:
+    """Return a table's name and location."""
     table = tables.get(name.lower())
     if table is None:
         return name

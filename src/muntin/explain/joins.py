@@ -1,4 +1,4 @@
-"""A join in words: who are partners, how long one waits, and how the state lies."""
+"""Describes a join in words: its partners, how long messages wait, and how state is sorted."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from muntin.model.axis import phrase, spell
 from muntin.model.joins import OTHER, SIDES, AsOf, JoinSpec, Newest, SideName
 
 
-def conditions(spec: JoinSpec) -> str:
-    """Which keys are equal."""
+def describe_conditions(spec: JoinSpec) -> str:
+    """Describe the equality of keys."""
     pairs = zip(spec.left.keys, spec.right.keys, strict=True)
     return ", ".join(one if one == other else f"{one} = {other}" for one, other in pairs)
 
 
-def head_of(spec: JoinSpec) -> list[str]:
-    """What joins what, in two lines."""
-    return [f"join      {spec.how}, on {conditions(spec)}", f"partners  {spec.bound}"]
+def describe_join_head(spec: JoinSpec) -> list[str]:
+    """Describe a join's inputs and partners, in two lines."""
+    return [f"join      {spec.how}, on {describe_conditions(spec)}", f"partners  {spec.bound}"]
 
 
 def explain_join(
     spec: JoinSpec, buckets: int | None, columnar: Mapping[SideName, bool] | None
 ) -> str:
-    """Say what a join does."""
+    """Describe a join."""
     chosen = "forced" if spec.layout else "chosen by the reach of partners"
     row = "message"
     if isinstance(spec.bound, AsOf):
         chosen = "as versions are looked up"
     if isinstance(spec.bound, Newest):
         chosen, row = "as the newest are looked up", "key, window and side"
-    lines = head_of(spec)
+    lines = describe_join_head(spec)
     for name in SIDES:
         side = spec.side(name)
-        place = "in order of offsets" if side.time is None else f"on {side.time}"
+        time_column = "in order of offsets" if side.time is None else f"on {side.time}"
         reads = idle = ""
         if columnar is not None:
             how = "Parquet, in columns, by the workers" if columnar[name] else "rows"
@@ -43,9 +43,10 @@ def explain_join(
         if side.idle is not None:
             idle = f"; idle after {phrase(side.idle)}: it follows the clock"
         lines += [
-            f"{name:9} {reads}{place}, watermark {spell(side.lateness, spec.axis)} behind{idle}",
+            f"{name:9} {reads}{time_column}, "
+            f"watermark {spell(side.lateness, spec.axis)} behind{idle}",
             f"          let in: {side.firing.early}; late: {late}",
-            f"          kept {_patience(spec, name)}",
+            f"          kept {_describe_retention(spec, name)}",
         ]
     if spec.shared_time:
         lines.append("time      one watermark for both sides, the later one of theirs")
@@ -58,8 +59,8 @@ def explain_join(
     return "\n".join(lines)
 
 
-def _patience(spec: JoinSpec, name: SideName) -> str:
-    """How long a side's messages are kept, in words."""
+def _describe_retention(spec: JoinSpec, name: SideName) -> str:
+    """Describe how long a side's messages are kept."""
     other = OTHER[name]
     silent = spec.side(other).idle is None and not spec.shared_time
     if isinstance(spec.bound, AsOf):
@@ -73,9 +74,9 @@ def _patience(spec: JoinSpec, name: SideName) -> str:
         text = "while either side may change the window"
         return f"{text}; without end while the {other} side is silent" if silent else text
     text = f"until the {other} side's watermark leaves no room for a partner"
-    kept = spec.side(name).kept
-    if kept is not None:
-        return f"{text}, at most {spell(kept, spec.axis)} behind its own"
+    limit = spec.side(name).kept
+    if limit is not None:
+        return f"{text}, at most {spell(limit, spec.axis)} behind its own"
     if not silent:
         return text
     return f"{text}; without end while the {other} side is silent: .keep() bounds it"

@@ -1,4 +1,4 @@
-"""Windows on a ruler: bars over ticks, drawn with plain characters."""
+"""Draws windows on a ruler: bars over ticks, with plain characters."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.windows import Windows
 
-WIDTH = 64
-# Of windows that overlap more, some are drawn.
-MOST_BARS = 6
+RULER_WIDTH = 64
+# If more windows overlap, only some are drawn.
+MAX_BARS = 6
 _UNITS = (
     (DAY, "days"),
     (HOUR, "hours"),
@@ -30,7 +30,14 @@ _UNITS = (
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One window over the ruler."""
+    """One window over the ruler.
+
+    Attributes:
+        start: Its start.
+        end: Its end.
+        silence: Where inactivity begins, in a session.
+        label: A text after the bar.
+    """
 
     start: int
     end: int
@@ -40,14 +47,14 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """What is drawn of some windows.
+    """A drawing of some windows.
 
     Attributes:
-        bars: Lines of windows; those of a line don't overlap.
-        ticks: What is labelled below them.
-        edges: Where panes meet.
-        messages: Where messages lie, above the windows.
-        axis: What positions are measured on.
+        bars: Lines of windows; those in one line don't overlap.
+        ticks: The labelled positions below them.
+        edges: The edges of panes.
+        messages: The positions of messages, above the windows.
+        axis: The axis of the positions.
         note: A remark below.
     """
 
@@ -59,12 +66,12 @@ class Picture:
     note: str = ""
 
 
-def ruler(windows: Kind, width: int = WIDTH) -> list[str]:
+def draw_ruler(windows: Kind, width: int = RULER_WIDTH) -> list[str]:
     r"""Draw some windows of a kind.
 
     Example:
         >>> from muntin.model.windows import hopping
-        >>> print("\n".join(ruler(hopping("10 minutes", "4 minutes"), 37)))
+        >>> print("\n".join(draw_ruler(hopping("10 minutes", "4 minutes"), 37)))
         |---------------|
               |---------------|
                      |---------------|
@@ -72,35 +79,35 @@ def ruler(windows: Kind, width: int = WIDTH) -> list[str]:
         +-----+------+--+--+--+------+------+  panes
         0     4      8  10 12 14     18     22  minutes
     """
-    made = picture(windows)
-    places = [p for line in made.bars for bar in line for p in (bar.start, bar.end)]
-    places += made.ticks
-    low, high = min(places), max(places)
+    drawing = create_picture(windows)
+    positions = [p for line in drawing.bars for bar in line for p in (bar.start, bar.end)]
+    positions += drawing.ticks
+    low, high = min(positions), max(positions)
 
-    def column(place: int) -> int:
-        return (place - low) * (width - 1) // max(1, high - low)
+    def to_column(position: int) -> int:
+        return (position - low) * (width - 1) // max(1, high - low)
 
     lines = []
-    if made.messages:
-        lines.append(_marked([(column(p), "●") for p in made.messages]) + "  messages")
-    for line in made.bars:
-        shown = _marked([_bar(bar, column) for bar in line])
+    if drawing.messages:
+        lines.append(_place_texts([(to_column(p), "●") for p in drawing.messages]) + "  messages")
+    for line in drawing.bars:
+        shown = _place_texts([_format_bar(bar, to_column) for bar in line])
         lines.append(shown + "".join(f"  {bar.label}" for bar in line if bar.label))
-    if made.edges:
-        columns = sorted({column(p) for p in made.edges})
+    if drawing.edges:
+        columns = sorted({to_column(p) for p in drawing.edges})
         track = "".join("+" if c in columns else "-" for c in range(columns[0], columns[-1] + 1))
         lines.append(" " * columns[0] + track + "  panes")
-    lines.append(_ticks(made, column))
-    return [*lines, made.note] if made.note else lines
+    lines.append(_format_ticks(drawing, to_column))
+    return [*lines, drawing.note] if drawing.note else lines
 
 
-def picture(windows: Kind) -> Picture:
-    """What to draw of some windows."""
-    return _PICTURES.get(type(windows), _numbered)(windows)
+def create_picture(windows: Kind) -> Picture:
+    """Choose the drawing of some windows."""
+    return _PICTURES.get(type(windows), _draw_numbered)(windows)
 
 
-def _numbered(windows: Paned) -> Picture:
-    """Windows by their numbers, and where they all begin and end."""
+def _draw_numbered(windows: Paned) -> Picture:
+    """Draw windows by their numbers, with their starts and ends."""
     axis, zero = windows.axis, windows.start(0)
 
     def bar(number: int) -> Bar:
@@ -110,7 +117,7 @@ def _numbered(windows: Paned) -> Picture:
     if overlapping == 1:
         bars = tuple(bar(k) for k in range(3))
         return Picture((bars,), (0, *(b.end for b in bars)), axis=axis)
-    step = max(1, -(-overlapping // MOST_BARS))
+    step = max(1, -(-overlapping // MAX_BARS))
     shown = [bar(k) for k in range(0, overlapping + 1, step)]
     lines = tuple((one,) for one in shown)
     if step > 1:
@@ -120,7 +127,7 @@ def _numbered(windows: Paned) -> Picture:
     return Picture(lines, edges, edges, axis=axis)
 
 
-def _days(windows: Days) -> Picture:
+def _draw_days(windows: Days) -> Picture:
     months = windows.counts == "month"
     unit = 30 * DAY if months else windows.shortest
     lengths = windows.grid.size * unit, windows.grid.pace * unit
@@ -129,13 +136,13 @@ def _days(windows: Days) -> Picture:
     if isinstance(windows, Hours):
         note = f"by the clocks of {windows.zone}, longer where they are set back"
     if isinstance(windows.grid, Cumulating):
-        return replace(_cumulating(Cumulating(*lengths)), note=note)
-    return replace(_numbered(Windows(*lengths)), note=note)
+        return replace(_draw_cumulating(Cumulating(*lengths)), note=note)
+    return replace(_draw_numbered(Windows(*lengths)), note=note)
 
 
-def _cumulating(windows: Cumulating) -> Picture:
+def _draw_cumulating(windows: Cumulating) -> Picture:
     size, step = windows.size, windows.step
-    every = max(1, -(-windows.steps // MOST_BARS))
+    every = max(1, -(-windows.steps // MAX_BARS))
     ends = [*range(every, windows.steps, every), windows.steps]
     lines = [(Bar(0, k * step),) for k in ends]
     lines.append((Bar(size, size + ends[0] * step),))
@@ -145,10 +152,10 @@ def _cumulating(windows: Cumulating) -> Picture:
     return Picture(tuple(lines), ticks, edges, axis=windows.axis, note=note)
 
 
-def _sliding(windows: Sliding) -> Picture:
+def _draw_sliding(windows: Sliding) -> Picture:
     size = windows.size
     if windows.axis == "rows":
-        lines = tuple((Bar(max(0, k - size), k),) for k in range(1, size + 3)[-MOST_BARS:])
+        lines = tuple((Bar(max(0, k - size), k),) for k in range(1, size + 3)[-MAX_BARS:])
         last = max(bar.end for line in lines for bar in line)
         return Picture(lines, (0, size, last), axis="rows", note="one ends with each message")
     first, second = 0, size // 2
@@ -162,9 +169,9 @@ def _sliding(windows: Sliding) -> Picture:
     return Picture((*lines, behind), ticks, messages=(first, second), note=note)
 
 
-def _sessions(windows: Sessions) -> Picture:
+def _draw_sessions(windows: Sessions) -> Picture:
     if windows.by is not None:
-        return _sessions_of_own_gaps()
+        return _draw_sessions_of_own_gaps()
     gap = windows.gap
     messages = (0, gap // 3, gap, 3 * gap)
     bars = (Bar(0, 2 * gap, silence=gap), Bar(3 * gap, 4 * gap, silence=3 * gap))
@@ -174,7 +181,7 @@ def _sessions(windows: Sessions) -> Picture:
     return Picture((bars,), ticks, messages=messages, axis=windows.axis, note=note)
 
 
-def _sessions_of_own_gaps() -> Picture:
+def _draw_sessions_of_own_gaps() -> Picture:
     first, second, third = 0, 2 * MINUTE, 6 * MINUTE
     ends = first + 5 * MINUTE, third + 2 * MINUTE
     bars = (Bar(first, ends[0], silence=second), Bar(third, ends[1], silence=third))
@@ -184,24 +191,24 @@ def _sessions_of_own_gaps() -> Picture:
 
 
 _PICTURES: dict[type, Callable[[Any], Picture]] = {
-    Cumulating: _cumulating,
-    Days: _days,
-    Hours: _days,
-    Months: _days,
-    Sliding: _sliding,
-    Sessions: _sessions,
+    Cumulating: _draw_cumulating,
+    Days: _draw_days,
+    Hours: _draw_days,
+    Months: _draw_days,
+    Sliding: _draw_sliding,
+    Sessions: _draw_sessions,
 }
 
 
-def _bar(bar: Bar, column: Callable[[int], int]) -> tuple[int, str]:
+def _format_bar(bar: Bar, column: Callable[[int], int]) -> tuple[int, str]:
     start, end = column(bar.start), max(column(bar.end), column(bar.start) + 1)
     silence = end if bar.silence is None else column(bar.silence)
     middle = "".join("-" if c <= silence else "~" for c in range(start + 1, end))
     return start, "|" + middle + "|"
 
 
-def _marked(parts: Sequence[tuple[int, str]]) -> str:
-    """Pieces at their columns; a later one covers an earlier one."""
+def _place_texts(parts: Sequence[tuple[int, str]]) -> str:
+    """Place texts at their columns; a later one covers an earlier one."""
     length = max((at + len(text) for at, text in parts), default=0)
     line = [" "] * length
     for at, text in parts:
@@ -209,13 +216,13 @@ def _marked(parts: Sequence[tuple[int, str]]) -> str:
     return "".join(line)
 
 
-def _ticks(made: Picture, column: Callable[[int], int]) -> str:
-    units = _UNITS if made.axis == "time" else ((1, "rows"),)
-    factor, unit = next(one for one in units if all(tick % one[0] == 0 for tick in made.ticks))
+def _format_ticks(drawing: Picture, column: Callable[[int], int]) -> str:
+    units = _UNITS if drawing.axis == "time" else ((1, "rows"),)
+    factor, unit = next(one for one in units if all(tick % one[0] == 0 for tick in drawing.ticks))
     line, free = "", 0
-    for tick in sorted(set(made.ticks)):
+    for tick in sorted(set(drawing.ticks)):
         label, at = f"{tick // factor:,}", column(tick)
-        # A label that would run into the one before is left out.
+        # Leave out a label that would overlap the previous one.
         if at >= free:
             line += " " * (at - len(line)) + label
             free = len(line) + 1

@@ -1,4 +1,4 @@
-"""Why a window hasn't emitted, or why a message is rejected: watermark, policy and state."""
+"""Explains why a window hasn't emitted, or why a message is rejected."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from muntin.model.sessions import Sessions
 from muntin.model.spec import PARTLY_LATE, WindowSpec
 
 # More windows than this aren't listed one by one.
-MOST = 12
+MAX_LISTED = 12
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class Clocks:
     held_by: str | None = None
 
 
-def about(spec: WindowSpec, clocks: Clocks) -> Iterator[str]:
-    """The query now: its windows, its watermark, its rejected messages."""
+def describe_query_state(spec: WindowSpec, clocks: Clocks) -> Iterator[str]:
+    """Describe the query now: its windows, its watermark, its rejected messages."""
     yield f"windows    {spec.windows}, on {spec.time or 'the order of messages'}"
     if clocks.watermark is None:
         yield "watermark  none: no message has moved it yet"
@@ -48,7 +48,7 @@ def about(spec: WindowSpec, clocks: Clocks) -> Iterator[str]:
         latest = "the latest event time" if clocks.held_by is None else f"{clocks.held_by} at"
         behind = f"{phrase(spec.lateness)} behind {latest} {seen}"
         yield f"watermark  {moment(clocks.watermark)}, {behind}"
-    yield from _of_clocks(spec, clocks)
+    yield from _describe_clocks(spec, clocks)
     if clocks.wall is not None:
         yield f"clock      {moment(clocks.wall)}, at the last batch of this key's shard"
     rejected = rejections_in_words(clocks.counts)
@@ -59,7 +59,7 @@ def about(spec: WindowSpec, clocks: Clocks) -> Iterator[str]:
         yield f"late       {partly:,} of the counted came too late for some of their windows"
 
 
-def _of_clocks(spec: WindowSpec, clocks: Clocks) -> Iterator[str]:
+def _describe_clocks(spec: WindowSpec, clocks: Clocks) -> Iterator[str]:
     """The clocks of the input, and which of them holds the watermark back."""
     if not clocks.times:
         return
@@ -69,44 +69,44 @@ def _of_clocks(spec: WindowSpec, clocks: Clocks) -> Iterator[str]:
             idle = "" if spec.idle is None else f", for {phrase(spec.idle)} of silence at most"
             more = f"more may come of it{idle}"
         yield f"held by    {clocks.held_by}: {more}"
-    for name, time in [*clocks.times.items()][:MOST]:
+    for name, time in [*clocks.times.items()][:MAX_LISTED]:
         yield f"clock      {name} has come to {moment(time)}"
-    if len(clocks.times) > MOST:
-        yield f"…          {len(clocks.times) - MOST:,} clocks more, which are further"
+    if len(clocks.times) > MAX_LISTED:
+        yield f"…          {len(clocks.times) - MAX_LISTED:,} clocks more, which are further"
 
 
-def of_windows(
+def explain_windows(
     spec: WindowSpec, clocks: Clocks, windows: Sequence[WindowSeen], at: int
 ) -> Iterator[str]:
-    """What is true of each window that holds a time, and of a message at that time."""
+    """Explain each window that contains a time, and a message at that time."""
     kind = spec.windows
     assert not isinstance(kind, Sessions)
-    closed, ended = _passed(kind, clocks.watermark, spec.firing.grace)
-    taking = [window for window in windows if window.number > closed]
-    half, many = MOST // 2, len(windows) > MOST
-    for place, window in enumerate([*windows[:half], *windows[-half:]] if many else windows):
-        if place == half and many:
-            yield f"…          {len(windows) - MOST:,} windows between"
+    closed, ended = _find_last_closed(kind, clocks.watermark, spec.firing.grace)
+    open_windows = [window for window in windows if window.number > closed]
+    half, many = MAX_LISTED // 2, len(windows) > MAX_LISTED
+    for index, window in enumerate([*windows[:half], *windows[-half:]] if many else windows):
+        if index == half and many:
+            yield f"…          {len(windows) - MAX_LISTED:,} windows between"
         yield f"window     {located(window.start, spec.axis)} to {located(window.end, spec.axis)}"
         if window.number <= closed:
-            lines = _closed(spec, window)
+            lines = _explain_closed(spec, window)
         elif window.number <= ended:
-            lines = _past(spec, clocks, window)
+            lines = _explain_past(spec, clocks, window)
         else:
-            lines = _current(spec, clocks, window)
+            lines = _explain_current(spec, clocks, window)
         yield from (f"           {line}" for line in lines)
-    yield _message(spec, clocks, windows, taking, at)
+    yield _explain_message(spec, clocks, windows, open_windows, at)
 
 
-def _passed(kind: Numbered, watermark: int | None, grace: int) -> tuple[int, int]:
-    """The latest window that takes nothing more, and the latest that has ended."""
+def _find_last_closed(kind: Numbered, watermark: int | None, grace: int) -> tuple[int, int]:
+    """Return the latest window that is closed, and the latest that has ended."""
     if watermark is None:
         return -(2**62), -(2**62)
     return kind.ended(watermark - grace), kind.ended(watermark)
 
 
-def _current(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> Iterator[str]:
-    met = _met(spec, window.end)
+def _explain_current(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> Iterator[str]:
+    met = _describe_progress_needed(spec, window.end)
     if spec.idle is not None:
         met += f", or by the wall clock after {phrase(spec.idle)} without messages"
     yield f"not full yet: the watermark hasn't reached its end. It will when {met}"
@@ -119,22 +119,22 @@ def _current(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> Iterator[s
         waits = "there is no early policy"
     elif window.unemitted_early:
         policy = turn(spec.firing.early, window.fired > 0)
-        waits = _waits(policy, clocks, window.unemitted_early)
+        waits = _describe_waiting(policy, clocks, window.unemitted_early)
     yield f"holds {window.messages:,} messages, and {emitted}: {waits}"
 
 
-def _met(spec: WindowSpec, place: int) -> str:
-    """What has to come for the watermark to reach a place."""
+def _describe_progress_needed(spec: WindowSpec, position: int) -> str:
+    """Describe the message that lets the watermark reach a position."""
     if spec.axis == "rows":
-        return f"row {place - 1} of the partition is there"
-    at = moment(place + spec.lateness)
+        return f"row {position - 1} of the partition is there"
+    at = moment(position + spec.lateness)
     return f"a message of any key has the event time {at} or later"
 
 
-def of_ended(
+def explain_ended_input(
     spec: WindowSpec, windows: Sequence[WindowSeen] | Sequence[SessionSeen]
 ) -> Iterator[str]:
-    """Describe the windows or sessions of a key when no message comes any more."""
+    """Explain the windows or sessions of a key after the input has ended."""
     yield "input      has ended: every window has emitted its final result"
     for window in windows:
         if isinstance(window, SessionSeen):
@@ -147,13 +147,13 @@ def of_ended(
         yield f"           {window.messages:,} messages of it are still in the state"
 
 
-def of_arrivals(spec: WindowSpec, arrived: int, at: int) -> Iterator[str]:
-    """What is true of the windows of a key that counts its messages, and of one of these.
+def explain_arrivals(spec: WindowSpec, arrived: int, at: int) -> Iterator[str]:
+    """Explain the windows of a key that counts its messages, and one of these messages.
 
     Args:
         spec: The query.
-        arrived: How many messages of the key have come.
-        at: The number of one of them, from 0.
+        arrived: The number of messages of the key so far.
+        at: The number of the message, from 0.
     """
     kind = spec.windows
     assert not isinstance(kind, Sessions)
@@ -169,10 +169,10 @@ def of_arrivals(spec: WindowSpec, arrived: int, at: int) -> Iterator[str]:
         early = "there is no early policy"
         if spec.firing.early is not None:
             early = f"it emits early: {spec.firing.early}"
-        held = max(0, arrived - max(0, start))
+        kept_count = max(0, arrived - max(0, start))
         yield (
-            f"           not full yet: holds {held:,} messages, and {end - arrived:,} more of this "
-            f"key have to come; {early}"
+            f"           not full yet: holds {kept_count:,} messages, and {end - arrived:,} "
+            f"more of this key have to come; {early}"
         )
     if at < arrived:
         yield f"message {at} has come: by their arrival none is late"
@@ -180,7 +180,7 @@ def of_arrivals(spec: WindowSpec, arrived: int, at: int) -> Iterator[str]:
         yield f"message {at} is still to come: the next of this key is {arrived}"
 
 
-def _waits(policy: OnePolicy, clocks: Clocks, unemitted: int) -> str:
+def _describe_waiting(policy: OnePolicy, clocks: Clocks, unemitted: int) -> str:
     left = []
     if policy.rows is not None:
         left.append(f"{unemitted:,} of {policy.rows:,} new messages are there")
@@ -196,7 +196,7 @@ def _waits(policy: OnePolicy, clocks: Clocks, unemitted: int) -> str:
     return ", or ".join(left) or f"{unemitted:,} new messages emit with the next batch"
 
 
-def _past(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> Iterator[str]:
+def _explain_past(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> Iterator[str]:
     fill = spec.firing.fill
     if not window.messages and fill is not None:
         lately = f"if the key had a message in the {phrase(fill.up_to)} before"
@@ -209,33 +209,38 @@ def _past(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> Iterator[str]
         yield f"emitted in full when the watermark passed its end{unless}; {held}"
     else:
         yield f"held only late messages when its end was passed: {window.messages:,} now"
-    yield f"takes late messages until {_met(spec, window.end + spec.firing.grace)}"
+    needed = _describe_progress_needed(spec, window.end + spec.firing.grace)
+    yield f"takes late messages until {needed}"
     if window.unemitted_late:
         policy = turn(spec.firing.late, window.late > window.unemitted_late)
-        yield f"not emitted again yet: {_waits(policy, clocks, window.unemitted_late)}"
+        yield f"not emitted again yet: {_describe_waiting(policy, clocks, window.unemitted_late)}"
     elif window.late:
         yield f"its {window.late:,} late messages have been emitted"
 
 
-def _closed(spec: WindowSpec, window: WindowSeen) -> Iterator[str]:
+def _explain_closed(spec: WindowSpec, window: WindowSeen) -> Iterator[str]:
     grace = f" and its grace of {spell(spec.firing.grace, spec.axis)}" if spec.firing.grace else ""
-    yield f"closed: the watermark has passed its end{grace}, and what it had to say is said"
+    yield f"closed: the watermark has passed its end{grace}; its final result has been emitted"
     if window.messages:
         yield f"{window.messages:,} messages of it are still in the state"
     else:
-        kept = spell(spec.firing.retention, spec.axis)
-        yield f"its state is gone (kept {kept} after its end), or it never held this key"
+        retention = spell(spec.firing.retention, spec.axis)
+        yield f"its state is gone (kept {retention} after its end), or it never held this key"
 
 
-def _message(
+def _explain_message(
     spec: WindowSpec,
     clocks: Clocks,
     windows: Sequence[WindowSeen],
-    taking: Sequence[WindowSeen],
+    open_windows: Sequence[WindowSeen],
     at: int,
 ) -> str:
-    if taking or not windows:
-        many = "its window" if len(windows) == 1 else f"{len(taking)} of its {len(windows)} windows"
+    if open_windows or not windows:
+        many = (
+            "its window"
+            if len(windows) == 1
+            else f"{len(open_windows)} of its {len(windows)} windows"
+        )
         return f"a message at {located(at, spec.axis)} would be taken now, by {many}"
     assert clocks.watermark is not None
     last = windows[-1]
@@ -248,13 +253,13 @@ def _message(
     )
 
 
-def of_sessions(
+def explain_sessions(
     spec: WindowSpec, clocks: Clocks, sessions: Sequence[SessionSeen], at: int
 ) -> Iterator[str]:
-    """What is true of the sessions around a time, and of a message at that time."""
+    """Explain the sessions around a time, and a message at that time."""
     kind = spec.windows
     assert isinstance(kind, Sessions)
-    mark = clocks.watermark
+    watermark = clocks.watermark
     reach = kind.reach - 1
     near = [s for s in sessions if s.first - reach <= at <= s.last + reach]
     if not near:
@@ -262,9 +267,11 @@ def of_sessions(
     for session in near:
         end = located(session.last + kind.gap, spec.axis)
         yield f"session    {located(session.first, spec.axis)} to {end}"
-        yield from (f"           {line}" for line in _session(spec, clocks, session))
-    live = [s for s in near if mark is None or s.last > kind.ended(mark - spec.firing.grace)]
-    if live or mark is None or at > kind.ended(mark - spec.firing.grace):
+        yield from (f"           {line}" for line in _explain_session(spec, clocks, session))
+    open_sessions = [
+        s for s in near if watermark is None or s.last > kind.ended(watermark - spec.firing.grace)
+    ]
+    if open_sessions or watermark is None or at > kind.ended(watermark - spec.firing.grace):
         yield f"a message at {located(at, spec.axis)} would be taken now"
     else:
         closed = located(at + kind.reach + spec.firing.grace, spec.axis)
@@ -274,23 +281,23 @@ def of_sessions(
         )
 
 
-def _session(spec: WindowSpec, clocks: Clocks, session: SessionSeen) -> Iterator[str]:
+def _explain_session(spec: WindowSpec, clocks: Clocks, session: SessionSeen) -> Iterator[str]:
     kind = spec.windows
     assert isinstance(kind, Sessions)
-    mark = clocks.watermark
+    watermark = clocks.watermark
     emitted = f"has emitted {session.fired} times" if session.fired else "hasn't emitted"
     yield f"holds {session.messages:,} messages, and {emitted}"
-    if mark is None or session.last > kind.ended(mark):
-        yield f"lives until {_met(spec, session.last + kind.reach)}"
+    if watermark is None or session.last > kind.ended(watermark):
+        yield f"lives until {_describe_progress_needed(spec, session.last + kind.reach)}"
         if session.unemitted and spec.firing.early is not None:
             policy = turn(spec.firing.early, session.fired > 0)
-            yield f"early: {_waits(policy, clocks, session.unemitted)}"
+            yield f"early: {_describe_waiting(policy, clocks, session.unemitted)}"
         elif session.unemitted:
             yield "there is no early policy: it emits when it ends"
-    elif session.last > kind.ended(mark - spec.firing.grace):
+    elif session.last > kind.ended(watermark - spec.firing.grace):
         yield "has ended, and takes late messages"
         if session.unemitted:
             policy = turn(spec.firing.late, session.fired_late > 0)
-            yield f"not emitted again yet: {_waits(policy, clocks, session.unemitted)}"
+            yield f"not emitted again yet: {_describe_waiting(policy, clocks, session.unemitted)}"
     else:
-        yield "closed: what it had to say is said"
+        yield "closed: its final result has been emitted"

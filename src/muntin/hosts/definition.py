@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
 
-from muntin.explain.glance import glance, glance_html
+from muntin.explain.glance import format_html_summary, format_summary
 from muntin.explain.size import Rates
 from muntin.model.axis import Duration
 from muntin.model.errors import OptionError
@@ -57,7 +57,7 @@ class Definition(ABC, Generic[P, Q]):
         self.plan = plan
 
     def __repr__(self) -> str:
-        return glance(self.plan.spec, self._columns())
+        return format_summary(self.plan.spec, self._columns())
 
     if not TYPE_CHECKING:
 
@@ -65,7 +65,7 @@ class Definition(ABC, Generic[P, Q]):
             raise AttributeError(missing_word(name, complete=True))
 
     def _repr_html_(self) -> str:
-        return glance_html(self.plan.spec, self._columns())
+        return format_html_summary(self.plan.spec, self._columns())
 
     @abstractmethod
     def _columns(self) -> list[tuple[str, str]]:

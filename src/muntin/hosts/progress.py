@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
 
-from muntin.explain.glance import table_html
+from muntin.explain.glance import format_html_table
 from muntin.model.axis import as_datetime
 from muntin.model.counts import accounted, rejections, summed
 
@@ -76,7 +76,7 @@ class Progress:
         return f"Progress({', '.join(f'{name}={value}' for name, value in shown.items())})"
 
     def _repr_html_(self) -> str:
-        return table_html("figure", "value", self.lines())
+        return format_html_table("figure", "value", self.lines())
 
     def lines(self) -> Iterator[tuple[str, str]]:
         """What is known, name by name, in words; of operators before this one behind it.

@@ -42,9 +42,11 @@ HOUR = 60 * MINUTE
 DAY = 24 * HOUR
 WEEK = 7 * DAY
 
-# After 400 years the calendar repeats itself.
+# Before and after every position on an axis.
+MIN_POSITION, MAX_POSITION = -(1 << 62), 1 << 62
 # A quarter of what 64 bits hold, some 73 000 years from the epoch: windows lie around a time.
 FARTHEST = 1 << 61
+# After 400 years the calendar repeats itself.
 _CYCLE = 146_097 * DAY
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST, _LAST = (

@@ -1,7 +1,7 @@
-"""The live page: what running queries do, batch by batch, in a browser.
+"""The live page: shows running queries in a browser, batch by batch.
 
-``Feed`` takes in what queries emit, ``application`` serves it (extra ``web``), ``Server`` runs that
-beside the queries. Nothing here knows Spark.
+``Feed`` collects what queries emit, ``application`` serves it (extra ``web``), and ``Server`` runs
+the application beside the queries. Nothing here depends on Spark.
 """
 
 from muntin.serve.feed import Chart, Feed, Subject, Tile

@@ -1,4 +1,4 @@
-"""What running queries emit, kept for pages that look at it now or come later."""
+"""Collects the output of running queries, for pages that are open now or opened later."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any
 from muntin.model.errors import OptionError
 
 Look = Callable[[Sequence[str]], Mapping[str, Any]]
-"""From a key's values as text, or none, to what the state holds, as JSON can say it."""
+"""Returns the contents of the state as JSON, for a key's values as text, or none."""
 
-# How much of each query a page that comes later still sees.
-_MOST = {"batches": 600, "windows": 500, "samples": 50, "notes": 100}
-# How many events a page may fall behind before it is shown everything anew.
-_LOG = 2000
+# The history of each query that a newly opened page shows.
+_HISTORY_LENGTHS = {"batches": 600, "windows": 500, "samples": 50, "notes": 100}
+# Number of events that a page may fall behind before it gets a new snapshot.
+_LOG_LENGTH = 2000
 
 
 @dataclass(frozen=True)
@@ -43,15 +43,15 @@ class Subject:
     """A query that the page shows.
 
     Attributes:
-        name: Its name.
-        about: What it does, in a sentence.
+        name: The query's name.
+        about: A description in one sentence.
         tiles: Its numbers.
         charts: Its charts.
-        keys: The columns that say whose window it is.
-        columns: All columns of its windows; empty where it has none.
-        kinds: What columns of its windows hold, where that shows: ``time`` (milliseconds) or
-            ``count``, a number that is shown with commas. All others are shown as they are.
-        rejected_kinds: The same of its rejected messages.
+        keys: The key columns of its windows.
+        columns: All columns of its windows; empty if it has none.
+        kinds: How to show columns of its windows: ``time`` (milliseconds) or ``count`` (with
+            thousands separators). Other columns are shown unchanged.
+        rejected_kinds: How to show columns of its rejected messages, in the same form.
     """
 
     name: str
@@ -65,17 +65,19 @@ class Subject:
 
 
 @dataclass
-class _Kept:
+class _QueryHistory:
     subject: Subject
     look: Look | None = None
     state: str = "running"
     failure: str = ""
     rejected: dict[str, int] = field(default_factory=dict)
     newest: dict[str, deque[dict[str, Any]]] = field(
-        default_factory=lambda: {name: deque(maxlen=most) for name, most in _MOST.items()}
+        default_factory=lambda: {
+            name: deque(maxlen=most) for name, most in _HISTORY_LENGTHS.items()
+        }
     )
 
-    def record(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {
             **asdict(self.subject),
             "looks": self.look is not None,
@@ -87,12 +89,12 @@ class _Kept:
 
 
 class Feed:
-    """Takes in what queries emit; threads may share it.
+    """Collects the output of queries; thread-safe.
 
     Example:
         >>> feed = Feed()
         >>> feed.add(Subject("visits"))
-        >>> feed.batch("visits", 0, at=1000, numbers={"seen": 3})
+        >>> feed.add_batch("visits", 0, at=1000, numbers={"seen": 3})
         >>> [event["kind"] for event in feed.since(0)]
         ['added', 'batch']
         >>> feed.snapshot()["queries"][0]["batches"][0]["numbers"]
@@ -100,18 +102,18 @@ class Feed:
     """
 
     def __init__(self) -> None:
-        self._kept: dict[str, _Kept] = {}
-        self._log: deque[dict[str, Any]] = deque(maxlen=_LOG)
+        self._histories: dict[str, _QueryHistory] = {}
+        self._log: deque[dict[str, Any]] = deque(maxlen=_LOG_LENGTH)
         self._last = 0
         self._lock = threading.Lock()
 
     def add(self, subject: Subject, look: Look | None = None) -> None:
-        """A query begins, or begins again."""
+        """Add a query that starts or restarts."""
         with self._lock:
-            self._kept[subject.name] = _Kept(subject, look)
-            self._publish("added", subject.name, self._kept[subject.name].record())
+            self._histories[subject.name] = _QueryHistory(subject, look)
+            self._publish("added", subject.name, self._histories[subject.name].to_dict())
 
-    def batch(
+    def add_batch(
         self,
         query: str,
         number: int,
@@ -124,25 +126,25 @@ class Feed:
         samples: Iterable[Mapping[str, Any]] = (),
         notes: Sequence[str] = (),
     ) -> None:
-        """A batch is done.
+        """Add a completed batch.
 
         Args:
-            query: Whose.
-            number: Its number; one that comes again after a failure replaces what it emitted.
-            at: When, milliseconds since the epoch.
-            numbers: What tiles and charts show.
-            phases: How many milliseconds each part of it took.
-            rejected: How many messages were rejected so far, by reason.
+            query: The query's name.
+            number: The batch's number; a repeated batch replaces the previous attempt.
+            at: When it completed, milliseconds since the epoch.
+            numbers: The numbers for tiles and charts.
+            phases: The duration of each phase in milliseconds.
+            rejected: Number of messages rejected so far, by reason.
             windows: Windows that emitted.
-            samples: Messages that were rejected.
-            notes: What else is worth a line.
+            samples: Samples of rejected messages.
+            notes: Further lines to show.
         """
-        # JSON has no word for what is no number.
-        known = {n: None if v is None or not isfinite(v) else v for n, v in numbers.items()}
-        report = {"batch": number, "at": at, "numbers": known, "phases": dict(phases or {})}
+        # JSON can't represent NaN and infinities.
+        finite = {n: None if v is None or not isfinite(v) else v for n, v in numbers.items()}
+        report = {"batch": number, "at": at, "numbers": finite, "phases": dict(phases or {})}
         with self._lock:
-            kept = self._kept[query]
-            batches = kept.newest["batches"]
+            history = self._histories[query]
+            batches = history.newest["batches"]
             while batches and batches[-1]["batch"] >= number:
                 batches.pop()
             batches.append(report)
@@ -152,44 +154,50 @@ class Feed:
                 "notes": [{"at": at, "text": text} for text in notes],
             }
             for name, rows in news.items():
-                kept.newest[name].extend(rows)
-            kept.rejected.update(rejected or {})
-            self._publish("batch", query, {**report, **news, "rejected": dict(kept.rejected)})
+                history.newest[name].extend(rows)
+            history.rejected.update(rejected or {})
+            self._publish("batch", query, {**report, **news, "rejected": dict(history.rejected)})
 
-    def end(self, query: str, failure: str = "") -> None:
-        """A query has ended."""
+    def mark_ended(self, query: str, failure: str = "") -> None:
+        """Mark a query as ended or failed."""
         with self._lock:
-            kept = self._kept[query]
-            kept.state, kept.failure = ("failed" if failure else "ended"), failure
-            self._publish("ended", query, {"state": kept.state, "failure": failure})
+            history = self._histories[query]
+            history.state, history.failure = ("failed" if failure else "ended"), failure
+            self._publish("ended", query, {"state": history.state, "failure": failure})
 
     def look(self, query: str, key: Sequence[str]) -> Mapping[str, Any]:
-        """What a query's state holds; takes as long as the query's own looking takes.
+        """Return the contents of a query's state, which may take long.
 
         Args:
-            query: Which.
-            key: A key's values, in the order of its columns; empty for the whole in figures.
+            query: The query's name.
+            key: A key's values, in the order of its columns; empty for a summary of the state.
+
+        Raises:
+            OptionError: When there is no such query, or it has no readable state.
         """
         with self._lock:
-            kept = self._kept.get(query)
-        if kept is None or kept.look is None:
+            history = self._histories.get(query)
+        if history is None or history.look is None:
             raise OptionError("query", query, "has no state to look into", "ask for another")
-        return kept.look(key)
+        return history.look(key)
 
     def _publish(self, kind: str, query: str, what: dict[str, Any]) -> None:
         self._last += 1
         self._log.append({"id": self._last, "kind": kind, "query": query, "what": what})
 
     def snapshot(self) -> dict[str, Any]:
-        """Everything, and the number of the last event that is in it."""
+        """Return everything, with the number of the last event in it."""
         with self._lock:
-            return {"id": self._last, "queries": [kept.record() for kept in self._kept.values()]}
+            return {
+                "id": self._last,
+                "queries": [history.to_dict() for history in self._histories.values()],
+            }
 
     def since(self, last: int) -> list[dict[str, Any]] | None:
-        """What has happened since an event.
+        """Return the events after the event numbered ``last``.
 
         Returns:
-            The events; ``None`` where some are forgotten, so that a snapshot is needed.
+            The events; ``None`` if some are forgotten, so that a snapshot is needed.
         """
         with self._lock:
             news = [event for event in self._log if event["id"] > last]

@@ -1,4 +1,4 @@
-"""The page's server beside running queries, in a thread of its own."""
+"""Runs the page's server beside running queries, in its own thread."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from functools import partial
 from urllib.parse import quote
 
 from muntin.model.errors import MissingExtraError
-from muntin.serve.app import application
+from muntin.serve.app import create_application
 from muntin.serve.feed import Feed
 
 try:
@@ -18,22 +18,22 @@ PORT = 8765
 
 
 class Server(WebServer):
-    """Serves the page while it is entered.
+    """Serves the page while the context is entered.
 
     Args:
-        feed: What queries emit.
-        host: Where to listen. Elsewhere than on this machine's own loopback a token is needed.
-        port: The port; 0 is any that is free.
-        token: Access token required to view the page; ``new`` makes one up.
+        feed: The output of the queries.
+        host: The address to listen on. Any address but this machine's loopback needs a token.
+        port: The port; 0 for any free one.
+        token: Access token required to view the page; use ``new`` to generate one.
     """
 
     def __init__(
         self, feed: Feed, host: str = "127.0.0.1", port: int = PORT, token: str | None = None
     ) -> None:
-        super().__init__(partial(application, feed), host, port, token, "muntin-page")
+        super().__init__(partial(create_application, feed), host, port, token, "muntin-page")
 
     @property
     def address(self) -> str:
-        """Where the page is."""
+        """The URL of the page."""
         asked = f"?token={quote(self.token, safe='')}" if self.token else ""
         return self.url(f"/{asked}")

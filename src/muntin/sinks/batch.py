@@ -1,4 +1,4 @@
-"""One batch of rows, as a host hands it to a sink."""
+"""A batch of rows, as a host passes it to a sink."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from muntin.engine import columns
 from muntin.sinks.unwritable import UnwritableRows
 
 
-class Rows(Protocol):
-    """The rows of a batch, as a host holds them."""
+class BatchRows(Protocol):
+    """The rows of a batch in the host's form."""
 
     @property
     def frame(self) -> Any:
@@ -21,20 +21,20 @@ class Rows(Protocol):
 
     @property
     def query(self) -> str:
-        """Distinguishes the query from every query with another checkpoint."""
+        """An identifier of the query, unique to its checkpoint."""
 
     @property
     def zone(self) -> str:
-        """The time zone that the query writes times in."""
+        """The time zone in which the query writes times."""
 
     def table(self) -> pa.Table:
-        """The rows in this process."""
+        """Return the rows in this process, as an Arrow table."""
 
     def take_last(self, most: int) -> pa.Table:
         """Take the last rows of each shard, so many at least where there are as many."""
 
     def write_natively(self, sink: Any, batch: Batch) -> bool:
-        """Write a batch the host's own way, if it has one for this kind of sink."""
+        """Write a batch with the host's own writer, if it has one for this kind of sink."""
 
 
 @dataclass(frozen=True)
@@ -45,25 +45,25 @@ class Batch:
         number: The batch's number, the same when the batch is repeated.
         kind: The kind of the rows: ``results`` or ``rejected``.
         schema: The columns.
-        keys: The key columns; ``None`` where rows have no identity but their batch (pairs of joins,
+        keys: The key columns; ``None`` if rows have no identity but their batch (pairs of joins,
             rejected messages).
-        rows: The rows, as the host holds them.
-        empty: Whether there are no rows of this kind, as when no message came. Where the table
+        rows: The rows, in the host's form.
+        empty: True if there are no rows of this kind, for example without messages. If the table
             exists, nothing needs to be done then: a repeat has no rows either.
-        unwritable: Takes the rows that the sink can't store.
+        unwritable: Collects the rows that the sink can't store.
     """
 
     number: int
     kind: str
     schema: pa.Schema
     keys: tuple[str, ...] | None
-    rows: Rows
+    rows: BatchRows
     empty: bool = False
     unwritable: UnwritableRows = field(default_factory=lambda: UnwritableRows(""), compare=False)
 
     @property
     def identity(self) -> tuple[str, ...] | None:
-        """The columns that identify a row: the keys and the window; ``None`` where none do."""
+        """The columns that identify a row: the keys and the window; ``None`` if there are none."""
         if self.keys is None:
             return None
         bounds = (columns.WINDOW_START, columns.WINDOW_END)
@@ -76,20 +76,20 @@ class Batch:
 
     @property
     def query(self) -> str:
-        """Distinguishes the query from every query with another checkpoint."""
+        """An identifier of the query, unique to its checkpoint."""
         return self.rows.query
 
     @property
     def zone(self) -> str:
-        """The time zone that the query writes times in."""
+        """The time zone in which the query writes times."""
         return self.rows.zone
 
     def table(self) -> pa.Table:
-        """The rows as one Arrow table, in this process."""
+        """Return the rows as one Arrow table, in this process."""
         return self.rows.table()
 
     def write_natively(self, sink: Any) -> bool:
-        """Have the host write the batch its own way, if it has one for this kind of sink."""
+        """Let the host write the batch with its own writer, if it has one for this sink."""
         return self.rows.write_natively(sink, self)
 
 
@@ -98,13 +98,13 @@ class LocalRows:
     """Rows in this process.
 
     Attributes:
-        held: The rows, as Polars or Arrow has them.
-        schema: The types in which they are written; those of ``held`` where there is none.
-        query: Distinguishes the query from every query with another checkpoint.
-        zone: The time zone that the query writes times in.
+        source: The rows, as a Polars frame or an Arrow table.
+        schema: The types in which they are written; by default those of ``source``.
+        query: An identifier of the query, unique to its checkpoint.
+        zone: The time zone in which the query writes times.
     """
 
-    held: pl.DataFrame | pa.Table
+    source: pl.DataFrame | pa.Table
     schema: pa.Schema | None = None
     query: str = ""
     zone: str = "UTC"
@@ -112,15 +112,15 @@ class LocalRows:
     @property
     def frame(self) -> pl.DataFrame:
         """The rows as a Polars frame."""
-        if isinstance(self.held, pl.DataFrame):
-            return self.held
-        frame = pl.from_arrow(self.held)
+        if isinstance(self.source, pl.DataFrame):
+            return self.source
+        frame = pl.from_arrow(self.source)
         assert isinstance(frame, pl.DataFrame)
         return frame
 
     def table(self) -> pa.Table:
-        """The rows as an Arrow table."""
-        table = self.held.to_arrow() if isinstance(self.held, pl.DataFrame) else self.held
+        """Return the rows as an Arrow table."""
+        table = self.source.to_arrow() if isinstance(self.source, pl.DataFrame) else self.source
         return table if self.schema is None else table.cast(self.schema)
 
     def take_last(self, most: int) -> pa.Table:
@@ -128,5 +128,5 @@ class LocalRows:
         return self.table()
 
     def write_natively(self, sink: Any, batch: Batch) -> bool:
-        """Leave every batch to its sink."""
+        """Return false: the sink writes every batch."""
         return False

@@ -1,4 +1,4 @@
-"""Results and rejected messages in Delta tables."""
+"""Writes results and rejected messages to Delta tables."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pyarrow as pa
 from muntin.engine import columns
 from muntin.model.errors import MissingExtraError, OptionError
 from muntin.sinks.batch import Batch
-from muntin.sinks.frames import newest_revisions, polars_rows
-from muntin.sinks.sink import BATCH, TableSink, sql_name, warn_of_new_table
+from muntin.sinks.frames import read_polars_rows, select_newest_revisions
+from muntin.sinks.sink import BATCH_COLUMN, TableSink, quote_name, warn_of_new_table
 
-# What no column of Delta's may have in its name, unless the table maps names.
+# Characters that Delta doesn't allow in column names, unless the table maps names.
 _UNNAMEABLE = set(" ,;{}()\n\t=")
 _HINT = "give a name of the catalog, or a path"
 
@@ -33,7 +33,7 @@ class DeltaSink(TableSink):
 
     def check(self, schema: pa.Schema, keys: tuple[str, ...] | None) -> None:
         super().check(schema, keys)
-        _deltalake()
+        _import_deltalake()
         for option, name in (("table", self.table), ("history", self.history)):
             if name is not None and "/" not in name:
                 hint = "give a path (with a '/'), or run the query on Spark"
@@ -53,17 +53,17 @@ class DeltaSink(TableSink):
         super().check_names(listed, keys)
 
     def _write(self, batch: Batch) -> None:
-        rows = polars_rows(batch, f"Delta {self.table}").to_arrow()
+        rows = read_polars_rows(batch, f"Delta {self.table}").to_arrow()
         if batch.identity is not None:
-            table = _open(self.table, rows.schema, batch.number)
+            table = _open_or_create(self.table, rows.schema, batch.number)
             if len(rows):
-                _merge(table, rows, batch.identity)
-        if (log := self.log_table(batch.keys)) is not None:
+                _merge_newest(table, rows, batch.identity)
+        if (log := self.get_log_table(batch.keys)) is not None:
             number = pa.array([batch.number] * len(rows), pa.int64())
-            _append(log, rows.append_column(BATCH, number), batch)
+            _append_once(log, rows.append_column(BATCH_COLUMN, number), batch)
 
 
-def _deltalake() -> Any:
+def _import_deltalake() -> Any:
     try:
         import deltalake
     except ImportError as error:
@@ -72,9 +72,9 @@ def _deltalake() -> Any:
     return deltalake
 
 
-def _open(path: str, schema: pa.Schema, number: int) -> Any:
-    """A table, which is created where it doesn't exist."""
-    delta = _deltalake()
+def _open_or_create(path: str, schema: pa.Schema, number: int) -> Any:
+    """Open a table, creating it if it doesn't exist."""
+    delta = _import_deltalake()
     if not delta.DeltaTable.is_deltatable(path):
         warn_of_new_table(f"Delta {path}", number)
         nullable = pa.schema([field.with_nullable(True) for field in schema])
@@ -82,31 +82,33 @@ def _open(path: str, schema: pa.Schema, number: int) -> Any:
     return delta.DeltaTable(path)
 
 
-def _merge(table: Any, rows: pa.Table, identity: tuple[str, ...]) -> None:
+def _merge_newest(table: Any, rows: pa.Table, identity: tuple[str, ...]) -> None:
     """Merge the newest revision of each window in one transaction."""
     frame = pl.from_arrow(rows)
     assert isinstance(frame, pl.DataFrame)
     same = " AND ".join(
-        f"(target.{sql_name(name)} IS NOT DISTINCT FROM source.{sql_name(name)})"
+        f"(target.{quote_name(name)} IS NOT DISTINCT FROM source.{quote_name(name)})"
         for name in identity
     )
     newer = f"source.{columns.REVISION} >= target.{columns.REVISION}"
-    gone = f"source.{columns.EMISSION} = 'retract'"
+    is_retraction = f"source.{columns.EMISSION} = 'retract'"
     merger = table.merge(
-        newest_revisions(frame, identity).to_arrow(), same, source_alias="source",
+        select_newest_revisions(frame, identity).to_arrow(), same, source_alias="source",
         target_alias="target",
     )  # fmt: skip
-    merger = merger.when_matched_delete(f"{newer} AND {gone}").when_matched_update_all(newer)
-    merger.when_not_matched_insert_all(f"NOT ({gone})").execute()
+    merger = merger.when_matched_delete(f"{newer} AND {is_retraction}").when_matched_update_all(
+        newer
+    )
+    merger.when_not_matched_insert_all(f"NOT ({is_retraction})").execute()
 
 
-def _append(path: str, rows: pa.Table, batch: Batch) -> None:
+def _append_once(path: str, rows: pa.Table, batch: Batch) -> None:
     """Append rows, unless this query has appended the batch."""
-    delta = _deltalake()
-    table = _open(path, rows.schema, batch.number)
+    delta = _import_deltalake()
+    table = _open_or_create(path, rows.schema, batch.number)
     writer = f"muntin {batch.query} {batch.kind}"
-    written = table.transaction_version(writer)
-    if not len(rows) or (written is not None and written >= batch.number):
+    last_batch = table.transaction_version(writer)
+    if not len(rows) or (last_batch is not None and last_batch >= batch.number):
         return
     transaction = delta.Transaction(writer, batch.number)
     commit = delta.CommitProperties(app_transactions=[transaction])
@@ -114,23 +116,25 @@ def _append(path: str, rows: pa.Table, batch: Batch) -> None:
 
 
 def to_delta(table: str, *, history: str | None = None) -> DeltaSink:
-    """Keep the newest state of every window in a Delta table.
+    """Store the newest state of every window in a Delta table.
 
-    Results are merged by keys and window, the greater revision wins, a batch in one transaction;
-    sessions that were taken back are deleted. Pairs of joins and rejected messages are appended
-    with their batch's number, in a column ``batch``, which therefore none of theirs may be called.
-    A repeated batch changes nothing: what was appended is known by the query and the batch
-    (Delta's ``txnAppId`` and ``txnVersion``), also where another query writes to the same table.
+    Results are merged by keys and window, one transaction per batch: the greater revision wins, and
+    retracted sessions are deleted. Pairs of joins and rejected messages are appended with their
+    batch's number, in a column ``batch``, so none of their own columns can have this name. A
+    repeated batch changes nothing: appended batches are recorded by query and number (Delta's
+    ``txnAppId`` and ``txnVersion``), even if another query writes to the same table.
+
+    In one process this needs the extra ``delta``. On Spark it needs Delta's jars: a query in a
+    session without them raises a ``SettingError`` when it starts, and one with columns that Delta
+    can't store an ``OptionError``.
 
     Args:
-        table: The table: a path (whatever has a ``/``), or on Spark a name of the catalog. It is
-            created at the first batch where it doesn't exist.
+        table: The table: a path (anything with a ``/``), or on Spark a name in the catalog. It is
+            created at the first batch if it doesn't exist.
         history: Another table that keeps every emission, with the batch's number.
 
     Returns:
-        The sink. In one process it needs the extra ``delta``. On Spark it needs Delta's jars: a
-        query that starts without them raises a ``SettingError``, and one with columns that Delta
-        can't have an ``OptionError``.
+        The sink.
 
     Example:
         >>> to_delta("lake/views", history="lake/views_history").table

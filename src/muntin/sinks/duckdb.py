@@ -1,4 +1,4 @@
-"""Results and rejected messages in a DuckDB file."""
+"""Writes results and rejected messages to a DuckDB file."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ import pyarrow as pa
 from muntin.engine import columns
 from muntin.model.errors import MissingExtraError, OptionError
 from muntin.sinks.batch import Batch
-from muntin.sinks.sink import BATCH, TableSink, set_aside, sql_name, warn_of_new_table
-from muntin.sinks.unwritable import RowsRefusedError, sift
+from muntin.sinks.sink import BATCH_COLUMN, TableSink, quote_name, report_refused, warn_of_new_table
+from muntin.sinks.unwritable import RowsRefusedError, write_accepted
 
 _LOG = logging.getLogger(__name__)
-# Queries of one process may share a file. DuckDB hands out a database that another thread is
-# still opening, with functions missing, so they take turns.
-_TURNS: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
+# Queries of one process may share a file. DuckDB may return a database that another thread is
+# still opening, which lacks functions, so only one thread at a time opens it.
+_LOCKS: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
 
 
-def _duckdb() -> Any:
+def _import_duckdb() -> Any:
     try:
         import duckdb
     except ImportError as error:
@@ -39,40 +39,40 @@ class DuckDBSink(TableSink):
     """Tables in a DuckDB file; see ``to_duckdb``."""
 
     def __init__(self, path: str | PathLike[str], table: str, history: str | None) -> None:
-        _duckdb()
+        _import_duckdb()
         self.path = fspath(path)
         file = Path(path).resolve()
         super().__init__(table, history, lambda name: f"{file}, {name.lower()}")
 
     def _write(self, batch: Batch) -> None:
         rows = batch.table()
-        # A user's own sink may write through this one without having checked before.
+        # A user's own sink may call this one without a check before.
         self.check_names(rows.column_names, batch.keys)
         path = Path(self.path).resolve()
-        with _TURNS[path]:
-            self._make(path)
-            with _duckdb().connect(self.path) as connection:
+        with _LOCKS[path]:
+            self._create_file(path)
+            with _import_duckdb().connect(self.path) as connection:
                 connection.execute("SET TimeZone = 'UTC'")
-                missing = self._missing(connection, batch)
-                refused = self._written(connection, batch, rows)
-        set_aside(batch, rows, refused, self._place)
+                missing = self._list_missing_tables(connection, batch)
+                refused = self._write_rows(connection, batch, rows)
+        report_refused(batch, rows, refused, self._location)
         for table in missing:
             warn_of_new_table(f"DuckDB {self.path}, table {table}", batch.number)
 
-    def _missing(self, connection: Any, batch: Batch) -> list[str]:
-        """The tables that this batch is going to create."""
-        shown = connection.execute("SELECT lower(table_name) FROM duckdb_tables()").fetchall()
+    def _list_missing_tables(self, connection: Any, batch: Batch) -> list[str]:
+        """Return the tables that this batch will create."""
+        existing = connection.execute("SELECT lower(table_name) FROM duckdb_tables()").fetchall()
         names = [self.table] if batch.keys is not None else []
-        if (log := self.log_table(batch.keys)) is not None:
+        if (log := self.get_log_table(batch.keys)) is not None:
             names.append(log)
-        return [name for name in names if (name.lower(),) not in shown]
+        return [name for name in names if (name.lower(),) not in existing]
 
     @property
-    def _place(self) -> str:
+    def _location(self) -> str:
         return f"DuckDB {self.path}, table {self.table}"
 
     def prepare(self) -> None:
-        """Have a folder for the file, and say so where there was none."""
+        """Create the folder of the file if it doesn't exist, and log that."""
         path = Path(self.path)
         hint = "give the path of a file, in a folder that you may write to"
         if path.is_dir():
@@ -86,36 +86,40 @@ class DuckDBSink(TableSink):
             raise OptionError("path", self.path, problem, hint) from error
         _LOG.warning("Made the folder %s for %s", path.parent, path.name)
 
-    def _make(self, path: Path) -> None:
-        """Have a file that can be opened, whatever happens to us or to the disk meanwhile."""
+    def _create_file(self, path: Path) -> None:
+        """Create the file atomically, so that a crash or a full disk leaves no broken file."""
         if path.exists():
             return
         self.prepare()
         folder = Path(mkdtemp(dir=path.parent, prefix=".muntin-"))
-        made = folder / path.name
+        new_file = folder / path.name
         try:
-            _duckdb().connect(str(made)).close()
-            # What a full disk cut off when it was closed shows when it is opened.
-            _duckdb().connect(str(made), read_only=True).close()
+            _import_duckdb().connect(str(new_file)).close()
+            # If a full disk truncated the file on closing, opening it fails.
+            _import_duckdb().connect(str(new_file), read_only=True).close()
             with suppress(FileExistsError):
-                os.link(made, path)
+                os.link(new_file, path)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _written(self, connection: Any, batch: Batch, rows: pa.Table) -> dict[int, str]:
-        """Write what can be written; give back what can't, by position, and why."""
+    def _write_rows(self, connection: Any, batch: Batch, rows: pa.Table) -> dict[int, str]:
+        """Write the rows that can be written; return the others by position, with reasons."""
         with suppress(RowsRefusedError):
-            self._transaction(connection, batch, rows, "COMMIT")
+            self._run_transaction(connection, batch, rows, "COMMIT")
             return {}
-        # Nothing of a transaction survives a refusal: rows are tried first, and written then.
-        refused = sift(
-            self._place, rows, lambda some: self._transaction(connection, batch, some, "ROLLBACK")
+        # An error rolls back the whole transaction, so test rows first, then write the good ones.
+        refused = write_accepted(
+            self._location,
+            rows,
+            lambda some: self._run_transaction(connection, batch, some, "ROLLBACK"),
         )
-        fine = [n for n in range(len(rows)) if n not in refused]
-        self._transaction(connection, batch, rows.take(pa.array(fine, pa.int64())), "COMMIT")
+        accepted = [n for n in range(len(rows)) if n not in refused]
+        self._run_transaction(
+            connection, batch, rows.take(pa.array(accepted, pa.int64())), "COMMIT"
+        )
         return refused
 
-    def _transaction(self, connection: Any, batch: Batch, rows: pa.Table, end: str) -> None:
+    def _run_transaction(self, connection: Any, batch: Batch, rows: pa.Table, end: str) -> None:
         import duckdb
 
         connection.execute("BEGIN")
@@ -123,34 +127,35 @@ class DuckDBSink(TableSink):
             connection.register("batch_rows", rows)
             if batch.identity is not None:
                 self._upsert(connection, batch.identity, rows)
-            if (log := self.log_table(batch.keys)) is not None:
-                self._append(connection, log, batch.number)
+            if (log := self.get_log_table(batch.keys)) is not None:
+                self._append_rows(connection, log, batch.number)
             connection.execute(end)
         except (duckdb.DataError, duckdb.IntegrityError, duckdb.InvalidInputException) as error:
             connection.execute("ROLLBACK")
             raise RowsRefusedError(str(error)) from error
 
     def _upsert(self, connection: Any, identity: tuple[str, ...], rows: pa.Table) -> None:
-        table = sql_name(self.table)
-        key = ", ".join(map(sql_name, identity))
+        table = quote_name(self.table)
+        key = ", ".join(map(quote_name, identity))
         connection.execute(
             f"CREATE TABLE IF NOT EXISTS {table} AS SELECT * FROM batch_rows LIMIT 0"
         )
         connection.execute(
-            f"CREATE UNIQUE INDEX IF NOT EXISTS {sql_name(self.table + '_key')} ON {table} ({key})"
+            f"CREATE UNIQUE INDEX IF NOT EXISTS {quote_name(self.table + '_key')} "
+            f"ON {table} ({key})"
         )
-        rest = [sql_name(n) for n in rows.column_names if n not in identity]
+        rest = [quote_name(n) for n in rows.column_names if n not in identity]
         sets = ", ".join(f"{c} = excluded.{c}" for c in rest)
         # A window may emit early and in full within one batch: only its newest row counts.
         newest = (
             f"SELECT * FROM batch_rows QUALIFY row_number() OVER "
             f"(PARTITION BY {key} ORDER BY revision DESC) = 1"
         )
-        nulls = [sql_name(n) for n in identity if rows[n].null_count]
+        nulls = [quote_name(n) for n in identity if rows[n].null_count]
         if nulls:
-            # To an index no NULL is like another: such rows replace older ones by hand.
+            # An index treats NULLs as distinct, so replace older rows explicitly.
             null = " OR ".join(f"{name} IS NULL" for name in nulls)
-            self._replace(connection, identity, f"SELECT * FROM ({newest}) WHERE {null}")
+            self._replace_rows(connection, identity, f"SELECT * FROM ({newest}) WHERE {null}")
             newest = f"SELECT * FROM ({newest}) WHERE NOT ({null})"
         connection.execute(
             f"INSERT INTO {table} BY NAME {newest} ON CONFLICT ({key}) DO UPDATE SET {sets} "
@@ -158,11 +163,11 @@ class DuckDBSink(TableSink):
         )
         connection.execute(f"DELETE FROM {table} WHERE {columns.EMISSION} = 'retract'")
 
-    def _replace(self, connection: Any, identity: tuple[str, ...], newest: str) -> None:
-        """Put rows in the place of those that have their identity and no greater revision."""
-        table = sql_name(self.table)
+    def _replace_rows(self, connection: Any, identity: tuple[str, ...], newest: str) -> None:
+        """Replace the rows with the same identity that have no greater revision."""
+        table = quote_name(self.table)
         same = " AND ".join(
-            f"{table}.{sql_name(name)} IS NOT DISTINCT FROM muntin_newest.{sql_name(name)}"
+            f"{table}.{quote_name(name)} IS NOT DISTINCT FROM muntin_newest.{quote_name(name)}"
             for name in identity
         )
         older = f"{same} AND muntin_newest.revision >= {table}.revision"
@@ -172,37 +177,35 @@ class DuckDBSink(TableSink):
             f"WHERE NOT EXISTS (SELECT 1 FROM {table} WHERE {same})"
         )
 
-    def _append(self, connection: Any, name: str, number: int) -> None:
-        table = sql_name(name)
-        numbered = f"SELECT *, {number}::BIGINT AS {BATCH} FROM batch_rows"
+    def _append_rows(self, connection: Any, name: str, number: int) -> None:
+        table = quote_name(name)
+        numbered = f"SELECT *, {number}::BIGINT AS {BATCH_COLUMN} FROM batch_rows"
         connection.execute(f"CREATE TABLE IF NOT EXISTS {table} AS {numbered} LIMIT 0")
-        known = {row[0].lower() for row in connection.execute(f"DESCRIBE {table}").fetchall()}
+        existing = {row[0].lower() for row in connection.execute(f"DESCRIBE {table}").fetchall()}
         for column, kind, *_ in connection.execute(f"DESCRIBE {numbered}").fetchall():
-            # A source whose schema has grown since.
-            if column.lower() not in known:
-                connection.execute(f"ALTER TABLE {table} ADD COLUMN {sql_name(column)} {kind}")
-        connection.execute(f"DELETE FROM {table} WHERE {BATCH} = {number}")
+            # The source's schema may have grown.
+            if column.lower() not in existing:
+                connection.execute(f"ALTER TABLE {table} ADD COLUMN {quote_name(column)} {kind}")
+        connection.execute(f"DELETE FROM {table} WHERE {BATCH_COLUMN} = {number}")
         connection.execute(f"INSERT INTO {table} BY NAME {numbered}")
 
 
 def to_duckdb(path: str | PathLike[str], table: str, *, history: str | None = None) -> DuckDBSink:
-    """Keep the newest state of every window in a DuckDB file on the driver.
+    """Store the newest state of every window in a DuckDB file on the driver.
 
-    Results are upserted by keys and window, the greater revision wins, a batch in one transaction;
-    sessions that were taken back are deleted. Pairs of joins and rejected messages are appended
-    under their batch's number, in a column ``batch``, which therefore none of theirs may be called.
-    A repeated batch changes nothing. Columns that rows to append have and their table hasn't are
-    added to it.
+    Results are upserted by keys and window, one transaction per batch: the greater revision wins,
+    and retracted sessions are deleted. Pairs of joins and rejected messages are appended with their
+    batch's number, in a column ``batch``, so none of their own columns can have this name. A
+    repeated batch changes nothing. New columns of appended rows are added to the table.
 
     Args:
-        path: The file; made where it isn't there, when the query starts. So is its folder, which is
-            logged.
-        table: The table; made at the first batch.
+        path: The file; it is created when the query starts if it doesn't exist. So is its folder,
+            which is logged.
+        table: The table; it is created at the first batch.
         history: Another table that keeps every emission, with the batch's number.
 
     Returns:
-        The sink. A query that starts with it raises an ``OptionError`` where the path can't be a
-        file's.
+        The sink. A query whose ``path`` can't be a file raises an ``OptionError`` when it starts.
 
     Raises:
         MissingExtraError: When ``duckdb`` isn't installed.

@@ -1,4 +1,4 @@
-"""Results and rejected messages in Iceberg tables."""
+"""Writes results and rejected messages to Iceberg tables, on Spark only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class IcebergSink(TableSink):
     def __init__(self, table: str, history: str | None) -> None:
         for option, name in (("table", table), ("history", history)):
             if name is not None:
-                _check_table(option, name)
+                _check_table_name(option, name)
         super().__init__(table, history, lambda name: f"Iceberg {name}")
 
     def __repr__(self) -> str:
@@ -31,7 +31,7 @@ class IcebergSink(TableSink):
         self.check(batch.schema, batch.keys)
 
 
-def _check_table(option: str, name: str) -> None:
+def _check_table_name(option: str, name: str) -> None:
     if "`" in name or not all(part.strip() for part in name.split(".")):
         raise OptionError(option, name, "can't be a table of Iceberg", _HINT)
     if "." not in name:
@@ -39,23 +39,25 @@ def _check_table(option: str, name: str) -> None:
 
 
 def to_iceberg(table: str, *, history: str | None = None) -> IcebergSink:
-    """Keep the newest state of every window in an Iceberg table.
+    """Store the newest state of every window in an Iceberg table.
 
-    Results are merged by keys and window, the greater revision wins, a batch in one snapshot;
-    sessions that were taken back are deleted. Pairs of joins and rejected messages are appended
-    with their batch's number, in a column ``batch``, which therefore none of theirs may be called.
-    A repeated batch changes nothing: the snapshot by which a batch was appended names the query and
-    the batch, also where another query writes to the same table. (So keep snapshots for longer than
-    a query may stand still between a crash and its restart.)
+    Results are merged by keys and window, one snapshot per batch: the greater revision wins, and
+    retracted sessions are deleted. Pairs of joins and rejected messages are appended with their
+    batch's number, in a column ``batch``, so none of their own columns can have this name. A
+    repeated batch changes nothing: the snapshot that appended a batch names the query and the
+    batch, even if another query writes to the same table. Keep snapshots for longer than a query
+    may be down between a crash and its restart.
+
+    A query in a session without such a catalog raises a ``SettingError`` when it starts, and one
+    with columns that Iceberg can't store an ``OptionError``.
 
     Args:
-        table: The table, with its catalog: ``lake.db.worst``. It is made at the first batch where
-            it doesn't exist; its namespace has to.
+        table: The table with its catalog: ``lake.db.worst``. It is created at the first batch if
+            it doesn't exist; its namespace has to exist.
         history: Another table that keeps every emission, with the batch's number.
 
     Returns:
-        The sink, for queries on Spark. One that starts without such a catalog raises a
-        ``SettingError``, and one with columns that Iceberg has no type for an ``OptionError``.
+        The sink.
 
     Raises:
         OptionError: When a name can't be a table of a catalog.

@@ -1,4 +1,4 @@
-"""Rows as JSON, column by column."""
+"""Formats rows as JSON, column by column."""
 
 from __future__ import annotations
 
@@ -12,123 +12,131 @@ import polars as pl
 from muntin.engine.session_zone import SessionZone, session_zone
 from muntin.model.axis import DAY
 
-# What JSON has other signs for within a text.
+# Characters that JSON escapes within a text.
 _ESCAPES = {chr(n): f"\\u{n:04x}" for n in range(32)} | {'"': '\\"', "\\": "\\\\"}
 _ESCAPES |= {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 _NULL = pl.lit("null")
-# Polars writes times of some 262 000 years; beyond, the calendar of 40 000 years before is used.
+# Polars formats times within some 262 000 years; later ones are shifted by 40 000 years.
 _FAR, _SHIFT_YEARS = 8_000_000_000_000_000_000, 40_000
 _SHIFT = _SHIFT_YEARS // 400 * 146_097 * DAY
 
 
-def objects(rows: pl.DataFrame, names: Sequence[str], zone: str) -> pl.Series:
-    r"""Some columns of each row as a JSON object.
+def format_objects(rows: pl.DataFrame, names: Sequence[str], zone: str) -> pl.Series:
+    r"""Format columns of each row as a JSON object.
 
-    Nulls are written. Moments have six digits and an offset (``Z`` for UTC's), local times none;
-    bytes are base64, numbers that are none text (``"NaN"``, ``"Infinity"``), maps objects. A zone
-    that only Java knows is UTC.
+    Nulls are included. Times have six digits and an offset (``Z`` for UTC's), local times no
+    offset; bytes are base64, ``NaN`` and infinities are text, maps are objects. A zone
+    that only Java knows is treated as UTC.
 
     Example:
-        >>> objects(pl.DataFrame({"k": ['a"'], "x": [None], "l": [[1.5]]}), ["k", "l"], "UTC")[0]
+        >>> rows = pl.DataFrame({"k": ['a"'], "x": [None], "l": [[1.5]]})
+        >>> format_objects(rows, ["k", "l"], "UTC")[0]
         '{"k":"a\\"","l":[1.5]}'
     """
-    texts = _Texts(_zone(zone), far=any(map(_may_be_far, (rows[name] for name in names))))
-    fields = ((name, texts.of(pl.col(name), rows.schema[name])) for name in names)
-    return rows.select(_object(fields).alias("json"))["json"]
+    texts = _JsonFormatter(
+        _find_zone(zone), far=any(map(_may_be_far, (rows[name] for name in names)))
+    )
+    fields = ((name, texts.format_value(pl.col(name), rows.schema[name])) for name in names)
+    return rows.select(_format_object(fields).alias("json"))["json"]
 
 
-def moments(rows: pl.DataFrame, name: str, zone: str) -> pl.Series:
-    """A column of times as ISO text, with six digits."""
-    texts = _Texts(_zone(zone), far=_may_be_far(rows[name]))
-    return rows.select(texts.time(pl.col(name), rows.schema[name]))[name]
+def format_times(rows: pl.DataFrame, name: str, zone: str) -> pl.Series:
+    """Format a column of times as ISO text, with six digits."""
+    texts = _JsonFormatter(_find_zone(zone), far=_may_be_far(rows[name]))
+    return rows.select(texts.format_time(pl.col(name), rows.schema[name]))[name]
 
 
-def _zone(name: str) -> SessionZone:
-    # In UTC it is the same moment.
+def _find_zone(name: str) -> SessionZone:
+    # UTC shows the same instant.
     return session_zone(name) or SessionZone()
 
 
 @dataclass(frozen=True)
-class _Texts:
-    """Values as JSON, as expressions that are null where the value is.
+class _JsonFormatter:
+    """Builds expressions that format values as JSON; they are null where the value is.
 
     Attributes:
-        zone: The zone that moments are written in.
-        far: Whether there may be times that Polars doesn't write.
+        zone: The zone in which times are written.
+        far: True if there may be times outside Polars' range.
     """
 
     zone: SessionZone
     far: bool
 
-    def of(self, value: pl.Expr, kind: Any) -> pl.Expr:
-        """Values of a type."""
+    def format_value(self, value: pl.Expr, kind: Any) -> pl.Expr:
+        """Return an expression that formats values of a type."""
         if kind.is_float():
-            found = value.cast(pl.String)
+            text = value.cast(pl.String)
             for number, name in (("inf", "Infinity"), ("-inf", "-Infinity"), ("NaN", "NaN")):
-                found = pl.when(found == number).then(pl.lit(f'"{name}"')).otherwise(found)
-            return found
+                text = pl.when(text == number).then(pl.lit(f'"{name}"')).otherwise(text)
+            return text
         if kind.is_numeric() or isinstance(kind, pl.Boolean | pl.Null):
             return value.cast(pl.String)
         if isinstance(kind, pl.List | pl.Array):
-            return self._list(value, kind)
+            return self._format_list(value, kind)
         if isinstance(kind, pl.Map):
-            return self._map(value, kind)
+            return self._format_map(value, kind)
         if isinstance(kind, pl.Struct):
-            fields = ((f.name, self.of(value.struct.field(f.name), f.dtype)) for f in kind.fields)
-            return pl.when(value.is_not_null()).then(_object(fields))
-        return _quoted(self._text(value, kind))
+            fields = (
+                (f.name, self.format_value(value.struct.field(f.name), f.dtype))
+                for f in kind.fields
+            )
+            return pl.when(value.is_not_null()).then(_format_object(fields))
+        return _quote(self._format_text(value, kind))
 
-    def _text(self, value: pl.Expr, kind: pl.DataType) -> pl.Expr:
+    def _format_text(self, value: pl.Expr, kind: pl.DataType) -> pl.Expr:
         if isinstance(kind, pl.Binary):
             return value.bin.encode("base64")
         if isinstance(kind, pl.Datetime):
-            return self.time(value, kind)
+            return self.format_time(value, kind)
         if isinstance(kind, pl.Duration):
-            return _interval(value)
+            return _format_interval(value)
         if isinstance(kind, pl.Date | pl.Time):
             return value.cast(pl.String)
         return value.cast(pl.String).str.replace_many([*_ESCAPES], [*_ESCAPES.values()])
 
-    def _list(self, value: pl.Expr, kind: pl.List | pl.Array) -> pl.Expr:
+    def _format_list(self, value: pl.Expr, kind: pl.List | pl.Array) -> pl.Expr:
         held = value.arr.to_list() if isinstance(kind, pl.Array) else value
-        texts = held.list.eval(self.of(pl.element(), kind.inner).fill_null(_NULL))
-        return _within("[", texts.list.join(","), "]")
+        texts = held.list.eval(self.format_value(pl.element(), kind.inner).fill_null(_NULL))
+        return _enclose("[", texts.list.join(","), "]")
 
-    def _map(self, value: pl.Expr, kind: pl.Map) -> pl.Expr:
+    def _format_map(self, value: pl.Expr, kind: pl.Map) -> pl.Expr:
         pairs = value.cast(pl.List(pl.Struct({"key": kind.key, "value": kind.value})))
         key, held = (pl.element().struct.field(name) for name in ("key", "value"))
-        name = self.of(key, kind.key)
-        name = pl.when(name.str.starts_with('"')).then(name).otherwise(_quoted(name))
-        made = pl.concat_str(name, pl.lit(":"), self.of(held, kind.value).fill_null(_NULL))
-        return _within("{", pairs.list.eval(made).list.join(","), "}")
+        name = self.format_value(key, kind.key)
+        name = pl.when(name.str.starts_with('"')).then(name).otherwise(_quote(name))
+        entry = pl.concat_str(
+            name, pl.lit(":"), self.format_value(held, kind.value).fill_null(_NULL)
+        )
+        return _enclose("{", pairs.list.eval(entry).list.join(","), "}")
 
-    def time(self, value: pl.Expr, kind: pl.DataType) -> pl.Expr:
-        """Times as ISO text."""
+    def format_time(self, value: pl.Expr, kind: pl.DataType) -> pl.Expr:
+        """Return an expression that formats times as ISO text."""
         assert isinstance(kind, pl.Datetime)
         if not self.far:
-            shown, end = self._shown(value, kind)
-            return _written(shown, end)
+            local, end = self._to_local(value, kind)
+            return _format_local(local, end)
         number = value.dt.timestamp("us")
-        turns = (number > _FAR).cast(pl.Int64) - (number < -_FAR).cast(pl.Int64)
-        shown, end = self._shown(value - pl.duration(microseconds=turns * _SHIFT), kind)
-        year = (shown.dt.year().cast(pl.Int64) + turns * _SHIFT_YEARS).cast(pl.String)
-        signed = pl.when(turns > 0).then(pl.lit("+") + year).otherwise(year)
-        far = pl.concat_str(signed, _written(shown, end, year=""))
-        return pl.when(turns == 0).then(_written(shown, end)).otherwise(far)
+        shifts = (number > _FAR).cast(pl.Int64) - (number < -_FAR).cast(pl.Int64)
+        local, end = self._to_local(value - pl.duration(microseconds=shifts * _SHIFT), kind)
+        year = (local.dt.year().cast(pl.Int64) + shifts * _SHIFT_YEARS).cast(pl.String)
+        signed = pl.when(shifts > 0).then(pl.lit("+") + year).otherwise(year)
+        far = pl.concat_str(signed, _format_local(local, end, year=""))
+        return pl.when(shifts == 0).then(_format_local(local, end)).otherwise(far)
 
-    def _shown(self, value: pl.Expr, kind: pl.Datetime) -> tuple[pl.Expr, str]:
-        """Times as a clock of the zone shows them, and how the offset is written."""
+    def _to_local(self, value: pl.Expr, kind: pl.Datetime) -> tuple[pl.Expr, str]:
+        """Convert times to the zone's clock; also return the format of the offset."""
         if kind.time_zone is None:
             return value, ""
         return self.zone.local(value)
 
 
-def _written(shown: pl.Expr, end: str, year: str = "%Y") -> pl.Expr:
-    text = shown.dt.strftime(f"{year}-%m-%dT%H:%M:%S%.6f{end}")
+def _format_local(local: pl.Expr, end: str, year: str = "%Y") -> pl.Expr:
+    text = local.dt.strftime(f"{year}-%m-%dT%H:%M:%S%.6f{end}")
     return text.str.replace(r"\+00:00$", "Z") if end else text
 
 
-def _object(fields: Iterable[tuple[str, pl.Expr]]) -> pl.Expr:
+def _format_object(fields: Iterable[tuple[str, pl.Expr]]) -> pl.Expr:
     parts: list[pl.Expr] = []
     for name, text in fields:
         label = f"{',' if parts else '{'}{json.dumps(name, ensure_ascii=False)}:"
@@ -136,16 +144,16 @@ def _object(fields: Iterable[tuple[str, pl.Expr]]) -> pl.Expr:
     return pl.concat_str(*parts, pl.lit("}")) if parts else pl.lit("{}")
 
 
-def _within(start: str, text: pl.Expr, end: str) -> pl.Expr:
+def _enclose(start: str, text: pl.Expr, end: str) -> pl.Expr:
     return pl.concat_str(pl.lit(start), text, pl.lit(end))
 
 
-def _quoted(text: pl.Expr) -> pl.Expr:
-    return _within('"', text, '"')
+def _quote(text: pl.Expr) -> pl.Expr:
+    return _enclose('"', text, '"')
 
 
-def _interval(value: pl.Expr) -> pl.Expr:
-    """As SQL has it: ``INTERVAL '1 02:03:04.5' DAY TO SECOND``."""
+def _format_interval(value: pl.Expr) -> pl.Expr:
+    """Format a duration as SQL: ``INTERVAL '1 02:03:04.5' DAY TO SECOND``."""
     micros = value.dt.total_microseconds()
     size = micros.abs()
     text = pl.from_epoch(size % DAY, "us").dt.strftime("%H:%M:%S%.6f").str.replace(r"\.?0+$", "")
@@ -159,18 +167,18 @@ def _interval(value: pl.Expr) -> pl.Expr:
 def _may_be_far(column: pl.Series) -> bool:
     kind = column.dtype
     if not isinstance(kind, pl.Datetime):
-        return any(isinstance(leaf, pl.Datetime) for leaf in _leaves(kind))
+        return any(isinstance(leaf, pl.Datetime) for leaf in _list_leaves(kind))
     return bool((column.cast(pl.Int64).abs() > _FAR).any())
 
 
-def _leaves(kind: Any) -> Iterable[Any]:
+def _list_leaves(kind: Any) -> Iterable[Any]:
     if isinstance(kind, pl.Struct):
         for field in kind.fields:
-            yield from _leaves(field.dtype)
+            yield from _list_leaves(field.dtype)
     elif isinstance(kind, pl.List | pl.Array):
-        yield from _leaves(kind.inner)
+        yield from _list_leaves(kind.inner)
     elif isinstance(kind, pl.Map):
-        yield from _leaves(kind.key)
-        yield from _leaves(kind.value)
+        yield from _list_leaves(kind.key)
+        yield from _list_leaves(kind.value)
     else:
         yield kind

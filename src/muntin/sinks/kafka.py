@@ -1,4 +1,4 @@
-"""Results, pairs and rejected messages to a topic of Kafka."""
+"""Writes results, pairs and rejected messages to a topic of Kafka."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from muntin.engine.operator import REJECTED
 from muntin.model.errors import MissingExtraError, OptionError
 from muntin.sinks.batch import Batch
 from muntin.sinks.kafka_messages import Encoding, Sender
-from muntin.sinks.sink import set_aside
+from muntin.sinks.sink import report_refused
 from muntin.sources.kafka_client import of_librdkafka, refuse_unknown
 from muntin.sources.kafka_columns import MALFORMED, OWN
 from muntin.sources.schema_registry import Registry, registry_at
 
-# Sent in headers, so that a dead letter's value is what came in.
-_ASIDE = ("topic", "partition", "offset", "timestamp", columns.REASON, columns.WATERMARK)
+# These columns become headers, so that the value of a dead letter is the original message.
+_REJECTED_HEADERS = ("topic", "partition", "offset", "timestamp", columns.REASON, columns.WATERMARK)
 
 
 class KafkaSink:
@@ -47,8 +47,8 @@ class KafkaSink:
         return f"KafkaSink({self.servers!r}, {self.topic!r})"
 
     @property
-    def place(self) -> str:
-        """Where messages go, in words."""
+    def location(self) -> str:
+        """A description of the topic, for messages."""
         return f"Kafka {self.servers}, topic {self.topic}"
 
     def check(self, schema: pa.Schema, keys: tuple[str, ...] | None) -> None:
@@ -58,7 +58,7 @@ class KafkaSink:
             raise OptionError("format", self.form, "isn't written in this process", hint)
 
     def check_key(self, names: Sequence[str]) -> None:
-        """Refuse a key of no column."""
+        """Refuse a key that isn't a column."""
         folded = {name.lower() for name in names}
         for name in self.key or ():
             if name.lower() not in folded:
@@ -69,38 +69,41 @@ class KafkaSink:
         if batch.empty or batch.write_natively(self):
             return
         rows = batch.table()
-        refused = self.sender(batch, rows.column_names).send(rows)
-        set_aside(batch, rows, refused, self.place)
+        refused = self.create_sender(batch, rows.column_names).send(rows)
+        report_refused(batch, rows, refused, self.location)
 
-    def sender(self, batch: Batch, names: Sequence[str]) -> Sender:
-        """What makes messages of a batch's rows, and sends them."""
-        return Sender(self.client, self.topic, self._encoding(batch, names))
+    def create_sender(self, batch: Batch, names: Sequence[str]) -> Sender:
+        """Return the sender for a batch's rows."""
+        return Sender(self.client, self.topic, self._create_encoding(batch, names))
 
-    def _encoding(self, batch: Batch, names: Sequence[str]) -> Encoding:
-        """How rows of some columns become messages."""
+    def _create_encoding(self, batch: Batch, names: Sequence[str]) -> Encoding:
+        """Return the encoding of rows with some columns as messages."""
         if batch.kind == REJECTED:
-            own = [name for name in _ASIDE if name in names]
+            own = [name for name in _REJECTED_HEADERS if name in names]
             payload = [c for c in names if c not in (*own, *OWN, MALFORMED)]
             key = self.key if self.key is not None else ("key",) if "key" in names else ()
             encoding = Encoding(
-                _as_named(key, names),
+                _resolve_names(key, names),
                 tuple(payload or names),
                 tuple(own),
                 raw=MALFORMED if MALFORMED in names else None,
-                given="headers" in names,
+                has_headers="headers" in names,
             )
         else:
             identity = self.key if self.key is not None else batch.identity
             own = [name for name in (columns.EMISSION, columns.REVISION) if name in names]
-            gone = batch.keys is not None and columns.EMISSION in names
+            has_retractions = batch.keys is not None and columns.EMISSION in names
             encoding = Encoding(
-                _as_named(identity or (), names), tuple(names), tuple(own), vanish=gone
+                _resolve_names(identity or (), names),
+                tuple(names),
+                tuple(own),
+                omits_retracted=has_retractions,
             )
         return replace(encoding, batch=batch.number, zone=batch.zone, by_spark=self.form == "avro")
 
 
-def _as_named(names: Sequence[str], present: Sequence[str]) -> tuple[str, ...]:
-    """Columns by the names that they have: Spark's have no case."""
+def _resolve_names(names: Sequence[str], present: Sequence[str]) -> tuple[str, ...]:
+    """Return columns by their present names, ignoring case as Spark does."""
     folded = {name.lower(): name for name in present}
     return tuple(folded[name.lower()] for name in names)
 
@@ -118,32 +121,32 @@ def to_kafka(
     """Send every row to a topic of Kafka.
 
     **Results** have their keys and window as the message's key, a JSON object, so that a compacted
-    topic keeps the newest state of every window; a session that was taken back is a message
-    without value. **Rejected** messages are dead letters: they keep their key and, where they
-    couldn't be parsed, their very bytes. The headers are ``emission`` and ``revision``, or
-    ``reason``, ``watermark``, ``topic``, ``partition`` and ``offset``, and ``batch`` everywhere.
+    topic keeps the newest state of every window; a retracted session is a message
+    without value. **Rejected** messages are dead letters: they keep their key and, if they
+    couldn't be parsed, their original bytes. The headers are ``emission`` and ``revision``, or
+    ``reason``, ``watermark``, ``topic``, ``partition`` and ``offset``, and always ``batch``.
 
     Kafka gets each row **at least once**: a batch that is repeated after a crash sends its rows
-    again, with the same keys, revisions and batch number, in the same order for each key. Whoever
-    keeps the greatest revision of each key has the right table.
+    again, with the same keys, revisions and batch number, in the same order for each key. A
+    consumer that keeps the greatest revision of each key has the right table.
 
     Args:
-        servers: ``host:port``, several with commas.
+        servers: ``host:port``, several separated by commas.
         topic: The topic.
-        key: The columns that are the message's key; one is taken as it is, several are a JSON
-            object. Without it, what identifies the row.
+        key: The columns of the message's key; a single one is sent as it is, several are a JSON
+            object. By default, the columns that identify the row.
         format: ``json`` or ``avro``.
-        schema: The Avro schema, as JSON; made from the columns' types where it isn't given.
-        registry: The address of a schema registry, as of ``kafka``: the schema is registered with
-            the first batch, and each message begins with its number.
-        options: Settings of librdkafka, as of ``kafka`` where the workers read: ``sasl.username``,
+        schema: The Avro schema, as JSON; derived from the columns' types by default.
+        registry: The address of a schema registry, as in ``kafka``: the schema is registered with
+            the first batch, and each message starts with its number.
+        options: Settings of librdkafka, as in ``kafka`` when the workers read: ``sasl.username``,
             ``ssl.ca.location``, ``message.max.bytes``, …
 
     Returns:
         The sink. Its query ends with a ``SinkError`` where brokers stay away for two minutes.
 
     Raises:
-        OptionError: When the options don't fit together, or aren't librdkafka's.
+        OptionError: When options conflict, or aren't librdkafka's.
         MissingExtraError: When ``muntin[kafka]`` isn't installed.
 
     Example:
@@ -161,6 +164,6 @@ def to_kafka(
     client, _ = of_librdkafka(servers, options or {}, "write with a function of your own")
     if options:
         refuse_unknown(client, sends=True)
-    known = registry_at(registry)
+    schema_registry = registry_at(registry)
     names = (key,) if isinstance(key, str) else None if key is None else tuple(key)
-    return KafkaSink(client, topic, names, format, schema, known)
+    return KafkaSink(client, topic, names, format, schema, schema_registry)

@@ -1,4 +1,4 @@
-"""Rows as messages of a topic, made of columns; and which rows can't be messages."""
+"""Encodes rows as messages of a topic, column by column, and reports rows that can't be."""
 
 from __future__ import annotations
 
@@ -11,98 +11,108 @@ import pyarrow as pa
 
 from muntin.engine import columns
 from muntin.engine.utf8 import GARBLED, frame_of
-from muntin.sinks.json_text import moments, objects
-from muntin.sinks.kafka_producer import Headers, Messages, send
-from muntin.sinks.plain import as_json
-from muntin.sinks.unwritable import ROW, WHY
+from muntin.sinks.json_text import format_objects, format_times
+from muntin.sinks.kafka_producer import Headers, Messages, send_messages
+from muntin.sinks.plain import format_json_rows
+from muntin.sinks.unwritable import ROW_COLUMN, WHY_COLUMN
 
-# Made by Spark, where it is: the value of each message.
-VALUE = "__muntin_value"
+# The value of each message, if Spark encoded it.
+VALUE_COLUMN = "__muntin_value"
 _NOT_TEXT = "a text isn't UTF-8, as JSON must be"
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """How rows become messages.
+    """The encoding of rows as messages.
 
     Attributes:
-        key: The columns of the key: one is taken as it is, several are a JSON object.
+        key: The columns of the key: a single one is sent as it is, several are a JSON object.
         value: The columns of the value.
-        own: The columns that are headers.
+        header_columns: The columns that are headers.
         batch: The number of the batch, which is a header.
-        raw: The column that has a message's very bytes, for those that couldn't be read.
-        given: Whether the rows have headers of their own.
-        vanish: Whether rows that take a window back have no value.
-        by_spark: Whether the rows have their values already, in ``VALUE``.
-        zone: The zone that times are written in.
+        raw: The column with the original bytes of messages that couldn't be read.
+        has_headers: True if the rows have headers of their own.
+        omits_retracted: True if retractions have no value.
+        by_spark: True if the rows have their values already, in ``VALUE``.
+        zone: The zone in which times are written.
     """
 
     key: tuple[str, ...]
     value: tuple[str, ...]
-    own: tuple[str, ...]
+    header_columns: tuple[str, ...]
     batch: int = 0
     raw: str | None = None
-    given: bool = False
-    vanish: bool = False
+    has_headers: bool = False
+    omits_retracted: bool = False
     by_spark: bool = False
     zone: str = "UTC"
 
-    def messages(self, table: pa.Table) -> tuple[Messages, dict[int, str]]:
-        """Rows as messages, and why some of them can't be any."""
+    def encode_messages(self, table: pa.Table) -> tuple[Messages, dict[int, str]]:
+        """Encode rows as messages; also return the rows that can't be encoded, with reasons."""
         rows = frame_of(table)
-        made = Messages(self._keys(table, rows), self._values(rows), self._headers(rows))
-        return made, dict.fromkeys(self._garbled(rows), _NOT_TEXT)
+        messages = Messages(
+            self._encode_keys(table, rows), self._encode_values(rows), self._encode_headers(rows)
+        )
+        return messages, dict.fromkeys(self._find_garbled(rows), _NOT_TEXT)
 
-    def _keys(self, table: pa.Table, rows: pl.DataFrame) -> list[Any]:
+    def _encode_keys(self, table: pa.Table, rows: pl.DataFrame) -> list[Any]:
         if not self.key:
             return [None] * len(rows)
         if len(self.key) > 1:
-            return objects(rows, self.key, self.zone).to_list()
+            return format_objects(rows, self.key, self.zone).to_list()
         name = self.key[0]
         kind = rows.schema[name]
         if isinstance(kind, pl.String | pl.Binary):
-            # Its bytes as they are, whatever they are.
-            held: list[Any] = table[name].cast(pa.large_binary()).to_pylist()
-            return held
+            # The unchanged bytes, even if they aren't UTF-8.
+            raw_keys: list[Any] = table[name].cast(pa.large_binary()).to_pylist()
+            return raw_keys
         if isinstance(kind, pl.Datetime):
-            return moments(rows, name, self.zone).to_list()
+            return format_times(rows, name, self.zone).to_list()
         if kind.is_nested() or isinstance(kind, pl.Map):
-            of = pl.DataFrame({"k": rows[name]})
-            texts = objects(of, ["k"], self.zone).str.slice(5).str.strip_suffix("}")
+            key_frame = pl.DataFrame({"k": rows[name]})
+            texts = format_objects(key_frame, ["k"], self.zone).str.slice(5).str.strip_suffix("}")
             return texts.set(rows[name].is_null(), None).to_list()
         return rows[name].cast(pl.String).to_list()
 
-    def _values(self, rows: pl.DataFrame) -> list[Any]:
-        values = rows[VALUE] if self.by_spark else objects(rows, self.value, self.zone)
-        made: list[Any] = values.to_list()
-        if self.vanish:
-            gone = rows[columns.EMISSION] == "retract"
-            made = [None if none else text for none, text in zip(gone, made, strict=True)]
+    def _encode_values(self, rows: pl.DataFrame) -> list[Any]:
+        values = (
+            rows[VALUE_COLUMN] if self.by_spark else format_objects(rows, self.value, self.zone)
+        )
+        encoded: list[Any] = values.to_list()
+        if self.omits_retracted:
+            is_retraction = rows[columns.EMISSION] == "retract"
+            encoded = [
+                None if none else text for none, text in zip(is_retraction, encoded, strict=True)
+            ]
         if self.raw is not None:
             raw = rows[self.raw]
-            made = [text if held is None else held for held, text in zip(raw, made, strict=True)]
-        return made
+            encoded = [
+                text if held is None else held for held, text in zip(raw, encoded, strict=True)
+            ]
+        return encoded
 
-    def _headers(self, rows: pl.DataFrame) -> list[Headers]:
-        texts = [(name, _plain(rows[name], self.zone).to_list()) for name in self.own]
-        last: tuple[str, Any] = ("batch", str(self.batch))
+    def _encode_headers(self, rows: pl.DataFrame) -> list[Headers]:
+        texts = [
+            (name, _format_text(rows[name], self.zone).to_list()) for name in self.header_columns
+        ]
+        batch_header: tuple[str, Any] = ("batch", str(self.batch))
         names = [name for name, _ in texts]
         cells = zip(*(held for _, held in texts), strict=True) if texts else [()] * len(rows)
-        # Most rows have the same ones.
-        known: dict[tuple[Any, ...], Headers] = {}
-        made = []
+        # Most rows have the same headers.
+        cache: dict[tuple[Any, ...], Headers] = {}
+        headers = []
         for row in cells:
-            found = known.get(row)
-            if found is None:
-                found = known[row] = [*zip(names, row, strict=True), last]
-            made.append(found)
-        if self.given:
-            before = [_as_given(one) for one in rows["headers"].to_list()]
-            made = [[*one, *two] for one, two in zip(before, made, strict=True)]
-        return made
+            row_headers = cache.get(row)
+            if row_headers is None:
+                row_headers = cache[row] = [*zip(names, row, strict=True), batch_header]
+            headers.append(row_headers)
+        if self.has_headers:
+            own_headers = [_to_pairs(one) for one in rows["headers"].to_list()]
+            headers = [[*one, *two] for one, two in zip(own_headers, headers, strict=True)]
+        return headers
 
-    def _garbled(self, rows: pl.DataFrame) -> list[int]:
-        """Which rows have text that isn't UTF-8 where it would become JSON."""
+    def _find_garbled(self, rows: pl.DataFrame) -> list[int]:
+        """Return the rows with text that isn't UTF-8 in columns that become JSON."""
         if GARBLED not in rows.columns or self.by_spark:
             return []
         used = [*self.value, *(self.key if len(self.key) > 1 else ())]
@@ -110,41 +120,41 @@ class Encoding:
         return bad.fill_null(False).arg_true().to_list()
 
 
-def _as_given(headers: Sequence[Mapping[str, Any]] | None) -> Headers:
+def _to_pairs(headers: Sequence[Mapping[str, Any]] | None) -> Headers:
     return [(one["key"], one["value"]) for one in headers or ()]
 
 
-def _plain(column: pl.Series, zone: str) -> pl.Series:
-    """Values as text, as Spark casts them."""
+def _format_text(column: pl.Series, zone: str) -> pl.Series:
+    """Format values as text, as Spark casts them."""
     if not isinstance(column.dtype, pl.Datetime):
         return column.cast(pl.String)
-    text = moments(column.to_frame("at"), "at", zone).str.replace("T", " ")
+    text = format_times(column.to_frame("at"), "at", zone).str.replace("T", " ")
     return text.str.replace(r"(Z|[+-]\d\d:\d\d)$", "").str.replace(r"\.?0+$", "")
 
 
 @dataclass(frozen=True)
 class Sender:
-    """Makes messages of rows and sends them; for the driver, and for ``mapInArrow``."""
+    """Encodes rows and sends them, on the driver or in ``mapInArrow``."""
 
     client: Mapping[str, str]
     topic: str
     encoding: Encoding
 
     def send(self, table: pa.Table) -> dict[int, str]:
-        """Send rows in their order; which of them can't be sent, and why."""
-        messages, unfit = self.encoding.messages(table)
+        """Send rows in their order; return the rows that can't be sent, with reasons."""
+        messages, unfit = self.encoding.encode_messages(table)
         rows = [row for row in range(len(messages)) if row not in unfit]
-        unfit |= send(self.client, self.topic, messages, rows)
+        unfit |= send_messages(self.client, self.topic, messages, rows)
         return dict(sorted(unfit.items()))
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Send rows; those that can't be sent come back, with the reason."""
+        """Send rows; return those that can't be sent, with the reasons."""
         for batch in batches:
             table = pa.Table.from_batches([batch])
             unfit = self.send(table)
             if unfit:
-                # As they came, without what Spark made of them.
-                names = [name for name in table.column_names if name != VALUE]
-                texts = as_json(table.select(names).take([*unfit]))
-                found = [pa.array(texts, pa.string()), pa.array(unfit.values(), pa.string())]
-                yield pa.RecordBatch.from_arrays(found, names=[ROW, WHY])
+                # The original columns, without the value that Spark encoded.
+                names = [name for name in table.column_names if name != VALUE_COLUMN]
+                texts = format_json_rows(table.select(names).take([*unfit]))
+                unsendable = [pa.array(texts, pa.string()), pa.array(unfit.values(), pa.string())]
+                yield pa.RecordBatch.from_arrays(unsendable, names=[ROW_COLUMN, WHY_COLUMN])

@@ -1,4 +1,4 @@
-"""Results in the memory of this process."""
+"""Keeps results in the memory of this process."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import polars as pl
 from muntin.engine import columns
 from muntin.model.errors import SinkError
 from muntin.sinks.batch import Batch
-from muntin.sinks.frames import newest_revisions, polars_rows
-from muntin.sinks.sink import BATCH
+from muntin.sinks.frames import read_polars_rows, select_newest_revisions
+from muntin.sinks.sink import BATCH_COLUMN
 
-# Windows are merged when so many rows have come, or as many as there are windows.
+# Rows are merged after this many new ones, or as many as there are windows.
 _MERGE_ROWS = 10_000
 
 
@@ -36,12 +36,14 @@ class MemorySink:
         with self._lock:
             if batch.empty and (self._newest or self._log):
                 return
-            rows = polars_rows(batch, "memory")
+            rows = read_polars_rows(batch, "memory")
             if batch.identity is None or self._has_history:
                 if batch.number == self._number:
-                    # Only the last batch is ever repeated.
+                    # Only the last batch can be repeated.
                     self._log.pop()
-                self._log.append(rows.with_columns(pl.lit(batch.number, pl.Int64).alias(BATCH)))
+                self._log.append(
+                    rows.with_columns(pl.lit(batch.number, pl.Int64).alias(BATCH_COLUMN))
+                )
             self._identity, self._number = batch.identity, batch.number
             if batch.identity is not None:
                 self._newest.append(rows)
@@ -50,10 +52,10 @@ class MemorySink:
                     self._merge()
 
     def frame(self) -> pl.DataFrame:
-        """The newest state of every window; of what has no identity, all rows.
+        """Return the newest state of every window; rows without identity are all returned.
 
         Returns:
-            A frame in the order in which rows came; without columns before the first batch.
+            A frame in the order in which rows arrived; without columns before the first batch.
         """
         with self._lock:
             if self._identity is None:
@@ -62,10 +64,10 @@ class MemorySink:
             return self._newest[0]
 
     def history(self) -> pl.DataFrame:
-        """Every row, with the batch's number in the column ``batch``.
+        """Return every row, with the batch's number in the column ``batch``.
 
         Raises:
-            SinkError: When the sink was made without ``history=True`` and keeps the newest rows.
+            SinkError: When the sink was created without ``history=True`` and keeps the newest rows.
         """
         with self._lock:
             if self._identity is not None and not self._has_history:
@@ -79,20 +81,20 @@ class MemorySink:
 
 
 def _concatenate(frames: list[pl.DataFrame]) -> pl.DataFrame:
-    """Frames as one; columns that came later are null before."""
+    """Concatenate frames; columns that appeared later are null before."""
     return pl.concat(frames, how="diagonal_relaxed") if frames else pl.DataFrame()
 
 
 def _keep_newest(rows: pl.DataFrame, identity: tuple[str, ...]) -> pl.DataFrame:
-    """The greatest revision of each window, without windows that were taken back."""
-    return newest_revisions(rows, identity).filter(pl.col(columns.EMISSION) != "retract")
+    """Return the greatest revision of each window, without retracted windows."""
+    return select_newest_revisions(rows, identity).filter(pl.col(columns.EMISSION) != "retract")
 
 
 def to_memory(*, history: bool = False) -> MemorySink:
     """Keep the newest state of every window in the memory of this process.
 
-    Results are merged by keys and window: the greater revision wins, and sessions that were taken
-    back are deleted. Pairs of joins and rejected messages are appended, with their batch's number
+    Results are merged by keys and window: the greater revision wins, and retracted sessions are
+    deleted. Pairs of joins and rejected messages are appended, with their batch's number
     in a column ``batch``. A repeated batch changes nothing. All rows are kept until the sink is
     dropped, so it is for notebooks, tests and small results. On Spark rows are fetched to the
     driver.

@@ -1,4 +1,4 @@
-"""Rows in Parquet files, a folder a batch."""
+"""Writes rows to Parquet files, one folder per batch."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ import pyarrow.parquet as pq
 from muntin.engine.utf8 import frame_of
 from muntin.model.errors import OptionError
 from muntin.sinks.batch import Batch
-from muntin.sinks.sink import BATCH, TableSink, set_aside
+from muntin.sinks.sink import BATCH_COLUMN, TableSink, report_refused
 
-# How many bytes the name of a folder has at most, on nearly all file systems.
-LONGEST_NAME = 255
-# What readers of folders take for NULL, and Spark calls an empty text.
+# The maximum length of a folder's name in bytes, on nearly all file systems.
+MAX_NAME_BYTES = 255
+# The folder name that readers interpret as NULL; Spark also uses it for empty text.
 _NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 # The characters that Spark writes as %XX in the name of a folder.
 _ESCAPES = {
@@ -46,27 +46,27 @@ class ParquetSink(TableSink):
         if "://" in self.table.removeprefix("file://"):
             hint = "give a folder of this machine, or run the query on Spark"
             raise OptionError("path", self.table, "is no local folder", hint)
-        names = [name for name, _ in self._folders(schema.names)]
+        names = [name for name, _ in self._list_folders(schema.names)]
         self.check_folders(names, schema.names)
 
     def check_folders(self, folders: Sequence[str], names: Sequence[str]) -> None:
-        """Refuse folders that are named twice, or leave no column for the files."""
+        """Refuse folders that are named twice, or that leave no column for the files."""
         if len({*folders}) < len(folders) or {*names} <= {*folders}:
             hint = "name each once, and leave one column for the files"
             raise OptionError("partition_by", ", ".join(folders), "can't be folders", hint)
 
     def check_column(self, name: str, names: Sequence[str]) -> None:
-        """Refuse a folder's column that isn't one of the rows'."""
+        """Refuse a folder's column that isn't one of the rows' columns."""
         if name not in names:
             hint = f"give some of {', '.join(names)}, or an expression with a name"
             raise OptionError("partition_by", name, "isn't a column", hint)
 
     def check_names(self, names: Iterable[str], keys: tuple[str, ...] | None) -> None:
-        # Who reads the folder would get its number in place of the column.
+        # Readers would get the number of the folder instead of the column.
         super().check_names(names, None)
 
-    def _folders(self, names: Sequence[str]) -> list[tuple[str, pl.Expr]]:
-        """The columns whose values are folders, and how they are computed."""
+    def _list_folders(self, names: Sequence[str]) -> list[tuple[str, pl.Expr]]:
+        """Return the columns whose values are folders, with their expressions."""
         folders = []
         for column in self.partition_by:
             if isinstance(column, str):
@@ -83,48 +83,48 @@ class ParquetSink(TableSink):
         rows = batch.table()
         self.check_names(rows.column_names, None)
         root = Path(self.table.removeprefix("file://"))
-        target = root / f"{BATCH}={batch.number}"
-        # Readers of the folder pass over hidden names.
+        target = root / f"{BATCH_COLUMN}={batch.number}"
+        # Readers of the folder ignore hidden names.
         staging = root / f".{target.name}.writing"
         shutil.rmtree(staging, ignore_errors=True)
         staging.mkdir(parents=True)
         refused = self._write_files(rows, staging)
-        set_aside(batch, rows, refused, self.table)
+        report_refused(batch, rows, refused, self.table)
         for path in (*staging.rglob("*"), staging):
-            _sync(path)
-        _replace(staging, target)
+            _sync_to_disk(path)
+        _replace_folder(staging, target)
 
     def _write_files(self, rows: pa.Table, root: Path) -> dict[int, str]:
-        """Write a file a folder; return the rows that no folder can hold, and why."""
-        folders = self._folders(rows.column_names)
+        """Write one file per folder; return the rows that no folder can hold, with reasons."""
+        folders = self._list_folders(rows.column_names)
         if not folders:
             pq.write_table(rows, root / "part-0.parquet")
             return {}
-        names = [_folder_name(name, value) for name, value in folders]
+        names = [_format_folder_name(name, value) for name, value in folders]
         frame = frame_of(rows).select(names)
         refused: dict[int, str] = {}
         for name in frame.columns:
-            for row in (frame[name].str.len_bytes() > LONGEST_NAME).arg_true():
+            for row in (frame[name].str.len_bytes() > MAX_NAME_BYTES).arg_true():
                 size = frame[name].str.len_bytes()[row]
                 refused[row] = (
                     f"the folder of {name} has a name of {size} bytes; "
-                    f"file systems take {LONGEST_NAME}"
+                    f"file systems take {MAX_NAME_BYTES}"
                 )
         rest = rows.select([name for name in rows.column_names if name not in frame.columns])
         paths = frame.select(path=pl.concat_str(pl.all(), separator="/")).with_row_index("row")
         paths = paths.filter(~pl.col("row").is_in([*refused]))
-        for path, among in paths.group_by("path", maintain_order=True).agg("row").iter_rows():
+        for path, row_numbers in paths.group_by("path", maintain_order=True).agg("row").iter_rows():
             folder = root / path
             folder.mkdir(parents=True, exist_ok=True)
-            pq.write_table(rest.take(pa.array(among, pa.int64())), folder / "part-0.parquet")
+            pq.write_table(rest.take(pa.array(row_numbers, pa.int64())), folder / "part-0.parquet")
         if paths.is_empty():
-            # There is no folder without a value, and a reader still finds the other columns.
+            # Without any value there is no folder, but readers still need the other columns.
             pq.write_table(rest.slice(0, 0), root / "part-0.parquet")
         return dict(sorted(refused.items()))
 
 
-def _folder_name(name: str, value: pl.Expr) -> pl.Expr:
-    """The name of the folder of a column's value."""
+def _format_folder_name(name: str, value: pl.Expr) -> pl.Expr:
+    """Return an expression for the name of the folder of a column's value."""
     text = value.cast(pl.String)
     text = pl.when(text != "").then(text.str.replace_many(_ESCAPES))
     column = "".join(_ESCAPES.get(char, char) for char in name)
@@ -132,8 +132,8 @@ def _folder_name(name: str, value: pl.Expr) -> pl.Expr:
     return folder.alias(name)
 
 
-def _sync(path: Path) -> None:
-    """Have the disk keep a file, or the names in a folder."""
+def _sync_to_disk(path: Path) -> None:
+    """Sync a file, or the names in a folder, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -141,14 +141,14 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _replace(staging: Path, target: Path) -> None:
-    """Put a folder in the place of another, which an earlier try left."""
+def _replace_folder(staging: Path, target: Path) -> None:
+    """Replace a folder that an earlier attempt may have left."""
     old = target.with_name(f".{target.name}.old")
     shutil.rmtree(old, ignore_errors=True)
     if target.exists():
         target.rename(old)
     staging.rename(target)
-    _sync(target.parent)
+    _sync_to_disk(target.parent)
     shutil.rmtree(old, ignore_errors=True)
 
 
@@ -158,24 +158,24 @@ def to_parquet(
     partition_by: Any = (),
     files: int | None = None,
 ) -> ParquetSink:
-    """Keep every row in Parquet under ``path``, a folder a batch.
+    """Store every row in Parquet under ``path``, one folder per batch.
 
     A repeated batch replaces its folder. Readers of the folder see all rows, with the batch's
-    number in the column ``batch``, which therefore no other column may be called. A batch without
-    rows makes no folder, but the first one after a start does, so that there are columns to read.
+    number in the column ``batch``, so no other column can have this name. A batch without
+    rows creates no folder, except the first one after a start, so that there are columns to read.
 
     Args:
         path: The folder.
-        partition_by: Columns by whose values a batch's rows lie in folders of their own, so that
-            who asks for one value reads its files only: names, or expressions with names. On Spark
+        partition_by: Columns by whose values a batch's rows are split into folders, so that a
+            reader of one value reads only its files: names, or expressions with names. On Spark
             these are Spark's (``F.to_date("window_start").alias("day")``), in one process those of
             Polars (``pl.col("window_start").dt.date().alias("day")``). A row whose folder's name
             would be longer than 255 bytes is set aside as unwritable.
-        files: The most files that a batch's rows lie in, of each folder. Default: on Spark one a
-            shard, in one process one.
+        files: The maximum number of files per folder and batch. Default: on Spark one per shard,
+            in one process one.
 
     Returns:
-        The sink. A query that starts with it raises an ``OptionError`` where a column of
+        The sink. A query that starts with it raises an ``OptionError`` if a column of
         ``partition_by`` isn't one of its own.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Results and rejected messages in PostgreSQL."""
+"""Writes results and rejected messages to PostgreSQL."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from muntin.engine import columns
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError, SinkError
 from muntin.sinks.batch import Batch
-from muntin.sinks.postgres_link import Link, refusals
+from muntin.sinks.postgres_link import PostgresLink, translate_refusals
 from muntin.sinks.postgres_rows import write_separately
-from muntin.sinks.postgres_types import column_type, values
-from muntin.sinks.sink import BATCH, TableSink, set_aside, sql_name, warn_of_new_table
+from muntin.sinks.postgres_types import column_type, to_psycopg_values
+from muntin.sinks.sink import BATCH_COLUMN, TableSink, quote_name, report_refused, warn_of_new_table
 from muntin.sinks.unwritable import RowsRefusedError
 
 if TYPE_CHECKING:
     from psycopg import Connection
 
-Create = Literal["if missing", "never"]
+CreateMode = Literal["if missing", "never"]
 _STAGE = "muntin_stage"
-# PostgreSQL cuts longer names, so that two of them may become one.
-_LONGEST = 63
-_MOST = 1600
-_NULLS_ARE_EQUAL = 150000
-# A unique index over just these columns, in any order, to which NULL equals NULL.
-_FITTING = """
+# PostgreSQL truncates longer names, so that two of them may become equal.
+_MAX_NAME_BYTES = 63
+_MAX_COLUMNS = 1600
+_VERSION_WITH_EQUAL_NULLS = 150000
+# Finds a unique index over exactly these columns, in any order, to which NULL equals NULL.
+_FIND_FITTING_INDEX = """
 SELECT 1 FROM pg_index AS i
 WHERE i.indrelid = to_regclass(%s) AND i.indisunique AND i.indisvalid
     AND i.indnullsnotdistinct AND i.indpred IS NULL AND i.indexprs IS NULL
@@ -48,9 +48,9 @@ class _Target:
     """A table to write to.
 
     Attributes:
-        schema: Its schema; ``None`` is the connection's first.
-        table: Its name.
-        rows: What the batch brings; the batch's number is among the columns of a log.
+        schema: The table's schema; ``None`` for the first of the search path.
+        table: The table's name.
+        rows: The rows of the batch; in a log, including the batch's number.
         identity: The columns that identify a row; empty for a log of rows.
     """
 
@@ -63,40 +63,41 @@ class _Target:
     def name(self) -> str:
         """The name in SQL."""
         parts = (self.table,) if self.schema is None else (self.schema, self.table)
-        return ".".join(map(sql_name, parts))
+        return ".".join(map(quote_name, parts))
 
     @property
-    def nulls(self) -> tuple[str, ...]:
-        """The columns that identify a row and are NULL in some."""
+    def nullable_identity(self) -> tuple[str, ...]:
+        """The identifying columns that are NULL in some row."""
         return tuple(name for name in self.identity if self.rows[name].null_count)
 
     @property
-    def qualified(self) -> str:
+    def full_name(self) -> str:
         """The name with its schema."""
         return self.table if self.schema is None else f"{self.schema}.{self.table}"
 
-    def statements(self, source: str) -> list[str]:
-        """The statements that append the rows of a source, or let them replace older revisions."""
+    def build_statements(self, source: str) -> list[str]:
+        """Return the statements that append the rows of a source, or upsert them."""
         if self.identity:
-            return self._upserts(source)
-        every = _names(self.rows.column_names)
+            return self._build_upserts(source)
+        every = _join_names(self.rows.column_names)
         return [f"INSERT INTO {self.name} ({every}) SELECT {every} FROM {source}"]
 
-    def _upserts(self, source: str) -> list[str]:
-        key, every = _names(self.identity), self.rows.column_names
-        # No index helps to find what isn't distinct, so only where there may be NULL.
-        equal = dict.fromkeys(self.nulls, "IS NOT DISTINCT FROM")
+    def _build_upserts(self, source: str) -> list[str]:
+        key, all_names = _join_names(self.identity), self.rows.column_names
+        # IS NOT DISTINCT FROM can't use an index, so compare with it only if there are NULLs.
+        equal = dict.fromkeys(self.nullable_identity, "IS NOT DISTINCT FROM")
         same = " AND ".join(
-            f"kept.{sql_name(name)} {equal.get(name, '=')} newest.{sql_name(name)}"
+            f"kept.{quote_name(name)} {equal.get(name, '=')} newest.{quote_name(name)}"
             for name in self.identity
         )
         # A window may emit early and in full within one batch: only its newest row counts.
         newest = f"SELECT DISTINCT ON ({key}) * FROM {source} ORDER BY {key}, revision DESC"
-        rest = [sql_name(name) for name in every if name not in self.identity]
+        rest = [quote_name(name) for name in all_names if name not in self.identity]
         sets = ", ".join(f"{name} = excluded.{name}" for name in rest)
         insert = (
-            f"INSERT INTO {self.name} AS kept ({_names(every)}) SELECT {_names(every)} "
-            f"FROM ({newest}) AS newest WHERE emission <> 'retract' "
+            f"INSERT INTO {self.name} AS kept ({_join_names(all_names)}) "
+            f"SELECT {_join_names(all_names)} FROM ({newest}) AS newest "
+            f"WHERE emission <> 'retract' "
             f"ON CONFLICT ({key}) DO UPDATE SET {sets} WHERE excluded.revision >= kept.revision"
         )
         if not pc.any(pc.equal(self.rows[columns.EMISSION], "retract")).as_py():
@@ -111,10 +112,15 @@ class _Target:
 class PostgresSink(TableSink):
     """Tables in PostgreSQL; see ``to_postgres``."""
 
-    capitals = True
+    is_case_sensitive = True
 
     def __init__(
-        self, link: Link, schema: str | None, table: str, history: str | None, create: Create
+        self,
+        link: PostgresLink,
+        schema: str | None,
+        table: str,
+        history: str | None,
+        create: CreateMode,
     ) -> None:
         for option, name in (("schema", schema), ("table", table), ("history", history)):
             if name is not None:
@@ -122,22 +128,24 @@ class PostgresSink(TableSink):
         self.link = link
         self.schema = schema
         self.create = create
-        where = f"{link.place}, {schema or 'public'}"
+        where = f"{link.location}, {schema or 'public'}"
         super().__init__(table, history, lambda name: f"{where}.{name}")
 
     def __repr__(self) -> str:
-        return f"PostgresSink({self.link.place!r}, {self.table!r})"
+        return f"PostgresSink({self.link.location!r}, {self.table!r})"
 
     def _write(self, batch: Batch) -> None:
         rows = batch.table()
-        # A user's own sink may write through this one without having checked before.
+        # A user's own sink may call this one without a check before.
         self.check_names(rows.column_names, batch.keys)
-        numbered = rows.append_column(BATCH, pa.array([batch.number] * len(rows), pa.int64()))
-        log, identity = self.log_table(batch.keys), batch.identity
+        numbered = rows.append_column(
+            BATCH_COLUMN, pa.array([batch.number] * len(rows), pa.int64())
+        )
+        log, identity = self.get_log_table(batch.keys), batch.identity
 
         targets = []
         if identity is not None:
-            # Newer revisions come later, also where rows are written bit by bit.
+            # Newer revisions come later, even if rows are written in parts.
             ordered = rows.sort_by(columns.REVISION)
             targets.append(_Target(self.schema, self.table, ordered, identity))
         if log is not None:
@@ -148,32 +156,32 @@ class PostgresSink(TableSink):
 
         for target, is_new, refused in self.link.run(write):
             taken = target.rows.select(rows.column_names)
-            set_aside(batch, taken, refused, self._place(target))
+            report_refused(batch, taken, refused, self._describe_location(target))
             if is_new:
-                warn_of_new_table(self._place(target), batch.number)
+                warn_of_new_table(self._describe_location(target), batch.number)
 
     def _write_to(
         self, connection: Connection[Any], target: _Target, number: int
     ) -> tuple[bool, dict[int, str]]:
         """Write to one table; return whether it was created, and what it refused."""
-        is_new = self._prepare(connection, target)
+        is_new = self._lock_or_create(connection, target)
         if not target.identity:
-            self._erase(connection, target, number)
+            self._delete_attempt(connection, target, number)
         return is_new, self._write_fitting(connection, target)
 
     def check_names(self, names: Iterable[str], keys: tuple[str, ...] | None) -> None:
-        there = list(names)
-        for name in there:
+        listed = list(names)
+        for name in listed:
             _check_name("column", name)
-        super().check_names(there, keys)
-        if len(there) >= _MOST:
+        super().check_names(listed, keys)
+        if len(listed) >= _MAX_COLUMNS:
             hint = "select fewer, or put them into a struct"
-            problem = f"are more than PostgreSQL's tables have, of which one has {_MOST}"
-            raise OptionError("columns", len(there), problem, hint)
+            problem = f"are more than PostgreSQL's tables have, of which one has {_MAX_COLUMNS}"
+            raise OptionError("columns", len(listed), problem, hint)
 
     def _write_fitting(self, connection: Connection[Any], target: _Target) -> dict[int, str]:
-        """Write the rows that the table takes; return the others' positions and reasons."""
-        missing = self._unmatched_nulls(connection, target)
+        """Write the rows that the table accepts; return the others' positions and reasons."""
+        missing = self._find_unmatched_nulls(connection, target)
         fitting = [n for n in range(len(target.rows)) if n not in missing] if missing else None
         if fitting is not None:
             target = replace(target, rows=target.rows.take(pa.array(fitting, pa.int64())))
@@ -185,97 +193,108 @@ class PostgresSink(TableSink):
         try:
             self._write_at_once(connection, replace(target, rows=target.rows.slice(0, 0)))
         except RowsRefusedError as error:
-            raise SinkError(f"{self._place(target)} takes no row at all: {error}") from error
-        with refusals():
-            refused = write_separately(connection, target.name, target.rows, target.statements)
+            raise SinkError(
+                f"{self._describe_location(target)} takes no row at all: {error}"
+            ) from error
+        with translate_refusals():
+            refused = write_separately(
+                connection, target.name, target.rows, target.build_statements
+            )
         if fitting is not None:
             refused = {fitting[n]: why for n, why in refused.items()}
         return dict(sorted((missing | refused).items()))
 
     def _write_at_once(self, connection: Connection[Any], target: _Target) -> None:
         """Write all rows, or none of them."""
-        with refusals(), connection.transaction():
+        with translate_refusals(), connection.transaction():
             self._stage(connection, target)
-            for statement in target.statements(_STAGE):
-                self._checked(connection, target, statement)
-            # Else some would be looked at when all is committed.
+            for statement in target.build_statements(_STAGE):
+                self._run_explained(connection, target, statement)
+            # Otherwise deferred constraints would only fail at the commit.
             connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
             connection.execute(f"DROP TABLE {_STAGE}")
 
-    def _place(self, target: _Target) -> str:
-        return f"PostgreSQL {self.link.place}, table {target.qualified}"
+    def _describe_location(self, target: _Target) -> str:
+        return f"PostgreSQL {self.link.location}, table {target.full_name}"
 
-    def _unmatched_nulls(self, connection: Connection[Any], target: _Target) -> dict[int, str]:
-        """The rows of which the table would keep every revision, since no NULL is like another."""
-        if not target.nulls:
+    def _find_unmatched_nulls(self, connection: Connection[Any], target: _Target) -> dict[int, str]:
+        """Return rows with NULL keys of which the table would keep every revision."""
+        if not target.nullable_identity:
             return {}
-        if connection.info.server_version >= _NULLS_ARE_EQUAL:
+        if connection.info.server_version >= _VERSION_WITH_EQUAL_NULLS:
             named = (target.name, list(target.identity))
-            if connection.execute(_FITTING, named).fetchone() is not None:
+            if connection.execute(_FIND_FITTING_INDEX, named).fetchone() is not None:
                 return {}
         key = ", ".join(target.identity)
         why = (
-            f"{', '.join(target.nulls)} is NULL, and {target.qualified} has no UNIQUE NULLS NOT "
-            f"DISTINCT ({key}), which PostgreSQL has from 15 on; add it in place of the primary key"
+            f"{', '.join(target.nullable_identity)} is NULL, and {target.full_name} has no "
+            f"UNIQUE NULLS NOT DISTINCT ({key}), which PostgreSQL has from 15 on; add it "
+            "in place of the primary key"
         )
-        null = (pc.is_null(target.rows[name]) for name in target.nulls)
+        null = (pc.is_null(target.rows[name]) for name in target.nullable_identity)
         return dict.fromkeys(pc.indices_nonzero(reduce(pc.or_, null)).to_pylist(), why)
 
-    def _erase(self, connection: Connection[Any], target: _Target, number: int) -> None:
-        """Forget what an earlier try has appended."""
-        self._checked(connection, target, f"DELETE FROM {target.name} WHERE {BATCH} = {number}")
+    def _delete_attempt(self, connection: Connection[Any], target: _Target, number: int) -> None:
+        """Delete the rows that an earlier attempt appended."""
+        self._run_explained(
+            connection, target, f"DELETE FROM {target.name} WHERE {BATCH_COLUMN} = {number}"
+        )
 
-    def _prepare(self, connection: Connection[Any], target: _Target) -> bool:
-        """Hold the table alone until the transaction ends; return whether it was created."""
-        # Queries that share a table take turns: the second one sees the first one's rows.
-        turn = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
-        connection.execute(turn, (f"muntin {target.qualified}",))
-        if self.create == "never" or self._exists(connection, target):
+    def _lock_or_create(self, connection: Connection[Any], target: _Target) -> bool:
+        """Lock the table until the transaction ends; return whether it was created."""
+        # Queries that share a table are serialized, so that each sees the rows of the other.
+        lock = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
+        connection.execute(lock, (f"muntin {target.full_name}",))
+        if self.create == "never" or self._table_exists(connection, target):
             return False
-        self._make(connection, target)
+        self._create_table(connection, target)
         return True
 
     def _stage(self, connection: Connection[Any], target: _Target) -> None:
         """Copy the rows into a table beside the target."""
-        every = _names(target.rows.column_names)
-        # Of the table's own types, which need not be those that we would have chosen.
+        every = _join_names(target.rows.column_names)
+        # Use the table's own types, which may differ from those that we would choose.
         shape = f"SELECT {every} FROM {target.name} WITH NO DATA"
-        self._checked(connection, target, f"CREATE TEMP TABLE {_STAGE} ON COMMIT DROP AS {shape}")
+        self._run_explained(
+            connection, target, f"CREATE TEMP TABLE {_STAGE} ON COMMIT DROP AS {shape}"
+        )
         copy = f"COPY {_STAGE} ({every}) FROM STDIN"
         with connection.cursor() as cursor, cursor.copy(copy) as stream:
-            for row in zip(*(values(c) for c in target.rows.columns), strict=True):
+            for row in zip(*(to_psycopg_values(c) for c in target.rows.columns), strict=True):
                 stream.write_row(row)
 
-    def _exists(self, connection: Connection[Any], target: _Target) -> bool:
-        known = connection.execute("SELECT to_regclass(%s)", (target.name,))
-        return known.fetchone() != (None,)
+    def _table_exists(self, connection: Connection[Any], target: _Target) -> bool:
+        cursor = connection.execute("SELECT to_regclass(%s)", (target.name,))
+        return cursor.fetchone() != (None,)
 
-    def _make(self, connection: Connection[Any], target: _Target) -> None:
-        shape = [f"{sql_name(f.name)} {column_type(f.type)}" for f in target.rows.schema]
+    def _create_table(self, connection: Connection[Any], target: _Target) -> None:
+        shape = [f"{quote_name(f.name)} {column_type(f.type)}" for f in target.rows.schema]
         if target.identity:
-            shape.append(f"{_unique(connection, target)} ({_names(target.identity)})")
+            shape.append(
+                f"{_choose_constraint(connection, target)} ({_join_names(target.identity)})"
+            )
         connection.execute(f"CREATE TABLE {target.name} ({', '.join(shape)})")
         if not target.identity:
-            connection.execute(f"CREATE INDEX ON {target.name} ({BATCH})")
+            connection.execute(f"CREATE INDEX ON {target.name} ({BATCH_COLUMN})")
 
-    def _checked(self, connection: Connection[Any], target: _Target, statement: str) -> None:
-        """Run a statement that fails where the table isn't as it must be."""
+    def _run_explained(self, connection: Connection[Any], target: _Target, statement: str) -> None:
+        """Run a statement, and explain errors about the table's definition."""
         from psycopg import errors
 
         try:
             connection.execute(statement)
         except errors.UndefinedTable:
             hint = "create it, or leave create='never' away"
-            raise SinkError(f"the table {target.qualified} isn't there; {hint}") from None
+            raise SinkError(f"the table {target.full_name} isn't there; {hint}") from None
         except errors.UndefinedColumn as error:
             message = error.diag.message_primary
             hint = f"it needs {', '.join(target.rows.column_names)}"
-            raise SinkError(f"the table {target.qualified} lacks one: {message}; {hint}") from None
+            raise SinkError(f"the table {target.full_name} lacks one: {message}; {hint}") from None
         except errors.InvalidColumnReference:
             key = ", ".join(target.identity)
             raise SinkError(
-                f"the table {target.qualified} has no primary key or unique index over ({key}), by "
-                "which newer revisions find older ones; add one"
+                f"the table {target.full_name} has no primary key or unique index over "
+                f"({key}), by which newer revisions find older ones; add one"
             ) from None
 
 
@@ -285,37 +304,37 @@ def to_postgres(
     *,
     schema: str | None = None,
     history: str | None = None,
-    create: Create = "if missing",
+    create: CreateMode = "if missing",
     patience: Duration = "1 minute",
     password: str | None = None,
 ) -> PostgresSink:
-    """Keep the newest state of every window in a table of PostgreSQL.
+    """Store the newest state of every window in a table of PostgreSQL.
 
     A batch is one transaction: its rows are copied into a staging table and upserted from there by
-    keys and window, the greater revision wins, and sessions that were taken back are deleted. Where
-    a key may be NULL (``nulls="group"``, SQL) the table gets ``UNIQUE NULLS NOT DISTINCT`` in place
-    of a primary key, from PostgreSQL 15 on; rows with NULL in a key that a table has no such
-    constraint for are set aside, as others that it can't take. Pairs
-    of joins and rejected messages are appended under their batch's number, in a column ``batch``
-    (which therefore none of theirs may be called), in place of what an earlier try left. A repeated
-    batch changes nothing, so that a restart of the query or of the server, at any moment, loses and
-    doubles nothing. A table that is appended to belongs to one query.
+    keys and window; the greater revision wins, and retracted sessions are deleted. If
+    a key may be NULL (``nulls="group"``, SQL) the table gets ``UNIQUE NULLS NOT DISTINCT`` instead
+    of a primary key, from PostgreSQL 15 on. Rows with a NULL key are set aside if the table has no
+    such constraint, like other rows that it can't store. Pairs of joins and rejected messages are
+    appended with their batch's number, in a column ``batch``, so none of their own columns can have
+    this name; they replace the rows of an earlier attempt. A repeated batch changes nothing, so a
+    restart of the query or of the server, at any moment, neither loses nor duplicates rows. A table
+    of appended rows belongs to one query.
 
-    Where the server goes away, the batch waits for it and is written again as a whole.
+    If the server is down, the batch waits for it and is written again as a whole.
 
     Args:
-        dsn: Where the server is: ``postgresql://user@host:5432/database`` or ``host=… dbname=…``.
-            It isn't shown in messages, but its host and database are.
+        dsn: The server's address: ``postgresql://user@host:5432/database`` or ``host=… dbname=…``.
+            Messages don't show it, but its host and database.
         table: The table.
-        schema: Its schema; the first of the connection's search path where it isn't given.
-        history: Another table that keeps every firing, with the batch's number.
-        create: ``"if missing"`` creates tables that don't exist, at any batch: where a table was
-            dropped while the query ran, a warning says that what it held is gone. ``"never"``
+        schema: The table's schema; by default the first of the connection's search path.
+        history: Another table that keeps every emission, with the batch's number.
+        create: ``"if missing"`` creates tables that don't exist, at any batch: if a table was
+            dropped while the query ran, a warning tells that its contents are lost. ``"never"``
             ends the query instead. A table of your own needs a primary key or unique index over
             the keys, ``window_start`` and ``window_end``, and the columns by their names; it may
             have more columns.
-        patience: How long a server that is away is waited for before the query ends with an error.
-        password: The password, where neither the address has one nor libpq finds it (in
+        patience: How long to wait for a server that is down before the query ends with an error.
+        password: The password, if neither the address has one nor libpq finds it (in
             ``PGPASSWORD`` or ``~/.pgpass``). It is never shown.
 
     Returns:
@@ -324,31 +343,31 @@ def to_postgres(
 
     Raises:
         MissingExtraError: When ``psycopg`` isn't installed.
-        OptionError: When the address or a name can't be one.
+        OptionError: When the address or a name is invalid.
 
     Example:
         >>> sink = to_postgres("postgresql://host/db", "views")  # doctest: +SKIP
     """
-    if create not in get_args(Create):
-        hint = f"give one of {', '.join(map(repr, get_args(Create)))}"
+    if create not in get_args(CreateMode):
+        hint = f"give one of {', '.join(map(repr, get_args(CreateMode)))}"
         raise OptionError("create", create, "isn't a choice", hint)
     waits = micros("patience", patience) / 1_000_000
-    return PostgresSink(Link(dsn, waits, password), schema, table, history, create)
+    return PostgresSink(PostgresLink(dsn, waits, password), schema, table, history, create)
 
 
-def _unique(connection: Connection[Any], target: _Target) -> str:
-    """What makes rows of one identity one, in a table that is made."""
+def _choose_constraint(connection: Connection[Any], target: _Target) -> str:
+    """Return the constraint that makes the identity unique in a new table."""
     nullable = any(target.rows.schema.field(name).nullable for name in target.identity)
-    if nullable and connection.info.server_version >= _NULLS_ARE_EQUAL:
+    if nullable and connection.info.server_version >= _VERSION_WITH_EQUAL_NULLS:
         return "UNIQUE NULLS NOT DISTINCT"
     return "PRIMARY KEY"
 
 
-def _names(names: Iterable[str]) -> str:
-    return ", ".join(map(sql_name, names))
+def _join_names(names: Iterable[str]) -> str:
+    return ", ".join(map(quote_name, names))
 
 
 def _check_name(option: str, name: str) -> None:
-    if not name or "\x00" in name or len(name.encode()) > _LONGEST:
-        hint = f"give one of 1 to {_LONGEST} bytes, which is all that PostgreSQL keeps apart"
+    if not name or "\x00" in name or len(name.encode()) > _MAX_NAME_BYTES:
+        hint = f"give one of 1 to {_MAX_NAME_BYTES} bytes, which is all that PostgreSQL keeps apart"
         raise OptionError(option, name, "can't be a name", hint)

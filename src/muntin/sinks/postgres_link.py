@@ -1,4 +1,4 @@
-"""A connection to PostgreSQL that outlives the server's restarts, and never shows its password."""
+"""A connection to PostgreSQL that survives the server's restarts, and hides its password."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from muntin.model.errors import MissingExtraError, OptionError, SinkError
-from muntin.sinks.postgres_rows import OF_ROWS
+from muntin.sinks.postgres_rows import ROW_ERRORS
 from muntin.sinks.unwritable import RowsRefusedError
 
 if TYPE_CHECKING:
     from psycopg import Connection, Error
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
-# How long a server that is there may refuse us.
-_REFUSED = 2.0
-# Those that may go away: lost connections, deadlocks, a full disk or memory, locks, a server that
-# is stopped or starting, its machine, another server behind it.
-_OF_SERVER = ("08", "40", "53", "55", "57", "58", "HV")
+# How long to retry while a reachable server refuses the connection.
+_REFUSED_SECONDS = 2.0
+# Classes of errors that may be temporary: lost connections, deadlocks, a full disk or memory,
+# locks, a server that is stopping or starting, its machine, another server behind it.
+_TEMPORARY_ERRORS = ("08", "40", "53", "55", "57", "58", "HV")
 
 
-class Link:
-    """A connection that is made when it is needed, and again when it was lost."""
+class PostgresLink:
+    """A connection that is opened on demand, and reopened after it was lost."""
 
     def __init__(self, dsn: str, patience: float, password: str | None = None) -> None:
         try:
@@ -33,31 +33,36 @@ class Link:
         except ImportError as error:
             raise MissingExtraError("to_postgres()", "postgres") from error
         try:
-            known = conninfo_to_dict(dsn)
+            parameters = conninfo_to_dict(dsn)
         except ProgrammingError:
             hint = "write it as 'postgresql://user@host:5432/database' or 'host=… dbname=…'"
             raise OptionError("dsn", "(hidden)", "isn't an address", hint) from None
-        self.place = "{}:{}/{}".format(
-            known.get("host") or "localhost", known.get("port") or 5432, known.get("dbname") or ""
+        self.location = "{}:{}/{}".format(
+            parameters.get("host") or "localhost",
+            parameters.get("port") or 5432,
+            parameters.get("dbname") or "",
         )
         self.patience = patience
         more = {} if password is None else {"password": password}
-        waits = known.get("connect_timeout") or 10
+        waits = parameters.get("connect_timeout") or 10
         self._dsn = make_conninfo(dsn, connect_timeout=waits, **more)
         self._connection: Connection[Any] | None = None
 
     def __repr__(self) -> str:
-        return f"Link({self.place!r})"
+        return f"Link({self.location!r})"
 
     def __getstate__(self) -> dict[str, Any]:
-        # Over Spark Connect it goes to the server, which makes a connection of its own.
+        # Over Spark Connect the sink is sent to the server, which opens its own connection.
         return {**vars(self), "_connection": None}
 
-    def run(self, work: Callable[[Connection[Any]], T]) -> T:
-        """Do something in one transaction; all of it again when the server went away.
+    def run(self, work: Callable[[Connection[Any]], _T]) -> _T:
+        """Run work in one transaction, and repeat it as a whole if the server went away.
 
-        What is given must change nothing when it is done twice: where the connection is lost in
-        the commit, nobody can know whether that was done.
+        The work must be idempotent: if the connection is lost during the commit, it is unknown
+        whether it was committed.
+
+        Raises:
+            SinkError: When the server refuses the connection, or isn't back in time.
         """
         from psycopg import InterfaceError, OperationalError
 
@@ -69,15 +74,15 @@ class Link:
                 with connection.transaction():
                     return work(connection)
             except (OperationalError, InterfaceError) as error:
-                if self._connection is not None and not _passes(error):
+                if self._connection is not None and not _is_temporary(error):
                     self.close()
-                    raise SinkError(self._explained(error, True)) from None
-                if self._connection is None and self._answers() and not refused:
-                    # It may have come up just now; if it hasn't, waiting won't change its mind.
-                    refused, deadline = True, min(deadline, time.monotonic() + _REFUSED)
+                    raise SinkError(self._explain(error, True)) from None
+                if self._connection is None and self._is_reachable() and not refused:
+                    # The server may just have started; if not, waiting longer won't help.
+                    refused, deadline = True, min(deadline, time.monotonic() + _REFUSED_SECONDS)
                 self.close()
                 if time.monotonic() + pause > deadline:
-                    raise SinkError(self._explained(error, refused)) from None
+                    raise SinkError(self._explain(error, refused)) from None
             except BaseException:
                 self.close()
                 raise
@@ -95,43 +100,43 @@ class Link:
 
         if self._connection is None or self._connection.closed:
             self._connection = None
-            # Without prepared statements a pooler may stand in between.
+            # Without prepared statements the connection may go through a pooler.
             self._connection = psycopg.connect(
                 self._dsn, autocommit=True, prepare_threshold=None, application_name="muntin"
             )
         return self._connection
 
-    def _answers(self) -> bool:
-        """Whether a server is there that takes connections, though not ours."""
+    def _is_reachable(self) -> bool:
+        """Return whether a server accepts connections, though not ours."""
         from psycopg import pq
 
         return pq.PGconn.ping(self._dsn.encode()) == pq.Ping.OK
 
-    def _explained(self, error: Exception, refused: bool) -> str:
+    def _explain(self, error: Exception, refused: bool) -> str:
         message = " ".join(str(error).split())
         if refused:
-            return f"PostgreSQL at {self.place} refuses us: {message}; fix the dsn or the rights"
+            return f"PostgreSQL at {self.location} refuses us: {message}; fix the dsn or the rights"
         waited = f"for {self.patience:g} seconds"
         hint = "bring the server back and start the query again: it goes on where it was"
-        return f"PostgreSQL at {self.place} couldn't be written to {waited}: {message}; {hint}"
+        return f"PostgreSQL at {self.location} couldn't be written to {waited}: {message}; {hint}"
 
 
-def _passes(error: Error) -> bool:
-    """Whether it may be otherwise when it is tried again; without a code the connection is lost."""
-    return error.sqlstate is None or error.sqlstate.startswith(_OF_SERVER)
+def _is_temporary(error: Error) -> bool:
+    """Return whether a retry may succeed; an error without a code means a lost connection."""
+    return error.sqlstate is None or error.sqlstate.startswith(_TEMPORARY_ERRORS)
 
 
 @contextmanager
-def refusals() -> Iterator[None]:
-    """While rows are written: what is refused for what is in them is a ``RowsRefusedError``."""
+def translate_refusals() -> Iterator[None]:
+    """Convert errors about the contents of rows to ``RowsRefusedError``."""
     import psycopg
 
     try:
         yield
     except psycopg.Error as error:
-        known = error.sqlstate
-        # Without a code, values were refused before they were sent.
-        if known.startswith(OF_ROWS) if known else isinstance(error, psycopg.DataError):
+        code = error.sqlstate
+        # Without a code, psycopg refused values before sending them.
+        if code.startswith(ROW_ERRORS) if code else isinstance(error, psycopg.DataError):
             raise RowsRefusedError(error.diag.message_primary or str(error)) from error
         raise
     except (UnicodeError, OverflowError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""What columns are in PostgreSQL, and how their values get there."""
+"""Converts column types and values for PostgreSQL."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import pyarrow as pa
 from muntin.model.axis import moment
 from muntin.sinks import plain
 
-# PostgreSQL's text holds every character but NUL; its picture stands for it. Where the picture
-# itself was meant, that of ESC is before it, and before itself: two texts never become one.
-_SHOWN = str.maketrans({"\x00": "␀", "␀": "␛␀", "␛": "␛␛"})
+# PostgreSQL's text can't hold NUL, which is written as its picture. The picture itself, and that of
+# ESC, are escaped by the picture of ESC, so that different texts stay different.
+_ESCAPED_CHARACTERS = str.maketrans({"\x00": "␀", "␀": "␛␀", "␛": "␛␛"})
 
-_PLAIN: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
+_TYPES: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
     (pa.types.is_boolean, "boolean"),
     (pa.types.is_int8, "smallint"),
     (pa.types.is_int16, "smallint"),
@@ -35,7 +35,7 @@ _PLAIN: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
 
 
 def column_type(kind: pa.DataType) -> str:
-    """The type of a column that holds values of an Arrow type.
+    """Return the column type for values of an Arrow type.
 
     Lists of plain values are arrays; structs, maps and lists of those are ``jsonb``.
 
@@ -43,7 +43,7 @@ def column_type(kind: pa.DataType) -> str:
         >>> column_type(pa.list_(pa.int64())), column_type(pa.timestamp("us", tz="UTC"))
         ('bigint[]', 'timestamp with time zone')
     """
-    for fits, name in _PLAIN:
+    for fits, name in _TYPES:
         if fits(kind):
             return name
     if pa.types.is_timestamp(kind):
@@ -55,49 +55,51 @@ def column_type(kind: pa.DataType) -> str:
     return "jsonb"
 
 
-def values(column: pa.ChunkedArray) -> list[Any]:
-    """A column's values as psycopg takes them.
+def to_psycopg_values(column: pa.ChunkedArray) -> list[Any]:
+    """Convert a column to values for psycopg.
 
-    The character NUL, which PostgreSQL's text can't hold, becomes ``␀``, and a ``␀`` or ``␛`` that
-    is there becomes ``␛␀`` or ``␛␛``. Within ``jsonb``, which holds finite numbers only, the others
-    are text. Times that Python can't hold are text, as PostgreSQL reads it.
+    The character NUL, which PostgreSQL's text can't hold, becomes ``␀``, and an existing ``␀`` or
+    ``␛`` becomes ``␛␀`` or ``␛␛``. In ``jsonb``, numbers that aren't finite become
+    text. Times that Python can't hold become text that PostgreSQL can read.
 
     Raises:
         UnicodeDecodeError: When a text isn't UTF-8.
     """
     kind = column.type
     if column_type(kind) == "jsonb":
-        return [None if v is None else _json(v) for v in _python(column)]
-    found = _python(column)
+        return [None if v is None else _to_json(v) for v in _to_python(column)]
+    python_values = _to_python(column)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return [v if v is None else _shown(v) for v in found]
+        return [v if v is None else _escape(v) for v in python_values]
     if _is_list(kind) and column_type(kind) == "text[]":
-        return [v if v is None else [x if x is None else _shown(x) for x in v] for v in found]
-    return found
+        return [
+            v if v is None else [x if x is None else _escape(x) for x in v] for v in python_values
+        ]
+    return python_values
 
 
-def _python(column: pa.ChunkedArray) -> list[Any]:
+def _to_python(column: pa.ChunkedArray) -> list[Any]:
     try:
         return list(column.to_pylist())
     except (OverflowError, ValueError) as error:
         if isinstance(error, UnicodeError):
             raise
-        return [plain.parts(cell, _far) for cell in column]
+        return [plain.convert_leaves(cell, _convert_far_time) for cell in column]
 
 
-def _far(cell: pa.Scalar) -> Any:
-    """A value that is text where it is a time."""
+def _convert_far_time(cell: pa.Scalar) -> Any:
+    """Convert a value, times to text."""
     kind = cell.type
     if pa.types.is_timestamp(kind):
-        at, zone = plain.position(cell), "" if kind.tz is None else "+00"
-        return _dated(moment(at), zone)
+        micros, zone = plain.to_epoch_micros(cell), "" if kind.tz is None else "+00"
+        return _format_era(moment(micros), zone)
     if pa.types.is_date(kind):
-        return _dated(plain.day(cell))
+        return _format_era(plain.format_date(cell))
     return cell.as_py()
 
 
-def _dated(text: str, zone: str = "") -> str:
-    """A time as PostgreSQL reads it, which has no year 0 and no years below."""
+def _format_era(text: str, zone: str = "") -> str:
+    """Format a time for PostgreSQL, which has no year 0 and no negative years."""
     year = int(text[: text.index("-", 1)])
     rest = text[text.index("-", 1) :]
     return f"{text}{zone}" if year > 0 else f"{1 - year:04d}{rest}{zone} BC"
@@ -107,22 +109,22 @@ def _is_list(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
 
 
-def _shown(text: str) -> str:
-    return text if text.isascii() and "\x00" not in text else text.translate(_SHOWN)
+def _escape(text: str) -> str:
+    return text if text.isascii() and "\x00" not in text else text.translate(_ESCAPED_CHARACTERS)
 
 
-def _json(value: Any) -> str:
-    return json.dumps(_plain(value), ensure_ascii=False, allow_nan=False)
+def _to_json(value: Any) -> str:
+    return json.dumps(_to_json_value(value), ensure_ascii=False, allow_nan=False)
 
 
-def _plain(value: Any) -> Any:
-    """A value as jsonb can hold it."""
+def _to_json_value(value: Any) -> Any:
+    """Convert a value to what jsonb can hold."""
     if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, dict):
-        return {_shown(name): _plain(one) for name, one in value.items()}
+        return {_escape(name): _to_json_value(one) for name, one in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
-    return value.hex() if isinstance(value, bytes) else _shown(str(value))
+        return [_to_json_value(one) for one in value]
+    return value.hex() if isinstance(value, bytes) else _escape(str(value))

@@ -1,7 +1,7 @@
-"""Where batches of results and rejected messages go.
+"""The protocol of sinks, which store batches of results and rejected messages.
 
-A sink may be given a batch again after a restart; it then gets the same rows under the same number,
-and must leave the same table behind. Rows that it can't take it sets aside.
+After a restart, a sink may get a batch again, with the same rows and the same number, and
+must leave the table in the same state. It sets aside the rows that it can't store.
 """
 
 from __future__ import annotations
@@ -19,41 +19,43 @@ from muntin.model.errors import OptionError
 from muntin.sinks.batch import Batch
 
 _LOG = logging.getLogger(__name__)
-# The column in which tables that are appended to keep the batch's number.
-BATCH = "batch"
+# The column with the batch's number in tables of appended rows.
+BATCH_COLUMN = "batch"
 
 
 class Sink(Protocol):
-    """Takes batches.
+    """Stores batches.
 
-    One that also has a method ``check(schema, keys)`` is asked before the query starts whether it
-    can take such rows, and raises an ``OptionError`` where it can't. One that has ``prepare()``
-    is then asked to have its place ready, unless batches are written on another machine (Spark
-    Connect). One that has ``tables`` names what no other output may go to.
+    Optional members:
+        - ``check(schema, keys)`` is called before the query starts, and raises an
+          ``OptionError`` if the sink can't store such rows.
+        - ``prepare()`` is then called to set up the storage, unless batches are written on another
+          machine (Spark Connect).
+        - ``tables`` names the tables that no other output may use.
     """
 
     def write(self, batch: Batch) -> None:
         """Write one batch, so that writing it again changes nothing.
 
-        Rows that can't be written, whenever they come, go to ``batch.unwritable``.
+        Rows that can't be stored go to ``batch.unwritable``.
         """
 
 
-def check(target: Sink | None, schema: pa.Schema, keys: tuple[str, ...] | None) -> None:
-    """Ask a sink, before anything runs, whether it can take such rows."""
+def check_output(target: Sink | None, schema: pa.Schema, keys: tuple[str, ...] | None) -> None:
+    """Check, before anything runs, that a sink can store such rows."""
     if target is not None and hasattr(target, "check"):
         target.check(schema, keys)
 
 
-def prepare(targets: Iterable[Sink | None]) -> None:
-    """Let sinks have their places ready, on the machine where batches are written."""
+def prepare_sinks(targets: Iterable[Sink | None]) -> None:
+    """Let sinks set up their storage, on the machine where batches are written."""
     for target in targets:
         if target is not None and hasattr(target, "prepare"):
             target.prepare()
 
 
-def check_apart(targets: Iterable[Sink | None]) -> None:
-    """Refuse two outputs into one table, since a batch replaces what stood under its number."""
+def check_separate_tables(targets: Iterable[Sink | None]) -> None:
+    """Refuse two outputs to one table, because a batch replaces the rows of its number."""
     taken: set[str] = set()
     for table in (table for target in targets for table in getattr(target, "tables", ())):
         if table in taken:
@@ -62,15 +64,15 @@ def check_apart(targets: Iterable[Sink | None]) -> None:
         taken.add(table)
 
 
-def set_aside(batch: Batch, rows: pa.Table, refused: Mapping[int, str], where: str) -> None:
-    """Give a batch back the rows that were refused."""
+def report_refused(batch: Batch, rows: pa.Table, refused: Mapping[int, str], where: str) -> None:
+    """Report the refused rows to their batch."""
     if refused:
-        taken = rows.take(pa.array(refused, pa.int64()))
-        batch.unwritable.add(taken, where, list(refused.values()))
+        refused_rows = rows.take(pa.array(refused, pa.int64()))
+        batch.unwritable.add(refused_rows, where, list(refused.values()))
 
 
 def warn_of_new_table(where: str, number: int) -> None:
-    """Say that a table was created after the query's first batch, so that it lacks what was in it.
+    """Warn that a table was created after the query's first batch, so it lacks rows.
 
     Args:
         where: The table and its database.
@@ -83,8 +85,8 @@ def warn_of_new_table(where: str, number: int) -> None:
         )  # fmt: skip
 
 
-def sql_name(name: str) -> str:
-    """A name in the SQL of DuckDB and PostgreSQL."""
+def quote_name(name: str) -> str:
+    """Quote a name for the SQL of DuckDB and PostgreSQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -92,7 +94,7 @@ SinkLike = Sink | Callable[[Any, int], None]
 
 
 class FunctionSink:
-    """A function that gets each batch's frame and number."""
+    """A sink that calls a function with each batch's frame and number."""
 
     def __init__(self, function: Callable[[Any, int], None]) -> None:
         self.function = function
@@ -101,11 +103,11 @@ class FunctionSink:
         self.function(batch.frame, batch.number)
 
 
-def sink(target: SinkLike | None) -> Sink | None:
-    """A sink, also out of a plain function of a frame and a batch's number.
+def to_sink(target: SinkLike | None) -> Sink | None:
+    """Convert a plain function of a frame and a batch's number to a sink; return a sink unchanged.
 
     Raises:
-        OptionError: When it is a function that can't be called so, or nothing that writes.
+        OptionError: When it is neither a sink nor a function with these parameters.
     """
     if target is None or hasattr(target, "write"):
         return target
@@ -123,57 +125,57 @@ def sink(target: SinkLike | None) -> Sink | None:
 
 
 class TableSink(ABC):
-    """A sink that keeps rows in a table: the newest of each identity, or all of them by batch.
+    """A sink that stores rows in a table: the newest of each identity, or all of them by batch.
 
     Args:
         table: The table.
-        history: Another that keeps every row of what has an identity.
-        place: What names a table among those of all sinks.
+        history: Another table that keeps every row with an identity.
+        identify: Returns a name for a table that is unique among all sinks.
     """
 
-    # Whether names that differ only in capitals are two names there.
-    capitals: ClassVar[bool] = False
+    # True if names that differ only in case are different names.
+    is_case_sensitive: ClassVar[bool] = False
 
-    def __init__(self, table: str, history: str | None, place: Callable[[str], str]) -> None:
+    def __init__(self, table: str, history: str | None, identify: Callable[[str], str]) -> None:
         self.table = table
         self.history = history
-        self.tables = tuple(place(name) for name in (table, history) if name is not None)
-        self._begun = False
+        self.tables = tuple(identify(name) for name in (table, history) if name is not None)
+        self._has_written = False
 
     def check(self, schema: pa.Schema, keys: tuple[str, ...] | None) -> None:
         self.check_names(schema.names, keys)
 
     def write(self, batch: Batch) -> None:
-        # The first batch makes the table, also without rows.
-        if batch.empty and self._begun:
+        # The first batch creates the table, even without rows.
+        if batch.empty and self._has_written:
             return
         if not batch.write_natively(self):
             self._write(batch)
-        self._begun = True
+        self._has_written = True
 
-    def log_table(self, keys: tuple[str, ...] | None) -> str | None:
-        """The table that rows are appended to, under their batch's number, if there is one."""
+    def get_log_table(self, keys: tuple[str, ...] | None) -> str | None:
+        """Return the table that rows are appended to with their batch's number, or ``None``."""
         return self.table if keys is None else self.history
 
     def check_names(self, names: Iterable[str], keys: tuple[str, ...] | None) -> None:
-        """Refuse columns that would become one, or that of the batch's number where it is kept."""
+        """Refuse columns with equal names, or with that of the batch's number."""
         taken: dict[str, str] = {}
         for name in names:
-            plain = name if self.capitals else name.lower()
+            plain = name if self.is_case_sensitive else name.lower()
             if plain in taken:
                 problem = f"is twice among the columns that {self.table} gets"
-                more = "" if self.capitals else " (capitals make no other name there)"
+                more = "" if self.is_case_sensitive else " (capitals make no other name there)"
                 raise OptionError("column", name, problem + more, "give one another name")
             if not plain:
                 problem = f"can't be the name of a column of {self.table}"
                 raise OptionError("column", name, problem, "give the column a name")
             taken[plain] = name
-        log = self.log_table(keys)
-        if log is not None and BATCH in taken:
+        log = self.get_log_table(keys)
+        if log is not None and BATCH_COLUMN in taken:
             problem = f"is the column in which {log} keeps the batch's number"
             hint = "give the column another name" + ("" if keys is None else ", or keep no history")
-            raise OptionError("column", taken[BATCH], problem, hint)
+            raise OptionError("column", taken[BATCH_COLUMN], problem, hint)
 
     @abstractmethod
     def _write(self, batch: Batch) -> None:
-        """Write a batch in this process, or make the table where it is empty."""
+        """Write a batch in this process, or create the table if it is empty."""

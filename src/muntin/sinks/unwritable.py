@@ -1,6 +1,6 @@
-"""Rows that a sink can't store: found one by one, and set aside with the reason.
+"""Finds the rows that a sink can't store, and sets them aside with the reason.
 
-A sink that refuses a batch for the sake of a few rows would refuse it after every restart.
+Otherwise a few bad rows would make the sink refuse their batch after every restart.
 """
 
 from __future__ import annotations
@@ -12,32 +12,37 @@ from typing import Any
 import pyarrow as pa
 
 from muntin.model.errors import SinkError
-from muntin.sinks.plain import as_json
+from muntin.sinks.plain import format_json_rows
 
-UNSTORABLE = "unstorable"
-SINK, WHY, ROW = "sink", "why", "row"
-# What is kept of a row that was set aside.
-COLUMNS = ("output", "reason", SINK, WHY, ROW)
-_LONGEST = 300
+UNWRITABLE = "unstorable"
+SINK_COLUMN, WHY_COLUMN, ROW_COLUMN = "sink", "why", "row"
+# The columns of rows that were set aside.
+UNWRITABLE_COLUMNS = ("output", "reason", SINK_COLUMN, WHY_COLUMN, ROW_COLUMN)
+_MAX_REASON_LENGTH = 300
 
 
 class RowsRefusedError(Exception):
-    """A sink refuses rows for what is in them; the message says why, in the sink's words."""
+    """A sink refuses rows because of their contents; the message is the sink's reason."""
 
 
-def sift(where: str, rows: pa.Table, attempt: Callable[[pa.Table], None]) -> dict[int, str]:
+def write_accepted(
+    where: str, rows: pa.Table, attempt: Callable[[pa.Table], None]
+) -> dict[int, str]:
     """Write all rows that can be written, in their order.
 
-    The others are looked for by writing halves, so that whatever a sink has against a row, it is
-    only that row which is set aside.
+    The others are found by writing halves, so that only the rows that the sink really refuses are
+    set aside.
 
     Args:
-        where: What is written to.
+        where: The table and its database, for errors.
         rows: The rows.
         attempt: Writes some of them, or raises a ``RowsRefusedError`` and has written none.
 
     Returns:
-        Which rows were refused, by position, and why.
+        The refused rows by position, with reasons.
+
+    Raises:
+        SinkError: When the sink refuses even an empty batch.
     """
     refused: dict[int, str] = {}
     waiting = [(0, len(rows))]
@@ -65,7 +70,7 @@ class UnwritableRows:
     Attributes:
         output: The kind of the rows.
         tables: The rows as JSON, each with its sink and the reason.
-        frames: The same, where the host itself holds them.
+        frames: The rows in the same form, as frames of the host.
     """
 
     output: str
@@ -77,28 +82,28 @@ class UnwritableRows:
 
         Args:
             rows: The rows.
-            sink: What can't store them.
+            sink: The sink that can't store them.
             why: A reason for each.
         """
         if len(rows):
-            texts = [[sink] * len(rows), [_shorten(one) for one in why], as_json(rows)]
-            columns = dict(zip((SINK, WHY, ROW), texts, strict=True))
+            texts = [[sink] * len(rows), [_shorten(one) for one in why], format_json_rows(rows)]
+            columns = dict(zip((SINK_COLUMN, WHY_COLUMN, ROW_COLUMN), texts, strict=True))
             self.tables.append(
                 pa.table({name: pa.array(texts, pa.string()) for name, texts in columns.items()})
             )
 
     def table(self) -> pa.Table:
-        """The rows of this process, in the columns that are kept of them."""
-        schema = pa.schema([(name, pa.string()) for name in COLUMNS])
-        fixed = {"output": self.output, "reason": UNSTORABLE}
+        """Return the rows of this process as a table with ``UNWRITABLE_COLUMNS``."""
+        schema = pa.schema([(name, pa.string()) for name in UNWRITABLE_COLUMNS])
+        fixed = {"output": self.output, "reason": UNWRITABLE}
         tables = [schema.empty_table()]
         for table in self.tables:
             for name, text in fixed.items():
                 table = table.append_column(name, pa.array([text] * len(table), pa.string()))
-            tables.append(table.select(list(COLUMNS)))
+            tables.append(table.select(list(UNWRITABLE_COLUMNS)))
         return pa.concat_tables(tables)
 
 
 def _shorten(why: str) -> str:
     line = " ".join(why.split())
-    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
+    return line if len(line) <= _MAX_REASON_LENGTH else f"{line[:_MAX_REASON_LENGTH]}…"

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from muntin.explain.cautions import never_late_by
+from muntin.explain.cautions import explain_never_late
 from muntin.explain.joins import explain_join
 from muntin.explain.size import Rates
-from muntin.explain.story import Circumstances, story
+from muntin.explain.story import Circumstances, describe_spec
 from muntin.hosts.definition import explain_chain
 from muntin.model.joins import SIDES, JoinSpec
 from muntin.spark.host.plan import Plan
@@ -26,10 +26,10 @@ def explain(plan: Plan, rates: Rates | None = None) -> str:
             columnar = {side: s.columnar for side, s in zip(SIDES, one.sources, strict=True)}
             return explain_join(one.spec, one.buckets, columnar)
         read = one.sources[0]
-        never = never_late_by(one.spec, read.input.clock)
+        never = explain_never_late(one.spec, read.input.clock)
         nullable = [field.name for field in read.messages.schema.fields if field.nullable]
         known = Circumstances(one.buckets, one.columnar, rates, never, nullable=nullable)
-        return story(one.spec, known)
+        return describe_spec(one.spec, known)
 
     return explain_chain(plan, describe)
 

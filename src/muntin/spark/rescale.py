@@ -29,9 +29,9 @@ from muntin.spark.host.internals.jvm import is_connected
 from muntin.spark.host.packed import ShardProcessor
 from muntin.spark.host.shards import partitioned, slots
 from muntin.spark.host.state import MANIFEST, SparkBlobs
-from muntin.state.blobs import missing
+from muntin.state.blobs import missing_blob_error
 from muntin.state.manifest import Manifest
-from muntin.state.rescale import Division, parts, resplit
+from muntin.state.rescale import Division, build_manifests, split_blob
 from muntin.tables.division import TableDivision
 
 Divide = Callable[[Sequence[Manifest]], Division]
@@ -161,7 +161,7 @@ def _write(
             for slot, manifest in one.read.items():
                 for blob in (blob for run in manifest.runs() for blob in run.blobs):
                     if blob not in there[slot]:
-                        raise missing(blob)
+                        raise missing_blob_error(blob)
     except BaseException:
         HadoopPath(spark, to).delete()
         raise
@@ -189,7 +189,7 @@ def _part(opened: Checkpoint, division: Division, waiting: str, buckets: int) ->
         for batch in batches:
             rows = zip(batch["number"].to_pylist(), batch["blob"].to_pylist(), strict=True)
             for old, blob in rows:
-                for bucket, count, part in parts(old, blob, division, buckets):
+                for bucket, count, part in split_blob(old, blob, division, buckets):
                     yield _row(old, bucket, secrets.randbits(62), count, part)
 
     runs = opened.state().where(F.col("number") != MANIFEST).select("number", "blob")
@@ -199,7 +199,9 @@ def _part(opened: Checkpoint, division: Division, waiting: str, buckets: int) ->
     parts_of = spark.read.schema(_MOVED).parquet(blobs)
     for row in parts_of.drop("blob").collect():
         moved.setdefault(row["old"], {})[row["bucket"]] = (row["number"], row["rows"])
-    texts = dict(zip(slots(buckets), resplit(manifests, moved, buckets, division), strict=True))
+    texts = dict(
+        zip(slots(buckets), build_manifests(manifests, moved, buckets, division), strict=True)
+    )
     by_bucket = F.array(*(F.lit(slot) for slot in slots(buckets)))
     operator, slot = F.lit(opened.operator).alias("operator"), by_bucket[F.col("bucket")]
     loaded = parts_of.select(operator, slot.alias("slot"), "number", "blob")

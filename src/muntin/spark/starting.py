@@ -15,7 +15,7 @@ from muntin.hosts.definition import StartOptions
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError
 from muntin.sinks.kafka import KafkaSink
-from muntin.sinks.sink import check_apart, prepare
+from muntin.sinks.sink import check_separate_tables, prepare_sinks
 from muntin.spark.explain import noted
 from muntin.spark.host.executors import Executors
 from muntin.spark.host.internals.checkpoints import home
@@ -98,7 +98,7 @@ def start(plan: Plan, options: StartOptions) -> WindowedQuery:
 
 def _check_outputs(*outputs: Destination) -> None:
     """Refuse sinks that can't take what a query emits."""
-    check_apart(output.target for output in outputs)
+    check_separate_tables(output.target for output in outputs)
     for output in outputs:
         check(output.target, output.schema, output.keys)
 
@@ -135,7 +135,7 @@ def launch(
             check_sendable(outputs)
         else:
             handle.resume(specs)
-            prepare(output.target for output in outputs)
+            prepare_sinks(output.target for output in outputs)
         handle.executors = Executors(
             handle.spark, _folders(checkpoint, outputs), _modules(emitted, outputs)
         )

@@ -10,7 +10,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 from muntin.model.errors import OptionError
 from muntin.spark.host.state import SparkBlobs
-from muntin.stores.paged import PAGE_BYTES, PagedKeyValue
+from muntin.stores.paged import BLOB_PAGE_BYTES, PagedKeyValue
 
 
 class SparkState:
@@ -48,7 +48,7 @@ class SparkState:
 
 
 def spark_state(
-    handle: StatefulProcessorHandle, name: str = "stores", *, page_bytes: int = PAGE_BYTES
+    handle: StatefulProcessorHandle, name: str = "stores", *, page_bytes: int = BLOB_PAGE_BYTES
 ) -> SparkState:
     """Keep stores in Spark's state; call it in the ``init`` of a processor.
 

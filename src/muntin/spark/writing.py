@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from muntin.hosts.watchers import RefCounted
 from muntin.sinks.batch import Batch
-from muntin.sinks.sink import Sink, SinkLike, sink
+from muntin.sinks.sink import Sink, SinkLike, to_sink
 from muntin.sinks.unwritable import UnwritableRows
 from muntin.spark.failures import Failure
 from muntin.spark.host.processor import PROGRESS
@@ -43,7 +43,7 @@ class Destination:
     @cached_property
     def target(self) -> Sink | None:
         """The sink, also where that is a function."""
-        return sink(self.sink)
+        return to_sink(self.sink)
 
     @cached_property
     def columns(self) -> pa.Schema:

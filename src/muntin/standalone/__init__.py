@@ -1,8 +1,8 @@
-"""Window operators that run by themselves: no Spark, one process, a store of their own.
+"""Window operators that need no Spark: one process, with their own store.
 
 Source: the Samza SQL window operator design. ``WindowedAggregator`` and ``SessionAggregator`` take
-messages, one by one or in batches, and emit their windows; ``JoinWindow`` and
-``SessionJoinWindow`` take those of two streams, and emit the pairs. State is kept in memory
+messages, one by one or in batches, and emit their windows. ``JoinWindow`` and
+``SessionJoinWindow`` take the messages of two streams and emit pairs. State is kept in memory
 or in RocksDB, and flushed with the offsets in one write.
 
 Example:

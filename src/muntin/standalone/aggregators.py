@@ -1,4 +1,4 @@
-"""The operators that aggregate one stream of messages: over fixed windows, and over sessions."""
+"""Operators that aggregate one stream of messages, over fixed windows or over sessions."""
 
 from __future__ import annotations
 
@@ -8,27 +8,28 @@ from typing import Any
 
 import polars as pl
 
+from muntin.model.axis import MAX_POSITION, MIN_POSITION
 from muntin.model.errors import MuntinError, OptionError
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 from muntin.standalone.input_fields import InputFields
-from muntin.standalone.input_stream import ALWAYS, NEVER, InputStream
-from muntin.standalone.offsets import with_offsets
+from muntin.standalone.input_stream import InputStream
+from muntin.standalone.offsets import add_offsets
 from muntin.standalone.operator import (
-    MOST_WAITING,
+    MAX_BUFFERED,
     StandaloneOperator,
     TimeLike,
-    key_frame,
-    machine_clock,
+    read_machine_clock,
+    to_key_frame,
 )
 from muntin.standalone.pending_outputs import Receiver
-from muntin.standalone.screen import Screen
+from muntin.standalone.screen import RejectionFilter
 from muntin.standalone.stored_aggregation import StoredAggregation
 from muntin.stores import KeyValue, KeyValueBlobs
 
 
 class AggregatingOperator(StandaloneOperator):
-    """What both aggregators do. The arguments are those of ``WindowedAggregator``."""
+    """The behaviour that both aggregators share; for arguments see ``WindowedAggregator``."""
 
     spec: WindowSpec
     _windows: StoredAggregation
@@ -42,24 +43,30 @@ class AggregatingOperator(StandaloneOperator):
         downstream: Receiver | None = None,
         errors: Receiver | None = None,
         schema: Mapping[str, Any] | None = None,
-        clock: Callable[[], int] = machine_clock,
+        clock: Callable[[], int] = read_machine_clock,
         keep_messages: bool = False,
         offsets: bool = False,
     ) -> None:
         self._check(spec)
-        spec = with_offsets(spec) if offsets else spec
+        spec = add_offsets(spec) if offsets else spec
         super().__init__(store, name, downstream, errors, clock)
         self.spec = spec
-        # Single messages outside of these times are due at once; without a downstream, none are.
-        self._not_due = (ALWAYS, NEVER) if downstream is None else (NEVER, ALWAYS)
-        with self.store.opening():
+        # Single messages outside of these times are processed at once, given a downstream.
+        self._quiet_range = (
+            (MIN_POSITION, MAX_POSITION) if downstream is None else (MAX_POSITION, MIN_POSITION)
+        )
+        with self.store.undo_on_failure():
             self._stream = InputStream(InputFields.of_query(spec), clock, schema, self.store, name)
-            self._screen = None if errors is None else Screen(spec, self._stream)
-            kept = KeyValueBlobs(self.store, name=f"{name}.messages") if keep_messages else None
-            self._windows = StoredAggregation(spec, KeyValueBlobs(self.store, name=name), kept)
-            if self._stream.known:
+            self._screen = None if errors is None else RejectionFilter(spec, self._stream)
+            message_blobs = (
+                KeyValueBlobs(self.store, name=f"{name}.messages") if keep_messages else None
+            )
+            self._windows = StoredAggregation(
+                spec, KeyValueBlobs(self.store, name=name), message_blobs
+            )
+            if self._stream.has_types:
                 self._open_windows()
-                self._flushed = self._windows.reached
+                self._flushed = self._windows.next_offsets
 
     def _check(self, spec: WindowSpec) -> None:
         """Refuse queries of another kind."""
@@ -73,39 +80,38 @@ class AggregatingOperator(StandaloneOperator):
         offset: int | None = None,
         partition: int | str = 0,
     ) -> None:
-        """Take one message, as if it were a batch of its own.
+        """Process one message, as if it were a batch of its own.
 
-        What it makes due is there at the next ``get_result``; with a downstream it is sent before
-        this returns, and with ``errors`` the message itself, should it be rejected.
+        Its outputs are in the next ``get_result``. With a downstream they are sent before this
+        returns, and with ``errors`` a rejected message is, too.
 
         Args:
-            key: The value of the key; a tuple where the key has several fields.
+            key: The value of the key; a tuple if the key has several fields.
             value: The other fields of the message.
-            time: Its event time: microseconds since the epoch, a datetime, or ISO 8601 text.
-            offset: Its offset in its partition, where the query goes by offsets.
-            partition: Its partition.
+            time: The event time: microseconds since the epoch, a datetime, or ISO 8601 text.
+            offset: The offset in the partition, if the query uses offsets.
+            partition: The partition.
 
         Raises:
-            SelectorDisabledError: When outputs wait for what is downstream.
-            OptionError: When the message doesn't fit the query. (A value of a wrong type does: its
-                message is rejected as malformed.)
+            SelectorDisabledError: When outputs wait for the downstream.
+            OptionError: When the message doesn't fit the query. (A value of a wrong type isn't an
+                error: its message is rejected as malformed.)
         """
         self._check_accepting()  # step 1
         micros = self._stream.add(key, value, time, partition, offset)
         if (
-            len(self._stream) >= MOST_WAITING
+            len(self._stream) >= MAX_BUFFERED
             or self._is_due(micros)
-            # What may be rejected goes to ``errors`` at once.
+            # A rejected message is sent to ``errors`` at once.
             or (self._screen is not None and self._screen.may_reject(micros))
         ):
             self._drain()
             self._deliver()
 
     def add_messages(self, batch: Any, *, final: bool = False) -> None:
-        """Take many messages at once.
+        """Process many messages at once.
 
-        They are judged by the watermark that was in force before the batch, as on Spark; windows
-        emit after it.
+        They are judged by the watermark before the batch, as on Spark; windows emit after it.
 
         Args:
             batch: A Polars, pandas or Arrow table, or a list of dictionaries, with the fields of
@@ -113,61 +119,63 @@ class AggregatingOperator(StandaloneOperator):
             final: Whether the input ends with this batch, so that every window emits.
 
         Raises:
-            SelectorDisabledError: When outputs wait for what is downstream.
+            SelectorDisabledError: When outputs wait for the downstream.
             OptionError: When the batch isn't a table, or its columns don't fit.
         """
         self._check_accepting()
         self._drain()
-        messages = self._stream.builder.batch(batch)
+        messages = self._stream.builder.build_from_table(batch)
         if messages is None:
             if not final or not self._windows.is_open:
                 return
-            messages = self._stream.none()
+            messages = self._stream.empty_frame()
         self._open_windows()
-        self._run(lambda: self._windows.take(messages, final=final))
+        self._run_steps(lambda: self._windows.process_batch(messages, final=final))
         self._deliver()
 
     def advance(self, time: TimeLike) -> bool:
-        """Move the watermark by hand, so that the windows of an idle input emit.
+        """Advance the watermark by hand, so that the windows of an idle input emit.
 
-        What comes behind it is late, and it never goes back. ``windowed(idle=…)`` moves it by the
+        Messages behind it are late, and it never goes back. ``windowed(idle=…)`` advances it by the
         clock.
 
         Args:
-            time: Up to where the input is complete.
+            time: The time up to which the input is complete.
 
         Returns:
-            Whether nothing waits for what is downstream.
+            Whether no output waits for the downstream.
 
         Raises:
-            OptionError: When it isn't a time, when windows lie on rows, which have no watermark,
-                or when neither a message nor ``schema=`` has said yet which columns there are.
-            SelectorDisabledError: When outputs wait for what is downstream.
+            OptionError: When it isn't a time, when windows are on the rows axis, which has no
+                watermark, or when the columns aren't known yet from messages or ``schema=``.
+            SelectorDisabledError: When outputs wait for the downstream.
         """
         self._check_accepting()
-        mark = self._mark(time)
+        mark = self._parse_watermark(time)
         self._drain()
         self._check_open(time)
-        self._run(lambda: self._windows.advance(mark))
+        self._run_steps(lambda: self._windows.advance(mark))
         return self._deliver()
 
     def _snapshot(self, start: TimeLike, end: TimeLike, only: pl.DataFrame | None) -> pl.DataFrame:
-        """What the windows hold that overlap a range of the axis."""
+        """Return the contents of the windows that overlap a range of the axis."""
         self._catch_up()
-        return self._windows.snapshot(*self._edges(start, end), only)
+        return self._windows.get_windows(*self._parse_range(start, end), only)
 
     def _messages(self, start: Any, end: Any) -> pl.DataFrame:
-        """The kept messages from a position to another."""
+        """Return the kept messages between two positions, both included."""
         self._catch_up()
-        return self._windows.messages(*self._edges(start, end))
+        return self._windows.get_messages(*self._parse_range(start, end))
 
-    def _edges(self, start: TimeLike, end: TimeLike) -> tuple[int | None, int | None]:
-        return self._position("start, end", start), self._position("start, end", end)
+    def _parse_range(self, start: TimeLike, end: TimeLike) -> tuple[int | None, int | None]:
+        return self._parse_axis_position("start, end", start), self._parse_axis_position(
+            "start, end", end
+        )
 
     def _is_due(self, time: Any) -> bool:
-        first, last = self._not_due
+        first, last = self._quiet_range
         if time.__class__ is not int:
-            return first == NEVER
+            return first == MAX_POSITION
         return bool(time < first or time >= last)
 
     def _open_windows(self) -> None:
@@ -176,60 +184,62 @@ class AggregatingOperator(StandaloneOperator):
         try:
             self._windows.open(self._stream.builder)
         except MuntinError:
-            self._stream.builder.forget()
+            self._stream.builder.reset()
             raise
-        self._stream.settle()
+        self._stream.fix_types()
         if self._screen is not None:
-            self._screen.drained(self._windows.watermark)
+            self._screen.set_watermark(self._windows.watermark)
 
     def _drain(self) -> None:
         if not len(self._stream):
             return
-        messages = self._stream.waiting()
+        messages = self._stream.to_frame()
         self._open_windows()
         self._stream.clear()
-        self._run(lambda: self._windows.take_each(messages))
+        self._run_steps(lambda: self._windows.process_each(messages))
 
-    def _after_step(self) -> None:
+    def _note_step(self) -> None:
         if self._downstream is not None:
-            self._not_due = self._windows.due()
+            self._quiet_range = self._windows.find_quiet_range()
         if self._screen is not None:
-            self._screen.drained(self._windows.watermark)
+            self._screen.set_watermark(self._windows.watermark)
 
 
 class WindowedAggregator(AggregatingOperator):
     """Tumbling, hopping, cumulating, calendar or sliding windows over messages, in this process.
 
-    Without a ``downstream`` the operator keeps its outputs until they are asked for and flushed.
-    With one it sends them itself: in order, each once; while one is refused, the others wait, no
-    message is taken, and ``timeout`` tries again from there. After all were sent, it flushes.
+    Without a ``downstream`` the operator keeps its outputs until they are read and flushed. With
+    one it sends them in order, each once. While the downstream refuses an output, the others wait,
+    no message is accepted, and ``timeout`` continues with the refused one. After all are sent, the
+    operator flushes.
 
     Guarantees:
         - A message whose offset was taken changes nothing, also after a restart.
-        - After a crash the operator opens as its last flush left it; replaying from ``offsets``
-          gives what it would have given. Single messages emit the same whenever one looks.
+        - After a crash the operator opens with the state of its last flush. Replaying from
+          ``offsets`` gives the same outputs. Single messages emit the same regardless of when
+          outputs are read.
         - Single messages act as batches of one; only the order between different windows may
           differ.
 
     Source: the Samza SQL window operator design, "Windowed Aggregator".
 
     Args:
-        spec: The query, made by ``muntin.standalone.windowed(…)….agg(…)``.
-        store: Where state is kept: ``muntin.stores.rocks(folder)``; in memory where not given.
+        spec: The query, from ``muntin.standalone.windowed(…)….agg(…)``.
+        store: The store of the state: ``muntin.stores.rocks(folder)``; in memory by default.
             The operator closes it.
-        name: The operator's name in the store; several may share one, and are flushed together.
-        downstream: Takes each output as a dictionary, and refuses it by returning ``False`` or
+        name: The operator's name in the store; operators that share a store are flushed together.
+        downstream: Receives each output as a dictionary, and refuses it by returning ``False`` or
             raising ``RefusedError``. Another operator's ``add_message`` refuses that way.
-        errors: The same for rejected messages, each as soon as it is rejected, with a downstream
-            or without; they are kept in ``rejected`` where not given.
-        schema: Types of the fields by name, Python's or Polars'. Where not given, they are those
+        errors: Receives each rejected message as soon as it is rejected, with or without a
+            downstream; by default they are kept in ``rejected``.
+        schema: Types of the fields by name, Python's or Polars'. By default they are those
             of the first messages; the store remembers them.
         clock: The wall clock in microseconds since the epoch, for ``max_ahead`` and ``timeout()``.
         keep_messages: Whether to keep the messages of the windows within retention, for
             ``get_messages``.
-        offsets: Whether windows also say ``start_offset`` and ``last_offset``: the least and the
-            greatest offset of their messages. Those of several partitions don't compare; let the
-            partition be a key.
+        offsets: Whether outputs include ``start_offset`` and ``last_offset``, the least and the
+            greatest offset of a window's messages. Offsets of several partitions don't compare, so
+            make the partition a key.
 
     Raises:
         OptionError: When an option can't work.
@@ -256,34 +266,33 @@ class WindowedAggregator(AggregatingOperator):
     def get_windows(
         self, start: TimeLike = None, end: TimeLike = None, key: Any = None
     ) -> pl.DataFrame:
-        """The windows that cover a stretch of the axis, with what they hold now.
+        """Return the windows that overlap a range of the axis, with their present contents.
 
         Args:
-            start: Where the stretch begins: a time, or on the rows axis a number; ``None`` is
-                open.
-            end: Where it ends, included.
-            key: Only the windows of this key; a tuple where it has several fields, or its one
+            start: The start of the range: a time, or on the rows axis a number; ``None`` for open.
+            end: The end of the range, included.
+            key: Only the windows of this key; a tuple if the key has several fields, or its only
                 field is NULL: ``(None,)``.
 
         Returns:
-            The keys, ``window_start``, ``window_end`` and the aggregates, by start, then key: of
-            the windows within retention.
+            The keys, ``window_start``, ``window_end`` and the aggregates of the windows within
+            retention, by start, then key.
         """
-        return self._snapshot(start, end, key_frame("key", self.spec.keys, key))
+        return self._snapshot(start, end, to_key_frame("key", self.spec.keys, key))
 
     def get_messages(self, start: TimeLike = None, end: TimeLike = None) -> pl.DataFrame:
-        """The messages of a stretch of the axis, both ends included, by position.
+        """Return the kept messages between two positions, both included, by position.
 
         Raises:
-            OptionError: When the operator keeps none (``keep_messages``).
+            OptionError: When the operator keeps no messages (``keep_messages``).
         """
         return self._messages(start, end)
 
 
 class SessionAggregator(AggregatingOperator):
-    """Sessions over messages, in this process; see ``WindowedAggregator`` for all but what differs.
+    """Sessions over messages, in this process; ``WindowedAggregator`` documents the rest.
 
-    A session is emitted as ``[first message, last message + gap]``, and taken back (``retract``)
+    A session is emitted as ``[first message, last message + gap]``, and retracted (``retract``)
     when it grows after it has emitted.
 
     Source: the Samza SQL window operator design, "Session Aggregator"; KIP-94.
@@ -308,35 +317,36 @@ class SessionAggregator(AggregatingOperator):
     def get_windows(
         self, start: TimeLike = None, end: TimeLike = None, *, session_key: Any = None
     ) -> pl.DataFrame:
-        """The sessions that overlap a stretch of the axis, with what they hold now.
+        """Return the sessions that overlap a range of the axis, with their present contents.
 
         Args:
-            start: Where the stretch begins; ``None`` is open.
-            end: Where it ends, included.
-            session_key: Only the sessions of this key; as ``key`` of ``WindowedAggregator``.
+            start: The start of the range; ``None`` for open.
+            end: The end of the range, included.
+            session_key: Only the sessions of this key, in the form of ``key`` of
+                ``WindowedAggregator``.
 
         Returns:
-            The keys, ``window_start``, ``window_end`` and the aggregates, by start, then key: of
-            the sessions within retention.
+            The keys, ``window_start``, ``window_end`` and the aggregates of the sessions within
+            retention, by start, then key.
         """
-        return self._snapshot(start, end, key_frame("key", self.spec.keys, session_key))
+        return self._snapshot(start, end, to_key_frame("key", self.spec.keys, session_key))
 
     def get_messages(
         self, start: TimeLike = None, end: TimeLike = None, *, session_key: Any = None
     ) -> pl.DataFrame:
-        """The messages of a stretch of the axis, both ends included, by position.
+        """Return the kept messages between two positions, both included, by position.
 
         Args:
-            start: Where the stretch begins; ``None`` is open.
-            end: Where it ends, included.
+            start: The start of the range; ``None`` for open.
+            end: The end of the range, included.
             session_key: Only the messages of this key.
 
         Raises:
-            OptionError: When the operator keeps none (``keep_messages``).
+            OptionError: When the operator keeps no messages (``keep_messages``).
         """
-        found = self._messages(start, end)
-        only = key_frame("key", self.spec.keys, session_key)
+        messages = self._messages(start, end)
+        only = to_key_frame("key", self.spec.keys, session_key)
         if only is None:
-            return found
+            return messages
         equal = (pl.col(one.name).eq_missing(one[0]) for one in only)
-        return found.filter(*equal)
+        return messages.filter(*equal)

@@ -1,4 +1,4 @@
-"""Python values to typed columns; what doesn't fit is set aside as text, never guessed at."""
+"""Converts Python values to typed columns; values of other types are reported as text."""
 
 from __future__ import annotations
 
@@ -13,65 +13,71 @@ import polars as pl
 from muntin.model.axis import instant
 from muntin.model.errors import OptionError
 
-# The first and the last microsecond of the years 1 to 9999, which is what a datetime can hold.
-LEAST, GREATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
+# The first and the last microsecond of the years 1 to 9999, the range of a datetime.
+MIN_TIME, MAX_TIME = -62_135_596_800_000_000, 253_402_300_799_999_999
 
-# What Polars raises at a value that isn't of the type: nearly anything.
-_UNFIT = (Exception, pl.exceptions.PanicException)
+# Polars raises almost any exception for a value of another type.
+_CONVERSION_ERRORS = (Exception, pl.exceptions.PanicException)
 
 _NESTED = (list, tuple, dict, set, frozenset)
-# How deep the first value of a field may be nested, which its type is taken from.
-_DEEPEST = 64
+# How deep the first value of a field, which determines its type, may be nested.
+_MAX_DEPTH = 64
 
-Unread = dict[int, list[str]]
-"""The cells of a row that couldn't be read, as text."""
+UnreadableCells = dict[int, list[str]]
+"""The unreadable cells, as text, by row number."""
 
 
-def micros_of(time: Any) -> int | str | None:
-    """A time in microseconds since the epoch; as text where it can't be read, ``None`` is none.
+def parse_micros(time: Any) -> int | str | None:
+    """Convert a time to microseconds since the epoch, or to text if it can't be read.
 
     Args:
         time: Microseconds, a datetime (a naive one is UTC), or ISO 8601 text.
 
+    Returns:
+        ``None`` for ``None``.
+
     Example:
-        >>> micros_of("1970-01-01T00:00:01"), micros_of(5), micros_of("soon"), micros_of(None)
-        (1000000, 5, 'soon', None)
+        >>> parse_micros("1970-01-01T00:00:01"), parse_micros(5), parse_micros("soon")
+        (1000000, 5, 'soon')
     """
     if time is None:
         return None
-    found: int | None = None
+    micros: int | None = None
     if isinstance(time, datetime | str):
         try:
-            found = instant("time", time)
+            micros = instant("time", time)
         except OptionError:
             return str(time)
     elif isinstance(time, Integral) and not isinstance(time, bool):
-        found = int(time)
-    return text_of(time) if found is None or not LEAST <= found <= GREATEST else found
+        micros = int(time)
+    return to_text(time) if micros is None or not MIN_TIME <= micros <= MAX_TIME else micros
 
 
-def type_of_time(time: Any) -> pl.DataType:
-    """The type of a column of such times: whole microseconds, or timestamps."""
+def infer_time_type(time: Any) -> pl.DataType:
+    """Return the column type of such times: integers, or timestamps."""
     if isinstance(time, Integral):
         return pl.Int64()
     naive = isinstance(time, datetime) and time.tzinfo is None
     return pl.Datetime("us") if naive else pl.Datetime("us", "UTC")
 
 
-def type_of(name: str, values: Sequence[Any]) -> pl.DataType:
-    """The type of a field, out of its first values.
+def infer_type(name: str, values: Sequence[Any]) -> pl.DataType:
+    """Infer the type of a field from its first values.
+
+    Raises:
+        OptionError: When the values don't determine a type.
 
     Example:
-        >>> type_of("price", [None, 5, 2.5])
+        >>> infer_type("price", [None, 5, 2.5])
         Float64
     """
     kinds = {type(value) for value in values if value is not None}
     first = next((value for value in values if value is not None), None)
     if type(first) in (int, float) and {int, float} <= kinds:
         return pl.Float64()
-    if _deeper(first, _DEEPEST):
+    if _is_nested_deeper(first, _MAX_DEPTH):
         hint = f"give schema={{{name!r}: …}}"
-        raise OptionError("schema", name, f"is nested over {_DEEPEST} levels deep", hint)
+        raise OptionError("schema", name, f"is nested over {_MAX_DEPTH} levels deep", hint)
     dtype = pl.Null() if first is None else pl.Series([first], strict=False).dtype
     if dtype in (pl.Null, pl.Object):
         problem = "has no value yet that shows its type" if first is None else "has no known type"
@@ -81,11 +87,11 @@ def type_of(name: str, values: Sequence[Any]) -> pl.DataType:
     return dtype
 
 
-def fits(value: Any, dtype: pl.DataType) -> bool:
-    """Whether a value is one of a type.
+def fits_type(value: Any, dtype: pl.DataType) -> bool:
+    """Return whether a value has a type.
 
     Example:
-        >>> fits(5, pl.Int64()), fits("five", pl.Int64())
+        >>> fits_type(5, pl.Int64()), fits_type("five", pl.Int64())
         (True, False)
     """
     kind = value.__class__
@@ -95,20 +101,20 @@ def fits(value: Any, dtype: pl.DataType) -> bool:
         return bool(-(2**63) <= value < 2**63)
     if kind is str and dtype == pl.String and value.isascii():
         return True
-    if isinstance(value, _NESTED) and _deeper(value, _levels(dtype)):
+    if isinstance(value, _NESTED) and _is_nested_deeper(value, _nesting_depth(dtype)):
         return False
     try:
         pl.Series([value], dtype=dtype, strict=True)
-    except _UNFIT:
+    except _CONVERSION_ERRORS:
         return False
     return True
 
 
-def text_of(value: Any) -> str:
-    """A value as text, also one that is nested deeper than Python can show.
+def to_text(value: Any) -> str:
+    """Convert a value to text, even if its ``repr`` fails.
 
     Example:
-        >>> text_of(["a", 1])
+        >>> to_text(["a", 1])
         "['a', 1]"
     """
     try:
@@ -117,59 +123,68 @@ def text_of(value: Any) -> str:
         return f"<{type(value).__name__} that has no text: {type(error).__name__}>"
 
 
-def _levels(dtype: pl.DataType) -> int:
-    """How deep the values of a type are nested."""
+def _nesting_depth(dtype: pl.DataType) -> int:
+    """Return the nesting depth of a type."""
     if isinstance(dtype, pl.List | pl.Array):
-        return 1 + _levels(pl.Series(dtype=dtype.inner).dtype)
+        return 1 + _nesting_depth(pl.Series(dtype=dtype.inner).dtype)
     if isinstance(dtype, pl.Struct):
-        return 1 + max((_levels(pl.Series(dtype=f.dtype).dtype) for f in dtype.fields), default=0)
+        return 1 + max(
+            (_nesting_depth(pl.Series(dtype=f.dtype).dtype) for f in dtype.fields), default=0
+        )
     if isinstance(dtype, pl.Map):
         # A dictionary, or a list of pairs.
-        return 2 + _levels(pl.Series(dtype=dtype.value).dtype)
+        return 2 + _nesting_depth(pl.Series(dtype=dtype.value).dtype)
     return 0
 
 
-def _deeper(value: Any, levels: int) -> bool:
-    """Whether a value is nested deeper than so many levels."""
+def _is_nested_deeper(value: Any, levels: int) -> bool:
+    """Return whether a value is nested deeper than ``levels``."""
     if not isinstance(value, _NESTED):
         return False
     parts = value.values() if isinstance(value, dict) else value
-    return levels == 0 or any(_deeper(part, levels - 1) for part in parts)
+    return levels == 0 or any(_is_nested_deeper(part, levels - 1) for part in parts)
 
 
-def column(name: str, values: Sequence[Any], dtype: pl.DataType, unread: Unread) -> pl.Series:
-    """A typed column; what doesn't fit is null, and noted."""
-    # What is nested deeper than the type would take Polars' stack, and with it the process.
+def build_column(
+    name: str, values: Sequence[Any], dtype: pl.DataType, unread: UnreadableCells
+) -> pl.Series:
+    """Build a typed column; values of other types become null and are reported in ``unread``."""
+    # A value nested deeper than the type would overflow the stack in Polars and end the process.
     if not any(issubclass(kind, _NESTED) for kind in set(map(type, values))):
-        with suppress(*_UNFIT):
+        with suppress(*_CONVERSION_ERRORS):
             return pl.Series(name, values, dtype=dtype, strict=True)
-    kept = list(values)
+    readable = list(values)
     for row, value in enumerate(values):
-        if not fits(value, dtype):
-            kept[row] = None
-            unread.setdefault(row, []).append(f"{name}={text_of(value)}")
-    return pl.Series(name, kept, dtype=dtype, strict=True)
+        if not fits_type(value, dtype):
+            readable[row] = None
+            unread.setdefault(row, []).append(f"{name}={to_text(value)}")
+    return pl.Series(name, readable, dtype=dtype, strict=True)
 
 
-def times(name: str, values: Sequence[int | str | None], unread: Unread) -> pl.Series:
-    """Times in microseconds; text is what couldn't be read, and is noted."""
-    kept = list(values)
+def build_time_column(
+    name: str, values: Sequence[int | str | None], unread: UnreadableCells
+) -> pl.Series:
+    """Build a column of times in microseconds; text, which couldn't be read, is reported."""
+    readable = list(values)
     for row, value in enumerate(values):
         if isinstance(value, str):
-            kept[row] = None
-            unread.setdefault(row, []).append(f"{name}={text_of(value)}")
-    return pl.Series(name, kept, dtype=pl.Int64)
+            readable[row] = None
+            unread.setdefault(row, []).append(f"{name}={to_text(value)}")
+    return pl.Series(name, readable, dtype=pl.Int64)
 
 
-def schema_of(given: Mapping[str, Any]) -> pl.Schema:
-    """A schema out of Python or Polars types by name.
+def build_schema(types: Mapping[str, Any]) -> pl.Schema:
+    """Build a schema from Python or Polars types by name.
+
+    Raises:
+        OptionError: When the types aren't a schema.
 
     Example:
-        >>> dict(schema_of({"price": float}))
+        >>> dict(build_schema({"price": float}))
         {'price': Float64}
     """
     try:
-        return pl.DataFrame(schema=dict(given)).schema
+        return pl.DataFrame(schema=dict(types)).schema
     except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
         hint = "give a type for each name: str, int, float, bool, datetime, or a Polars type"
-        raise OptionError("schema", given, "isn't a schema", hint) from error
+        raise OptionError("schema", types, "isn't a schema", hint) from error

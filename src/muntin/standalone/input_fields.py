@@ -1,4 +1,4 @@
-"""What an operator reads of its messages: which fields, and how far they reach."""
+"""The fields that an operator reads from its messages."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from muntin.model.spec import WindowSpec
 
 @dataclass(frozen=True)
 class InputFields:
-    """One stream of messages, as a query or one side of a join reads it.
+    """The fields of one stream of messages, as a query or one side of a join reads it.
 
     Attributes:
         keys: The fields of the key.
-        required: Those of them without which a message is rejected.
+        required: The key fields without which a message is rejected.
         time: The field of the event time, if there is one.
         offset: The fields of the partition and of the offset in it, if there are any.
-        needed: Every field that is read, after the option that names it.
-        max_ahead: How far ahead of the clock an event time may be; ``None`` is any.
-        reach: How far from a message's position its windows and the watermark may lie, on the axis.
-        gap: The field of a message's own gap, where sessions have one.
+        needed: Every field that is read, with the option that names it.
+        max_ahead: How far ahead of the clock an event time may be; ``None`` for any.
+        reach: How far from a message's position its windows and the watermark may be, on the axis.
+        gap: The field of a message's own gap, if sessions have one.
     """
 
     keys: tuple[str, ...]
@@ -35,7 +35,7 @@ class InputFields:
 
     @classmethod
     def of_query(cls, spec: WindowSpec) -> Self:
-        """The messages of a query.
+        """Return the fields that a query reads.
 
         Example:
             >>> from muntin import max
@@ -65,7 +65,7 @@ class InputFields:
 
     @classmethod
     def of_side(cls, spec: JoinSpec, name: SideName) -> Self:
-        """The messages of one side of a join."""
+        """Return the fields that one side of a join reads."""
         side, bound = spec.side(name), spec.bound
         needed = [("on", key) for key in side.keys]
         needed += [("time", side.time)] if side.time is not None else []

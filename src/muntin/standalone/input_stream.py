@@ -1,4 +1,4 @@
-"""One stream of messages: single ones wait, and the types of its fields are remembered."""
+"""One stream of messages: buffers single messages, and remembers the types of their fields."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from typing import Any
 
 import polars as pl
 
+from muntin.model.axis import MAX_POSITION, MIN_POSITION
 from muntin.model.errors import OptionError
-from muntin.standalone.fields import GREATEST, LEAST, fits, micros_of, type_of_time
+from muntin.standalone.fields import MAX_TIME, MIN_TIME, fits_type, infer_time_type, parse_micros
 from muntin.standalone.frame_builder import FrameBuilder
 from muntin.standalone.input_fields import InputFields
-from muntin.state.frames import decode, encode
+from muntin.state.frames import decode_frame, encode_frame
 from muntin.stores import KeyValue, KeyValueBlobs
-
-# Before and beyond every position.
-NEVER, ALWAYS = 2**62, -(2**62)
 
 _NOTHING: dict[str, Any] = {}
 
@@ -24,10 +22,11 @@ _NOTHING: dict[str, Any] = {}
 class InputStream:
     """One stream of messages on its way into an operator.
 
-    Single messages wait in a Python list per field, until the engine takes them together.
+    Single messages are buffered in a Python list per field, until the engine processes them
+    together.
 
     Attributes:
-        future: Which messages that wait are too far ahead of the clock, by number.
+        future: The numbers of buffered messages that are too far ahead of the clock.
     """
 
     def __init__(
@@ -38,81 +37,94 @@ class InputStream:
         store: KeyValue,
         name: str,
     ) -> None:
-        self.input = read
+        self.fields = read
         self.builder = FrameBuilder(read, clock, schema)
         self.future: list[int] = []
         self._clock = clock
-        self._ahead = NEVER if read.max_ahead is None else ALWAYS
+        self._latest_time = MAX_POSITION if read.max_ahead is None else MIN_POSITION
         self._time_type: pl.DataType | None = None
         placed = read.offset or ()
-        self._own = [key for key in read.keys if key not in placed]
-        self._keys: list[list[Any]] = [[] for _ in self._own]
-        self._places: list[list[Any]] = [[] for _ in placed]
+        self._key_fields = [key for key in read.keys if key not in placed]
+        self._keys: list[list[Any]] = [[] for _ in self._key_fields]
+        self._offset_columns: list[list[Any]] = [[] for _ in placed]
         self._times: list[int | str | None] = []
-        self._taken = {*self._own, *placed, read.time}
-        self._fields: dict[str, list[Any]] = {}
-        self._settled = False
-        self._typed: list[tuple[list[Any], pl.DataType, bool]] = []
+        self._taken = {*self._key_fields, *placed, read.time}
+        self._columns_by_field: dict[str, list[Any]] = {}
+        self._has_fixed_types = False
+        self._typed_columns: list[tuple[list[Any], pl.DataType, bool]] = []
         for _, field in read.needed:
-            self._found(field)
+            self._add_field(field)
         self._columns = KeyValueBlobs(store, name=f"{name}.columns")
         stored = self._columns.load()
         if stored is not None:
-            self.builder.adopt(decode(base64.b64decode(stored)).schema)
+            self.builder.adopt(decode_frame(base64.b64decode(stored)).schema)
 
     def __len__(self) -> int:
         return len(self._times)
 
     @property
-    def known(self) -> bool:
-        """Whether the types of all fields are known."""
+    def has_types(self) -> bool:
+        """True once the types of all fields are known."""
         return self.builder.columns is not None
 
-    def settle(self) -> None:
-        """Take these fields and no others from now on, and remember their types."""
+    def fix_types(self) -> None:
+        """Fix the set of fields, and store their types."""
         schema = self.builder.columns
         assert schema is not None
-        self._columns.save(base64.b64encode(encode(pl.DataFrame(schema=schema))).decode())
-        self._settled = True
-        kept = {name: self._fields.get(name) for name in schema if name not in self._taken}
-        self._fields = {n: [None] * len(self) if c is None else c for n, c in kept.items()}
-        placed = zip(self.input.offset or (), self._places, strict=True)
-        own = dict(zip(self._own, self._keys, strict=True))
-        required = self.input.required
-        self._typed = [(column, schema[name], name not in required) for name, column in own.items()]
-        self._typed += [(column, schema[name], False) for name, column in placed]
-        self._typed += [(column, schema[name], True) for name, column in self._fields.items()]
+        self._columns.save(base64.b64encode(encode_frame(pl.DataFrame(schema=schema))).decode())
+        self._has_fixed_types = True
+        columns = {
+            name: self._columns_by_field.get(name) for name in schema if name not in self._taken
+        }
+        self._columns_by_field = {
+            n: [None] * len(self) if c is None else c for n, c in columns.items()
+        }
+        placed = zip(self.fields.offset or (), self._offset_columns, strict=True)
+        own = dict(zip(self._key_fields, self._keys, strict=True))
+        required = self.fields.required
+        self._typed_columns = [
+            (column, schema[name], name not in required) for name, column in own.items()
+        ]
+        self._typed_columns += [(column, schema[name], False) for name, column in placed]
+        self._typed_columns += [
+            (column, schema[name], True) for name, column in self._columns_by_field.items()
+        ]
 
-    def readable(self) -> bool:
-        """Whether the last message has what it must have, and all its values fit their types."""
-        return self._settled and all(
-            (optional if column[-1] is None else fits(column[-1], dtype))
-            for column, dtype, optional in self._typed
+    def is_readable(self) -> bool:
+        """Return whether the last message has all required fields, of the right types."""
+        return self._has_fixed_types and all(
+            (optional if column[-1] is None else fits_type(column[-1], dtype))
+            for column, dtype, optional in self._typed_columns
         )
 
-    def last_of(self, field: str) -> Any:
-        """The last message's value of a field; ``None`` where it has none."""
-        column = self._fields.get(field)
+    def get_last(self, field: str) -> Any:
+        """Return the last message's value of a field, or ``None``."""
+        column = self._columns_by_field.get(field)
         return column[-1] if column else None
 
     def clear(self) -> None:
-        """Forget all messages that wait."""
-        for column in (*self._keys, *self._places, self._times, *self._fields.values()):
+        """Discard all buffered messages."""
+        for column in (
+            *self._keys,
+            *self._offset_columns,
+            self._times,
+            *self._columns_by_field.values(),
+        ):
             column.clear()
         self.future.clear()
 
     def add(self, key: Any, value: Any, time: Any, partition: Any, offset: Any) -> int | str | None:
-        """Let a message wait; its time comes back in microseconds, or as text if it isn't one."""
+        """Buffer a message; return its time in microseconds, or as text if it can't be read."""
         micros = time
-        if time.__class__ is not int or self._time_type is None or not LEAST <= time <= GREATEST:
-            micros = self._micros(time)
+        if time.__class__ is not int or self._time_type is None or not MIN_TIME <= time <= MAX_TIME:
+            micros = self._parse_time(time)
         if value.__class__ is not dict:
-            value = self._mapping(value)
+            value = self._check_value(value)
         keys = self._keys
-        several = None if len(keys) == 1 else self._several(key)
-        if self._places:
-            self._places[0].append(partition)
-            self._places[1].append(offset)
+        several = None if len(keys) == 1 else self._split_key(key)
+        if self._offset_columns:
+            self._offset_columns[0].append(partition)
+            self._offset_columns[1].append(offset)
         elif offset is not None:
             hint = 'write windowed(…, offset=("partition", "offset")), or leave it out'
             raise OptionError("offset", offset, "isn't part of the query", hint)
@@ -121,49 +133,52 @@ class InputStream:
         else:
             for column, part in zip(keys, several, strict=True):
                 column.append(part)
-        if not self._settled:
+        if not self._has_fixed_types:
             for name in value:
-                self._found(name)
-        for name, column in self._fields.items():
+                self._add_field(name)
+        for name, column in self._columns_by_field.items():
             column.append(value.get(name))
         self._times.append(micros)
-        if micros.__class__ is int and micros > self._ahead and self._is_future(micros):
+        if micros.__class__ is int and micros > self._latest_time and self._is_future(micros):
             self.future.append(len(self._times) - 1)
         return micros  # type: ignore[no-any-return]
 
-    def waiting(self) -> pl.DataFrame:
-        """The messages that wait; they go on waiting until ``clear()``."""
-        cells = dict(zip(self._own, self._keys, strict=True))
-        if self.input.time is not None:
-            cells[self.input.time] = self._times
-        cells |= dict(zip(self.input.offset or (), self._places, strict=True)) | self._fields
-        return self.builder.rows(cells, len(self), self._time_type, self.future)
+    def to_frame(self) -> pl.DataFrame:
+        """Return the buffered messages as a frame; they stay buffered until ``clear()``."""
+        cells = dict(zip(self._key_fields, self._keys, strict=True))
+        if self.fields.time is not None:
+            cells[self.fields.time] = self._times
+        cells |= (
+            dict(zip(self.fields.offset or (), self._offset_columns, strict=True))
+            | self._columns_by_field
+        )
+        return self.builder.build_from_cells(cells, len(self), self._time_type, self.future)
 
-    def none(self) -> pl.DataFrame:
-        """No messages, with the columns of all others."""
+    def empty_frame(self) -> pl.DataFrame:
+        """Return an empty frame with the columns of all messages."""
         return pl.DataFrame(schema=self.builder.schema)
 
-    def _micros(self, time: Any) -> int | str | None:
-        """A message's time in microseconds, or the text of what isn't one."""
+    def _parse_time(self, time: Any) -> int | str | None:
+        """Convert a message's time to microseconds, or to text if it can't be read."""
         if self._time_type is None and time is not None:
-            if self.input.time is None:
+            if self.fields.time is None:
                 hint = 'leave it out, or write windowed(…, time="…")'
                 raise OptionError("time", time, "isn't part of the query", hint)
-            self._time_type = type_of_time(time)
-        return micros_of(time)
+            self._time_type = infer_time_type(time)
+        return parse_micros(time)
 
     def _is_future(self, time: int) -> bool:
-        assert self.input.max_ahead is not None
-        # The clock goes forward: what was not too far ahead of an older reading isn't now.
-        self._ahead = self._clock() + self.input.max_ahead
-        return time > self._ahead
+        assert self.fields.max_ahead is not None
+        # The clock only advances, so the limit of an earlier reading stays valid.
+        self._latest_time = self._clock() + self.fields.max_ahead
+        return time > self._latest_time
 
-    def _found(self, name: str) -> None:
-        if name not in self._fields and name not in self._taken:
-            self._fields[name] = [None] * len(self)
+    def _add_field(self, name: str) -> None:
+        if name not in self._columns_by_field and name not in self._taken:
+            self._columns_by_field[name] = [None] * len(self)
 
     @staticmethod
-    def _mapping(value: Any) -> Mapping[str, Any]:
+    def _check_value(value: Any) -> Mapping[str, Any]:
         if value is None:
             return _NOTHING
         if not isinstance(value, Mapping):
@@ -171,16 +186,16 @@ class InputStream:
             raise OptionError("value", value, "isn't a dictionary", hint)
         return value
 
-    def _several(self, key: Any) -> tuple[Any, ...]:
-        """The values of several key fields, or of none."""
-        wanted = ", ".join(self._own)
-        if not self._own:
+    def _split_key(self, key: Any) -> tuple[Any, ...]:
+        """Return the values of several key fields, or of none."""
+        wanted = ", ".join(self._key_fields)
+        if not self._key_fields:
             if key is None:
                 return ()
             hint = "leave it out: the query has no key, or the partition is the whole of it"
             raise OptionError("key", key, "isn't part of the query", hint)
-        if isinstance(key, Mapping) and key.keys() == set(self._own):
-            return tuple(key[name] for name in self._own)
-        if isinstance(key, tuple | list) and len(key) == len(self._own):
+        if isinstance(key, Mapping) and key.keys() == set(self._key_fields):
+            return tuple(key[name] for name in self._key_fields)
+        if isinstance(key, tuple | list) and len(key) == len(self._key_fields):
             return tuple(key)
         raise OptionError("key", key, f"isn't ({wanted})", f"give a tuple: {wanted}")

@@ -1,10 +1,10 @@
-"""Where single messages of a join must be cut: so that steps emit what a step each would.
+"""Splits the single messages of a join into steps that emit the same as one step per message.
 
-A message that isn't behind its own side's watermark finds the same partners whichever step it is
-in: none of its partners has expired. So such messages are taken together, also those that wait for
-the wall clock, which stands still meanwhile; one that is behind, and may be late, is a step of its
-own. Where late ones wait, or messages are kept by their own side's clock or up to a number, it
-matters what came just before: then each is a step. So it is where each change gives a pair again.
+A message that isn't behind its own side's watermark has the same partners in any step, because none
+of them has expired. So such messages share a step, also those that wait for the wall clock, which
+doesn't advance meanwhile. A message that is behind, and may be late, is a step of its own. If late
+messages wait, or messages are retained by their own side's clock or by number, the order matters,
+and each message is a step. The same applies if each change emits a pair again.
 """
 
 from __future__ import annotations
@@ -16,84 +16,103 @@ import numpy as np
 
 from muntin.engine.joins.joiner import REACHED
 from muntin.engine.joins.strategy import SideFrames
+from muntin.model.axis import MIN_POSITION
 from muntin.model.joins import SIDES, JoinSpec, Newest, Side, SideName
 from muntin.model.policies import Each
-from muntin.standalone.cuts import Marks, Positions, moving, offsets_before, so_far
-from muntin.standalone.input_stream import ALWAYS
-from muntin.state.offsets import Offsets
+from muntin.standalone.cuts import (
+    MessageWatermarks,
+    PositionArray,
+    find_advancing,
+    find_offsets_before,
+    running_maximum_before,
+)
+from muntin.state.offsets import TakenOffsets
 
 
-def steps_of_sides(
+def split_join_steps(
     messages: SideFrames,
     order: bytes,
     spec: JoinSpec,
     starts: Mapping[SideName, int | None],
-    taken: Mapping[str, Offsets],
+    taken: Mapping[str, TakenOffsets],
 ) -> list[SideFrames]:
-    """Cut messages that came one by one.
+    """Split messages that arrived one by one into steps.
 
     Args:
-        messages: The frames that they make, by side.
-        order: The number of the side of each, in the order of arrival.
+        messages: The messages as frames, by side.
+        order: The number of each message's side, in the order of arrival.
         spec: The join.
         starts: The watermark of each side; the rows axis has none.
         taken: The offsets taken so far, by side.
     """
     sides = np.frombuffer(order, dtype=np.uint8)
-    alone = np.zeros(len(sides), dtype=np.bool_)
-    rows: dict[SideName, Positions] = {
+    own_step = np.zeros(len(sides), dtype=np.bool_)
+    rows: dict[SideName, PositionArray] = {
         side: np.flatnonzero(sides == number) for number, side in enumerate(SIDES)
     }
     if spec.axis == "rows":
         for side, frame in messages.items():
             offset = spec.side(side).offset
             assert offset is not None
-            places, there = offsets_before(frame, *offset, taken[side].ends)
-            alone[rows[side]] = places <= there
+            offsets, greatest_before = find_offsets_before(frame, *offset, taken[side].ends)
+            own_step[rows[side]] = offsets <= greatest_before
     else:
-        marks = _marks(messages, rows, spec, starts, taken)
-        messages = {side: mark.judging(messages[side]) for side, mark in marks.items()}
-        for side, mark in marks.items():
-            alone[rows[side]] = mark.behind
-    if isinstance(spec.bound, Newest) or not all(_plain(spec.side(side)) for side in SIDES):
-        alone[:] = True
-    cut = np.flatnonzero(alone)
+        watermarks = _compute_watermarks(messages, rows, spec, starts, taken)
+        messages = {
+            side: side_watermarks.add_watermarks(messages[side])
+            for side, side_watermarks in watermarks.items()
+        }
+        for side, side_watermarks in watermarks.items():
+            own_step[rows[side]] = side_watermarks.is_behind
+    if isinstance(spec.bound, Newest) or not all(
+        _can_share_steps(spec.side(side)) for side in SIDES
+    ):
+        own_step[:] = True
+    cut = np.flatnonzero(own_step)
     edges = np.unique(np.concatenate([[0], cut, cut + 1, [len(sides)]]))
     cuts = {side: np.searchsorted(rows[side], edges).tolist() for side in messages}
     return [
-        {side: messages[side][at[i] : at[i + 1]] for side, at in cuts.items() if at[i + 1] > at[i]}
+        {
+            side: messages[side][bounds[i] : bounds[i + 1]]
+            for side, bounds in cuts.items()
+            if bounds[i + 1] > bounds[i]
+        }
         for i in range(len(edges) - 1)
     ]
 
 
-def _plain(side: Side) -> bool:
+def _can_share_steps(side: Side) -> bool:
     late = isinstance(side.firing.late, Each)
     return late and side.kept is None and side.firing.rows is None
 
 
-def _marks(
+def _compute_watermarks(
     messages: SideFrames,
-    rows: Mapping[SideName, Positions],
+    rows: Mapping[SideName, PositionArray],
     spec: JoinSpec,
     starts: Mapping[SideName, int | None],
-    taken: Mapping[str, Offsets],
-) -> dict[SideName, Marks]:
-    """The watermarks by which the messages of each side are judged."""
-    found = {}
+    taken: Mapping[str, TakenOffsets],
+) -> dict[SideName, MessageWatermarks]:
+    """Compute the watermarks by which the messages of each side are judged."""
+    watermarks = {}
     for side, frame in messages.items():
-        given = spec.side(side)
-        moves = moving(frame, given.offset, taken[side])
+        side_spec = spec.side(side)
+        can_advance = find_advancing(frame, side_spec.offset, taken[side])
         if isinstance(spec.bound, Newest):
-            moves &= frame.select(REACHED).to_series().to_numpy()
-        found[side] = Marks.of(frame, given.lateness, starts[side], moves)
-    if not spec.shared_time or len(found) < len(SIDES):
-        return found
-    # What one side has reached when a message of the other comes.
-    reached = np.full(sum(map(len, rows.values())), ALWAYS)
-    for side, mark in found.items():
-        reached[rows[side]] = mark.reached
-    shared = so_far(reached)
+            can_advance &= frame.select(REACHED).to_series().to_numpy()
+        watermarks[side] = MessageWatermarks.from_messages(
+            frame, side_spec.lateness, starts[side], can_advance
+        )
+    if not spec.shared_time or len(watermarks) < len(SIDES):
+        return watermarks
+    # The watermark of one side when a message of the other arrives.
+    own = np.full(sum(map(len, rows.values())), MIN_POSITION)
+    for side, side_watermarks in watermarks.items():
+        own[rows[side]] = side_watermarks.own
+    shared = running_maximum_before(own)
     return {
-        side: replace(mark, before=np.maximum(mark.before, shared[rows[side]]))
-        for side, mark in found.items()
+        side: replace(
+            side_watermarks, before=np.maximum(side_watermarks.before, shared[rows[side]])
+        )
+        for side, side_watermarks in watermarks.items()
     }

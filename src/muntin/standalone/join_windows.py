@@ -1,4 +1,4 @@
-"""The two joining operators that run by themselves, over windows or distances and over sessions."""
+"""Joining operators for this process: over windows or distances, and over sessions."""
 
 from __future__ import annotations
 
@@ -9,44 +9,44 @@ import polars as pl
 from muntin.model.errors import OptionError
 from muntin.model.joins import JoinSpec, Joint, SideName
 from muntin.standalone.joining_operator import JoiningOperator
-from muntin.standalone.operator import TimeLike, key_frame
+from muntin.standalone.operator import TimeLike, to_key_frame
 
 
 class JoinWindow(JoiningOperator):
     """A windowed join of two streams of messages, in this process.
 
-    Each pair is emitted once, as soon as its second message is there; the unmatched of an outer
-    join are emitted when no partner can come any more. Without a ``downstream`` the operator keeps
-    its outputs until they are asked for and flushed. With one it sends them itself: in order, each
-    once; while one is refused, the others wait, no message is taken, and ``timeout`` tries again
-    from there. After all were sent, it flushes.
+    Each pair is emitted once, as soon as its second message arrives. The unmatched messages of an
+    outer join are emitted when no partner can arrive any more. Without a ``downstream`` the
+    operator keeps its outputs until they are read and flushed. With one it sends them in order,
+    each once. While the downstream refuses an output, the others wait, no message is accepted, and
+    ``timeout`` continues with the refused one. After all are sent, the operator flushes.
 
-    The columns of both sides must be known before anything is emitted: until each side has shown
-    a message, what comes waits in this process, unless ``schema`` names them.
+    The columns of both sides must be known before anything is emitted: until each side has had a
+    message, messages wait in this process, unless ``schema`` names the columns.
 
     Guarantees:
         - A message whose offset was taken changes nothing, also after a restart.
-        - After a crash the operator opens as its last flush left it; replaying from ``offsets``
-          gives what it would have given.
+        - After a crash the operator opens with the state of its last flush. Replaying from
+          ``offsets`` gives the same outputs.
         - Single messages act as batches of one; only the order of rows may differ.
 
     Source: the Samza SQL window operator design, "Join Window Operator".
 
     Args:
-        spec: The join, made by ``muntin.standalone.join(…)``.
-        store: Where state is kept: ``muntin.stores.rocks(folder)``; in memory where not given.
+        spec: The join, from ``muntin.standalone.join(…)``.
+        store: The store of the state: ``muntin.stores.rocks(folder)``; in memory by default.
             The operator closes it.
-        name: The operator's name in the store; several may share one, and are flushed together.
-        suffix: What is put behind the right side's names that the left has too.
-        downstream: Takes each output as a dictionary, and refuses it by returning ``False`` or
+        name: The operator's name in the store; operators that share a store are flushed together.
+        suffix: Appended to the right side's names that the left has too.
+        downstream: Receives each output as a dictionary, and refuses it by returning ``False`` or
             raising ``RefusedError``. Another operator's ``add_message`` refuses that way.
-        errors: The same for rejected messages, each as soon as it is rejected, with a downstream
-            or without; they are kept in ``rejected`` where not given.
-        schema: Types of the fields by side and name, Python's or Polars'. Where not given, they
+        errors: Receives each rejected message as soon as it is rejected, with or without a
+            downstream; by default they are kept in ``rejected``.
+        schema: Types of the fields by side and name, Python's or Polars'. By default they
             are those of the first messages; the store remembers them.
         clock: The wall clock in microseconds since the epoch, for ``max_ahead`` and ``timeout()``.
-        window_outputs: Whether to keep what each side's windows send on by themselves, for
-            ``get_result(side)``; until the next flush.
+        window_outputs: Whether to keep the outputs of each side's own windows, for
+            ``get_result(side)``, until the next flush.
 
     Raises:
         OptionError: When an option can't work.
@@ -75,30 +75,29 @@ class JoinWindow(JoiningOperator):
     def get_windows(
         self, side: SideName, start: TimeLike = None, end: TimeLike = None, *, join_keys: Any = None
     ) -> pl.DataFrame:
-        """The windows of a side that cover a stretch of the axis.
+        """Return the windows of a side that overlap a range of the axis.
 
         Args:
             side: ``"left"`` or ``"right"``.
-            start: Where the stretch begins: a time, or on the rows axis an offset; ``None`` is
-                open.
-            end: Where it ends, included.
-            join_keys: Count only the messages with these equal fields; a tuple where there are
+            start: The start of the range: a time, or on the rows axis an offset; ``None`` for open.
+            end: The end of the range, included.
+            join_keys: Count only the messages with these equal fields; a tuple if there are
                 several.
 
         Returns:
-            ``window_start``, ``window_end`` and ``messages``, by start: of the windows that hold
-            messages which may still find partners. Where the side has offsets, the partition comes
-            first, and ``start_offset`` and ``last_offset`` of what the window holds before
+            ``window_start``, ``window_end`` and ``messages``, by start, for the windows with
+            messages which may still find partners. If the side has offsets, the partition comes
+            first, and ``start_offset`` and ``last_offset`` of the window's messages come before
             ``messages``.
 
         Raises:
-            OptionError: When the side has no windows, or no position is meant.
+            OptionError: When the side has no windows, or a bound isn't a position.
         """
-        self._side(side)
+        self._get_stream(side)
         self._catch_up()
-        between = self._range(start, end)
-        only = key_frame("join_keys", self.spec.side(side).keys, join_keys)
-        return self._windows.windows(side, between, only)
+        between = self._parse_range(start, end)
+        only = to_key_frame("join_keys", self.spec.side(side).keys, join_keys)
+        return self._windows.get_windows(side, between, only)
 
     def get_messages(
         self,
@@ -110,21 +109,21 @@ class JoinWindow(JoiningOperator):
         *,
         join_keys: Any = None,
     ) -> pl.DataFrame:
-        """The messages of a side from a position to another, both included, by position.
+        """Return the messages of a side between two positions, both included, by position.
 
         Args:
             side: ``"left"`` or ``"right"``.
-            start_time: The time of the first; on the rows axis there is none.
+            start_time: The time of the first; the rows axis has none.
             start_offset: The offset of the first within that time, or on the rows axis.
             end_time: The time of the last.
             end_offset: The offset of the last.
-            join_keys: Only messages with these equal fields; a tuple where there are several.
+            join_keys: Only messages with these equal fields; a tuple if there are several.
 
         Returns:
-            The fields of the messages that may still find partners, and nothing of the others.
+            The fields of the messages that may still find partners.
 
         Raises:
-            OptionError: When no position is meant.
+            OptionError: When a bound isn't a position.
         """
         return self._read_messages(
             side, (start_time, start_offset), (end_time, end_offset), join_keys
@@ -132,9 +131,9 @@ class JoinWindow(JoiningOperator):
 
 
 class SessionJoinWindow(JoiningOperator):
-    """A join by sessions, in this process; see ``JoinWindow`` for all but what differs.
+    """A join by sessions, in this process; ``JoinWindow`` documents the rest.
 
-    The messages of both sides with the same key make up the sessions, and partners share one. The
+    The messages of both sides with the same key form the sessions, and partners share one. The
     key that is compared is the session's key.
 
     Source: the Samza SQL window operator design, "Session Join Window Operator"; KIP-94.
@@ -160,21 +159,21 @@ class SessionJoinWindow(JoiningOperator):
     def get_windows(
         self, start: TimeLike = None, end: TimeLike = None, *, session_key: Any = None
     ) -> pl.DataFrame:
-        """The sessions that overlap a stretch of time and may still grow.
+        """Return the sessions that overlap a range of time and may still grow.
 
         Args:
-            start: Where the stretch begins; ``None`` is open.
-            end: Where it ends, included.
-            session_key: Only the sessions of this key; a tuple where it has several fields.
+            start: The start of the range; ``None`` for open.
+            end: The end of the range, included.
+            session_key: Only the sessions of this key; a tuple if it has several fields.
 
         Returns:
-            The left side's key fields, ``window_start``, ``window_end`` and how many messages of
-            the ``left`` and of the ``right`` they hold; by start, then key.
+            The left side's key fields, ``window_start``, ``window_end`` and the number of messages
+            of the ``left`` and the ``right`` side; by start, then key.
         """
         self._catch_up()
-        between = self._range(start, end)
-        only = key_frame("join_keys", self.spec.left.keys, session_key)
-        return self._windows.sessions(between, only)
+        between = self._parse_range(start, end)
+        only = to_key_frame("join_keys", self.spec.left.keys, session_key)
+        return self._windows.get_sessions(between, only)
 
     def get_messages(
         self,
@@ -187,7 +186,7 @@ class SessionJoinWindow(JoiningOperator):
         session_key: Any = None,
         join_keys: Any = None,
     ) -> pl.DataFrame:
-        """The messages of a side whose sessions may still grow; see ``JoinWindow.get_messages``.
+        """Return the messages of a side whose sessions may grow; see ``JoinWindow.get_messages``.
 
         Args:
             side: ``"left"`` or ``"right"``.
@@ -195,11 +194,11 @@ class SessionJoinWindow(JoiningOperator):
             start_offset: The offset of the first within that time.
             end_time: The time of the last.
             end_offset: The offset of the last.
-            session_key: Only messages of this session key; a tuple where it has several fields.
+            session_key: Only messages of this session key; a tuple if it has several fields.
             join_keys: Only messages with these equal fields, which are the session's key.
 
         Raises:
-            OptionError: When no position is meant.
+            OptionError: When a bound isn't a position.
         """
         return self._read_messages(
             side, (start_time, start_offset), (end_time, end_offset), session_key, join_keys

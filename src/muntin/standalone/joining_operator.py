@@ -1,4 +1,4 @@
-"""Operators that join two streams of messages: taking them in from either side."""
+"""The common part of operators that join two streams: processing messages of either side."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.standalone.input_fields import InputFields
 from muntin.standalone.input_stream import InputStream
 from muntin.standalone.operator import (
-    MOST_WAITING,
+    MAX_BUFFERED,
     StandaloneOperator,
     TimeLike,
-    key_frame,
-    machine_clock,
+    read_machine_clock,
+    to_key_frame,
 )
 from muntin.standalone.pending_outputs import PendingOutputs, Receiver
 from muntin.standalone.stored_join import PendingMessages, StoredJoin
@@ -28,7 +28,7 @@ from muntin.stores import KeyValue, KeyValueBlobs
 
 
 class JoiningOperator(StandaloneOperator):
-    """What both joins do. The arguments are those of ``JoinWindow``."""
+    """The behaviour that both joins share; the arguments are those of ``JoinWindow``."""
 
     spec: JoinSpec
     _windows: StoredJoin
@@ -43,7 +43,7 @@ class JoiningOperator(StandaloneOperator):
         downstream: Receiver | None = None,
         errors: Receiver | None = None,
         schema: Mapping[SideName, Mapping[str, Any]] | None = None,
-        clock: Callable[[], int] = machine_clock,
+        clock: Callable[[], int] = read_machine_clock,
         window_outputs: bool = False,
     ) -> None:
         self._check(spec)
@@ -52,22 +52,22 @@ class JoiningOperator(StandaloneOperator):
             raise OptionError("window_outputs", True, "is read by get_result", hint)
         super().__init__(store, name, downstream, errors, clock)
         self.spec = spec
-        given = schema or {}
-        # Single messages wait in their side's stream, and here the number of the side of each.
+        schemas = schema or {}
+        # Single messages wait in their side's stream; this holds the side number of each.
         self._order = bytearray()
         self._pending: list[PendingMessages] = []
-        with self.store.opening():
+        with self.store.undo_on_failure():
             self._streams: dict[SideName, InputStream] = {}
             for side in SIDES:
-                fields, kept_as = InputFields.of_side(spec, side), f"{name}.{side}"
-                stream = InputStream(fields, clock, given.get(side), self.store, kept_as)
+                fields, blob_name = InputFields.of_side(spec, side), f"{name}.{side}"
+                stream = InputStream(fields, clock, schemas.get(side), self.store, blob_name)
                 self._streams[side] = stream
             outputs = SIDES if window_outputs else ()
             self._sent = {side: PendingOutputs() for side in outputs}
             blobs = KeyValueBlobs(self.store, name=name)
             self._windows = StoredJoin(spec, suffix, blobs, outputs)
             if self._open_windows():
-                self._flushed = self._windows.reached
+                self._flushed = self._windows.next_offsets
 
     def _check(self, spec: JoinSpec) -> None:
         """Refuse joins of another kind."""
@@ -82,90 +82,92 @@ class JoiningOperator(StandaloneOperator):
         offset: int | None = None,
         partition: int | str = 0,
     ) -> None:
-        """Take one message of one side, as if it were a batch of its own.
+        """Process one message of one side, as if it were a batch of its own.
 
-        What it makes due is there at the next ``get_result``; with a downstream it is sent before
-        this returns, and with ``errors`` the message itself, should it be rejected.
+        Its outputs are in the next ``get_result``. With a downstream they are sent before this
+        returns, and with ``errors`` a rejected message is, too.
 
         Args:
             side: ``"left"`` or ``"right"``.
-            key: The value of the field that is compared; a tuple where there are several.
+            key: The value of the field that is compared; a tuple if there are several.
             value: The other fields of the message.
-            time: Its event time: microseconds since the epoch, a datetime, or ISO 8601 text.
-            offset: Its offset in its partition, where the side goes by offsets.
-            partition: Its partition.
+            time: The event time: microseconds since the epoch, a datetime, or ISO 8601 text.
+            offset: The offset in the partition, if the side uses offsets.
+            partition: The partition.
 
         Raises:
-            SelectorDisabledError: When outputs wait for what is downstream.
-            OptionError: When the message doesn't fit the side. (A value of a wrong type does: its
-                message is rejected as malformed.)
+            SelectorDisabledError: When outputs wait for the downstream.
+            OptionError: When the message doesn't fit the side. (A value of a wrong type isn't an
+                error: its message is rejected as malformed.)
         """
         self._check_accepting()  # step 1
-        self._side(side).add(key, value, time, partition, offset)
+        self._get_stream(side).add(key, value, time, partition, offset)
         self._order.append(SIDES.index(side))
-        if self._sends or len(self._order) >= MOST_WAITING:
+        if self._has_receiver or len(self._order) >= MAX_BUFFERED:
             self._drain()
             self._deliver()
 
     def add_messages(self, *, left: Any = None, right: Any = None, final: bool = False) -> None:
-        """Take many messages at once, of one side or of both.
+        """Process many messages at once, of one side or of both.
 
-        They are judged by the watermark of their side that was in force before, as on Spark.
+        They are judged by the watermark of their side before the batch, as on Spark.
 
         Args:
             left: A Polars, pandas or Arrow table, or a list of dictionaries.
-            right: The same.
-            final: Whether the input of both sides ends with these, so that no message waits on.
+            right: The messages of the right side, in the form of ``left``.
+            final: Whether the input of both sides ends with these, so that no message waits any
+                longer.
 
         Raises:
-            SelectorDisabledError: When outputs wait for what is downstream.
+            SelectorDisabledError: When outputs wait for the downstream.
             OptionError: When something isn't a table, or its columns don't fit; or when the input
-                ends before a side has shown its columns.
+                ends before the columns of a side are known.
         """
         self._check_accepting()
         self._drain()
         messages: dict[SideName, pl.DataFrame] = {}
-        for side, given in zip(SIDES, (left, right), strict=True):
+        for side, table in zip(SIDES, (left, right), strict=True):
             stream = self._streams[side]
-            frame = None if given is None else stream.builder.batch(given)
+            frame = None if table is None else stream.builder.build_from_table(table)
             if frame is not None:
-                stream.settle()
+                stream.fix_types()
                 messages[side] = frame
-        silent = next((side for side in SIDES if not self._streams[side].known), None)
-        if final and silent is not None:
-            hint = f'give schema={{"{silent}": {{…}}}}'
-            raise OptionError("schema", silent, "has shown no message, nor its columns", hint)
+        unknown_side = next((side for side in SIDES if not self._streams[side].has_types), None)
+        if final and unknown_side is not None:
+            hint = f'give schema={{"{unknown_side}": {{…}}}}'
+            raise OptionError("schema", unknown_side, "has shown no message, nor its columns", hint)
         if messages or final:
             self._pending.append(PendingMessages(messages, None, final))
         self._drain()
         self._deliver()
 
     def advance(self, time: TimeLike, side: SideName | None = None) -> bool:
-        """Move a side's watermark by hand, so that the other's messages don't wait for it.
+        """Advance a side's watermark by hand, so that the other's messages don't wait for it.
 
-        What comes behind it is late, and it never goes back. ``windowed(idle=…)`` moves it by the
+        Messages behind it are late, and it never goes back. ``windowed(idle=…)`` advances it by the
         clock.
 
         Args:
-            time: Up to where the input is complete.
-            side: ``"left"`` or ``"right"``; both where it isn't given.
+            time: The time up to which the input is complete.
+            side: ``"left"`` or ``"right"``; both by default.
 
         Returns:
-            Whether nothing waits for what is downstream.
+            Whether no output waits for the downstream.
 
         Raises:
-            OptionError: When it isn't a time, when the join is measured in rows, which have no
-                watermark, or when neither messages nor ``schema=`` have said yet which columns
-                there are.
-            SelectorDisabledError: When outputs wait for what is downstream.
+            OptionError: When it isn't a time, when the join is on the rows axis, which has no
+                watermark, or when the columns aren't known yet from messages or ``schema=``.
+            SelectorDisabledError: When outputs wait for the downstream.
         """
         self._check_accepting()
-        mark = self._mark(time)
+        watermark = self._parse_watermark(time)
         if side is not None:
-            self._side(side)
+            self._get_stream(side)
         self._drain()
         self._check_open(time)
-        self._run(lambda: self._windows.advance(mark, SIDES if side is None else (side,)))
+        self._run_steps(
+            lambda: self._windows.advance(watermark, SIDES if side is None else (side,))
+        )
         return self._deliver()
 
     def get_result(self, side: SideName | None = None) -> pl.DataFrame:
@@ -187,22 +189,22 @@ class JoiningOperator(StandaloneOperator):
         """
         if side is None:
             return super().get_result()
-        self._side(side)
+        self._get_stream(side)
         if side not in self._sent:
             hint = "make the operator with window_outputs=True"
             raise OptionError("side", side, "has no output by itself", hint)
         self._catch_up()
-        return self._sent[side].waiting(
+        return self._sent[side].to_frame(
             self._windows.empty.sides[side] if self._windows.is_open else pl.DataFrame()
         )
 
-    def _add(self, step: StepRows) -> None:
-        super()._add(step)
+    def _queue_outputs(self, step: StepRows) -> None:
+        super()._queue_outputs(step)
         for side, sent in self._sent.items():
             sent.add(step.sides[side])
 
-    def _clear(self) -> None:
-        super()._clear()
+    def _clear_outputs(self) -> None:
+        super()._clear_outputs()
         for sent in self._sent.values():
             sent.clear()
 
@@ -215,26 +217,31 @@ class JoiningOperator(StandaloneOperator):
     def _read_messages(
         self, side: SideName, start: tuple[Any, Any], end: tuple[Any, Any], *only: Any
     ) -> pl.DataFrame:
-        """The messages of a side between two positions; each a time and an offset."""
+        """Return the messages of a side between two positions, each a time and an offset."""
         self._catch_up()
-        stream = self._side(side)
-        low, high = self._place("start", side, *start), self._place("end", side, *end)
+        stream = self._get_stream(side)
+        low, high = (
+            self._parse_position("start", side, *start),
+            self._parse_position("end", side, *end),
+        )
         if not self._windows.is_open:
             return pl.DataFrame()
         names = self.spec.side(side).keys
-        keys = (key_frame("join_keys", names, key) for key in only)
+        keys = (to_key_frame("join_keys", names, key) for key in only)
         wanted = [frame for frame in keys if frame is not None]
-        found = self._windows.messages(side, AxisRange(low, high), wanted)
-        if self.spec.axis == "time" and stream.input.offset is not None:
-            number = stream.input.offset[1]
-            for edge, given, first in ((low, start[1], True), (high, end[1], False)):
-                if edge is not None and given is not None:
-                    beyond = pl.col(number) < given if first else pl.col(number) > given
-                    found = found.filter(~((pl.col(columns.TIME) == edge) & beyond))
-        return found.drop(columns.TIME)
+        messages = self._windows.get_messages(side, AxisRange(low, high), wanted)
+        if self.spec.axis == "time" and stream.fields.offset is not None:
+            number = stream.fields.offset[1]
+            for position, offset, first in ((low, start[1], True), (high, end[1], False)):
+                if position is not None and offset is not None:
+                    beyond = pl.col(number) < offset if first else pl.col(number) > offset
+                    messages = messages.filter(~((pl.col(columns.TIME) == position) & beyond))
+        return messages.drop(columns.TIME)
 
-    def _place(self, option: str, side: SideName, time: Any, offset: int | None) -> int | None:
-        """A position on the axis, out of a time and an offset."""
+    def _parse_position(
+        self, option: str, side: SideName, time: Any, offset: int | None
+    ) -> int | None:
+        """Return a position on the axis, from a time and an offset."""
         if self.spec.axis == "rows":
             if time is not None:
                 hint = f"give {option}_offset"
@@ -243,33 +250,35 @@ class JoiningOperator(StandaloneOperator):
         if offset is not None and (time is None or self.spec.side(side).offset is None):
             text = f"belongs to a {option}_time, on a side with offsets"
             raise OptionError(f"{option}_offset", offset, text, f"give {option}_time alone")
-        return self._position(f"{option}_time", time)
+        return self._parse_axis_position(f"{option}_time", time)
 
-    def _range(self, start: Any, end: Any) -> AxisRange:
-        return AxisRange(self._position("start", start), self._position("end", end))
+    def _parse_range(self, start: Any, end: Any) -> AxisRange:
+        return AxisRange(
+            self._parse_axis_position("start", start), self._parse_axis_position("end", end)
+        )
 
-    def _side(self, side: SideName) -> InputStream:
+    def _get_stream(self, side: SideName) -> InputStream:
         if side not in SIDES:
             raise OptionError("side", side, "isn't a side", 'give "left" or "right"')
         return self._streams[side]
 
     def _open_windows(self) -> bool:
-        """Open what was stored, once both sides' columns are known; whether they are."""
-        if not self._windows.is_open and all(s.known for s in self._streams.values()):
+        """Open the stored state once both sides' columns are known; return whether it is open."""
+        if not self._windows.is_open and all(s.has_types for s in self._streams.values()):
             self._windows.open({side: stream.builder for side, stream in self._streams.items()})
             for stream in self._streams.values():
-                stream.settle()
+                stream.fix_types()
         return self._windows.is_open
 
     def _frame_waiting(self) -> None:
-        """Make frames of the single messages."""
+        """Convert the buffered single messages to frames."""
         if not self._order:
             return
         frames = {}
         for side, stream in self._streams.items():
             if len(stream):
-                frames[side] = stream.waiting()
-                stream.settle()
+                frames[side] = stream.to_frame()
+                stream.fix_types()
         self._pending.append(PendingMessages(frames, bytes(self._order)))
         self._order.clear()
         for stream in self._streams.values():
@@ -277,12 +286,12 @@ class JoiningOperator(StandaloneOperator):
 
     def _drain(self) -> None:
         self._frame_waiting()
-        # Until both sides have shown their columns, messages wait, and aren't flushed.
+        # Until the columns of both sides are known, messages wait, and aren't flushed.
         if not self._pending or not self._open_windows():
             return
         waiting, self._pending = self._pending, []
         for pending in waiting:
-            self._run(lambda pending=pending: self._windows.take(pending))  # type: ignore[misc]
+            self._run_steps(lambda pending=pending: self._windows.process(pending))  # type: ignore[misc]
 
-    def _after_step(self) -> None:
-        """Whatever comes next may be due."""
+    def _note_step(self) -> None:
+        """Do nothing: any further message may be due."""

@@ -1,4 +1,4 @@
-"""The offsets of the first and the last message of each window, beside what it computes.
+"""Adds the offsets of each window's first and last message to its aggregates.
 
 Source: the Samza SQL window operator design, "Window Metadata".
 """
@@ -14,8 +14,8 @@ from muntin.model.spec import WindowSpec
 START_OFFSET, LAST_OFFSET = "start_offset", "last_offset"
 
 
-def with_offsets(spec: WindowSpec) -> WindowSpec:
-    """The same query, whose windows also say from which offset to which their messages come.
+def add_offsets(spec: WindowSpec) -> WindowSpec:
+    """Return the query with the aggregates ``start_offset`` and ``last_offset`` added.
 
     Raises:
         OptionError: When messages have no offsets, or the names are taken.
@@ -24,7 +24,7 @@ def with_offsets(spec: WindowSpec) -> WindowSpec:
         >>> from muntin import count
         >>> from muntin.standalone import windowed
         >>> counted = windowed(time="at", offset=("partition", "offset")).tumbling("1 minute")
-        >>> list(with_offsets(counted.agg(n=count())).aggregates)
+        >>> list(add_offsets(counted.agg(n=count())).aggregates)
         ['n', 'start_offset', 'last_offset']
     """
     if spec.offset is None:

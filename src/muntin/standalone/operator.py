@@ -1,7 +1,7 @@
-"""What all window operators do in the same way: the steps of the design around some windows.
+"""The common part of all window operators: the steps of the design around some windows.
 
-Source: the Samza SQL window operator design, "Basic Algorithm for Windowed Aggregators". The
-numbers of its steps stand in the code.
+Source: the Samza SQL window operator design, "Basic Algorithm for Windowed Aggregators". Comments
+give the numbers of its steps.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from muntin.model.closeable import Closeable
 from muntin.model.errors import MuntinError, OptionError, SelectorDisabledError
 from muntin.model.joins import JoinSpec
 from muntin.model.spec import WindowSpec
-from muntin.standalone.fields import micros_of
+from muntin.standalone.fields import parse_micros
 from muntin.standalone.pending_outputs import PendingOutputs, Receiver
 from muntin.standalone.stored_windows import StepRows, StoredWindows
 from muntin.stores import KeyValue
 
 _log = logging.getLogger("muntin.standalone")
 
-# How many single messages wait at most: enough that a step costs little for each.
-MOST_WAITING = 32_768
+# The most single messages to buffer: enough to make the cost of a step per message small.
+MAX_BUFFERED = 32_768
 
 
 TimeLike = int | datetime | str | None
@@ -36,24 +36,24 @@ TimeLike = int | datetime | str | None
 
 
 class Flushed(NamedTuple):
-    """What a flush cleared.
+    """The outputs that a flush cleared.
 
     Attributes:
         results: The window outputs.
-        rejected: The messages that no window took.
+        rejected: The rejected messages.
     """
 
     results: pl.DataFrame
     rejected: pl.DataFrame
 
 
-def machine_clock() -> int:
-    """The wall clock of this machine, microseconds since the epoch."""
+def read_machine_clock() -> int:
+    """Return the wall clock of this machine, microseconds since the epoch."""
     return machine.time_ns() // 1_000
 
 
-def key_frame(option: str, names: Sequence[str], key: Any) -> pl.DataFrame | None:
-    """A key as a row with the names of its fields; ``None`` where no key is asked for."""
+def to_key_frame(option: str, names: Sequence[str], key: Any) -> pl.DataFrame | None:
+    """Return a key as a row with the names of its fields; ``None`` for no key."""
     if key is None:
         return None
     values = key if isinstance(key, tuple) else (key,)
@@ -66,7 +66,7 @@ def key_frame(option: str, names: Sequence[str], key: Any) -> pl.DataFrame | Non
 class StandaloneOperator(Closeable):
     """The common part of all operators: the clock, outputs, flushing, recovery.
 
-    A kind of operator takes messages, and puts its windows around the store. The arguments are
+    A subclass processes messages, and opens its windows on the store. The arguments are
     those of ``WindowedAggregator``.
     """
 
@@ -86,7 +86,7 @@ class StandaloneOperator(Closeable):
         self._downstream = downstream
         self._errors = errors
         self._name = name
-        # Messages are taken while nothing waits for what is downstream.
+        # Messages are accepted while no output waits for the downstream.
         self._accepting = True
         self._results, self._rejects = PendingOutputs(), PendingOutputs()
         self._failed = False
@@ -94,103 +94,103 @@ class StandaloneOperator(Closeable):
 
     @abstractmethod
     def _drain(self) -> None:
-        """Hand the waiting messages to the windows (steps 2 to 6)."""
+        """Pass the buffered messages to the windows (steps 2 to 6)."""
 
     @abstractmethod
-    def _after_step(self) -> None:
-        """Note that steps were taken."""
+    def _note_step(self) -> None:
+        """Update derived state after steps."""
 
     def timeout(self, now: TimeLike = None) -> bool:
-        """Set the clock: policies on the wall clock emit, and what was refused is sent again.
+        """Set the clock: triggers on the wall clock emit, and refused outputs are sent again.
 
-        Call it regularly: nothing else moves the operator's clock.
+        Call it regularly, because nothing else advances the operator's clock.
 
         Args:
-            now: The wall clock; the operator's ``clock`` where it isn't given. It never goes back.
+            now: The wall clock; by default that of the operator's ``clock``. It never goes back.
 
         Returns:
-            Whether nothing waits for what is downstream.
+            Whether no output waits for the downstream.
 
         Raises:
             OptionError: When ``now`` isn't a time.
         """
-        self._require_sound()
-        wall = self._clock() if now is None else micros_of(now)
+        self._require_usable()
+        wall = self._clock() if now is None else parse_micros(now)
         if not isinstance(wall, int):
             hint = "give microseconds since the epoch, a datetime or ISO 8601 text"
             raise OptionError("now", now, "isn't a time", hint)
         if self._has_pending and not self._deliver():  # step 1
             return False
         self._drain()
-        self._run(lambda: self._windows.tick(wall))  # steps 2 and 3
+        self._run_steps(lambda: self._windows.tick(wall))  # steps 2 and 3
         return self._deliver()
 
     def get_result(self) -> pl.DataFrame:
-        """A copy of all window outputs since the last flush.
+        """Return a copy of all window outputs since the last flush.
 
         Returns:
-            A row an output, in the order in which the windows emitted. Of an aggregator: the keys,
-            ``window_start``, ``window_end`` (in the type of the messages' times; whole numbers for
-            windows in rows), the aggregates, ``emission`` and ``revision``. Of a join: the columns
-            of both sides and ``emission``. With a downstream: what wait to be sent.
+            A row per output, in the order in which the windows emitted. For an aggregator: the
+            keys, ``window_start``, ``window_end`` (in the type of the messages' times; integers for
+            windows of rows), the aggregates, ``emission`` and ``revision``. For a join: the columns
+            of both sides and ``emission``. With a downstream: the outputs that wait to be sent.
         """
         self._catch_up()
-        return self._results.waiting(self._windows.empty.results)
+        return self._results.to_frame(self._windows.empty.results)
 
     @property
     def rejected(self) -> pl.DataFrame:
-        """A copy of all messages since the last flush that no window took.
+        """A copy of all messages that were rejected since the last flush.
 
-        Their fields, the ``reason``, the ``watermark`` in force, and in ``unread`` the text of
-        values that couldn't be read (which are null in their field).
+        The columns are the messages' fields, the ``reason``, the ``watermark`` in force, and in
+        ``unread`` the text of values that couldn't be read (which are null in their field).
         """
         self._catch_up()
-        return self._rejects.waiting(self._windows.empty.rejected)
+        return self._rejects.to_frame(self._windows.empty.rejected)
 
     def flush(self) -> Flushed:
         """Clear the outputs, and make the state durable with the offsets, in one atomic write.
 
-        After a crash, the operator opens as the last flush left it, and ``offsets`` says from
-        where to replay.
+        After a crash, the operator opens with the state of the last flush, and ``offsets`` tells
+        from where to replay.
 
         Returns:
-            What was cleared. (To lose no outputs in a crash, read them by ``get_result`` and
-            flush when they are safe.)
+            The cleared outputs. (To lose no outputs in a crash, read them by ``get_result``, store
+            them, and then flush.)
 
         Raises:
-            SelectorDisabledError: When outputs wait for what is downstream.
+            SelectorDisabledError: When outputs wait for the downstream.
         """
-        self._require_sound()
+        self._require_usable()
         self._drain()
         if not self._deliver():
             self._refuse()
         nothing = self._windows.empty
         cleared = Flushed(
-            self._results.waiting(nothing.results), self._rejects.waiting(nothing.rejected)
+            self._results.to_frame(nothing.results), self._rejects.to_frame(nothing.rejected)
         )
-        self._clear()
+        self._clear_outputs()
         self._checkpoint()
         return cleared
 
     @property
     def offsets(self) -> dict[Any, int]:
-        """From where to replay after a crash: by partition, the offset behind the last flushed."""
+        """The offsets to replay from after a crash: after the last flushed one, by partition."""
         return dict(self._flushed)
 
     @property
     def watermark(self) -> int | None:
         """The watermark in force, microseconds since the epoch; ``None`` before the first message.
 
-        Windows in rows have none.
+        Windows of rows have no watermark.
         """
         self._catch_up()
         return self._windows.watermark
 
     @property
     def counts(self) -> dict[str, int]:
-        """Messages so far: ``seen``, ``counted``, ``duplicates``, and each reason to reject.
+        """Number of messages: ``seen``, ``counted``, ``duplicates``, and by reason of rejection.
 
-        ``partly_late`` are those of the counted ones that some of their windows no longer took.
+        ``partly_late`` are the counted messages that some of their windows no longer accepted.
         """
         self._catch_up()
         return self._windows.counts
@@ -201,7 +201,7 @@ class StandaloneOperator(Closeable):
 
     def _check_accepting(self) -> None:
         if self._failed or self.store.closed:
-            self._require_sound()
+            self._require_usable()
         if not self._accepting:
             self._refuse()
 
@@ -211,7 +211,7 @@ class StandaloneOperator(Closeable):
         hint = "call timeout() until it returns True, then hand the message over again"
         raise SelectorDisabledError(f"{refusal}; {hint}")
 
-    def _require_sound(self) -> None:
+    def _require_usable(self) -> None:
         if self._failed:
             raise MuntinError(
                 "the operator failed within a step; open it on its store again, "
@@ -221,58 +221,58 @@ class StandaloneOperator(Closeable):
             raise MuntinError("the operator is closed; open it on its store again")
 
     def _catch_up(self) -> None:
-        """Take what waits, where it can be taken."""
-        self._require_sound()
+        """Process buffered messages, if possible."""
+        self._require_usable()
         self._drain()
 
-    def _mark(self, time: TimeLike) -> int:
-        """Where a watermark is to be."""
+    def _parse_watermark(self, time: TimeLike) -> int:
+        """Parse the new position of a watermark."""
         if self.spec.axis == "rows":
             hint = "leave it out: offsets say when a window is full"
             raise OptionError("time", time, "moves nothing: rows have no watermark", hint)
-        found = self._position("time", time)
-        if found is None:
+        position = self._parse_axis_position("time", time)
+        if position is None:
             raise OptionError("time", time, "isn't a time", "give microseconds or a datetime")
-        return found
+        return position
 
     def _check_open(self, time: TimeLike) -> None:
         if not self._windows.is_open:
             hint = "hand a message over first, or give schema={…}"
             raise OptionError("time", time, "moves nothing: no columns are known yet", hint)
 
-    def _position(self, option: str, given: Any) -> int | None:
-        """A position on the axis."""
-        if given is None or (self.spec.axis == "rows" and isinstance(given, int)):
-            return given
-        found = micros_of(given) if self.spec.axis == "time" else None
-        if isinstance(found, int):
-            return found
+    def _parse_axis_position(self, option: str, value: Any) -> int | None:
+        """Parse a position on the axis."""
+        if value is None or (self.spec.axis == "rows" and isinstance(value, int)):
+            return value
+        micros = parse_micros(value) if self.spec.axis == "time" else None
+        if isinstance(micros, int):
+            return micros
         hint = "give a time, or on the rows axis an offset"
-        raise OptionError(option, given, f"is no position on the {self.spec.axis} axis", hint)
+        raise OptionError(option, value, f"is no position on the {self.spec.axis} axis", hint)
 
-    def _run(self, take: Callable[[], list[StepRows]]) -> None:
-        """Run steps of the windows, and keep their outputs until they are sent."""
-        self._failed = True  # a step that breaks off leaves its windows half changed
-        made = take()
+    def _run_steps(self, take: Callable[[], list[StepRows]]) -> None:
+        """Run steps of the windows, and queue their outputs."""
+        self._failed = True  # a step that fails leaves its windows partly changed
+        step_outputs = take()
         self._failed = False
-        for step in made:
-            self._add(step)
-        self._after_step()
+        for step in step_outputs:
+            self._queue_outputs(step)
+        self._note_step()
 
-    def _add(self, step: StepRows) -> None:
+    def _queue_outputs(self, step: StepRows) -> None:
         self._results.add(step.results)
         self._rejects.add(step.rejected)
 
-    def _clear(self) -> None:
+    def _clear_outputs(self) -> None:
         self._results.clear()
         self._rejects.clear()
 
     def _deliver(self) -> bool:
-        """Send what waits, then flush (step 7); no message is taken while something waits.
+        """Send queued outputs, then flush (step 7); no message is accepted while outputs wait.
 
-        Without a downstream there is no flush: the results it clears would be delivered to no one.
+        Without a downstream there is no flush, because nobody would receive the cleared results.
         """
-        if not self._sends:
+        if not self._has_receiver:
             return True
         self._accepting = False  # also when a receiver raises
         if self._errors is not None and not self._rejects.send(self._errors):
@@ -285,16 +285,16 @@ class StandaloneOperator(Closeable):
         return True
 
     @property
-    def _sends(self) -> bool:
-        """Whether anything is sent by the operator itself."""
+    def _has_receiver(self) -> bool:
+        """True if the operator sends outputs itself."""
         return self._downstream is not None or self._errors is not None
 
     @property
     def _has_pending(self) -> bool:
-        """Whether something waits for a receiver."""
+        """True if outputs wait for a receiver."""
         rejects = self._errors is not None and len(self._rejects) > 0
         return rejects or (self._downstream is not None and len(self._results) > 0)
 
     def _checkpoint(self) -> None:
         self.store.flush()
-        self._flushed = self._windows.reached
+        self._flushed = self._windows.next_offsets

@@ -1,4 +1,4 @@
-"""Outputs that wait, in their order, until they are sent on or cleared."""
+"""A queue of outputs that wait, in order, until they are sent or cleared."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from muntin.engine.named_rows import named_rows
 from muntin.model.errors import RefusedError
 
 Receiver = Callable[[dict[str, Any]], Any]
-"""Takes one output as a dictionary; refuses it by returning ``False`` or raising RefusedError."""
+"""Receives one output as a dictionary; refuses it by returning ``False`` or RefusedError."""
 
 
 class PendingOutputs:
-    """Rows in the order in which they were added, each until it is sent or all are cleared.
+    """Rows in the order in which they were added, until they are sent or cleared.
 
     Guarantees:
-        - Rows are sent in order, each once: what was refused is the first to be sent next time.
+        - Rows are sent in order, each once: a refused row is the first to be sent next time.
 
     Example:
         >>> outputs = PendingOutputs()
@@ -36,30 +36,30 @@ class PendingOutputs:
         return sum(map(len, self._frames)) - self._sent
 
     def add(self, frame: pl.DataFrame) -> None:
-        """Let more rows wait, behind the others."""
+        """Append rows to the queue."""
         if len(frame):
             self._frames.append(frame)
 
-    def waiting(self, nothing: pl.DataFrame) -> pl.DataFrame:
-        """All rows that wait."""
+    def to_frame(self, nothing: pl.DataFrame) -> pl.DataFrame:
+        """Return all queued rows, or ``nothing`` if there are none."""
         if not self._frames:
             return nothing
         return pl.concat(self._frames)[self._sent :]
 
     def clear(self) -> None:
-        """Forget all rows."""
+        """Discard all rows."""
         self._frames.clear()
         self._sent = 0
 
     def send(self, receiver: Receiver) -> bool:
-        """Send row after row, from where it stopped before, until one is refused.
+        """Send row by row, continuing after the last sent one, until one is refused.
 
         Raises:
-            Exception: What the receiver raises but to refuse; that row waits on.
+            Exception: Any exception of the receiver except a refusal; that row stays queued.
         """
         while self._frames:
             for row in named_rows(self._frames[0][self._sent :]):
-                if not _taken(receiver, row):
+                if not _is_accepted(receiver, row):
                     return False
                 self._sent += 1
             self._frames.popleft()
@@ -67,7 +67,7 @@ class PendingOutputs:
         return True
 
 
-def _taken(receiver: Receiver, row: dict[str, Any]) -> bool:
+def _is_accepted(receiver: Receiver, row: dict[str, Any]) -> bool:
     try:
         return receiver(row) is not False
     except RefusedError:

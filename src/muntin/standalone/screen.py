@@ -1,41 +1,41 @@
-"""Which single messages may be rejected, so that they don't wait until something is due.
+"""Decides which single messages may be rejected, so that they aren't buffered.
 
-Messages that surely are taken do wait, which is what makes them cheap. Whether a
-message is one of them is judged by its cells and its place alone, and in doubt it isn't.
+Messages that are certain to be accepted are buffered, which makes them cheap. The decision
+uses only the message's values and position; in doubt the message isn't buffered.
 """
 
 from __future__ import annotations
 
 from muntin.model.sessions import LONGEST_GAP
 from muntin.model.spec import WindowSpec
-from muntin.standalone.fields import GREATEST, LEAST
+from muntin.standalone.fields import MAX_TIME, MIN_TIME
 from muntin.standalone.input_stream import InputStream
 
 
-class Screen:
-    """The screen before one query's windows."""
+class RejectionFilter:
+    """Predicts rejection for the messages of one query."""
 
     def __init__(self, spec: WindowSpec, stream: InputStream) -> None:
         self._spec = spec
         self._stream = stream
-        # Times nearer to the ends of what a datetime holds may have windows that it doesn't.
-        reach = stream.input.reach
-        self._first, self._last = LEAST + reach, GREATEST - reach
+        # Times near the ends of a datetime's range may have windows outside of it.
+        reach = stream.fields.reach
+        self._first, self._last = MIN_TIME + reach, MAX_TIME - reach
         self._watermark: int | None = None
 
-    def drained(self, watermark: int | None) -> None:
-        """Note the watermark that is in force while nothing waits."""
+    def set_watermark(self, watermark: int | None) -> None:
+        """Record the watermark after the buffer was processed."""
         self._watermark = watermark
 
     def may_reject(self, time: int | str | None) -> bool:
-        """Whether the message that came last may be rejected."""
+        """Return whether the last message may be rejected."""
         spec, stream = self._spec, self._stream
-        if stream.future or not stream.readable():
+        if stream.future or not stream.is_readable():
             return True
         if spec.axis == "rows":
             return spec.offset is not None
-        if stream.input.gap is not None:
-            gap = stream.last_of(stream.input.gap)
+        if stream.fields.gap is not None:
+            gap = stream.get_last(stream.fields.gap)
             if gap.__class__ is not int or not 0 < gap <= LONGEST_GAP:
                 return True
         if time.__class__ is not int or not self._first <= time <= self._last:
@@ -43,7 +43,7 @@ class Screen:
         return self._is_late(time)
 
     def _is_late(self, time: int) -> bool:
-        """Whether no window may take it, by the watermark that those before it make."""
+        """Return whether all windows may refuse a time, by the watermark before it."""
         spec, watermark = self._spec, self._watermark
         if watermark is None or time - spec.lateness > watermark:
             self._watermark = time - spec.lateness

@@ -1,4 +1,4 @@
-"""The sentences that say a query, or a join, where there is no DataFrame to begin with."""
+"""The words that define a query, or a join, without a DataFrame."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from muntin.model.spec import Nulls, WindowSpec
 
 @dataclass(frozen=True, kw_only=True)
 class Windowed(Sentence):
-    """A key, an event time, and (soon) windows; made by ``windowed``."""
+    """A key, an event time, and windows to be added; created by ``windowed``."""
 
     _keys: tuple[str, ...]
 
     def agg(self, *unnamed: Aggregate, **aggregates: Aggregate) -> WindowSpec:
-        """Say what the windows compute; output name = aggregate, over fields by name.
+        """Define the aggregates of the windows: output name = aggregate, over fields by name.
 
         Args:
             *unnamed: Refused, since every aggregate needs a name.
@@ -31,7 +31,7 @@ class Windowed(Sentence):
             The query, for an operator.
 
         Raises:
-            OptionError: Naming what can't work.
+            OptionError: When an option can't work; the error names it.
         """
         spec = self._spec(aggregates, self._all_keys(self._keys), unnamed)
         for name, aggregate in aggregates.items():
@@ -53,17 +53,17 @@ def windowed(
     watermark: str | Sequence[str] | None = None,
     nulls: Nulls = "reject",
 ) -> Windowed:
-    """Begin a windowed aggregation over messages that are handed to an operator.
+    """Start the definition of a windowed aggregation over messages that are passed to an operator.
 
-    The words are those of ``muntin.windowed``, which begins with a DataFrame.
+    The words are those of ``muntin.windowed``, which starts with a DataFrame.
 
     Args:
-        key: The fields of the key. Without any, the windows are those of all messages together.
-        time: The field of the event time. Windows that are measured in rows need none.
+        key: The fields of the key. Without any, each window has the messages of all keys.
+        time: The field of the event time; not needed for windows of rows.
         offset: The fields of a message's partition and of its offset in it. A message whose
             offset was taken before changes nothing, also after a restart, and the operator can
-            say from where to replay. Windows that are measured in rows lie on the offsets of a
-            partition then, and the partition is the first key; without offsets they count a
+            tell from where to replay. Windows of rows are then windows over the offsets of a
+            partition, and the partition is the first key; without offsets they count a
             key's messages as they arrive.
         lateness: How far the watermark trails the greatest event time.
         max_ahead: How far ahead of the operator's clock an event time may be, 15 minutes by
@@ -108,37 +108,38 @@ def join(
     shared_time: bool = False,
     each_change: bool = False,
 ) -> JoinSpec:
-    """Say a join of two streams of messages, for ``JoinWindow`` or ``SessionJoinWindow``.
+    """Define a join of two streams of messages, for ``JoinWindow`` or ``SessionJoinWindow``.
 
     The words are those of ``muntin.join``, which joins DataFrames.
 
     Args:
         left: ``windowed(time=…)``, with or without windows; a key isn't needed.
-        right: The same.
+        right: The right side, in the form of ``left``.
         on: The fields that must be equal: a name, several, or pairs of a left and a right name.
-        within: How far partners may lie apart: one length either way, or two: how far the right
-            one may lie before the left one and after it; ``("-5 seconds", "10 seconds")`` is from
+        within: How far apart partners may be: one length either way, or two: how far the right
+            one may be before the left one and after it; ``("-5 seconds", "10 seconds")`` is from
             5 to 10 seconds after it. ``muntin.rows(3)`` counts source offsets since each side's
             first. Without it partners share a window of each side that has
-            windows, or a session of both; or have the same time, where ``on`` compares the times.
+            windows, or a session of both; or have the same time, if ``on`` compares the times.
         as_of: Whether the partner of a left message is the right side's newest one of its time or
             before, its version; or how old that may be at most (``"1 hour"``). A left message is
             emitted once the right side's watermark has passed it, and isn't corrected after that.
         how: ``inner``, ``left``, ``right``, ``full``, ``semi`` (left messages with a partner,
-            once), ``anti`` (those without).
-        layout: Whether state is sorted by ``time`` or by ``keys`` first; else it is chosen.
-        nulls: What becomes of a message with NULL in a key, which has no partner: ``reject``, or
-            ``unmatched``: it is emitted as one on the sides of which the join emits those.
-        shared_time: Whether both sides go by one watermark, the later one of theirs, so that a side
-            which is silent keeps nothing of the other waiting. What it then sends behind that
-            watermark is late.
-        each_change: Whether the pair of two windows is given again whenever one of them is emitted:
-            the newest of both, with ``emission`` and ``revision``. The messages are what operators
-            of windows emit, ``on`` are their keys and bounds, and a side's time is its
+            once), ``anti`` (left messages without a partner).
+        layout: Whether state is sorted by ``time`` or by ``keys`` first; chosen by default.
+        nulls: How to treat a message with NULL in a key, which has no partner: ``reject``, or
+            ``unmatched``: emit it on the sides whose unmatched messages the join emits.
+        shared_time: Whether both sides share one watermark, the later one of theirs, so that a
+            silent side doesn't make messages of the other wait. Messages that it then sends behind
+            that watermark are late.
+        each_change: Whether the pair of two windows is emitted again whenever one of them is
+            emitted: the newest of both, with ``emission`` and ``revision``. The messages are the
+                outputs of
+            window operators, ``on`` are their keys and bounds, and a side's time is its
             ``window_end``; ``.late(grace=…, each=True)`` is how late its windows may change.
 
     Raises:
-        OptionError: Naming what can't work.
+        OptionError: When an option can't work; the error names it.
 
     Example:
         >>> near = join(windowed(time="at"), windowed(time="at"), on="id", within="2 minutes")

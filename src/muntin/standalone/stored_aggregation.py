@@ -1,4 +1,4 @@
-"""What is inside an aggregating operator: see ``StoredWindows``."""
+"""The stored windows of an aggregating operator."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from muntin.engine.results import no_results
 from muntin.engine.windows.combine import Combiner
 from muntin.engine.windows.dedup import each_of, step_each
 from muntin.engine.windows.operator import combiner, shard
+from muntin.model.axis import MAX_POSITION, MIN_POSITION
 from muntin.model.errors import OptionError
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
-from muntin.standalone.cuts import early_by_message, late_by_message, steps
-from muntin.standalone.frame_builder import JUDGED, UNREAD, FrameBuilder
+from muntin.standalone.cuts import emits_early_per_message, emits_late_per_message, split_steps
+from muntin.standalone.frame_builder import UNREAD_COLUMN, WATERMARK_COLUMN, FrameBuilder
 from muntin.standalone.input_fields import InputFields
-from muntin.standalone.input_stream import ALWAYS, NEVER
 from muntin.standalone.retained_messages import RetainedMessages
-from muntin.standalone.stored_windows import StepRows, StoredWindows, timed
+from muntin.standalone.stored_windows import StepRows, StoredWindows, cast_bounds
 from muntin.state.blobs import Blobs
 from muntin.state.runs import FrameCache
 
@@ -41,10 +41,10 @@ class StoredAggregation(StoredWindows):
         self.spec = spec
         self._messages = messages
         self._cache = FrameCache()
-        self._kept: RetainedMessages | None = None
+        self._retained: RetainedMessages | None = None
 
     def open(self, builder: FrameBuilder) -> None:
-        """Open what was stored, now that the types of all columns are known."""
+        """Open the stored state, once the types of all columns are known."""
         assert builder.columns is not None
         schema = dict(builder.schema)
         read = [
@@ -54,75 +54,75 @@ class StoredAggregation(StoredWindows):
         ]
         spec = replace(self.spec, types={name: str(schema[name]) for name in read})
         self._visible = list(builder.columns)
-        self._moment = builder.moment
-        self._place = pl.Int64() if self.spec.axis == "rows" else self._moment
+        self._time_type = builder.time_type
+        self._bound_type = pl.Int64() if self.spec.axis == "rows" else self._time_type
         if self._messages is not None:
             schema[_ROW] = pl.Int64()
             horizon = InputFields.of_query(spec).reach + spec.firing.retention
-            self._kept = RetainedMessages(spec, self._messages, self._cache, horizon)
+            self._retained = RetainedMessages(spec, self._messages, self._cache, horizon)
         self.combiner: Combiner = combiner(spec, pl.Schema(schema))
         self.shard: Shard = shard(self.combiner, self.blobs, self._cache)
         nothing = Output(no_results(self.combiner), self.combiner.nothing_rejected, None, None)
-        self._opened(self.shard.state, self._rows(nothing))
+        self._finish_opening(self.shard.state, self._to_step_rows(nothing))
 
     @property
-    def reached(self) -> dict[Any, int]:
-        """See ``StoredWindows``."""
+    def next_offsets(self) -> dict[Any, int]:
+        """The offset after the last one taken, by partition."""
         return self.shard.state.offsets.ends if self.is_open else {}
 
-    def take(self, messages: pl.DataFrame, *, final: bool = False) -> list[StepRows]:
-        """Take a batch: one step."""
+    def process_batch(self, messages: pl.DataFrame, *, final: bool = False) -> list[StepRows]:
+        """Process a batch in one step."""
         return [self._step(messages, final=final)]
 
-    def take_each(self, messages: pl.DataFrame) -> list[StepRows]:
-        """Take single messages: as if each were a batch of its own."""
+    def process_each(self, messages: pl.DataFrame) -> list[StepRows]:
+        """Process single messages as if each were a batch of its own."""
         # Of several clocks the slowest may let the watermark pass many windows.
         each = None if self.spec.clocks else each_of(self.shard)
         together = each is not None and each.takes_each(self.clock.read(self.shard.state))
-        found = steps(messages, self.combiner, self.shard, together=together)
-        return [self._step(part, each=alike) for part, alike in found]
+        steps = split_steps(messages, self.combiner, self.shard, together=together)
+        return [self._step(part, each=emits_each) for part, emits_each in steps]
 
-    def advance(self, mark: int) -> list[StepRows]:
-        """Move the watermark without a message."""
-        return [self._step(latest=mark + self.spec.lateness)]
+    def advance(self, watermark: int) -> list[StepRows]:
+        """Advance the watermark without a message."""
+        return [self._step(latest=watermark + self.spec.lateness)]
 
-    def due(self) -> tuple[int, int]:
-        """Which single messages make something due at once: those outside of two times.
+    def find_quiet_range(self) -> tuple[int, int]:
+        """Return the range of times in which a single message emits nothing by itself.
 
-        One before the first time, or at or after the second, may let a window emit.
+        A message before the first time, or at or after the second, may make a window emit.
         """
         spec, watermark = self.spec, self.watermark
         moving = spec.axis == "rows" or spec.windows.moves or bool(spec.clocks)
-        if moving or watermark is None or early_by_message(spec, self.combiner):
-            return NEVER, ALWAYS
+        if moving or watermark is None or emits_early_per_message(spec, self.combiner):
+            return MAX_POSITION, MIN_POSITION
         windows = spec.windows
-        first = windows.last_end(watermark) if late_by_message(spec) else ALWAYS
+        first = windows.last_end(watermark) if emits_late_per_message(spec) else MIN_POSITION
         return first, windows.next_edge(watermark, spec.firing.grace) + spec.lateness
 
-    def snapshot(
+    def get_windows(
         self, start: int | None, end: int | None, only: pl.DataFrame | None = None
     ) -> pl.DataFrame:
-        """What the windows hold that reach into a stretch; see ``Shard.snapshot``."""
+        """Return the windows that overlap a range; see ``Shard.snapshot``."""
         if not self.is_open:
             return self.empty.results.drop(columns.EMISSION, columns.REVISION)
         if only is not None:
             named = zip(self.spec.keys, self.combiner.message_keys, strict=False)
             types = {key: self.combiner.schema[name] for key, name in named}
             only = only.cast(types).rename(dict(zip(types, self.combiner.keys, strict=True)))  # type: ignore[arg-type]
-        return timed(self.shard.snapshot(start, end, only), self._place)
+        return cast_bounds(self.shard.snapshot(start, end, only), self._bound_type)
 
-    def messages(self, start: int | None, end: int | None) -> pl.DataFrame:
-        """The kept messages from a position to another, both included, by position and offset."""
+    def get_messages(self, start: int | None, end: int | None) -> pl.DataFrame:
+        """Return the kept messages between two positions, included, by position and offset."""
         if not self.is_open:
             return pl.DataFrame()
-        if self._kept is None:
+        if self._retained is None:
             hint = "make the operator with keep_messages=True"
             raise OptionError("keep_messages", False, "keeps no messages to get", hint)
-        self._kept.expire(self._edges)
+        self._retained.expire(self._find_edges)
         nothing = pl.DataFrame(schema=self.combiner.schema).select(*self._visible, columns.TIME)
-        found = self._kept.between(start, end, nothing)
+        messages = self._retained.select_between(start, end, nothing)
         order = [columns.TIME, *(self.spec.offset or ())[::-1]]
-        return found.sort(order, maintain_order=True).select(self._visible)
+        return messages.sort(order, maintain_order=True).select(self._visible)
 
     def _step(
         self,
@@ -136,42 +136,48 @@ class StoredAggregation(StoredWindows):
         wall = self.clock.read(state)
         if messages is None:
             messages = pl.DataFrame(schema=self.combiner.schema)
-        elif self._kept is not None:
+        elif self._retained is not None:
             messages = messages.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(_ROW))
-        new = self._new(messages)
+        new = self._select_new(messages)
         if each:
-            made = step_each(self.shard, messages, wall)
+            output = step_each(self.shard, messages, wall)
         else:
             combined = self.combiner.combine(messages, state.watermark, state.offsets)
             if latest is not None:
                 combined.reached = latest
-            made = self.shard.step([combined], wall, final=final)
-        if self._kept is not None:
-            self._keep(self._kept, new, made, final)
-        return self._rows(made)
+            output = self.shard.step([combined], wall, final=final)
+        if self._retained is not None:
+            self._retain(self._retained, new, output, final)
+        return self._to_step_rows(output)
 
-    def _new(self, messages: pl.DataFrame) -> pl.DataFrame:
-        """The messages that weren't here before; looked for only where messages are kept."""
-        if self._kept is None or self.spec.offset is None:
+    def _select_new(self, messages: pl.DataFrame) -> pl.DataFrame:
+        """Return the messages that weren't taken before; all, unless messages are kept."""
+        if self._retained is None or self.spec.offset is None:
             return messages
-        return messages.filter(~self.shard.state.offsets.known(messages, *self.spec.offset))
+        return messages.filter(~self.shard.state.offsets.find_repeated(messages, *self.spec.offset))
 
-    def _keep(self, kept: RetainedMessages, new: pl.DataFrame, made: Output, final: bool) -> None:
+    def _retain(
+        self, retained: RetainedMessages, new: pl.DataFrame, output: Output, final: bool
+    ) -> None:
         if final:
-            kept.clear()
+            retained.clear()
         else:
-            taken = new.join(made.rejected.select(_ROW), on=_ROW, how="anti")
+            taken = new.join(output.rejected.select(_ROW), on=_ROW, how="anti")
             if self.spec.axis == "rows":
                 assert self.spec.offset is not None
-                at = pl.col(self.spec.offset[1]).cast(pl.Int64)
-                taken = taken.with_columns(at.alias(columns.TIME))
-            kept.add(taken.select(*self._visible, columns.TIME))
-            kept.expire(self._edges, self._past)
-        kept.save()
+                offset = pl.col(self.spec.offset[1]).cast(pl.Int64)
+                taken = taken.with_columns(offset.alias(columns.TIME))
+            retained.add(taken.select(*self._visible, columns.TIME))
+            retained.expire(self._find_edges, self._find_retention_start)
+        retained.save()
 
-    def _edges(self, partition: Any) -> tuple[int, int] | None:
-        """The first positions that windows within retention, and within grace, depend on."""
-        past, windows, firing = self._past(partition), self.spec.windows, self.spec.firing
+    def _find_edges(self, partition: Any) -> tuple[int, int] | None:
+        """Return the first positions that windows within retention, and within grace, depend on."""
+        past, windows, firing = (
+            self._find_retention_start(partition),
+            self.spec.windows,
+            self.spec.firing,
+        )
         if past is None:
             return None
         open_from = past + firing.retention - firing.grace
@@ -190,19 +196,21 @@ class StoredAggregation(StoredWindows):
             min([opened, *still_open[columns.WINDOW_START].head(1)]),
         )
 
-    def _past(self, partition: Any) -> int | None:
-        """Where the retention begins, on the axis."""
-        reached = self.watermark
+    def _find_retention_start(self, partition: Any) -> int | None:
+        """Return the start of the retention, on the axis."""
+        position = self.watermark
         if self.spec.axis == "rows":
-            reached = self.shard.state.offsets.reached(partition)
-        return None if reached is None else reached - self.spec.firing.retention
+            position = self.shard.state.offsets.next_offset(partition)
+        return None if position is None else position - self.spec.firing.retention
 
-    def _rows(self, made: Output) -> StepRows:
-        watermark = pl.coalesce(JUDGED, pl.lit(made.judged, dtype=pl.Int64)).cast(self._moment)
-        rejected = made.rejected.select(
+    def _to_step_rows(self, output: Output) -> StepRows:
+        watermark = pl.coalesce(WATERMARK_COLUMN, pl.lit(output.judged, dtype=pl.Int64)).cast(
+            self._time_type
+        )
+        rejected = output.rejected.select(
             *self._visible,
             columns.REASON,
             watermark.alias(columns.WATERMARK),
-            pl.col(UNREAD).alias("unread"),
+            pl.col(UNREAD_COLUMN).alias("unread"),
         )
-        return StepRows(timed(made.results, self._place), rejected)
+        return StepRows(cast_bounds(output.results, self._bound_type), rejected)

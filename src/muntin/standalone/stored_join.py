@@ -1,4 +1,4 @@
-"""What is inside a joining operator: see ``StoredWindows``."""
+"""The stored windows of a joining operator."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from muntin.engine.joins.strategy import SideFrames
 from muntin.engine.joins.window_output import window_output
 from muntin.engine.output import LetIn
 from muntin.model.joins import SIDES, JoinSpec, SideName
-from muntin.standalone.frame_builder import JUDGED, UNREAD, FrameBuilder
-from muntin.standalone.join_cuts import steps_of_sides
-from muntin.standalone.stored_windows import StepRows, StoredWindows, timed
+from muntin.standalone.frame_builder import UNREAD_COLUMN, WATERMARK_COLUMN, FrameBuilder
+from muntin.standalone.join_cuts import split_join_steps
+from muntin.standalone.stored_windows import StepRows, StoredWindows, cast_bounds
 from muntin.state.blobs import Blobs
 from muntin.state.runs import FrameCache
 
 
 @dataclass(frozen=True)
 class PendingMessages:
-    """Messages that wait for the windows.
+    """Messages that wait to be processed.
 
     Attributes:
-        messages: By side.
-        order: The number of the side of each, in their order, where they came one by one.
-        final: Whether the input ends with them.
+        messages: The messages by side.
+        order: The side number of each message in order of arrival, if they arrived one by one.
+        final: True if the input ends with them.
     """
 
     messages: SideFrames
@@ -46,9 +46,9 @@ class StoredJoin(StoredWindows):
 
     Args:
         spec: The join.
-        suffix: What is put behind the right side's column names that the left has too.
-        blobs: Where its state is kept.
-        outputs: The sides of which steps also give what their windows send on by themselves.
+        suffix: Appended to the right side's column names that the left has too.
+        blobs: The store of the state.
+        outputs: The sides for which steps also return the outputs of their own windows.
     """
 
     def __init__(
@@ -61,24 +61,24 @@ class StoredJoin(StoredWindows):
         self.outputs = outputs
 
     def open(self, builders: Mapping[SideName, FrameBuilder]) -> None:
-        """Open what was stored, now that the types of all columns are known."""
+        """Open the stored state, once the types of all columns are known."""
         spec = self.spec
-        self._moments = {side: builders[side].moment for side in SIDES}
+        self._time_types = {side: builders[side].time_type for side in SIDES}
         self._visible: dict[SideName, list[str]] = {}
         for side in SIDES:
-            known = builders[side].columns
-            assert known is not None
-            self._visible[side] = list(known)
-            types = {name: str(kind) for name, kind in known.items()}
+            schema = builders[side].columns
+            assert schema is not None
+            self._visible[side] = list(schema)
+            types = {name: str(kind) for name, kind in schema.items()}
             spec = spec.with_side(side, replace(spec.side(side), types=types))
         self.joiner = Joiner(spec, {s: builders[s].schema for s in SIDES}, self.suffix)
         self.shard: JoinShard | PartitionedJoinShard = join_shard(
             self.joiner, self.blobs, FrameCache()
         )
         results, rejected = self.joiner.nothing_emitted(), self.joiner.nothing_rejected
-        sides = {side: self._sent(side, []) for side in self.outputs}
-        step = StepRows(self._shown(results), self._aside(rejected), sides)
-        self._opened(self.shard.state, step)
+        sides = {side: self._build_window_output(side, []) for side in self.outputs}
+        step = StepRows(self._hide_columns(results), self._format_rejected(rejected), sides)
+        self._finish_opening(self.shard.state, step)
 
     @property
     def watermarks(self) -> dict[SideName, int | None]:
@@ -87,52 +87,54 @@ class StoredJoin(StoredWindows):
 
     @property
     def counts(self) -> dict[str, int]:
-        """See ``StoredWindows``; partitions count for themselves."""
+        """Number of messages by outcome, summed over partitions."""
         return self.shard.counts if self.is_open else {}
 
     @property
-    def reached(self) -> dict[Any, Any]:
-        """See ``StoredWindows``."""
+    def next_offsets(self) -> dict[Any, Any]:
+        """The offset after the last one taken, by side and partition."""
         return {side: self.shard.state.taken[side].ends for side in SIDES} if self.is_open else {}
 
-    def take(self, pending: PendingMessages) -> list[StepRows]:
-        """Take messages: a batch in one step, single ones as if each were a batch of its own."""
+    def process(self, pending: PendingMessages) -> list[StepRows]:
+        """Process messages: a batch in one step, single ones as if each were a batch."""
         if pending.order is None:
             return [self._step(pending.messages, pending.final)]
-        so_far = self.shard.marks, self.shard.state.taken
-        steps = steps_of_sides(pending.messages, pending.order, self.spec, *so_far)
+        watermarks_and_offsets = self.shard.marks, self.shard.state.taken
+        steps = split_join_steps(
+            pending.messages, pending.order, self.spec, *watermarks_and_offsets
+        )
         return [self._step(messages) for messages in steps]
 
-    def advance(self, mark: int, sides: Sequence[SideName]) -> list[StepRows]:
-        """Move the watermarks of some sides without a message."""
-        return [self._step(latest={s: mark + self.spec.side(s).lateness for s in sides})]
+    def advance(self, watermark: int, sides: Sequence[SideName]) -> list[StepRows]:
+        """Advance the watermarks of some sides without a message."""
+        return [self._step(latest={s: watermark + self.spec.side(s).lateness for s in sides})]
 
-    def messages(
+    def get_messages(
         self, side: SideName, between: AxisRange, only: Sequence[pl.DataFrame]
     ) -> pl.DataFrame:
-        """The messages of a side that are held, with their position in ``columns.TIME``."""
-        wanted = [self._typed(side, keys) for keys in only]
-        found = join_reading.messages(self.shard, side, between, *wanted[:1])
+        """Return the stored messages of a side, with their position in ``columns.TIME``."""
+        wanted = [self._cast_keys(side, keys) for keys in only]
+        messages = join_reading.messages(self.shard, side, between, *wanted[:1])
         for keys in wanted[1:]:
-            found = found.join(keys, on=keys.columns, how="semi")
-        return found.select(*self._visible[side], columns.TIME)
+            messages = messages.join(keys, on=keys.columns, how="semi")
+        return messages.select(*self._visible[side], columns.TIME)
 
-    def windows(
+    def get_windows(
         self, side: SideName, between: AxisRange, only: pl.DataFrame | None
     ) -> pl.DataFrame:
-        """The windows of a side that hold messages; see ``join_reading.windows``."""
+        """Return the windows of a side that have messages; see ``join_reading.windows``."""
         if not self.is_open:
             return pl.DataFrame()
-        keys = None if only is None else self._typed(side, only)
-        return self._timed(side, join_reading.windows(self.shard, side, between, keys))
+        keys = None if only is None else self._cast_keys(side, only)
+        return self._cast_bounds(side, join_reading.windows(self.shard, side, between, keys))
 
-    def sessions(self, between: AxisRange, only: pl.DataFrame | None) -> pl.DataFrame:
-        """The sessions of both sides; see ``join_reading.sessions``."""
+    def get_sessions(self, between: AxisRange, only: pl.DataFrame | None) -> pl.DataFrame:
+        """Return the sessions of both sides; see ``join_reading.sessions``."""
         if not self.is_open:
             return pl.DataFrame()
         assert isinstance(self.shard, JoinShard)
-        keys = None if only is None else self._typed("left", only)
-        return self._timed("left", join_reading.sessions(self.shard, between, keys))
+        keys = None if only is None else self._cast_keys("left", only)
+        return self._cast_bounds("left", join_reading.sessions(self.shard, between, keys))
 
     def _step(
         self,
@@ -148,31 +150,35 @@ class StoredJoin(StoredWindows):
             nothing = self.joiner.no_messages(side)
             aside = self.joiner.nothing_aside(side)
             arrived[side] = [Arrived(nothing, rejected=aside, reached=moment)]
-        made = self.shard.step(arrived, wall, final=final)
-        sides = {side: self._sent(side, made.let_in[side]) for side in self.outputs}
-        return StepRows(self._shown(made.results), self._aside(made.rejected), sides)
+        step = self.shard.step(arrived, wall, final=final)
+        sides = {side: self._build_window_output(side, step.let_in[side]) for side in self.outputs}
+        return StepRows(
+            self._hide_columns(step.results), self._format_rejected(step.rejected), sides
+        )
 
-    def _sent(self, side: SideName, let_in: Sequence[LetIn]) -> pl.DataFrame:
-        """What a side's windows send on."""
+    def _build_window_output(self, side: SideName, let_in: Sequence[LetIn]) -> pl.DataFrame:
+        """Return the outputs of a side's own windows."""
         sent = window_output(self.joiner, side, self._visible[side], let_in)
-        return self._timed(side, sent)
+        return self._cast_bounds(side, sent)
 
-    def _typed(self, side: SideName, keys: pl.DataFrame) -> pl.DataFrame:
+    def _cast_keys(self, side: SideName, keys: pl.DataFrame) -> pl.DataFrame:
         kinds = self.joiner.schemas[side]
         return keys.cast({name: kinds[name] for name in keys.columns}).unique()
 
-    def _shown(self, results: pl.DataFrame) -> pl.DataFrame:
-        """Results without what only travels along."""
+    def _hide_columns(self, results: pl.DataFrame) -> pl.DataFrame:
+        """Return results without the accompanying columns."""
         names = self.joiner.names
-        hidden = {names[s][n] for s in SIDES for n in (UNREAD, JUDGED) if n in names[s]}
+        hidden = {
+            names[s][n] for s in SIDES for n in (UNREAD_COLUMN, WATERMARK_COLUMN) if n in names[s]
+        }
         return results.drop(hidden)
 
-    def _aside(self, rejected: pl.DataFrame) -> pl.DataFrame:
+    def _format_rejected(self, rejected: pl.DataFrame) -> pl.DataFrame:
         outs = dict.fromkeys(
             self.joiner.aside[side][name] for side in SIDES for name in self._visible[side]
         )
-        watermark = pl.coalesce(JUDGED, columns.WATERMARK)
-        kinds = set(self._moments.values())
+        watermark = pl.coalesce(WATERMARK_COLUMN, columns.WATERMARK)
+        kinds = set(self._time_types.values())
         if self.spec.axis == "time" and len(kinds) == 1:
             watermark = watermark.cast(kinds.pop())
         return rejected.select(
@@ -180,8 +186,8 @@ class StoredJoin(StoredWindows):
             *outs,
             columns.REASON,
             watermark.alias(columns.WATERMARK),
-            pl.col(UNREAD).alias("unread"),
+            pl.col(UNREAD_COLUMN).alias("unread"),
         )
 
-    def _timed(self, side: SideName, found: pl.DataFrame) -> pl.DataFrame:
-        return found if self.spec.axis == "rows" else timed(found, self._moments[side])
+    def _cast_bounds(self, side: SideName, windows: pl.DataFrame) -> pl.DataFrame:
+        return windows if self.spec.axis == "rows" else cast_bounds(windows, self._time_types[side])

@@ -1,7 +1,7 @@
-"""What is inside an operator: a shard of the engine over one store, with a clock that is set.
+"""The stored windows of an operator: a shard of the engine on one store, with a manual clock.
 
-Messages come as frames and rows leave as frames, in the types of the messages. Nothing in here
-knows what is done with them.
+Messages arrive as frames and outputs leave as frames, in the types of the messages. This module
+doesn't depend on how outputs are used.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from muntin.engine.state import State
 from muntin.model.joins import SideName
 from muntin.state.blobs import Blobs
 
-# The clock of steps before it is set.
+# The clock of steps until it is set.
 _UNSET = -(2**62)
 
 
 class StepRows(NamedTuple):
-    """What a step emits; of a join, with what its sides' windows send on where that is asked."""
+    """The outputs of a step; for a join also those of its sides' own windows, if requested."""
 
     results: pl.DataFrame
     rejected: pl.DataFrame
@@ -30,10 +30,10 @@ class StepRows(NamedTuple):
 
 
 class ManualClock:
-    """A clock that only moves when it is set, and never goes back.
+    """A clock that only advances when it is set, and never goes back.
 
     Attributes:
-        wall: The latest time that was given, microseconds; ``None`` before the first.
+        wall: The latest time that was set, microseconds; ``None`` before the first.
     """
 
     def __init__(self) -> None:
@@ -44,62 +44,62 @@ class ManualClock:
         self.wall = wall if self.wall is None else max(self.wall, wall)
 
     def resume(self, state: State) -> None:
-        """Go on from the time that a shard's last step saw."""
+        """Continue from the time of a shard's last step."""
         if state.wall not in (None, _UNSET):
             self.advance(state.wall)
 
     def note_active(self, state: State) -> None:
-        """Let the messages since it was set last have come now."""
+        """Count the messages since the clock was last set as arriving now."""
         if self.wall is not None:
             state.note_moving(self.wall)
         state.moving.clear()
 
     def read(self, state: State) -> int:
-        """The clock of a shard's next step."""
+        """Return the clock of a shard's next step."""
         if state.wall == _UNSET:
             state.wall = None
         return _UNSET if self.wall is None else self.wall
 
 
 class StoredWindows(ABC):
-    """The windows of one operator, or its join; nothing until the types of all columns are known.
+    """The stored windows of one operator or join; empty until the types of all columns are known.
 
     Attributes:
-        empty: A step that emits nothing.
+        empty: A step without outputs.
     """
 
     def __init__(self, blobs: Blobs, results: Sequence[str], rejected: Sequence[str]) -> None:
         self.blobs = blobs
         self.clock = ManualClock()
-        self.empty = StepRows(_untyped(results), _untyped([*rejected, "unread"]))
+        self.empty = StepRows(_empty_frame(results), _empty_frame([*rejected, "unread"]))
         self._state: State | None = None
 
-    def _opened(self, state: State, empty: StepRows) -> None:
+    def _finish_opening(self, state: State, empty: StepRows) -> None:
         self.clock.resume(state)
         self._state, self.empty = state, empty
 
     @property
     def is_open(self) -> bool:
-        """Whether the types of all columns are known."""
+        """True once the types of all columns are known."""
         return self._state is not None
 
     @property
     def watermark(self) -> int | None:
-        """The watermark in force, of a join that of both sides; ``None`` where there is none."""
+        """The watermark in force (for a join, of both sides); ``None`` if there is none."""
         return None if self._state is None else self._state.watermark
 
     @property
     def counts(self) -> dict[str, int]:
-        """Messages so far, by what became of them."""
+        """Number of messages by outcome."""
         return {} if self._state is None else dict(self._state.counts)
 
     @property
     @abstractmethod
-    def reached(self) -> dict[Any, Any]:
-        """For each partition (of a join's side) the offset behind the last one taken."""
+    def next_offsets(self) -> dict[Any, Any]:
+        """The offset after the last one taken, by partition (for a join, by side)."""
 
     def tick(self, wall: int) -> list[StepRows]:
-        """Let the clock emit what is due; it never goes back."""
+        """Set the clock and emit what is due; the clock never goes back."""
         self.clock.advance(wall)
         if self._state is None:
             return []
@@ -108,15 +108,15 @@ class StoredWindows(ABC):
 
     @abstractmethod
     def _step(self) -> StepRows:
-        """Take a step without messages."""
+        """Run a step without messages."""
 
 
-def timed(windows: pl.DataFrame, moment: pl.DataType) -> pl.DataFrame:
-    """Window bounds in the type of the messages' times, or on the rows axis of their offsets."""
-    if moment.is_integer():
+def cast_bounds(windows: pl.DataFrame, time_type: pl.DataType) -> pl.DataFrame:
+    """Convert window bounds to the type of the messages' times, or on the rows axis of offsets."""
+    if time_type.is_integer():
         return windows
-    return windows.with_columns(pl.col(columns.WINDOW_START, columns.WINDOW_END).cast(moment))
+    return windows.with_columns(pl.col(columns.WINDOW_START, columns.WINDOW_END).cast(time_type))
 
 
-def _untyped(names: Sequence[str]) -> pl.DataFrame:
+def _empty_frame(names: Sequence[str]) -> pl.DataFrame:
     return pl.DataFrame(schema=dict.fromkeys(names, pl.Null()))

@@ -1,1 +1,1 @@
-"""Everything that is kept: frames as bytes, tables of runs, offsets, and which shard owns a key."""
+"""The stored state: frames as bytes, tables of runs, offsets, and the assignment of shards."""

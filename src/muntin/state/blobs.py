@@ -1,7 +1,7 @@
 """Stores of state: numbered blobs and one manifest.
 
-Rows of a ``KeyValue`` hold blobs in ``muntin.stores.blobs``, Spark's state store in
-``muntin.spark.host.state``; what is here keeps them in memory, or stands before others.
+``muntin.stores.blobs`` stores them in rows of a ``KeyValue``, ``muntin.spark.host.state`` in
+Spark's state store. The classes here keep them in memory, or wrap another store.
 """
 
 from __future__ import annotations
@@ -12,63 +12,65 @@ from typing import Protocol
 
 from muntin.model.errors import StateCorruptedError
 
-# From this number on a frame lies in several blobs, and the number's last bits say in how many.
-_SEVERAL, _COUNT = 1 << 62, 1 << 16
+# A frame number above this means several blobs; its last bits are their count.
+_SEVERAL_BLOBS, _COUNT_MODULUS = 1 << 62, 1 << 16
 
 
 class Blobs(Protocol):
     """Stores the state of a shard: numbered blobs and one manifest, committed together."""
 
     def load(self) -> str | None:
-        """The manifest of the last commit; ``None`` where there was none."""
+        """Return the manifest of the last commit, or ``None``."""
 
     def save(self, manifest: str) -> None:
         """Replace the manifest."""
 
     def get(self, number: int) -> bytes:
-        """A blob.
+        """Return a blob.
 
         Raises:
-            StateCorruptedError: When it isn't there.
+            StateCorruptedError: When the store lacks it.
         """
 
     def put(self, number: int, blob: bytes) -> None:
         """Write a new blob; a number is never written twice."""
 
     def remove(self, number: int) -> None:
-        """Forget a blob."""
+        """Remove a blob."""
 
 
-def drawn(blobs: int) -> int:
-    """A number for a frame that takes so many blobs, drawn at random."""
-    return secrets.randbits(62) if blobs == 1 else _SEVERAL | secrets.randbits(46) << 16 | blobs
+def draw_number(blobs: int) -> int:
+    """Draw a random number for a frame that takes ``blobs`` blobs."""
+    return (
+        secrets.randbits(62) if blobs == 1 else _SEVERAL_BLOBS | secrets.randbits(46) << 16 | blobs
+    )
 
 
-def blobs_of(number: int) -> range:
-    """The numbers of the blobs that a frame lies in, in the order of its rows.
+def list_blobs(number: int) -> range:
+    """Return the numbers of a frame's blobs, in the order of its rows.
 
     Example:
-        >>> len(blobs_of(drawn(3))), [*blobs_of(7)]
+        >>> len(list_blobs(draw_number(3))), [*list_blobs(7)]
         (3, [7])
     """
-    count = number % _COUNT if number >= _SEVERAL else 0
+    count = number % _COUNT_MODULUS if number >= _SEVERAL_BLOBS else 0
     return range(number - count, number) if count else range(number, number + 1)
 
 
-def missing(number: int) -> StateCorruptedError:
+def missing_blob_error(number: int) -> StateCorruptedError:
     """Return the error for a blob that the manifest lists and the store lacks."""
     return StateCorruptedError(f"blob {number}, listed by the manifest, isn't in the state store")
 
 
-def found(number: int, blob: bytes | None) -> bytes:
-    """Return a blob that the manifest lists, or raise where the store lacks it."""
+def require_blob(number: int, blob: bytes | None) -> bytes:
+    """Return a blob that the manifest lists, or raise if the store lacks it."""
     if blob is None:
-        raise missing(number)
+        raise missing_blob_error(number)
     return blob
 
 
 class MemoryBlobs:
-    """Blobs in a dictionary, for tests and for batches that keep nothing; see ``Blobs``."""
+    """Blobs in a dictionary, for tests and for batches that aren't stored; see ``Blobs``."""
 
     def __init__(self, manifest: str | None = None) -> None:
         self.manifest = manifest
@@ -81,7 +83,7 @@ class MemoryBlobs:
         self.manifest = manifest
 
     def get(self, number: int) -> bytes:
-        return found(number, self.blobs.get(number))
+        return require_blob(number, self.blobs.get(number))
 
     def put(self, number: int, blob: bytes) -> None:
         self.blobs[number] = blob
@@ -91,7 +93,7 @@ class MemoryBlobs:
 
 
 class PartBlobs(MemoryBlobs):
-    """A part of a store: its blobs are the store's, its manifest is its own; see ``Blobs``."""
+    """A part of a store, with the store's blobs and a manifest of its own; see ``Blobs``."""
 
     def __init__(self, store: Blobs, manifest: str | None = None) -> None:
         super().__init__(manifest)
@@ -108,7 +110,7 @@ class PartBlobs(MemoryBlobs):
 
 
 class ReadBlobs(MemoryBlobs):
-    """A store as it was at a commit, read from outside; see ``Blobs``."""
+    """A store as of a commit, for reading from outside; see ``Blobs``."""
 
     def __init__(self, manifest: str, fetch: Callable[[], Mapping[int, bytes]]) -> None:
         super().__init__(manifest)
@@ -119,22 +121,22 @@ class ReadBlobs(MemoryBlobs):
         raise NotImplementedError("state that is read from outside isn't written")
 
     def get(self, number: int) -> bytes:
-        return found(number, self._fetch().get(number))
+        return require_blob(number, self._fetch().get(number))
 
     def put(self, number: int, blob: bytes) -> None:
         """Refuse: this store is read only."""
         raise NotImplementedError("state that is read from outside isn't written")
 
     def remove(self, number: int) -> None:
-        """Do nothing: folding runs while reading changes this reader only, not the store."""
+        """Do nothing: merging runs while reading concerns this reader only, not the store."""
 
 
-class HeldBlobs:
-    """Blobs whose changes are held back until a batch is complete; see ``Blobs``."""
+class BufferedBlobs:
+    """Blobs whose changes are buffered until a batch is complete; see ``Blobs``."""
 
     def __init__(self, store: Blobs) -> None:
         self._store = store
-        self._held: dict[int, bytes | None] = {}
+        self._changes: dict[int, bytes | None] = {}
         self._manifest: str | None = None
 
     def load(self) -> str | None:
@@ -144,27 +146,27 @@ class HeldBlobs:
         self._manifest = manifest
 
     def get(self, number: int) -> bytes:
-        if number in self._held:
-            return found(number, self._held[number])
+        if number in self._changes:
+            return require_blob(number, self._changes[number])
         return self._store.get(number)
 
     def put(self, number: int, blob: bytes) -> None:
-        self._held[number] = blob
+        self._changes[number] = blob
 
     def remove(self, number: int) -> None:
-        self._held[number] = None
+        self._changes[number] = None
 
     def release(self) -> None:
-        """Write what was held back."""
-        for number, blob in self._held.items():
+        """Write the buffered changes."""
+        for number, blob in self._changes.items():
             if blob is None:
                 self._store.remove(number)
             else:
                 self._store.put(number, blob)
         if self._manifest is not None:
             self._store.save(self._manifest)
-        self.forget()
+        self.discard()
 
-    def forget(self) -> None:
-        """Forget what was held back."""
-        self._held, self._manifest = {}, None
+    def discard(self) -> None:
+        """Discard the buffered changes."""
+        self._changes, self._manifest = {}, None

@@ -1,6 +1,7 @@
-"""The envelope of every stored blob: what it is, its format, its length and a checksum.
+"""The envelope of every stored blob: its kind, format, length and checksum.
 
-A blob that was cut, swapped or damaged is named, never read into wrong rows.
+A blob that was truncated, swapped or damaged raises an error that names it; it is never read as
+wrong rows.
 """
 
 from __future__ import annotations
@@ -10,23 +11,27 @@ import zlib
 
 from muntin.model.errors import StateCorruptedError
 
-FORMAT = 1
+ENVELOPE_FORMAT = 1
 _HEADER = struct.Struct("<4sHIQ")
 
 
 def seal(magic: bytes, body: bytes) -> bytes:
-    """A blob with its envelope."""
-    return _HEADER.pack(magic, FORMAT, zlib.crc32(body), len(body)) + body
+    """Wrap a blob in an envelope."""
+    return _HEADER.pack(magic, ENVELOPE_FORMAT, zlib.crc32(body), len(body)) + body
 
 
 def unseal(magic: bytes, blob: bytes, name: str, kind: str) -> memoryview:
-    """Return the content that ``seal`` wrapped, once its checksum is verified."""
+    """Return the content that ``seal`` wrapped.
+
+    Raises:
+        StateCorruptedError: When the kind, format, length or checksum is wrong.
+    """
     if len(blob) < _HEADER.size or blob[:4] != magic:
         raise StateCorruptedError(f"{name} doesn't start as {kind}: it was replaced")
     _, version, checksum, length = _HEADER.unpack_from(blob)
-    if version != FORMAT:
+    if version != ENVELOPE_FORMAT:
         raise StateCorruptedError(
-            f"{name} has format {version}, this muntin reads format {FORMAT}: "
+            f"{name} has format {version}, this muntin reads format {ENVELOPE_FORMAT}: "
             "use the muntin that wrote it"
         )
     body = memoryview(blob)[_HEADER.size :]

@@ -1,7 +1,8 @@
-"""A 64-bit hash of columns that never changes: not with versions, machines or restarts.
+"""A 64-bit hash of columns that never changes with versions, machines or restarts.
 
-Buckets and HyperLogLog registers are chosen by it, and both live in checkpoints, so the hashes of
-Polars or Python (which may change with any release) won't do. Everything is done on whole columns.
+It assigns keys to shards and to registers of HyperLogLog, both of which are stored in checkpoints,
+so the hashes of Polars or Python (which may change with any release) won't do. All steps work on
+whole columns.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _PRIME = np.uint64(0x100000001B3)
 _SALT = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
-# How many bytes are hashed at once: each takes several words of memory meanwhile.
+# Number of bytes hashed at once; each temporarily takes several words of memory.
 _PORTION = 1 << 18
 _NULL = np.uint64(0x7FB5D329728EA185)
 
@@ -27,7 +28,7 @@ def hash_rows(columns: list[pl.Series]) -> Hashes:
     """Hash each row over some columns.
 
     Returns:
-        One hash a row; equal rows have equal hashes, whatever the integer width of a column.
+        One hash per row; equal rows have equal hashes, whatever the integer width of a column.
     """
     result = np.zeros(len(columns[0]), dtype=np.uint64)
     for column in columns:
@@ -54,14 +55,14 @@ def _hash_column(column: pl.Series) -> Hashes:
     elif isinstance(column.dtype, pl.List | pl.Array):
         hashes = _hash_lists(column)
     else:
-        hashes = _mix(_as_words(column))
+        hashes = _mix(_to_words(column))
     if column.null_count():
         hashes = np.where(column.is_null().to_numpy(), _NULL, hashes)
     return hashes
 
 
-def _as_words(column: pl.Series) -> Hashes:
-    """One 64-bit word a value; null becomes 0 and is distinguished later."""
+def _to_words(column: pl.Series) -> Hashes:
+    """Convert each value to a 64-bit word; null becomes 0 and is handled later."""
     if column.dtype.is_float():
         # -0.0 equals 0.0 and so must hash alike, and every NaN equals every other.
         values = column.cast(pl.Float64).fill_null(0.0).to_numpy() + 0.0
@@ -76,59 +77,59 @@ def _as_words(column: pl.Series) -> Hashes:
 
 
 def _hash_bytes(column: pl.Series) -> Hashes:
-    """A polynomial over the bytes of each value."""
+    """Compute a polynomial over the bytes of each value."""
     array = column.fill_null(b"").rechunk().to_arrow().cast(pa.large_binary())
     _, offset_buffer, data_buffer = array.buffers()
     offsets = np.frombuffer(offset_buffer, dtype=np.int64)[array.offset :][: len(array) + 1]
     data = np.frombuffer(data_buffer or b"", dtype=np.uint8)
-    return _polynomials(data, offsets)
+    return _hash_ranges(data, offsets)
 
 
 def _hash_lists(column: pl.Series) -> Hashes:
-    """A polynomial over the hashes of each list's elements."""
+    """Compute a polynomial over the hashes of each list's elements."""
     lists = column.arr.to_list() if isinstance(column.dtype, pl.Array) else column
     sizes = lists.list.len().fill_null(0).cast(pl.Int64)
     elements = lists.filter(sizes > 0).explode()
     offsets = np.concatenate([np.zeros(1, np.int64), sizes.to_numpy().cumsum()])
-    return _polynomials(hash_rows([elements]), offsets)
+    return _hash_ranges(hash_rows([elements]), offsets)
 
 
-def _polynomials(data: HashWords, offsets: NDArray[np.int64]) -> Hashes:
-    """A polynomial over each stretch of words, many of them at once."""
+def _hash_ranges(data: HashWords, offsets: NDArray[np.int64]) -> Hashes:
+    """Compute a polynomial over each range of words, many at once."""
     sums = np.zeros(len(offsets) - 1, dtype=np.uint64)
     first = 0
     while first < len(sums):
-        # As many values as fit into a portion; one that is longer than that comes alone.
+        # Take as many values as fit into a portion; a longer value is processed alone.
         fitting = int(np.searchsorted(offsets, offsets[first] + _PORTION, side="right")) - 1
         if fitting > first:
             some = offsets[first : fitting + 1]
-            sums[first:fitting] = _sums(data[some[0] : some[-1]], np.diff(some))
+            sums[first:fitting] = _sum_terms(data[some[0] : some[-1]], np.diff(some))
         else:
             fitting = first + 1
-            sums[first] = _sum_of_long(data[offsets[first] : offsets[fitting]])
+            sums[first] = _sum_long_value(data[offsets[first] : offsets[fitting]])
         first = fitting
     with np.errstate(over="ignore"):
         return _mix(sums + np.diff(offsets).astype(np.uint64))
 
 
-def _sums(data: HashWords, sizes: NDArray[np.int64]) -> Hashes:
-    """The polynomials of values that lie one behind the other."""
+def _sum_terms(data: HashWords, sizes: NDArray[np.int64]) -> Hashes:
+    """Compute the polynomials of consecutive values."""
     starts = np.cumsum(sizes) - sizes
     with np.errstate(over="ignore"):
         powers = np.cumprod(np.full(int(sizes.max(initial=0)) + 1, _PRIME, dtype=np.uint64))
-        place = np.arange(len(data)) - np.repeat(starts, sizes)
-        terms = (data.astype(np.uint64) + np.uint64(1)) * powers[place]
+        exponents = np.arange(len(data)) - np.repeat(starts, sizes)
+        terms = (data.astype(np.uint64) + np.uint64(1)) * powers[exponents]
         running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(terms, dtype=np.uint64)])
-        found: Hashes = running[starts + sizes] - running[starts]
-        return found
+        sums: Hashes = running[starts + sizes] - running[starts]
+        return sums
 
 
-def _sum_of_long(data: HashWords) -> np.uint64:
-    """The polynomial of one value, a portion after the other."""
-    found, shift = np.uint64(0), np.uint64(1)
+def _sum_long_value(data: HashWords) -> np.uint64:
+    """Compute the polynomial of one value, portion by portion."""
+    total, shift = np.uint64(0), np.uint64(1)
     with np.errstate(over="ignore"):
         for start in range(0, len(data), _PORTION):
             part = data[start : start + _PORTION]
-            found += shift * _sums(part, np.array([len(part)]))[0]
+            total += shift * _sum_terms(part, np.array([len(part)]))[0]
             shift *= np.uint64(pow(int(_PRIME), len(part), 2**64))
-    return found
+    return total

@@ -1,4 +1,4 @@
-"""Rows of some keys out of many, without looking at the others: frames sorted by the keys' hash."""
+"""Looks up the rows of some keys without reading the others, in frames sorted by key hash."""
 
 from __future__ import annotations
 
@@ -11,52 +11,56 @@ from numpy.typing import NDArray
 
 from muntin.state.hashing import hash_rows
 
-HASH = "__hash"
+HASH_COLUMN = "__hash"
 
 
-def by_hash(frame: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """The rows in the order of their keys' hash, which is added; rows of one key keep theirs."""
-    hashes = pl.Series(HASH, hash_rows([frame[k] for k in keys]))
-    return frame.with_columns(hashes).sort(HASH, maintain_order=True)
+def sort_by_hash(frame: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    """Sort rows by the hash of their keys, which is added as a column; the sort is stable."""
+    hashes = pl.Series(HASH_COLUMN, hash_rows([frame[k] for k in keys]))
+    return frame.with_columns(hashes).sort(HASH_COLUMN, maintain_order=True)
 
 
-def matched(
+def join_null_safe(
     frame: pl.DataFrame,
     other: pl.DataFrame,
     on: Sequence[str],
     how: Literal["inner", "left", "semi", "anti"],
 ) -> pl.DataFrame:
-    """Join rows by columns in which NULL is a value like any other.
+    """Join rows by columns in which NULL equals NULL.
 
     Example:
         >>> some = pl.DataFrame({"k0": [None, "a"], "n": [1, 2]})
-        >>> matched(some, some.select("k0").head(1), ["k0"], "semi").rows()
+        >>> join_null_safe(some, some.select("k0").head(1), ["k0"], "semi").rows()
         [(None, 1)]
     """
-    # Where the other has no NULL there is nothing to find, and a plain join is faster.
+    # A plain join is faster, and equivalent if one side has no NULL.
     nulls = any(other[name].null_count() for name in on)
     return frame.join(other, on=list(on), how=how, nulls_equal=nulls)
 
 
-def of_keys(
+def select_keys(
     frames: Iterable[pl.DataFrame], keys: Sequence[str], only: pl.DataFrame
 ) -> list[pl.DataFrame | None]:
-    """The rows of each frame that have one of some keys; ``None`` where no hash fits."""
+    """Return the rows of each frame that have one of some keys; ``None`` if no hash matches."""
     wanted = np.unique(hash_rows([only[k] for k in keys]))
     only = only.select(keys)
-    found: list[pl.DataFrame | None] = []
+    selected: list[pl.DataFrame | None] = []
     for frame in frames:
-        rows = _between(frame[HASH].to_numpy(), wanted)
-        # Two keys may have one hash. Most runs have none of the keys of a small batch.
-        taken = matched(frame[rows].drop(HASH), only, keys, "semi") if len(rows) else None
-        found.append(taken)
-    return found
+        rows = _find_rows(frame[HASH_COLUMN].to_numpy(), wanted)
+        # Two keys may share a hash. Most runs have none of the keys of a small batch.
+        matching_rows = (
+            join_null_safe(frame[rows].drop(HASH_COLUMN), only, keys, "semi") if len(rows) else None
+        )
+        selected.append(matching_rows)
+    return selected
 
 
-def _between(there: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """The rows that have a wanted hash, both sorted."""
-    begin = np.searchsorted(there, wanted, side="left")
-    lengths = np.searchsorted(there, wanted, side="right") - begin
+def _find_rows(
+    row_hashes: NDArray[np.uint64], wanted_hashes: NDArray[np.uint64]
+) -> NDArray[np.int64]:
+    """Return the indices of rows that have a wanted hash; both arrays are sorted."""
+    begin = np.searchsorted(row_hashes, wanted_hashes, side="left")
+    lengths = np.searchsorted(row_hashes, wanted_hashes, side="right") - begin
     ahead = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     rows: NDArray[np.int64] = np.repeat(begin, lengths) + ahead
     return rows

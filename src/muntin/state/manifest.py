@@ -1,7 +1,7 @@
-"""The manifest that a shard writes at a commit: one value, for queries of every kind.
+"""The manifest that a shard writes at a commit, for all kinds of queries.
 
-Blobs hold rows; the manifest says which of them make up which table, and what else the query has to
-know to go on. It carries the number of its format, and whatever reads state begins here.
+Blobs hold rows. The manifest lists the blobs of each table, and what else the query needs to
+continue. It carries its format number, and reading state starts with it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, NamedTuple
 
 from muntin.model.errors import SpecChangedError, StateCorruptedError
-from muntin.state.blobs import Blobs, blobs_of
+from muntin.state.blobs import Blobs, list_blobs
 
-# Format 1 had the spec in prose; format 2 had a layout of its own for each kind of query.
-FORMAT = 3
+# Format 1 described the query in prose; format 2 differed by kind of query.
+MANIFEST_FORMAT = 3
 StateKind = Literal["windows", "join", "tables", "windowing", "messages", "pages"]
 
 
@@ -23,11 +23,11 @@ class Run(NamedTuple):
     """One frame of a table.
 
     Attributes:
-        number: Its number, which says which blobs it lies in.
-        rows: How many rows it has.
-        low: The least place of a row on the table's axis.
-        high: The greatest.
-        of: The numbers of the runs that were folded into it, where the table is traced.
+        number: The frame's number, which determines the numbers of its blobs.
+        rows: The number of rows.
+        low: The least position of a row on the table's axis.
+        high: The greatest position of a row.
+        of: The numbers of the runs that were merged into it, for traced tables.
     """
 
     number: int
@@ -38,8 +38,8 @@ class Run(NamedTuple):
 
     @property
     def blobs(self) -> range:
-        """The numbers of the blobs that it lies in."""
-        return blobs_of(self.number)
+        """The numbers of the frame's blobs."""
+        return list_blobs(self.number)
 
 
 @dataclass
@@ -47,17 +47,17 @@ class Manifest:
     """The state of one shard: its query, clocks, counts and tables.
 
     Attributes:
-        kind: What kind of query it is of.
-        spec: The query as plain JSON; of tables, each by its name.
-        watermark: The watermark in force, microseconds; ``None`` before the first message, and
-            where inputs have their own.
+        kind: The kind of query.
+        spec: The query as plain JSON; for tables, one per name.
+        watermark: The watermark, microseconds; ``None`` before the first message, and if inputs
+            have their own.
         wall: The wall clock of the last step; ``None`` before it.
-        counts: Messages so far, by what became of them.
+        counts: Number of messages by outcome.
         offsets: The source offsets taken so far, by input: ranges of a partition.
         tables: The runs of each table.
-        extra: What else the kind of query keeps; plain JSON.
-        parts: The manifests of partitions that lie on axes of their own, as they were written:
-            those in which nothing happens aren't read.
+        extra: Further state of the kind of query; plain JSON.
+        parts: The manifests, as text, of partitions with their own axes; those of idle partitions
+            aren't parsed.
     """
 
     kind: StateKind
@@ -71,79 +71,96 @@ class Manifest:
     parts: list[tuple[Any, str]] = field(default_factory=list)
 
     def by_part(self) -> dict[Any, Manifest]:
-        """The manifest of each partition that has one of its own, or this one under ``None``."""
-        return {partition: loads(text) for partition, text in self.parts} or {None: self}
+        """Return the manifest of each partition, or this one under ``None``."""
+        return {partition: parse_manifest(text) for partition, text in self.parts} or {None: self}
 
     def each(self) -> list[Manifest]:
-        """Return the manifests of the partitions, or this one where none has its own."""
+        """Return the manifests of the partitions, or this one if they have none."""
         return list(self.by_part().values())
 
     def runs(self) -> Iterator[Run]:
-        """All runs of all tables."""
-        for one in (self, *(loads(text) for _, text in self.parts)):
+        """Iterate over all runs of all tables."""
+        for one in (self, *(parse_manifest(text) for _, text in self.parts)):
             for runs in one.tables.values():
                 yield from runs
 
     def dumps(self) -> str:
-        """The manifest as text."""
+        """Write the manifest as text."""
         written = {one.name: getattr(self, one.name) for one in fields(self)}
         written["tables"] = {
-            # Only traced tables name what was folded.
+            # Only traced tables record merged runs.
             name: [run if run.of else run[:4] for run in runs]
             for name, runs in self.tables.items()
         }
-        return json.dumps({"format": FORMAT} | {k: v for k, v in written.items() if v is not None})
+        return json.dumps(
+            {"format": MANIFEST_FORMAT} | {k: v for k, v in written.items() if v is not None}
+        )
 
 
-def loads(text: str, kind: StateKind | None = None) -> Manifest:
-    """Read what ``dumps`` gave."""
+def parse_manifest(text: str, kind: StateKind | None = None) -> Manifest:
+    """Read the manifest that ``dumps`` wrote.
+
+    Args:
+        text: The manifest as text.
+        kind: The expected kind of query.
+
+    Raises:
+        StateCorruptedError: When the text can't be read.
+        SpecChangedError: When the state is of another kind.
+    """
     try:
         stored = json.loads(text)
         version = stored.pop("format")
-        if version == FORMAT:
+        if version == MANIFEST_FORMAT:
             tables = stored.pop("tables")
-            found = Manifest(**stored)
-            found.tables = {name: [_run(run) for run in runs] for name, runs in tables.items()}
-            found.parts = [(partition, part) for partition, part in found.parts]
-            # A build before had these counts of the windowing application elsewhere.
+            manifest = Manifest(**stored)
+            manifest.tables = {
+                name: [_parse_run(run) for run in runs] for name, runs in tables.items()
+            }
+            manifest.parts = [(partition, part) for partition, part in manifest.parts]
+            # Earlier versions stored these counts of the windowing application elsewhere.
             for name, n in zip(
-                ("inserted", "deleted"), found.extra.pop("totals", ()), strict=False
+                ("inserted", "deleted"), manifest.extra.pop("totals", ()), strict=False
             ):
-                found.counts[name] = n
+                manifest.counts[name] = n
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise StateCorruptedError(
             "the manifest of a shard can't be read: it was damaged"
         ) from error
-    if version != FORMAT:
+    if version != MANIFEST_FORMAT:
         raise StateCorruptedError(
-            f"the state has format {version}, this muntin reads format {FORMAT}: "
+            f"the state has format {version}, this muntin reads format {MANIFEST_FORMAT}: "
             "use the muntin that wrote it, or start with a new place for the state"
         )
-    if kind is not None and found.kind != kind:
+    if kind is not None and manifest.kind != kind:
         raise SpecChangedError(
-            f"the state is of {found.kind}, not of {kind}: start with a new place for the state"
+            f"the state is of {manifest.kind}, not of {kind}: start with a new place for the state"
         )
-    return found
+    return manifest
 
 
-def load(blobs: Blobs, kind: StateKind) -> Manifest | None:
-    """The manifest of the last commit; ``None`` where there was none."""
+def load_manifest(blobs: Blobs, kind: StateKind) -> Manifest | None:
+    """Read the manifest of the last commit, or return ``None``."""
     text = blobs.load()
-    return None if text is None else loads(text, kind)
+    return None if text is None else parse_manifest(text, kind)
 
 
-def _run(stored: Sequence[Any]) -> Run:
+def _parse_run(stored: Sequence[Any]) -> Run:
     number, rows, low, high, *of = stored
     return Run(number, rows, low, high, tuple(of[0]) if of else ())
 
 
-def numbers(runs: Sequence[Run], low: int | None = None, high: int | None = None) -> list[int]:
-    """The blobs of a table that reach into a range of its axis; see ``reaching``."""
-    return [number for run in reaching(runs, low, high) for number in run.blobs]
+def list_overlapping_blobs(
+    runs: Sequence[Run], low: int | None = None, high: int | None = None
+) -> list[int]:
+    """Return the numbers of a table's blobs that overlap a range of its axis."""
+    return [number for run in select_overlapping(runs, low, high) for number in run.blobs]
 
 
-def reaching(runs: Sequence[Run], low: int | None = None, high: int | None = None) -> list[Run]:
-    """The runs that reach into a range of their axis."""
+def select_overlapping(
+    runs: Sequence[Run], low: int | None = None, high: int | None = None
+) -> list[Run]:
+    """Return the runs that overlap a range of their axis."""
     return [
         run
         for run in runs

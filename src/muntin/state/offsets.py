@@ -1,6 +1,6 @@
-"""Source offsets that were taken, as ranges of neighbouring offsets by partition.
+"""The source offsets taken so far, as ranges of consecutive offsets by partition.
 
-Sources hand out offsets nearly without gaps, so that millions of them are a handful of stretches.
+Sources assign offsets with few gaps, so millions of them form a few ranges.
 """
 
 from __future__ import annotations
@@ -16,80 +16,82 @@ import polars as pl
 from numpy.typing import NDArray
 
 OffsetRange = tuple[Any, int, int]
-"""A partition, and its first and last offset of a stretch."""
-Timed = tuple[Any, Any, int]
-"""The partition and the offset of a message, and a time that it bears."""
+"""A partition, and the first and last offset of a range."""
+TimedOffset = tuple[Any, Any, int]
+"""The partition, offset and time of a message."""
 
-# Beyond this the oldest gaps count as taken: nobody fills thousands of old gaps.
-MOST_STRETCHES = 4096
-# How many of the greatest times are known by their message. Where all of them were here before, so
-# were, but for a source that gives an offset to two messages, greater times than the others'.
-MOST_TIMES = 64
+# With more ranges, the oldest gaps count as taken: old gaps are no longer filled.
+MAX_RANGES = 4096
+# How many of the greatest times are recorded with their message. If all of these are duplicates,
+# the other messages have no greater time, except in a source that reuses offsets.
+MAX_TIMES = 64
 
 
-def stretches(messages: pl.DataFrame, partition: str, offset: str) -> list[OffsetRange]:
-    """The stretches that messages cover; those without partition or offset cover none."""
-    places = messages.select(
+def to_ranges(messages: pl.DataFrame, partition: str, offset: str) -> list[OffsetRange]:
+    """Return the ranges of offsets of messages, ignoring null partitions and offsets."""
+    offsets = messages.select(
         pl.col(partition).alias("partition"), pl.col(offset).cast(pl.Int64).alias("offset")
     )
-    places = places.drop_nulls().unique().sort("partition", "offset")
-    runs = places.with_columns(run=pl.col("offset") - pl.int_range(pl.len()).over("partition"))
+    offsets = offsets.drop_nulls().unique().sort("partition", "offset")
+    runs = offsets.with_columns(run=pl.col("offset") - pl.int_range(pl.len()).over("partition"))
     ends = runs.group_by("partition", "run", maintain_order=True).agg(
         low=pl.col("offset").min(), high=pl.col("offset").max()
     )
     return ends.select("partition", "low", "high").rows()
 
 
-def greatest(messages: pl.DataFrame, partition: str, offset: str, time: str) -> list[Timed]:
-    """The messages that bear the greatest times, the greatest first."""
-    placed = messages.select(
+def find_greatest(
+    messages: pl.DataFrame, partition: str, offset: str, time: str
+) -> list[TimedOffset]:
+    """Return the messages with the greatest times, greatest first."""
+    timed = messages.select(
         pl.col(partition).alias("partition"),
         pl.col(offset).cast(pl.Int64).alias("offset"),
         pl.col(time).alias("time"),
     )
-    top = placed.drop_nulls("time").top_k(MOST_TIMES, by="time")
+    top = timed.drop_nulls("time").top_k(MAX_TIMES, by="time")
     return top.sort("time", descending=True).rows()
 
 
-def greatest_of(parts: Iterable[Sequence[Timed]]) -> list[Timed]:
-    """The greatest times of several parts of a batch."""
-    return heapq.nlargest(MOST_TIMES, chain.from_iterable(parts), key=lambda timed: timed[2])
+def merge_greatest(parts: Iterable[Sequence[TimedOffset]]) -> list[TimedOffset]:
+    """Return the greatest times of several parts of a batch."""
+    return heapq.nlargest(MAX_TIMES, chain.from_iterable(parts), key=lambda timed: timed[2])
 
 
-class Offsets:
-    """The offsets that have been taken so far."""
+class TakenOffsets:
+    """The set of offsets taken so far."""
 
     def __init__(self, stored: Iterable[Sequence[Any]] = ()) -> None:
         self._taken: dict[Any, list[tuple[int, int]]] = {}
         self.add([(p, low, high) for p, low, high in stored])
 
     def dumps(self) -> list[OffsetRange]:
-        """All stretches; plain JSON for partitions that are numbers or strings."""
+        """Return all ranges; plain JSON if partitions are numbers or strings."""
         return [(p, low, high) for p, runs in self._taken.items() for low, high in runs]
 
     def add(self, new: Iterable[OffsetRange]) -> None:
-        """Take more offsets."""
-        touched: dict[Any, list[tuple[int, int]]] = {}
+        """Add ranges of offsets."""
+        added: dict[Any, list[tuple[int, int]]] = {}
         for partition, low, high in new:
-            touched.setdefault(partition, []).append((low, high))
-        for partition, runs in touched.items():
-            joined: list[tuple[int, int]] = []
+            added.setdefault(partition, []).append((low, high))
+        for partition, runs in added.items():
+            merged: list[tuple[int, int]] = []
             for low, high in sorted([*self._taken.get(partition, []), *runs]):
-                if joined and low <= joined[-1][1] + 1:
-                    joined[-1] = (joined[-1][0], max(joined[-1][1], high))
+                if merged and low <= merged[-1][1] + 1:
+                    merged[-1] = (merged[-1][0], max(merged[-1][1], high))
                 else:
-                    joined.append((low, high))
-            beyond = len(joined) - MOST_STRETCHES
-            if beyond > 0:
-                joined = [(joined[0][0], joined[beyond][1]), *joined[beyond + 1 :]]
-            self._taken[partition] = joined
+                    merged.append((low, high))
+            excess = len(merged) - MAX_RANGES
+            if excess > 0:
+                merged = [(merged[0][0], merged[excess][1]), *merged[excess + 1 :]]
+            self._taken[partition] = merged
 
-    def reached(self, partition: Any) -> int | None:
-        """The greatest offset of a partition and one; ``None`` where it has none."""
+    def next_offset(self, partition: Any) -> int | None:
+        """Return the offset after the greatest one of a partition, or ``None``."""
         runs = self._taken.get(partition)
         return runs[-1][1] + 1 if runs else None
 
-    def holds(self, partition: Any, offset: int | None) -> bool:
+    def has_taken(self, partition: Any, offset: int | None) -> bool:
         """Return whether an offset has been taken."""
         runs = self._taken.get(partition)
         if runs is None or offset is None:
@@ -97,32 +99,34 @@ class Offsets:
         run = bisect_right(runs, offset, key=lambda run: run[0]) - 1
         return run >= 0 and offset <= runs[run][1]
 
-    def latest(self, times: Sequence[Timed]) -> int | None:
-        """The time of the first message that is new; ``None`` where all were here before."""
-        new = (time for partition, offset, time in times if not self.holds(partition, offset))
+    def latest(self, times: Sequence[TimedOffset]) -> int | None:
+        """Return the time of the first message that is new; ``None`` if all were taken before."""
+        new = (time for partition, offset, time in times if not self.has_taken(partition, offset))
         return next(new, None)
 
     @property
     def ends(self) -> dict[Any, int]:
-        """The greatest offset and one, of all partitions that have been seen."""
+        """The offset after the greatest one, by partition."""
         return {partition: runs[-1][1] + 1 for partition, runs in self._taken.items() if runs}
 
-    def known(self, messages: pl.DataFrame, partition: str, offset: str) -> NDArray[np.bool_]:
-        """Return a mask of the messages that came before, in an earlier batch or in this one."""
-        again = messages.select(
+    def find_repeated(
+        self, messages: pl.DataFrame, partition: str, offset: str
+    ) -> NDArray[np.bool_]:
+        """Return a mask of messages that repeat one of an earlier batch or of this one."""
+        is_repeat = messages.select(
             pl.struct(partition, offset).is_first_distinct().not_()
             & pl.col(partition).is_not_null()
             & pl.col(offset).is_not_null()
         ).to_series()
-        found: NDArray[np.bool_] = again.to_numpy().copy()
+        repeated: NDArray[np.bool_] = is_repeat.to_numpy().copy()
         for value in messages[partition].drop_nulls().unique():
             runs = self._taken.get(value)
             if not runs:
                 continue
-            mine = (messages[partition] == value) & messages[offset].is_not_null()
-            rows = np.flatnonzero(mine.fill_null(False).to_numpy())
-            at = messages[offset][rows].cast(pl.Int64).to_numpy()
+            in_partition = (messages[partition] == value) & messages[offset].is_not_null()
+            rows = np.flatnonzero(in_partition.fill_null(False).to_numpy())
+            offsets = messages[offset][rows].cast(pl.Int64).to_numpy()
             lows, highs = np.array(runs, dtype=np.int64).T
-            run = np.searchsorted(lows, at, side="right") - 1
-            found[rows] |= (run >= 0) & (at <= highs[np.maximum(run, 0)])
-        return found
+            run = np.searchsorted(lows, offsets, side="right") - 1
+            repeated[rows] |= (run >= 0) & (offsets <= highs[np.maximum(run, 0)])
+        return repeated

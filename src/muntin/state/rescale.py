@@ -1,8 +1,8 @@
-"""State moved into another number of shards: every run is partitioned by the owners of its keys.
+"""Divides state among another number of shards, by splitting every run by the owners of its keys.
 
-The runs of a key keep their order, so each new shard is what it would be had it owned its keys from
-the beginning. Which rows belong to whom, and what else a manifest has to say then, is for the kind
-of query to know: its ``Division``.
+The runs of a key keep their order, so each new shard is the same as if it had owned its keys from
+the beginning. The ``Division`` of a kind of query determines which rows a shard gets, and the
+rest of its manifest.
 """
 
 from __future__ import annotations
@@ -15,70 +15,78 @@ from typing import Any, Protocol
 import polars as pl
 
 from muntin.model.errors import OptionError
-from muntin.state.frames import decode, encode
-from muntin.state.manifest import Manifest, Run, loads
+from muntin.state.frames import decode_frame, encode_frame
+from muntin.state.manifest import Manifest, Run, parse_manifest
 
-Moved = Mapping[int, Mapping[int, tuple[int, int]]]
-"""By the number of a blob: the number and rows of its part in each new shard that has one."""
+MovedBlobs = Mapping[int, Mapping[int, tuple[int, int]]]
+"""By blob number: the number and row count of its part, by new shard."""
 
 
 class Division(Protocol):
     """Divides the state of one kind of query among another number of shards.
 
-    It is made of the manifests of the old shards, in their order, and sent to workers.
+    It is created from the manifests of the old shards, in order, and sent to workers.
     """
 
-    def divided(self, blob: int, rows: pl.DataFrame, shards: int) -> Mapping[int, pl.DataFrame]:
-        """The rows of a run's blob by the new shards that need them."""
+    def divide(self, blob: int, rows: pl.DataFrame, shards: int) -> Mapping[int, pl.DataFrame]:
+        """Return the rows of a run's blob by the new shards that need them."""
 
     def extra(self, manifests: Sequence[Manifest]) -> dict[str, Any]:
         """Return the state of a new shard outside its tables, from the old shards' manifests."""
 
 
-def parts(
+def split_blob(
     number: int, blob: bytes, division: Division, shards: int
 ) -> Iterator[tuple[int, int, bytes]]:
-    """A run's blob, partitioned: shard, rows and blob of each part."""
-    for shard, part in division.divided(number, decode(blob), shards).items():
+    """Split a run's blob; yield shard, number of rows and blob of each part."""
+    for shard, part in division.divide(number, decode_frame(blob), shards).items():
         if len(part):
-            yield shard, len(part), encode(part)
+            yield shard, len(part), encode_frame(part)
 
 
-def resplit(
-    manifests: Sequence[Manifest], moved: Moved, shards: int, division: Division
+def build_manifests(
+    manifests: Sequence[Manifest], moved: MovedBlobs, shards: int, division: Division
 ) -> list[str]:
-    """The manifests of the new shards."""
-    marks = {manifest.watermark for manifest in manifests}
-    if len(marks) != 1:
+    """Create the manifests of the new shards.
+
+    Raises:
+        OptionError: When the old shards have different watermarks.
+    """
+    watermarks = {manifest.watermark for manifest in manifests}
+    if len(watermarks) != 1:
         hint = "let the query run one batch, and stop it"
-        raise OptionError("CHECKPOINT", sorted(marks, key=str), "are its watermarks", hint)
-    return [_whole(manifests, moved, shard, shards, division).dumps() for shard in range(shards)]
+        raise OptionError("CHECKPOINT", sorted(watermarks, key=str), "are its watermarks", hint)
+    return [
+        _build_manifest(manifests, moved, shard, shards, division).dumps()
+        for shard in range(shards)
+    ]
 
 
-def _whole(
-    manifests: Sequence[Manifest], moved: Moved, shard: int, shards: int, division: Division
+def _build_manifest(
+    manifests: Sequence[Manifest], moved: MovedBlobs, shard: int, shards: int, division: Division
 ) -> Manifest:
-    found = _one(manifests, moved, shard, shards, division)
+    merged = _merge_manifests(manifests, moved, shard, shards, division)
     parts: dict[Any, list[Manifest]] = {}
     for manifest in manifests:
         for partition, text in manifest.parts:
-            parts.setdefault(partition, []).append(loads(text))
-    made = [
-        (name, _one(mine, moved, shard, shards, division).dumps()) for name, mine in parts.items()
+            parts.setdefault(partition, []).append(parse_manifest(text))
+    part_manifests = [
+        (name, _merge_manifests(own_manifests, moved, shard, shards, division).dumps())
+        for name, own_manifests in parts.items()
     ]
-    return replace(found, parts=made)
+    return replace(merged, parts=part_manifests)
 
 
-def _one(
-    manifests: Sequence[Manifest], moved: Moved, shard: int, shards: int, division: Division
+def _merge_manifests(
+    manifests: Sequence[Manifest], moved: MovedBlobs, shard: int, shards: int, division: Division
 ) -> Manifest:
     first = manifests[0]
     names = dict.fromkeys(name for manifest in manifests for name in manifest.tables)
-    # What the old shards have counted is in one of the new ones, each of which counts anew.
+    # The first of the new shards continues the old counts; the others start at zero.
     counts: Counter[str] = Counter()
     for manifest in manifests if shard == 0 else ():
         counts.update(manifest.counts)
-    # All shards know which offsets were taken.
+    # All shards keep all taken offsets.
     return replace(
         first,
         spec={**first.spec, "buckets": shards} if "buckets" in first.spec else first.spec,

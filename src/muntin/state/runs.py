@@ -1,10 +1,10 @@
-"""A columnar table in a store of blobs: runs of sorted-out segments, appended, folded, dropped.
+"""A columnar table in a store of blobs: runs by segment, appended, merged and dropped.
 
-The rows lie on an axis (a pane or a window number) that is cut into **segments**. Each batch adds
-one small blob, a **run**, to each segment that it touches; when a segment has gathered too many
-runs of like size, they are folded into one, so that a row is rewritten a few times in its life and
-never because of a batch that doesn't concern it. What has expired goes by whole runs, and else when
-its run is folded. This is a log-structured merge tree in columns.
+The rows lie on an axis (a pane or a window number) that is divided into **segments**. Each batch
+adds one small blob, a **run**, to each segment that it changes. When a segment has too many
+runs of similar size, they are merged into one, so that a row is rewritten a few times in its life,
+and only because of its own segment. Expired rows are dropped with whole runs, or else when their
+run is merged. This is a log-structured merge tree in columns.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from collections.abc import Callable, Collection, Hashable, Sequence
 
 import polars as pl
 
-from muntin.state.blobs import Blobs, blobs_of, drawn
-from muntin.state.frames import decoded, encoded
-from muntin.state.lookup import HASH, by_hash, of_keys
-from muntin.state.manifest import Run, reaching
+from muntin.state.blobs import Blobs, draw_number, list_blobs
+from muntin.state.frames import decode_blobs, encode_blobs
+from muntin.state.lookup import HASH_COLUMN, select_keys, sort_by_hash
+from muntin.state.manifest import Run, select_overlapping
 
 Merge = Callable[[Sequence[pl.DataFrame]], pl.DataFrame]
 Complete = Callable[[pl.DataFrame], pl.DataFrame]
 
-# How many runs a segment may gather before like-sized ones are folded.
-MOST_RUNS = 8
-# Into how many segments the places are cut that are kept.
+# Number of runs in a segment before those of similar size are merged.
+MAX_RUNS = 8
+# Number of segments that the retained positions are divided into.
 _SEGMENTS = 8
 
 
 class FrameCache:
-    """Decoded blobs of this process, the least recently used dropped first.
+    """Decoded frames of this process; the least recently used is dropped first.
 
-    A blob's number is drawn at random and written once, so a cached frame is either the blob's
-    content or belongs to a batch that was never committed and whose number nobody asks for: a
+    A frame's number is random and written once. So a cached frame is either the stored content,
+    or belongs to a batch that was never committed and whose number isn't read again: a
     retried batch can't read a wrong one.
     """
 
@@ -43,29 +43,29 @@ class FrameCache:
         self._owner: Hashable = None
         self._owned: dict[Hashable, set[int]] = {}
 
-    def turn_to(self, owner: Hashable) -> None:
-        """Say whose frames come next: a shard has a store of its own, a process several shards."""
+    def set_owner(self, owner: Hashable) -> None:
+        """Set the owner of the following frames, as several shards share this cache."""
         self._owner = owner
 
-    def keep(self, numbers: Collection[int]) -> None:
+    def retain(self, numbers: Collection[int]) -> None:
         """Forget the frames of this owner that its store no longer has.
 
-        Another process may have gone on with the shard meanwhile, and have dropped blobs there.
+        Another process may have continued the shard meanwhile, and have removed blobs.
         """
         owned = self._owned.setdefault(self._owner, set())
         for number in owned.difference(numbers):
             self.drop(number)
 
     def get(self, number: int) -> pl.DataFrame | None:
-        """The frame, if it's here."""
-        found = self._frames.get(number)
-        if found is None:
+        """Return a cached frame, or ``None``."""
+        entry = self._frames.get(number)
+        if entry is None:
             return None
         self._frames.move_to_end(number)
-        return found[0]
+        return entry[0]
 
     def put(self, number: int, frame: pl.DataFrame) -> None:
-        """Keep a frame, and drop others if it gets too much."""
+        """Cache a frame, and drop others if the cache gets too large."""
         size = int(frame.estimated_size())
         if size > self.most_bytes:
             return
@@ -79,13 +79,13 @@ class FrameCache:
     def drop(self, number: int) -> None:
         """Forget a frame."""
         self._owned.get(self._owner, set()).discard(number)
-        found = self._frames.pop(number, None)
-        if found is not None:
-            self.bytes -= found[1]
+        entry = self._frames.pop(number, None)
+        if entry is not None:
+            self.bytes -= entry[1]
 
 
 class Frames:
-    """Frames in a store, as blobs; decoded at most once by a process that remembers them."""
+    """Frames stored as blobs, and cached when decoded."""
 
     def __init__(self, blobs: Blobs, cache: FrameCache, complete: Complete | None = None) -> None:
         self.blobs = blobs
@@ -94,31 +94,31 @@ class Frames:
 
     def write(self, frame: pl.DataFrame) -> int:
         """Write a frame under a new number."""
-        blobs = encoded(frame)
-        number = drawn(len(blobs))
-        for one, blob in zip(blobs_of(number), blobs, strict=True):
+        blobs = encode_blobs(frame)
+        number = draw_number(len(blobs))
+        for one, blob in zip(list_blobs(number), blobs, strict=True):
             self.blobs.put(one, blob)
         self.cache.put(number, frame)
         return number
 
     def read(self, number: int) -> pl.DataFrame:
-        """A frame that was written."""
+        """Read a stored frame."""
         frame = self.cache.get(number)
         if frame is None:
-            frame = decoded(map(self.blobs.get, blobs_of(number)))
+            frame = decode_blobs(map(self.blobs.get, list_blobs(number)))
             self.cache.put(number, frame)
         return frame if self.complete is None else self.complete(frame)
 
     def remove(self, number: int) -> None:
-        """Forget a frame."""
-        for one in blobs_of(number):
+        """Remove a frame."""
+        for one in list_blobs(number):
             self.blobs.remove(one)
         self.cache.drop(number)
 
 
-def to_fold(runs: Sequence[Run]) -> int | None:
-    """Return the first of the newest runs to fold into one, or ``None`` where none are due."""
-    if len(runs) <= MOST_RUNS:
+def find_merge_start(runs: Sequence[Run]) -> int | None:
+    """Return the index of the first of the newest runs to merge, or ``None``."""
+    if len(runs) <= MAX_RUNS:
         return None
     start, size = len(runs) - 1, runs[-1].rows
     while start > 0 and runs[start - 1].rows <= 2 * size:
@@ -131,15 +131,15 @@ class Runs:
     """One table of a shard.
 
     Args:
-        axis: The column that says where a row lies.
-        span: How many places make a segment; ``None`` where rows of one identity lie at several
-            places, so that all are folded together.
+        axis: The column with a row's position.
+        span: Number of positions per segment; ``None`` if rows of one identity have several
+            positions, so that all rows are one segment.
         blobs: The store.
-        cache: Decoded blobs of this process.
-        merge: Makes one row of rows of the same identity.
-        stored: What ``entries`` gave when the manifest was written.
-        keys: The key columns, where rows of some keys will be looked up; that costs a sort.
-        complete: See ``Frames``.
+        cache: Decoded frames of this process.
+        merge: Merges the rows of the same identity into one.
+        stored: The result of ``entries`` when the manifest was written.
+        keys: The key columns, if rows are looked up by key; this costs a sort.
+        complete: Completes a frame that was read; see ``Frames``.
     """
 
     traced = False
@@ -165,110 +165,115 @@ class Runs:
         self.put(stored)
 
     def put(self, stored: Sequence[Run]) -> None:
-        """Go on from these runs."""
+        """Replace the runs with stored ones."""
         self._segments = {}
-        # What is kept may be another now than when it was written, and so the segments' length.
+        # The retention, and so the length of segments, may have changed since it was written.
         for run in stored:
-            self._segments.setdefault(self._segment(run.low), []).append(run)
+            self._segments.setdefault(self._find_segment(run.low), []).append(run)
 
-    def _segment(self, place: int) -> int:
-        return 0 if self.span is None else place // self.span
+    def _find_segment(self, position: int) -> int:
+        return 0 if self.span is None else position // self.span
 
     def entries(self) -> list[Run]:
-        """The table's part of the manifest: its runs, those of a segment oldest first."""
+        """Return the table's part of the manifest: its runs, oldest first within a segment."""
         return [run for runs in self._segments.values() for run in runs]
 
     @property
     def rows(self) -> int:
-        """Number of stored rows; a row counts once for each run that has it."""
+        """Number of stored rows; a row counts once in each run."""
         return sum(run.rows for runs in self._segments.values() for run in runs)
 
     @property
     def low(self) -> int | None:
-        """The least place that some row lies at."""
+        """The least position of a row, or ``None``."""
         return min((r.low for runs in self._segments.values() for r in runs), default=None)
 
     @property
     def high(self) -> int | None:
-        """The greatest place that some row lies at."""
+        """The greatest position of a row, or ``None``."""
         return max((r.high for runs in self._segments.values() for r in runs), default=None)
 
     def append(self, frame: pl.DataFrame) -> None:
-        """Add rows as new runs, and fold where too many have gathered."""
+        """Add rows as new runs, and merge runs if there are too many."""
         if not len(frame):
             return
-        low, high = extent(frame[self.axis])
-        if self.span is None or self._segment(low) == self._segment(high):
-            self._add(self._segment(low), frame, low, high)
+        low, high = find_extent(frame[self.axis])
+        if self.span is None or self._find_segment(low) == self._find_segment(high):
+            self._add_run(self._find_segment(low), frame, low, high)
             return
         segment = (pl.col(self.axis).floordiv(self.span)).alias("__segment")
         parts = frame.with_columns(segment).partition_by("__segment", include_key=True)
         for part in parts:
-            self._add(int(part["__segment"][0]), part.drop("__segment"), *extent(part[self.axis]))
+            self._add_run(
+                int(part["__segment"][0]), part.drop("__segment"), *find_extent(part[self.axis])
+            )
 
-    def _add(self, segment: int, frame: pl.DataFrame, low: int, high: int) -> None:
+    def _add_run(self, segment: int, frame: pl.DataFrame, low: int, high: int) -> None:
         runs = self._segments.setdefault(segment, [])
-        runs.append(self._write(frame, low, high))
-        start = to_fold(runs)
+        runs.append(self._write_run(frame, low, high))
+        start = find_merge_start(runs)
         if start is None:
             return
-        folded = runs[start:]
-        merged = self._folded(folded, start == 0)
-        for run in folded:
+        replaced = runs[start:]
+        merged = self._merge_runs(replaced, start == 0)
+        for run in replaced:
             self.frames.remove(run.number)
-        if self._first is not None and min(r.low for r in folded) < self._first:
+        if self._first is not None and min(r.low for r in replaced) < self._first:
             merged = merged.filter(pl.col(self.axis) >= self._first)
-        of = tuple(run.number for run in folded) if self.traced else ()
-        runs[start:] = [self._write(merged, *extent(merged[self.axis]), of)] if len(merged) else []
+        of = tuple(run.number for run in replaced) if self.traced else ()
+        runs[start:] = (
+            [self._write_run(merged, *find_extent(merged[self.axis]), of)] if len(merged) else []
+        )
 
-    def _folded(self, runs: Sequence[Run], oldest: bool) -> pl.DataFrame:
-        """The rows of some runs; ``oldest`` where nothing is stored before them."""
+    def _merge_runs(self, runs: Sequence[Run], oldest: bool) -> pl.DataFrame:
+        """Merge runs; ``oldest`` is true if nothing is stored before them."""
         if self.span is None:
-            return self.merge([self._plain(run) for run in runs])
-        frames = [(self._plain(run), run.low, run.high) for run in runs]
+            return self.merge([self._read_without_hash(run) for run in runs])
+        frames = [(self._read_without_hash(run), run.low, run.high) for run in runs]
         return join_runs(frames, self.axis, self.merge)
 
-    def _write(self, frame: pl.DataFrame, low: int, high: int, of: tuple[int, ...] = ()) -> Run:
+    def _write_run(self, frame: pl.DataFrame, low: int, high: int, of: tuple[int, ...] = ()) -> Run:
         if self.keys:
-            frame = by_hash(frame, self.keys)
+            frame = sort_by_hash(frame, self.keys)
         return Run(self.frames.write(frame), len(frame), low, high, of)
 
-    def _plain(self, run: Run) -> pl.DataFrame:
-        # It may have been written without the hash of the key, or with it.
-        return self.frames.read(run.number).drop(HASH, strict=False)
+    def _read_without_hash(self, run: Run) -> pl.DataFrame:
+        # The frame may have been written with or without the hash of the key.
+        return self.frames.read(run.number).drop(HASH_COLUMN, strict=False)
 
-    def _by_hash(self, run: Run) -> pl.DataFrame:
+    def _read_by_hash(self, run: Run) -> pl.DataFrame:
         frame = self.frames.read(run.number)
-        return frame if HASH in frame.columns else by_hash(frame, self.keys)
+        return frame if HASH_COLUMN in frame.columns else sort_by_hash(frame, self.keys)
 
     def read(
         self, low: int | None = None, high: int | None = None, only: pl.DataFrame | None = None
     ) -> list[pl.DataFrame]:
-        """The rows of the runs that reach into a stretch (both ends included), oldest first.
+        """Return the rows of the runs that overlap a range (both ends included), oldest first.
 
-        Of some keys, each given once, only their rows; ``keys`` must name the columns then.
+        With ``only``, which lists each key once, return only the rows of these keys; the table
+        needs ``keys`` then.
         """
-        return [frame for frame, _, _ in self.ranged(low, high, only)]
+        return [frame for frame, _, _ in self.read_with_ranges(low, high, only)]
 
-    def ranged(
+    def read_with_ranges(
         self, low: int | None = None, high: int | None = None, only: pl.DataFrame | None = None
-    ) -> list[Ranged]:
+    ) -> list[RangedFrame]:
         """Return the rows of each run that overlaps the range, and the run's own range."""
-        runs = self._between(low, high)
+        runs = self._select_runs(low, high)
         if only is None:
-            return [(self._plain(run), run.low, run.high) for run in runs]
-        found = of_keys(map(self._by_hash, runs), self.keys, only) if runs else []
+            return [(self._read_without_hash(run), run.low, run.high) for run in runs]
+        selected = select_keys(map(self._read_by_hash, runs), self.keys, only) if runs else []
         return [
             (frame, run.low, run.high)
-            for frame, run in zip(found, runs, strict=True)
+            for frame, run in zip(selected, runs, strict=True)
             if frame is not None and len(frame)
         ]
 
-    def _between(self, low: int | None, high: int | None) -> list[Run]:
+    def _select_runs(self, low: int | None, high: int | None) -> list[Run]:
         return [
             run
             for segment in sorted(self._segments)
-            for run in reaching(self._segments[segment], low, high)
+            for run in select_overlapping(self._segments[segment], low, high)
         ]
 
     def rewrite(self, frame: pl.DataFrame) -> None:
@@ -276,59 +281,59 @@ class Runs:
         self.drop_before(None)
         self.append(frame)
 
-    def drop_before(self, place: int | None) -> None:
-        """Drop every run that lies wholly before a place; all of them for ``None``.
+    def drop_before(self, position: int | None) -> None:
+        """Drop every run that is entirely before a position; all runs for ``None``.
 
-        Other rows before the place go when their run is folded.
+        Other rows before the position are dropped when their run is merged.
         """
-        self._first = place
-        for segment in [s for s in self._segments if self._may_lie_before(s, place)]:
-            kept = []
+        self._first = position
+        for segment in [s for s in self._segments if self._may_have_rows_before(s, position)]:
+            remaining = []
             for run in self._segments[segment]:
-                if place is None or run.high < place:
+                if position is None or run.high < position:
                     self.frames.remove(run.number)
                 else:
-                    kept.append(run)
-            self._segments[segment] = kept
-            if not kept:
+                    remaining.append(run)
+            self._segments[segment] = remaining
+            if not remaining:
                 del self._segments[segment]
 
-    def _may_lie_before(self, segment: int, place: int | None) -> bool:
-        return place is None or self.span is None or segment * self.span < place
+    def _may_have_rows_before(self, segment: int, position: int | None) -> bool:
+        return position is None or self.span is None or segment * self.span < position
 
 
-def each_once(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Merge rows whose columns are their identity: each is kept once."""
+def deduplicate(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Merge rows whose columns are their identity by removing duplicates."""
     return pl.concat(frames).unique()
 
 
-Ranged = tuple[pl.DataFrame, int, int]
+RangedFrame = tuple[pl.DataFrame, int, int]
 
 
-def segment_length(places: int) -> int:
-    """Return the length of a segment, for a table that keeps rows of so many places."""
-    return max(1, places // _SEGMENTS)
+def segment_length(positions: int) -> int:
+    """Return the length of a segment, for a table that retains this many positions."""
+    return max(1, positions // _SEGMENTS)
 
 
-def extent(places: pl.Series) -> tuple[int, int]:
-    """The least and the greatest of places, of which there is one at least."""
-    return int(places.min()), int(places.max())  # type: ignore[arg-type]
+def find_extent(positions: pl.Series) -> tuple[int, int]:
+    """Return the least and the greatest of positions, of which there is at least one."""
+    return int(positions.min()), int(positions.max())  # type: ignore[arg-type]
 
 
-def ranged(frame: pl.DataFrame, axis: str) -> Ranged:
-    """A frame, not empty, with its least and greatest place."""
-    return frame, *extent(frame[axis])
+def add_range(frame: pl.DataFrame, axis: str) -> RangedFrame:
+    """Return a frame, not empty, with its least and greatest position."""
+    return frame, *find_extent(frame[axis])
 
 
-def join_runs(frames: Sequence[Ranged], axis: str, merge: Merge) -> pl.DataFrame:
-    """One frame out of several, merging only where they overlap on the axis.
+def join_runs(frames: Sequence[RangedFrame], axis: str, merge: Merge) -> pl.DataFrame:
+    """Combine frames into one, merging only where they overlap on the axis.
 
-    Batches of nearly ordered input overlap in a place or two, so that nearly all rows are passed
-    on as they are.
+    Batches of nearly ordered input overlap in a position or two, so nearly all rows are passed on
+    unchanged.
     """
     if len(frames) == 1:
         return frames[0][0]
-    shared = _overlaps([(low, high) for _, low, high in frames])
+    shared = _find_overlaps([(low, high) for _, low, high in frames])
     if not shared:
         return pl.concat([f for f, _, _ in frames], how="diagonal")
     inside = pl.any_horizontal([pl.col(axis).is_between(low, high) for low, high in shared])
@@ -337,16 +342,16 @@ def join_runs(frames: Sequence[Ranged], axis: str, merge: Merge) -> pl.DataFrame
     return pl.concat([*(f for f in alone if len(f)), merged], how="diagonal")
 
 
-def _overlaps(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The stretches that lie in two ranges or more."""
-    found: list[tuple[int, int]] = []
-    reach: int | None = None
+def _find_overlaps(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the ranges that are in at least two of the given ranges."""
+    overlaps: list[tuple[int, int]] = []
+    highest: int | None = None
     for low, high in sorted(ranges):
-        if reach is not None and low <= reach:
-            shared = (low, min(high, reach))
-            if found and shared[0] <= found[-1][1] + 1:
-                shared = (found[-1][0], max(found[-1][1], shared[1]))
-                found.pop()
-            found.append(shared)
-        reach = high if reach is None else max(reach, high)
-    return found
+        if highest is not None and low <= highest:
+            shared = (low, min(high, highest))
+            if overlaps and shared[0] <= overlaps[-1][1] + 1:
+                shared = (overlaps[-1][0], max(overlaps[-1][1], shared[1]))
+                overlaps.pop()
+            overlaps.append(shared)
+        highest = high if highest is None else max(highest, high)
+    return overlaps

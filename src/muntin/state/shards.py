@@ -11,23 +11,25 @@ from numpy.typing import NDArray
 from muntin.state.hashing import hash_rows
 
 
-def owners(frame: pl.DataFrame, keys: Sequence[str], buckets: int) -> NDArray[np.int64]:
-    """The bucket of each row's key."""
-    if buckets == 1:
+def assign_shards(frame: pl.DataFrame, keys: Sequence[str], shards: int) -> NDArray[np.int64]:
+    """Return the shard of each row's key."""
+    if shards == 1:
         return np.zeros(len(frame), dtype=np.int64)
     hashes = hash_rows([frame[k] for k in keys])
-    return (hashes % np.uint64(buckets)).astype(np.int64)
+    return (hashes % np.uint64(shards)).astype(np.int64)
 
 
-def split(frame: pl.DataFrame, keys: Sequence[str], buckets: int) -> dict[int, pl.DataFrame]:
-    """Part rows by the bucket of their key; a bucket without rows is absent.
+def split_by_shard(
+    frame: pl.DataFrame, keys: Sequence[str], shards: int
+) -> dict[int, pl.DataFrame]:
+    """Split rows by the shard of their key; a shard without rows is absent.
 
     Example:
-        >>> parts = split(pl.DataFrame({"k0": [1, 2, 3, 4]}), ["k0"], 2)
+        >>> parts = split_by_shard(pl.DataFrame({"k0": [1, 2, 3, 4]}), ["k0"], 2)
         >>> sum(len(part) for part in parts.values())
         4
     """
     if not len(frame):
         return {}
-    owner = owners(frame, keys, buckets)
-    return {bucket: frame.filter(owner == bucket) for bucket in np.unique(owner).tolist()}
+    assigned = assign_shards(frame, keys, shards)
+    return {shard: frame.filter(assigned == shard) for shard in np.unique(assigned).tolist()}

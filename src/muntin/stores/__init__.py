@@ -1,15 +1,16 @@
-"""The three stores of windows, over memory, RocksDB or numbered blobs.
+"""Stores of windows over ordered rows of bytes: in memory, in RocksDB, or in numbered blobs.
 
 ``MessageStore`` keeps messages, ``WindowStore`` a value per window, ``SessionStore`` the aggregates
-of sessions. Each stands on a ``KeyValue`` (ordered rows of bytes, one atomic flush), and several
-may share one, so that they are flushed together with the offset of the source. Nothing in here
-knows Spark or the engine.
+of sessions. Each is built on a ``KeyValue`` (ordered rows of bytes, one atomic flush). Several may
+share one, so that they are flushed together with the offset of the source. Nothing in this package
+depends on Spark or the engine.
 
-What a row's bytes are is said once: ``keys`` turns tuples into bytes that sort as they do,
-``values`` turns values into bytes, and ``layout`` chooses the parts of a message's key.
-``namespace`` puts the store's name before its keys, and ``segments`` drops what has expired by
-ranges of them. Where rows lie is the form's: ``memory`` and ``paged`` keep sorted ``pages``,
-``rocks`` a folder. ``blobs`` is the other way round: rows that hold the engine's blobs.
+- ``keys`` encodes tuples as bytes that sort as the tuples do, and ``values`` encodes values.
+- ``layout`` orders the parts of a message's key, and ``namespace`` puts the store's name before it.
+- ``segments`` drops expired rows by ranges of keys.
+- ``memory``, ``paged`` and ``rocks`` hold the rows: the first two in sorted ``pages``, the last in
+  a folder.
+- ``blobs`` stores the engine's blobs as rows.
 
 Example:
     >>> from muntin.stores import WindowStore, memory
@@ -58,12 +59,16 @@ __all__ = [
 
 
 def memory(image: Image | None = None) -> MemoryKeyValue:
-    """Rows in this process; a flush goes to ``image``, which can be opened again."""
+    """Keep rows in this process; a flush goes to ``image``, which can be opened again."""
     return MemoryKeyValue(image)
 
 
 def rocks(path: str | Path, *, sync: bool = True) -> RocksKeyValue:
-    """Rows in a folder, by RocksDB; see ``muntin.stores.rocks.RocksKeyValue``.
+    """Keep rows in a folder, with RocksDB (``muntin.stores.rocks.RocksKeyValue``).
+
+    Args:
+        path: The folder; it is created if it doesn't exist.
+        sync: Whether a flush waits for the disk.
 
     Raises:
         MissingExtraError: When ``rocksdict`` isn't installed (the extra ``rocks``).
@@ -72,5 +77,5 @@ def rocks(path: str | Path, *, sync: bool = True) -> RocksKeyValue:
 
 
 def paged(blobs: Blobs) -> PagedKeyValue:
-    """Rows in numbered blobs; ``muntin.spark.stores.spark_state`` has them in Spark's state."""
+    """Keep rows in numbered blobs; ``muntin.spark.stores.spark_state`` uses Spark's state."""
     return PagedKeyValue(blobs)

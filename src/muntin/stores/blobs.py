@@ -1,12 +1,12 @@
-"""Numbered blobs and a manifest as rows of a ``KeyValue``: what the engine keeps its state in.
+"""Stores the engine's state, numbered blobs and a manifest, as rows of a ``KeyValue``.
 
-The other way round than ``paged``: there rows lie in blobs, here blobs lie among the rows, so that
-an operator's state is flushed in the same atomic write as whatever else is in the ``KeyValue``.
+This is the reverse of ``paged``, which stores rows in blobs. An operator's state is flushed in the
+same atomic write as everything else in the ``KeyValue``.
 """
 
 from __future__ import annotations
 
-from muntin.state.blobs import found
+from muntin.state.blobs import require_blob
 from muntin.stores import keys
 from muntin.stores.kv import KeyValue
 from muntin.stores.namespace import Namespace
@@ -15,12 +15,12 @@ _MANIFEST = keys.encode_part("manifest")
 
 
 class KeyValueBlobs:
-    """A place for numbered blobs and one manifest; ``muntin.state.blobs.Blobs`` is such a one.
+    """Stores numbered blobs and one manifest; an implementation of ``muntin.state.blobs.Blobs``.
 
     Nothing is durable before the ``KeyValue`` is flushed.
 
     Args:
-        kv: Where the rows are kept; other stores may be in it.
+        kv: The rows, which other stores may share.
         name: The name in ``kv``.
 
     Raises:
@@ -40,7 +40,7 @@ class KeyValueBlobs:
         self._namespace = Namespace(kv, name, {"kind": "blobs"}, "raw")
 
     def load(self) -> str | None:
-        """The manifest; ``None`` where there is none."""
+        """Return the manifest, or ``None``."""
         text = self._namespace.get(_MANIFEST)
         return None if text is None else text.decode()
 
@@ -49,17 +49,17 @@ class KeyValueBlobs:
         self._namespace.put(_MANIFEST, manifest.encode())
 
     def get(self, number: int) -> bytes:
-        """A blob.
+        """Return a blob.
 
         Raises:
-            StateCorruptedError: When it isn't there.
+            StateCorruptedError: When the store lacks it.
         """
-        return found(number, self._namespace.get(keys.encode_part(number)))
+        return require_blob(number, self._namespace.get(keys.encode_part(number)))
 
     def put(self, number: int, blob: bytes) -> None:
         """Write a new blob; a number is never written twice."""
         self._namespace.put(keys.encode_part(number), blob)
 
     def remove(self, number: int) -> None:
-        """Forget a blob."""
+        """Remove a blob."""
         self._namespace.delete(keys.encode_part(number))

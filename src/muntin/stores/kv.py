@@ -1,8 +1,8 @@
-"""The base of every store: ordered rows of bytes, snapshots, and one atomic flush.
+"""Ordered rows of bytes with snapshots and one atomic flush: the base of every store.
 
-Three forms keep the same promises, and one suite of tests holds them to it: ``memory`` (this
+Three implementations keep the same guarantees, and share one test suite: ``memory`` (this
 process), ``rocks`` (RocksDB on a disk) and ``paged`` (numbered blobs; in Spark's state,
-``muntin.spark.stores``). Source of the promises: the Samza SQL window operator design (message
+``muntin.spark.stores``). Sources of the guarantees: the Samza SQL window operator design (message
 store and window metadata are flushed together with the offset) and the in-memory window store's
 proposal (a fetch is a snapshot).
 """
@@ -18,45 +18,45 @@ from typing import Any, Protocol
 from muntin.model.closeable import Closeable
 from muntin.model.errors import MuntinError, OptionError, StateCorruptedError
 
-FORMAT = 1
+_FORMAT = 1
 
 Row = tuple[bytes, bytes]
-Counts = Callable[[], dict[str, Any]]
+ReadCounts = Callable[[], dict[str, Any]]
 
 
 class Snapshot(Protocol):
     """Rows as they were at one moment."""
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key; ``None`` where there is none."""
+        """Return the value of a key, or ``None``."""
 
     def scan(
         self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[Row]:
-        """Rows from ``low`` to below ``high`` in order of keys, or in exactly the reverse."""
+        """Iterate over the rows from ``low`` to below ``high``, in order of keys or reversed."""
 
 
 class WritableRows(Protocol):
-    """Rows that are read and written; what isn't flushed yet is among them."""
+    """Rows that are read and written; reads include writes that aren't flushed."""
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key; ``None`` where there is none."""
+        """Return the value of a key, or ``None``."""
 
     def put(self, key: bytes, value: bytes) -> None:
         """Add or replace a row."""
 
     def delete(self, key: bytes) -> None:
-        """Forget a row; nothing happens where there is none."""
+        """Delete a row, if there is one."""
 
     def delete_range(self, low: bytes, high: bytes) -> None:
-        """Forget the rows from ``low`` to below ``high``, without looking at each."""
+        """Delete the rows from ``low`` to below ``high``, without reading them."""
 
     def snapshot(self) -> Snapshot:
-        """The rows as they are now."""
+        """Return a snapshot of the rows."""
 
 
 class WhileOpen:
-    """A view that ends with its store: what is asked after ``close`` is an error in every form."""
+    """A snapshot that ends with its store: reading it after ``close`` is an error."""
 
     __slots__ = ("_kv", "_view")
 
@@ -85,23 +85,23 @@ class WhileOpen:
 
 
 class KeyValue(Closeable):
-    """Ordered rows of bytes with a buffered write side.
+    """Ordered rows of bytes with buffered writes.
 
     Guarantees:
-        - Reads see the writes of this object, flushed or not.
-        - A snapshot, and with it a scan, is strict: no later write shows in it, and no row that
-          was there vanishes from it, whatever is deleted or flushed meanwhile. It ends with the
-          store: what is read of it after ``close`` is an error.
+        - Reads include the writes of this object, flushed or not.
+        - A snapshot, and so a scan, is strict: no later write appears in it, and no row
+          disappears from it, whatever is deleted or flushed meanwhile. It ends with the
+          store: reading it after ``close`` is an error.
         - ``flush`` is atomic: the rows of all stores in here, their counts and the marks become
-          durable together. Whatever is opened after a crash is the last flush, whole.
+          durable together. After a crash, the state is exactly that of the last flush.
 
-    Closing doesn't flush: only the caller knows whether what was written is complete.
+    Closing doesn't flush: only the caller knows whether its writes are complete.
 
-    Keys are not empty. A form has its own rows and its own ``_commit``, where its atomicity lies.
+    Keys are not empty. A subclass provides the rows and an atomic ``_commit``.
 
     Args:
         rows: The rows as of the last ``_commit``.
-        document: What that was given; ``None`` where there was none.
+        document: The document of the last ``_commit``, or ``None``.
     """
 
     def __init__(self, rows: WritableRows, document: str | None) -> None:
@@ -109,15 +109,15 @@ class KeyValue(Closeable):
         self._rows = rows
         self._marks: dict[str, Any] = {}
         self._stored: dict[str, Any] = {}
-        self._open: dict[str, Counts] = {}
+        self._registered: dict[str, ReadCounts] = {}
         if document is not None:
-            self._adopt(document)
+            self._load_document(document)
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key; ``None`` where there is none.
+        """Return the value of a key, or ``None``.
 
         Raises:
-            StateCorruptedError: When it is stored and can't be read back as it was written.
+            StateCorruptedError: When the stored value can't be read.
         """
         self._require_open()
         return self._rows.get(key)
@@ -134,83 +134,83 @@ class KeyValue(Closeable):
         self._rows.put(key, value)
 
     def delete(self, key: bytes) -> None:
-        """Forget a row; nothing happens where there is none."""
+        """Delete a row, if there is one."""
         self._require_open()
         self._rows.delete(key)
 
     def delete_range(self, low: bytes, high: bytes) -> None:
-        """Forget the rows from ``low`` to below ``high``, without looking at each."""
+        """Delete the rows from ``low`` to below ``high``, without reading them."""
         self._require_open()
         self._rows.delete_range(low, high)
 
     def snapshot(self) -> Snapshot:
-        """The rows as they are now, unflushed ones included."""
+        """Return a snapshot of the rows, including writes that aren't flushed."""
         self._require_open()
         return WhileOpen(self, self._rows.snapshot())
 
     @abstractmethod
     def _commit(self, document: str) -> None:
-        """Make all writes since the last time durable with this document, or none of them."""
+        """Make all writes since the last commit durable with this document, or none of them."""
 
     def scan(
         self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[Row]:
-        """Rows from ``low`` to below ``high``, as they are now; backwards is the exact reverse."""
+        """Iterate over the present rows from ``low`` to below ``high``, in order or reversed."""
         return self.snapshot().scan(low, high, reverse=reverse)
 
     @property
     def marks(self) -> dict[str, Any]:
-        """Values that flushes stored beside the rows, for instance ``{"offset": 41}``."""
+        """Values that flushes stored beside the rows, for example ``{"offset": 41}``."""
         return dict(self._marks)
 
     def flush(self, marks: Mapping[str, Any] | None = None) -> None:
         """Make everything since the last flush durable at once.
 
         Args:
-            marks: Values to keep with it, by name (JSON: the source's offset, say). They are in
-                the same atomic write, and ``marks`` reads them back after a restart.
+            marks: Values to store in the same atomic write, by name (JSON), for example the
+                source's offset. The property ``marks`` returns them, also after a restart.
 
         Raises:
             OptionError: When a mark can't be written as JSON. Nothing is flushed then.
         """
         self._require_open()
-        kept = {**self._marks, **(marks or {})}
-        stores = {**self._stored, **{name: counts() for name, counts in self._open.items()}}
+        all_marks = {**self._marks, **(marks or {})}
+        stores = {**self._stored, **{name: counts() for name, counts in self._registered.items()}}
         try:
-            document = json.dumps({"format": FORMAT, "marks": kept, "stores": stores})
+            document = json.dumps({"format": _FORMAT, "marks": all_marks, "stores": stores})
         except (TypeError, ValueError) as error:
             hint = "give text, numbers, lists and dictionaries"
             raise OptionError("marks", marks, "can't be written as JSON", hint) from error
         self._commit(document)
-        self._marks, self._stored = kept, stores
+        self._marks, self._stored = all_marks, stores
 
-    def admit(self, name: str, counts: Counts) -> dict[str, Any] | None:
-        """Let a store keep its rows in here.
+    def register(self, name: str, counts: ReadCounts) -> dict[str, Any] | None:
+        """Register a store that keeps its rows in here.
 
         Args:
-            name: The store's name; no two in here share one.
-            counts: What to keep of the store besides its rows (JSON); asked at each flush.
+            name: The store's name, unique in here.
+            counts: Returns what to store besides the rows (JSON); called at each flush.
 
         Returns:
-            What the counts were at the last flush; ``None`` for a store that is new.
+            The result of ``counts`` at the last flush; ``None`` for a new store.
 
         Raises:
             OptionError: When a store of that name is already open in here.
         """
         self._require_open()
-        if not name or name in self._open:
+        if not name or name in self._registered:
             raise OptionError("name", name, "is taken by another store", "give each its own name")
-        self._open[name] = counts
+        self._registered[name] = counts
         return self._stored.get(name)
 
     @contextmanager
-    def opening(self) -> Iterator[None]:
-        """Free the names that the block took if it fails, and close a store opened for it alone."""
-        before = dict(self._open)
+    def undo_on_failure(self) -> Iterator[None]:
+        """Undo registrations if the block fails, and close a store that only the block uses."""
+        before = dict(self._registered)
         try:
             yield
         except BaseException:
-            self._open = before
+            self._registered = before
             if not before:
                 self.close()
             raise
@@ -222,21 +222,21 @@ class KeyValue(Closeable):
             self._release()
 
     def _release(self) -> None:
-        """Release what is held; called once."""
+        """Release resources; called once."""
         del self._rows
 
     def _require_open(self) -> None:
         if self.closed:
             raise MuntinError("the store is closed; open it again")
 
-    def _adopt(self, document: str) -> None:
+    def _load_document(self, document: str) -> None:
         try:
-            read = json.loads(document)
-            version, self._marks, self._stored = read["format"], read["marks"], read["stores"]
+            parsed = json.loads(document)
+            version, self._marks, self._stored = parsed["format"], parsed["marks"], parsed["stores"]
         except (KeyError, TypeError, ValueError) as error:
             raise StateCorruptedError("the marks of a store can't be read") from error
-        if version != FORMAT:
+        if version != _FORMAT:
             raise StateCorruptedError(
-                f"a store has format {version}, this muntin reads format {FORMAT}: "
+                f"a store has format {version}, this muntin reads format {_FORMAT}: "
                 "use the muntin that wrote it"
             )

@@ -1,7 +1,7 @@
 """The order of the message store's rows: the message-key matrix of the Samza design.
 
-Source: the Samza SQL window operator design, "Message Store". The key of a message is made of its
-position (event time and source offset, or the offset alone where windows count rows), and of the
+Source: the Samza SQL window operator design, "Message Store". The key of a message consists of its
+position (event time and source offset, or the offset alone for windows of rows), and of the
 fields that a join compares for equality. Their order decides which range queries are contiguous.
 """
 
@@ -21,8 +21,8 @@ Size = Literal["small", "large"]
 StorePosition = int | tuple[int, int] | None
 
 
-class MessagePlace(NamedTuple):
-    """The parts of a message's key; parts that the layout leaves out are ``None``."""
+class MessageKey(NamedTuple):
+    """The parts of a message's key; parts that the layout omits are ``None``."""
 
     session: Any
     equal: Any
@@ -31,9 +31,9 @@ class MessagePlace(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """The rows of a query: keys from ``low`` to below ``high``.
+    """The key range of a query, from ``low`` to below ``high``.
 
-    ``exact`` says that they are all wanted; otherwise each has to be looked at (``Layout.holds``).
+    ``exact`` is true if every row in the range matches; else check each (``Layout.holds``).
     """
 
     low: bytes
@@ -54,7 +54,7 @@ class Layout:
         >>> str(layout)
         'equal_time_offset'
         >>> layout.read(layout.key(offset=7, time=1_000, equal="id 1"))
-        MessagePlace(session=None, equal='id 1', time=1000, offset=7)
+        MessageKey(session=None, equal='id 1', time=1000, offset=7)
     """
 
     axis: Axis
@@ -65,70 +65,77 @@ class Layout:
 
     @property
     def along_axis(self) -> bool:
-        """Whether rows are ordered by position, so that expired rows are one range."""
+        """True if rows are ordered by position, so that expired rows are one range."""
         return self.parts[0] in ("time", "offset")
 
     def key(
         self, *, offset: int, time: int | None = None, equal: Any = None, session: Any = None
     ) -> bytes:
-        """The key of a message."""
-        given = {"session": session, "equal": equal, "time": time, "offset": offset}
-        return keys.encode(tuple(given[part] for part in self.parts))
+        """Encode the key of a message."""
+        values = {"session": session, "equal": equal, "time": time, "offset": offset}
+        return keys.encode_key(tuple(values[part] for part in self.parts))
 
-    def read(self, key: bytes) -> MessagePlace:
+    def read(self, key: bytes) -> MessageKey:
         """Return the parts of an encoded key."""
-        found = dict(zip(self.parts, keys.decode(key), strict=True))
-        return MessagePlace(
-            found.get("session"), found.get("equal"), found.get("time"), found["offset"]
+        values = dict(zip(self.parts, keys.decode_key(key), strict=True))
+        return MessageKey(
+            values.get("session"), values.get("equal"), values.get("time"), values["offset"]
         )
 
-    def position(self, place: MessagePlace) -> int:
+    def position(self, key: MessageKey) -> int:
         """Return the position of a message on the axis."""
-        return place.offset if place.time is None else place.time
+        return key.offset if key.time is None else key.time
 
     def in_window(
         self, start: StorePosition, end: StorePosition, *, equal: Any = None, session: Any = None
     ) -> Bounds:
-        """All messages from a position to another, both included; of one key where it is given."""
+        """Return the range of all messages between two positions, both included.
+
+        Args:
+            start: The first position; ``None`` for open.
+            end: The last position; ``None`` for open.
+            equal: Only messages with these equal fields.
+            session: Only messages of this session key.
+        """
         low = b""
-        given = {"session": session, "equal": equal}
+        values = {"session": session, "equal": equal}
         for number, part in enumerate(self.parts):
             if part in ("time", "offset"):
-                # Offsets within a time bound the stretch only where they come right behind it.
+                # Offsets within a time bound the range only if they directly follow the time.
                 fine = self.parts[number + 1 :] in (("offset",), ())
-                first, last = _cut(start, fine), _cut(end, fine)
+                first, last = _encode_bound(start, fine), _encode_bound(end, fine)
                 loose = not fine and (isinstance(start, tuple) or isinstance(end, tuple))
-                exact = not loose and all(value is None for value in given.values())
+                exact = not loose and all(value is None for value in values.values())
                 return Bounds(low + first, low + last + keys.AFTER, exact)
-            if given[part] is None:
+            if values[part] is None:
                 break
-            low += keys.encode_part(given.pop(part))
-        exact = start is None and end is None and all(v is None for v in given.values())
+            low += keys.encode_part(values.pop(part))
+        exact = start is None and end is None and all(v is None for v in values.values())
         return Bounds(low, low + keys.AFTER, exact)
 
     def expired(self, edge: int, *, equal: Any = None, session: Any = None) -> Bounds:
-        """All messages at or before a position.
+        """Return the range of all messages at or before a position.
 
-        Where equal fields or a session come first, the stretch is contiguous within one of them
-        only: elsewhere each row has to be looked at.
+        If equal fields or a session come first in the layout, the range is contiguous within one of
+        them only; otherwise each row has to be checked.
         """
         return self.in_window(None, edge, equal=equal, session=session)
 
-    def holds(self, place: MessagePlace, start: StorePosition, end: StorePosition) -> bool:
+    def holds(self, key: MessageKey, start: StorePosition, end: StorePosition) -> bool:
         """Return whether a message lies between two positions, both included."""
-        here = (place.offset,) if place.time is None else (place.time, place.offset)
+        position = (key.offset,) if key.time is None else (key.time, key.offset)
         first = start if isinstance(start, tuple) else (start,)
         last = end if isinstance(end, tuple) else (end,)
-        return (start is None or here[: len(first)] >= first) and (
-            end is None or here[: len(last)] <= last
+        return (start is None or position[: len(first)] >= first) and (
+            end is None or position[: len(last)] <= last
         )
 
 
-def _cut(position: StorePosition, fine: bool) -> bytes:
+def _encode_bound(position: StorePosition, with_offset: bool) -> bytes:
     if position is None:
         return b""
     if isinstance(position, tuple):
-        return keys.encode(position) if fine else keys.encode(position[:1])
+        return keys.encode_key(position) if with_offset else keys.encode_key(position[:1])
     return keys.encode_part(position)
 
 
@@ -156,23 +163,23 @@ def message_layout(
     | time | join | yes | yes | small | time, equal, offset |
     | time | join | yes | yes | large | equal, time, offset |
 
-    Where the matrix goes by the window's size and none is given, the design's default is taken:
-    the position alone (offset; time, offset).
+    If the matrix depends on the window's size and none is given, the design's default applies: the
+    position alone (offset; time, offset).
 
     Args:
-        axis: What windows are measured on.
-        use: What they are for.
+        axis: The axis of the windows: ``"time"`` or ``"rows"``.
+        use: ``"aggregate"`` or ``"join"``.
         equal_fields: Whether the join compares fields for equality.
         time_range: Whether the join also bounds the time between partners.
         window: Whether few (``"small"``) or many (``"large"``) messages lie in a window.
         session: Whether windows are sessions, whose key then comes before everything.
 
     Raises:
-        OptionError: When an option isn't one of those, or doesn't go with the others.
+        OptionError: When an option has another value, or conflicts with the others.
     """
-    _check("axis", axis, ("time", "rows"))
-    _check("use", use, ("aggregate", "join"))
-    _check("window", window, ("small", "large", None))
+    _check_choice("axis", axis, ("time", "rows"))
+    _check_choice("use", use, ("aggregate", "join"))
+    _check_choice("window", window, ("small", "large", None))
     if use == "aggregate" and (equal_fields or time_range):
         option = "equal_fields" if equal_fields else "time_range"
         raise OptionError(option, True, "is a condition of joins", 'give use="join"')
@@ -180,21 +187,23 @@ def message_layout(
         hint = 'give axis="time", or leave time_range out'
         raise OptionError("time_range", True, "needs windows on the time axis", hint)
     position = ("offset",) if axis == "rows" else ("time", "offset")
-    return Layout(axis, ("session",) * session + _order(position, equal_fields, time_range, window))
+    return Layout(
+        axis, ("session",) * session + _order_parts(position, equal_fields, time_range, window)
+    )
 
 
-def _order(
+def _order_parts(
     position: tuple[str, ...], equal_fields: bool, time_range: bool, window: Size | None
 ) -> tuple[str, ...]:
-    timed = len(position) == 2
-    if equal_fields and (window == "large" or (timed and not time_range)):
+    on_time_axis = len(position) == 2
+    if equal_fields and (window == "large" or (on_time_axis and not time_range)):
         return ("equal", *position)
-    if equal_fields and timed and window == "small":
+    if equal_fields and on_time_axis and window == "small":
         return ("time", "equal", "offset")
     return position
 
 
-def _check(option: str, value: object, known: tuple[object, ...]) -> None:
-    if value not in known:
-        names = ", ".join(repr(name) for name in known)
+def _check_choice(option: str, value: object, choices: tuple[object, ...]) -> None:
+    if value not in choices:
+        names = ", ".join(repr(name) for name in choices)
         raise OptionError(option, value, "isn't known", f"give one of {names}")

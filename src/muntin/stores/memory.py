@@ -1,11 +1,11 @@
-"""The in-memory form: sorted pages of this process, and an image of the last flush."""
+"""``KeyValue`` in memory: sorted pages of this process, and an image of the last flush."""
 
 from __future__ import annotations
 
 from muntin.stores.kv import KeyValue
 from muntin.stores.pages import Pages, PagesView
 
-PAGE_BYTES = 16 << 10
+MEMORY_PAGE_BYTES = 16 << 10
 
 
 class Image:
@@ -16,22 +16,22 @@ class Image:
         self.view: PagesView | None = None
 
     def replace(self, document: str, view: PagesView) -> None:
-        """Take the place of what was flushed before."""
+        """Replace the image with a newer flush."""
         self.document, self.view = document, view
 
 
 class MemoryKeyValue(KeyValue):
-    """``KeyValue`` in memory; a flush costs the same whatever is kept.
+    """``KeyValue`` in memory; a flush costs the same however much is stored.
 
     Args:
-        image: Where flushes go; a new one where it isn't given. Opening the same image again is
-            what a restart is to the forms on a disk.
-        page_bytes: How great a page may grow, bytes of keys and values.
+        image: The target of flushes; a new one by default. Opening the same image again
+            corresponds to a restart.
+        page_bytes: The maximum size of a page, bytes of keys and values.
     """
 
     _rows: Pages
 
-    def __init__(self, image: Image | None = None, *, page_bytes: int = PAGE_BYTES) -> None:
+    def __init__(self, image: Image | None = None, *, page_bytes: int = MEMORY_PAGE_BYTES) -> None:
         self.image = image or Image()
         super().__init__(Pages(page_bytes, self.image.view), self.image.document)
 

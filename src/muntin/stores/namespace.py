@@ -1,7 +1,7 @@
-"""A store's own part of the rows: its prefix, its codec, the position it has seen, its counts.
+"""The rows of one store in a ``KeyValue``: its key prefix, codec, observed position and counts.
 
-Several stores may stand in one ``KeyValue``; then they are flushed together, as the Samza design
-asks of messages, window metadata and the offset.
+Several stores may share one ``KeyValue``. Then they are flushed together, as the Samza design
+requires of messages, window metadata and the offset.
 """
 
 from __future__ import annotations
@@ -13,40 +13,40 @@ from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError, SpecChangedError
 from muntin.stores import keys
 from muntin.stores.kv import KeyValue, Row, Snapshot
-from muntin.stores.values import codec
+from muntin.stores.values import find_codec
 
 
 class Namespace:
     """The rows of one store.
 
     Args:
-        kv: Where they are.
-        name: The store's name in there.
-        identity: What the rows depend on, by option; it may not change once there are rows.
+        kv: The rows of all stores.
+        name: The store's name in ``kv``.
+        identity: The options that the rows depend on; they can't change once there are rows.
         code: The codec of the values.
 
     Attributes:
         observed: The greatest position on the axis that the store has seen; survives a restart.
-        counts: Counts of the store, by name; they survive a restart, too.
+        counts: The store's counts, by name; they survive a restart, too.
     """
 
     def __init__(self, kv: KeyValue, name: str, identity: Mapping[str, str], code: str) -> None:
         self.kv = kv
         self.name = name
         self.prefix = keys.encode_part(name)
-        self.codec = codec(code)
+        self.codec = find_codec(code)
         self.observed: int | None = None
         self.counts: dict[str, int] = {}
         self._identity = {**identity, "codec": code}
-        stored = kv.admit(name, self._kept)
+        stored = kv.register(name, self._describe_state)
         if stored is not None:
-            self._check(stored["identity"])
+            self._check_identity(stored["identity"])
             self.observed, self.counts = stored["observed"], dict(stored["counts"])
 
-    def _kept(self) -> dict[str, Any]:
+    def _describe_state(self) -> dict[str, Any]:
         return {"identity": self._identity, "observed": self.observed, "counts": dict(self.counts)}
 
-    def _check(self, stored: dict[str, str]) -> None:
+    def _check_identity(self, stored: dict[str, str]) -> None:
         for option in sorted({*stored, *self._identity}):
             was, now = stored.get(option), self._identity.get(option)
             if was != now:
@@ -56,7 +56,7 @@ class Namespace:
                 )
 
     def observe(self, position: int) -> None:
-        """Note a position; the greatest counts."""
+        """Record a position; the greatest one is kept."""
         if type(position) is not int:
             hint = "give whole microseconds, or an offset"
             raise OptionError("position", position, "isn't a place on the axis", hint)
@@ -64,11 +64,11 @@ class Namespace:
             self.observed = position
 
     def count(self, name: str, by: int = 1) -> None:
-        """Add to a name."""
+        """Add to the count of a name."""
         self.counts[name] = self.counts.get(name, 0) + by
 
     def get(self, key: bytes) -> bytes | None:
-        """The stored value of a key."""
+        """Return the stored value of a key."""
         return self.kv.get(self.prefix + key)
 
     def put(self, key: bytes, value: bytes) -> None:
@@ -76,20 +76,20 @@ class Namespace:
         self.kv.put(self.prefix + key, value)
 
     def delete(self, key: bytes) -> None:
-        """Forget a row."""
+        """Delete a row."""
         self.kv.delete(self.prefix + key)
 
     def delete_range(self, low: bytes, high: bytes) -> None:
-        """Forget the rows from ``low`` to below ``high``."""
+        """Delete the rows from ``low`` to below ``high``."""
         self.kv.delete_range(self.prefix + low, self.prefix + high)
 
     def rows(self, low: bytes = b"", high: bytes = keys.AFTER) -> NamespaceView:
-        """A strict snapshot of the rows from ``low`` to below ``high``."""
+        """Return a strict snapshot of the rows from ``low`` to below ``high``."""
         return NamespaceView(self.kv.snapshot(), self.prefix, low, high)
 
 
 class NamespaceView:
-    """Some rows of one store as they were at one moment; iterating reads them in order."""
+    """A snapshot of some rows of one store; iterating reads them in order."""
 
     def __init__(self, view: Snapshot, prefix: bytes, low: bytes, high: bytes) -> None:
         self._view = view
@@ -104,7 +104,7 @@ class NamespaceView:
         return self.scan(self.low, self.high, reverse=True)
 
     def scan(self, low: bytes, high: bytes, *, reverse: bool = False) -> Iterator[Row]:
-        """Rows from ``low`` to below ``high``, without the store's prefix."""
+        """Iterate over the rows from ``low`` to below ``high``, without the store's prefix."""
         cut = len(self._prefix)
         rows = self._view.scan(self._prefix + low, self._prefix + high, reverse=reverse)
         for key, value in rows:
@@ -119,7 +119,7 @@ class NamedStore:
 
     @property
     def observed(self) -> int | None:
-        """The greatest position (time, offset, end of a session) that was given; or ``None``."""
+        """The greatest position (time, offset, end of a session) so far, or ``None``."""
         return self._namespace.observed
 
     @property
@@ -128,15 +128,18 @@ class NamedStore:
         return self._namespace.counts.get("expired", 0)
 
     def flush(self, marks: Mapping[str, Any] | None = None) -> None:
-        """Make everything since the last flush durable at once, with marks (the offset, say)."""
+        """Make everything since the last flush durable at once, with marks such as the offset."""
         self._namespace.kv.flush(marks)
 
 
-def length(option: str, value: Duration | int) -> int:
-    """A length on the axis: a duration in microseconds, or a plain number as it is.
+def parse_axis_length(option: str, value: Duration | int) -> int:
+    """Parse a length on the axis: a duration in microseconds, or a plain number.
+
+    Raises:
+        OptionError: When the length isn't positive.
 
     Example:
-        >>> length("retention", "1 second"), length("retention", 3)
+        >>> parse_axis_length("retention", "1 second"), parse_axis_length("retention", 3)
         (1000000, 3)
     """
     if isinstance(value, int):
@@ -146,8 +149,12 @@ def length(option: str, value: Duration | int) -> int:
     return micros(option, value, zero=False)
 
 
-def required_key(option: str, key: Any) -> bytes:
-    """The bytes of one key."""
+def encode_required_key(option: str, key: Any) -> bytes:
+    """Encode a key that must not be null.
+
+    Raises:
+        OptionError: When the key is null.
+    """
     if key is None:
         hint = "give a key; where keys bound a range, None leaves it open"
         raise OptionError(option, key, "is no key", hint)

@@ -1,9 +1,9 @@
-"""Sorted pages of rows with strict snapshots: what the in-memory and the paged form keep.
+"""Sorted pages of rows with strict snapshots, for the in-memory and the paged ``KeyValue``.
 
-A page is a sorted stretch of keys with their values. Pages split when they outgrow a number of
-bytes and join when they have shrunk. A snapshot shares every page and costs nothing; the first
-write after it copies the list of pages, and each page that is then touched. A page may be nothing
-but the number of a stored blob until its rows are read.
+A page is a sorted range of keys with their values. Pages split when they exceed a number of bytes
+and join when they have shrunk. A snapshot shares every page and costs nothing; the first
+write after it copies the list of pages, and each page that is then changed. A page may consist of
+just the number of a stored blob until its rows are read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ReadPage = Callable[[int], PageRows]
 
 
 class Page:
-    """Some rows in a row: in memory, or still in a numbered blob, or both."""
+    """A range of rows: in memory, in a numbered blob, or both."""
 
     __slots__ = ("_load", "_rows", "bytes", "number", "stamp")
 
@@ -36,7 +36,7 @@ class Page:
         self.number = number
 
     def rows(self) -> PageRows:
-        """The keys and values, read from the blob if they aren't here yet."""
+        """Return the keys and values, reading the blob if necessary."""
         if self._rows is None:
             if self._load is None or self.number is None:
                 raise AssertionError("a page has rows, or knows where they are")
@@ -44,7 +44,7 @@ class Page:
         return self._rows
 
     def copy(self, stamp: int) -> Page:
-        """A page of its own with the same rows, not stored yet."""
+        """Return a copy with the same rows that isn't stored yet."""
         keys, values = self.rows()
         return Page((list(keys), list(values)), self.bytes, stamp)
 
@@ -59,13 +59,13 @@ class PagesView:
         self.pages = pages
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key."""
-        return _value(self.lows, self.pages, key)
+        """Return the value of a key, or ``None``."""
+        return _find_value(self.lows, self.pages, key)
 
     def scan(
         self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Rows from ``low`` to below ``high``, in order of keys."""
+        """Iterate over the rows from ``low`` to below ``high``, in order of keys."""
         first = 0 if low is None else max(bisect_right(self.lows, low) - 1, 0)
         stop = len(self.pages) if high is None else bisect_left(self.lows, high)
         order = range(first, stop)
@@ -84,16 +84,16 @@ class Pages:
     Page ``n`` holds the keys from ``lows[n]`` to below ``lows[n + 1]``.
 
     Args:
-        most: How many bytes of keys and values a page may hold before it splits.
+        max_page_bytes: The maximum bytes of keys and values in a page before it splits.
         view: Stored pages to start from.
     """
 
-    def __init__(self, most: int, view: PagesView | None = None) -> None:
-        self.most = most
+    def __init__(self, max_page_bytes: int, view: PagesView | None = None) -> None:
+        self.max_page_bytes = max_page_bytes
         self.lows: list[bytes] = list(view.lows) if view else []
         self.pages: list[Page] = list(view.pages) if view else []
-        self.left: list[Page] = []  # stored pages that are no longer part of this
-        # Above every page's: what comes from elsewhere is shared until it is copied.
+        self.replaced: list[Page] = []  # stored pages that were replaced or dropped
+        # Greater than the stamps of all pages, which are shared until they are copied.
         self._stamp = 1 + max((page.stamp for page in self.pages), default=0)
         self._latest: weakref.ref[PagesView] | None = None
         self._views: weakref.WeakSet[PagesView] = weakref.WeakSet()
@@ -108,22 +108,22 @@ class Pages:
         return latest
 
     @property
-    def watched(self) -> bool:
-        """Whether any snapshot is still in use."""
+    def has_snapshots(self) -> bool:
+        """True while any snapshot is in use."""
         return len(self._views) > 0
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key."""
-        return _value(self.lows, self.pages, key)
+        """Return the value of a key, or ``None``."""
+        return _find_value(self.lows, self.pages, key)
 
     def put(self, key: bytes, value: bytes) -> None:
         """Add or replace a row."""
-        self._detach()
+        self._copy_on_write()
         if not self.pages:
             self.lows.append(key)
             self.pages.append(Page(([], []), 0, self._stamp))
         index = max(bisect_right(self.lows, key) - 1, 0)
-        page = self._own(index)
+        page = self._own_page(index)
         keys, values = page.rows()
         at = bisect_left(keys, key)
         if at < len(keys) and keys[at] == key:
@@ -135,25 +135,25 @@ class Pages:
             values.insert(at, value)
             if key < self.lows[index]:
                 self.lows[index] = key
-        if page.bytes > self.most and len(keys) > 1:
-            # Rows that come in order fill their pages instead of leaving each half empty.
+        if page.bytes > self.max_page_bytes and len(keys) > 1:
+            # Appended rows fill their pages instead of leaving each half empty.
             in_order = at == len(keys) - 1 and index == len(self.pages) - 1
-            self._split(index, at if in_order else _middle(page))
+            self._split(index, at if in_order else _find_middle(page))
 
     def delete(self, key: bytes) -> None:
-        """Forget a row, if it is here."""
+        """Delete a row, if there is one."""
         if self.get(key) is None:
             return
-        self._detach()
+        self._copy_on_write()
         index = max(bisect_right(self.lows, key) - 1, 0)
-        self._cut(index, key, key + b"\x00")
-        self._settle(index)
+        self._delete_within(index, key, key + b"\x00")
+        self._join_if_small(index)
 
     def delete_range(self, low: bytes, high: bytes) -> None:
-        """Forget the rows from ``low`` to below ``high``; pages inside go without being read."""
+        """Delete the rows from ``low`` to below ``high``; inner pages aren't read."""
         if low >= high or not self.pages:
             return
-        self._detach()
+        self._copy_on_write()
         first = max(bisect_right(self.lows, low) - 1, 0)
         stop = bisect_left(self.lows, high)
         if first >= stop:
@@ -164,24 +164,24 @@ class Pages:
             if self.lows[n] >= low and n + 1 < len(self.lows) and self.lows[n + 1] <= high
         ]
         for index in sorted({first, stop - 1} - set(inside)):
-            self._cut(index, low, high)
+            self._delete_within(index, low, high)
         if inside:
-            self._drop(inside[0], inside[-1] + 1)
+            self._drop_pages(inside[0], inside[-1] + 1)
         for index in (first + 1, first):
-            self._settle(index)
+            self._join_if_small(index)
 
-    def _detach(self) -> None:
+    def _copy_on_write(self) -> None:
         if self._latest is not None and self._latest() is not None:
             self.lows, self.pages = list(self.lows), list(self.pages)
             self._stamp += 1
         self._latest = None
 
-    def _own(self, index: int) -> Page:
-        """A page that may be written to: no snapshot has it, and no blob."""
+    def _own_page(self, index: int) -> Page:
+        """Return a page that may be written: no snapshot and no blob shares it."""
         page = self.pages[index]
         if page.stamp != self._stamp or page.number is not None:
             if page.number is not None:
-                self.left.append(page)
+                self.replaced.append(page)
             page = self.pages[index] = page.copy(self._stamp)
         return page
 
@@ -194,48 +194,51 @@ class Pages:
         self.lows.insert(index + 1, keys[at])
         page.bytes -= size
         del keys[at:], values[at:]
-        # One great row can leave a half that is still too much.
+        # One large row can leave a half that is still too large.
         for number, half in ((index + 1, behind), (index, page)):
-            if half.bytes > self.most and len(half.rows()[0]) > 1:
-                self._split(number, _middle(half))
+            if half.bytes > self.max_page_bytes and len(half.rows()[0]) > 1:
+                self._split(number, _find_middle(half))
 
-    def _cut(self, index: int, low: bytes, high: bytes) -> None:
+    def _delete_within(self, index: int, low: bytes, high: bytes) -> None:
         keys, _ = self.pages[index].rows()
         start, end = bisect_left(keys, low), bisect_left(keys, high)
         if start == end:
             return
-        page = self._own(index)
+        page = self._own_page(index)
         keys, values = page.rows()
         page.bytes -= sum(map(len, keys[start:end])) + sum(map(len, values[start:end]))
         del keys[start:end], values[start:end]
 
-    def _drop(self, start: int, stop: int) -> None:
-        self.left += [page for page in self.pages[start:stop] if page.number is not None]
+    def _drop_pages(self, start: int, stop: int) -> None:
+        self.replaced += [page for page in self.pages[start:stop] if page.number is not None]
         del self.pages[start:stop], self.lows[start:stop]
 
-    def _settle(self, index: int) -> None:
-        """Drop a page that is empty; join one that has shrunk with a neighbour."""
+    def _join_if_small(self, index: int) -> None:
+        """Drop an empty page; join one that has shrunk with a neighbour."""
         if not 0 <= index < len(self.pages):
             return
         size = self.pages[index].bytes
         if not size:
-            self._drop(index, index + 1)
-        elif size <= self.most // 4:
+            self._drop_pages(index, index + 1)
+        elif size <= self.max_page_bytes // 4:
             for first in (index - 1, index):
                 beside = self.pages[max(first, 0) : first + 2]
-                if len(beside) == 2 and sum(page.bytes for page in beside) <= self.most // 2:
-                    self._join(first)
+                if (
+                    len(beside) == 2
+                    and sum(page.bytes for page in beside) <= self.max_page_bytes // 2
+                ):
+                    self._join_with_next(first)
                     return
 
-    def _join(self, index: int) -> None:
-        page, behind = self._own(index), self.pages[index + 1]
+    def _join_with_next(self, index: int) -> None:
+        page, behind = self._own_page(index), self.pages[index + 1]
         for mine, more in zip(page.rows(), behind.rows(), strict=True):
             mine += more
         page.bytes += behind.bytes
-        self._drop(index + 1, index + 2)
+        self._drop_pages(index + 1, index + 2)
 
 
-def _value(lows: list[bytes], pages: list[Page], key: bytes) -> bytes | None:
+def _find_value(lows: list[bytes], pages: list[Page], key: bytes) -> bytes | None:
     if not pages:
         return None
     keys, values = pages[max(bisect_right(lows, key) - 1, 0)].rows()
@@ -243,7 +246,7 @@ def _value(lows: list[bytes], pages: list[Page], key: bytes) -> bytes | None:
     return values[at] if at < len(keys) and keys[at] == key else None
 
 
-def _middle(page: Page) -> int:
+def _find_middle(page: Page) -> int:
     """Return the row to split a page at, so that neither half is empty."""
     keys, values = page.rows()
     half, size = page.bytes / 2, 0

@@ -1,4 +1,4 @@
-"""The RocksDB form (``rocksdict``): for more state than memory holds, on a disk of this machine."""
+"""``KeyValue`` in RocksDB (``rocksdict``): more state than memory holds, on a local disk."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from muntin.stores.pages import Pages, PagesView
 if TYPE_CHECKING:
     from rocksdict import Rdict
 
-# The only empty key: marks and counts, in the same write as the rows.
+# The empty key holds marks and counts, which are written together with the rows.
 _DOCUMENT = b""
 _FIRST = b"\x00"
 
-# What waits for the next flush lies in pages of this many bytes.
+# Rows that wait for the next flush are in pages of this many bytes.
 _PAGE_BYTES = 16 << 10
-_GONE, _HERE = b"\x00", b"\x01"
+_DELETED, _PRESENT = b"\x00", b"\x01"
 
 KeyRanges = tuple[tuple[bytes, bytes], ...]
 
 
-class _Held:
-    """RocksDB's own object, which keeps its folder locked: closing the store releases it."""
+class _OpenIterator:
+    """An iterator of RocksDB, which locks the folder until closing the store releases it."""
 
     __slots__ = ("__weakref__", "rows")
 
@@ -35,46 +35,46 @@ class _Held:
 
 
 class _RocksView:
-    """A snapshot: the stored rows of one moment, below those that waited for a flush then.
+    """A snapshot: the stored rows, below the rows that waited for a flush at the time.
 
-    One iterator serves all scans of a view: an iterator of RocksDB reads what was there when it
-    was made, while rocksdict's ``Snapshot.iter`` (seen in 0.3.29) also shows later writes.
+    One iterator serves all scans of a view. An iterator of RocksDB reads the rows as of its
+    creation, while rocksdict's ``Snapshot.iter`` (in 0.3.29) also returns later writes.
     """
 
-    def __init__(self, stored: _Held, pending: PagesView, ranges: KeyRanges) -> None:
+    def __init__(self, stored: _OpenIterator, pending: PagesView, ranges: KeyRanges) -> None:
         self._stored = stored
         self._pending = pending
         self._ranges = ranges
-        self._turn: object = None  # whose place the iterator stands at
+        self._turn: object = None  # the scan for which the iterator is positioned
 
     def get(self, key: bytes) -> bytes | None:
         waiting = self._pending.get(key)
-        if waiting is not None or _within(key, self._ranges):
-            return _here(waiting)
-        row = next(self._stored_rows(key, key + _FIRST, False), None)
+        if waiting is not None or _is_in_ranges(key, self._ranges):
+            return _decode_pending(waiting)
+        row = next(self._scan_stored(key, key + _FIRST, False), None)
         return None if row is None else row[1]
 
     def scan(
         self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[Row]:
-        stored = self._stored_rows(max(low or _FIRST, _FIRST), high, reverse)
+        stored = self._scan_stored(max(low or _FIRST, _FIRST), high, reverse)
         if self._ranges:
-            stored = (row for row in stored if not _within(row[0], self._ranges))
+            stored = (row for row in stored if not _is_in_ranges(row[0], self._ranges))
         if not self._pending.pages:
             return stored
-        return _over(self._pending.scan(low, high, reverse=reverse), stored, reverse)
+        return _merge_rows(self._pending.scan(low, high, reverse=reverse), stored, reverse)
 
-    def _stored_rows(self, low: bytes, high: bytes | None, reverse: bool) -> Iterator[Row]:
-        mine = self._turn = object()
+    def _scan_stored(self, low: bytes, high: bytes | None, reverse: bool) -> Iterator[Row]:
+        turn = self._turn = object()
         self._seek(low, high, reverse)
         while self._stored.rows.valid():
-            # While the reader pauses, only what close() can release may hold the iterator.
+            # While the reader pauses, only the object that close() releases may hold the iterator.
             row: Row = (self._stored.rows.key(), self._stored.rows.value())
             if row[0] < low or (high is not None and row[0] >= high):
                 break
             yield row
-            if self._turn is not mine:
-                self._turn = mine
+            if self._turn is not turn:
+                self._turn = turn
                 self._stored.rows.seek(row[0])
             if reverse:
                 self._stored.rows.prev()
@@ -99,23 +99,23 @@ class _RocksRows:
 
     def __init__(self, database: Rdict) -> None:
         self.database = database
-        self._held: weakref.WeakSet[_Held] = weakref.WeakSet()
+        self._open_iterators: weakref.WeakSet[_OpenIterator] = weakref.WeakSet()
         self._pending = Pages(_PAGE_BYTES)
         self._ranges: KeyRanges = ()
 
     def get(self, key: bytes) -> bytes | None:
         waiting = self._pending.get(key)
-        if waiting is not None or _within(key, self._ranges):
-            return _here(waiting)
-        found: bytes | None = self.database.get(key) if key else None
-        return found
+        if waiting is not None or _is_in_ranges(key, self._ranges):
+            return _decode_pending(waiting)
+        value: bytes | None = self.database.get(key) if key else None
+        return value
 
     def put(self, key: bytes, value: bytes) -> None:
-        self._pending.put(key, _HERE + value)
+        self._pending.put(key, _PRESENT + value)
 
     def delete(self, key: bytes) -> None:
         if key:
-            self._pending.put(key, _GONE)
+            self._pending.put(key, _DELETED)
 
     def delete_range(self, low: bytes, high: bytes) -> None:
         low = max(low, _FIRST)
@@ -128,19 +128,19 @@ class _RocksRows:
         self._ranges = tuple(others)
 
     def snapshot(self) -> _RocksView:
-        held = _Held(self.database.iter())
-        self._held.add(held)
-        return _RocksView(held, self._pending.snapshot(), self._ranges)
+        iterator = _OpenIterator(self.database.iter())
+        self._open_iterators.add(iterator)
+        return _RocksView(iterator, self._pending.snapshot(), self._ranges)
 
     def flush(self, document: str, sync: bool) -> None:
         from rocksdict import WriteBatch, WriteOptions
 
         batch = WriteBatch(raw_mode=True)
-        # What was written after a range was deleted is in the pending rows, so it comes behind.
+        # Rows written after a range was deleted are pending, so they are applied later.
         for low, high in self._ranges:
             batch.delete_range(low, high)
         for key, waiting in self._pending.snapshot().scan():
-            if waiting[:1] == _HERE:
+            if waiting[:1] == _PRESENT:
                 batch.put(key, waiting[1:])
             else:
                 batch.delete(key)
@@ -151,8 +151,8 @@ class _RocksRows:
         self._pending, self._ranges = Pages(_PAGE_BYTES), ()
 
     def close(self) -> None:
-        for held in self._held:
-            held.rows = None
+        for iterator in self._open_iterators:
+            iterator.rows = None
         self.database.close()
 
 
@@ -163,14 +163,14 @@ class RocksKeyValue(KeyValue):
     raw bytes; nothing is pickled.
 
     Args:
-        path: The folder; made where it doesn't exist. One process at a time opens it.
-        sync: Whether a flush waits for the disk. Without it, a flush outlives the process but
-            perhaps not a loss of power.
+        path: The folder; it is created if it doesn't exist. One process at a time can open it.
+        sync: Whether a flush waits for the disk. If not, a flush survives a crash of the process
+            but perhaps not a loss of power.
 
     Raises:
         MissingExtraError: When ``rocksdict`` isn't installed.
         MuntinError: When the folder is open elsewhere.
-        StateCorruptedError: When the folder holds something else, or is damaged.
+        StateCorruptedError: When the folder has other contents, or is damaged.
     """
 
     _rows: _RocksRows
@@ -178,7 +178,7 @@ class RocksKeyValue(KeyValue):
     def __init__(self, path: str | Path, *, sync: bool = True) -> None:
         database = _open(Path(path))
         try:
-            super().__init__(_RocksRows(database), _document(database))
+            super().__init__(_RocksRows(database), _read_document(database))
         except StateCorruptedError:
             database.close()
             raise
@@ -208,24 +208,24 @@ def _open(path: Path) -> Rdict:
         raise StateCorruptedError(f"the folder {path} can't be opened: {error}") from error
 
 
-def _document(database: Rdict) -> str | None:
+def _read_document(database: Rdict) -> str | None:
     document: bytes | None = database.get(_DOCUMENT)
     if document is None and next(iter(database.items()), None) is not None:
         raise StateCorruptedError(f"{database.path()} holds rows that muntin didn't write")
     return None if document is None else document.decode()
 
 
-def _here(waiting: bytes | None) -> bytes | None:
-    """The value of a row that waits; ``None`` where there is none, or none any more."""
-    return waiting[1:] if waiting is not None and waiting[:1] == _HERE else None
+def _decode_pending(waiting: bytes | None) -> bytes | None:
+    """Return the value of a pending row; ``None`` if there is none or it was deleted."""
+    return waiting[1:] if waiting is not None and waiting[:1] == _PRESENT else None
 
 
-def _within(key: bytes, ranges: KeyRanges) -> bool:
+def _is_in_ranges(key: bytes, ranges: KeyRanges) -> bool:
     return any(low <= key < high for low, high in ranges)
 
 
-def _over(waiting: Iterator[Row], stored: Iterator[Row], reverse: bool) -> Iterator[Row]:
-    """Both in one order; of one key, what waits hides what is stored."""
+def _merge_rows(waiting: Iterator[Row], stored: Iterator[Row], reverse: bool) -> Iterator[Row]:
+    """Merge pending and stored rows in order; a pending row hides the stored one of its key."""
     new, old = next(waiting, None), next(stored, None)
     while new is not None or old is not None:
         if new is None or (old is not None and old[0] != new[0] and (old[0] < new[0]) != reverse):
@@ -235,6 +235,6 @@ def _over(waiting: Iterator[Row], stored: Iterator[Row], reverse: bool) -> Itera
             continue
         if old is not None and old[0] == new[0]:
             old = next(stored, None)
-        if new[1][:1] == _HERE:
+        if new[1][:1] == _PRESENT:
             yield new[0], new[1][1:]
         new = next(waiting, None)

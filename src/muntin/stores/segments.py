@@ -1,4 +1,4 @@
-"""Segments, which expire as a whole: of the window store and of the session store.
+"""Segments of the window store and the session store, which expire as a whole.
 
 Source: KIP-94 (segment interval); the in-memory window store's proposal (expired segments are
 dropped before each action).
@@ -11,13 +11,13 @@ from abc import ABC, abstractmethod
 from muntin.model.axis import Duration
 from muntin.model.errors import OptionError
 from muntin.stores import keys
-from muntin.stores.namespace import NamedStore, Namespace, length
+from muntin.stores.namespace import NamedStore, Namespace, parse_axis_length
 
 
 def segment_interval(retention: int, segments: int, minimum: Duration | int) -> int:
     """Return the length of a segment: ``max(retention / (segments - 1), minimum)``.
 
-    Source: KIP-94. What has expired is dropped by whole segments, of which at most
+    Source: KIP-94. Expired rows are dropped by whole segments, of which at most
     ``segments + 1`` are in use.
 
     Example:
@@ -26,16 +26,16 @@ def segment_interval(retention: int, segments: int, minimum: Duration | int) -> 
     """
     if segments < 2:
         raise OptionError("segments", segments, "are too few to drop one", "give 2 or more")
-    return max(retention // (segments - 1), length("minimum", minimum))
+    return max(retention // (segments - 1), parse_axis_length("minimum", minimum))
 
 
 class SegmentedStore(NamedStore, ABC):
     """A store that keeps rows for a retention, and drops them by segments.
 
     Args:
-        namespace: Its rows.
-        retention: How long a row is kept.
-        interval: How long a segment is.
+        namespace: The store's rows.
+        retention: How long a row is kept, in the axis' unit.
+        interval: The length of a segment, in the axis' unit.
     """
 
     def __init__(self, namespace: Namespace, retention: int, interval: int) -> None:
@@ -46,23 +46,23 @@ class SegmentedStore(NamedStore, ABC):
 
     @abstractmethod
     def _first_part(self, segment: int) -> int:
-        """Return the least value that the keys of a segment start with."""
+        """Return the least first key part of a segment."""
 
     def segment(self, time: int) -> int:
-        """The segment that a time (of a session: its end) lies in."""
+        """Return the segment of a time (for a session: of its end)."""
         return time // self.interval
 
     def advance(self, time: int) -> None:
-        """Note that time has come this far, and drop the segments that have expired by it."""
+        """Advance to a time, and drop the segments that have expired by it."""
         self._namespace.observe(time)
         self._expire()
 
-    def _edge(self) -> int | None:
-        """The greatest time that isn't kept any more."""
+    def _find_edge(self) -> int | None:
+        """Return the greatest time that isn't kept any more."""
         return None if self.observed is None else self.observed - self.retention
 
     def _expire(self) -> None:
-        edge = self._edge()
+        edge = self._find_edge()
         if edge is None:
             return
         segment = self.segment(edge + 1)

@@ -1,8 +1,8 @@
-"""The session store: the aggregates of sessions, found by where they end and start.
+"""The session store: the aggregates of sessions, looked up by their ends and starts.
 
-Source: KIP-94 (SessionStore). A session here is its first and its last event time, both included;
-one of a single event starts where it ends. Rows lie in segments of the session's end, so that what
-has expired goes by whole segments, and a key's sessions lie together within a segment.
+Source: KIP-94 (SessionStore). A session is its first and its last event time, both included; a
+session of a single event starts where it ends. Rows are in segments of the session's end, so that
+expired ones are dropped by whole segments, and a key's sessions are adjacent within a segment.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from muntin.model.axis import Duration
 from muntin.model.errors import OptionError
 from muntin.stores import keys
 from muntin.stores.kv import KeyValue
-from muntin.stores.namespace import Namespace, NamespaceView, length, required_key
+from muntin.stores.namespace import Namespace, NamespaceView, encode_required_key, parse_axis_length
 from muntin.stores.segments import SegmentedStore, segment_interval
 
 
@@ -33,18 +33,18 @@ class SessionStore(SegmentedStore):
     """Aggregates by key and session.
 
     Guarantees:
-        - Sessions come in order of their end, then key, then start; ``reverse=True`` is exactly
+        - Sessions are in order of their end, then key, then start; ``reverse=True`` is exactly
           the opposite.
-        - Only sessions with ``end > observed - retention`` are read or taken, where ``observed``
-          is the greatest end that this store was given.
-        - What a method returns is what was there when it was called, however late it is read.
-        - A put that isn't taken is counted (``expired``), never an error.
+        - Only sessions with ``end > observed - retention`` are read or accepted, where ``observed``
+          is the greatest end so far.
+        - A method returns a snapshot as of its call, however late it is read.
+        - A put that isn't accepted is counted (``expired``), never an error.
 
     Args:
-        kv: Where rows are kept; other stores may be in it.
+        kv: The rows, which other stores may share.
         retention: How long after its end a session is kept.
         name: The store's name in ``kv``.
-        segments: Into how many segments the retention is cut.
+        segments: The number of segments that the retention is divided into.
         minimum: The least length of a segment.
         codec: ``"json"`` or ``"raw"`` (bytes).
 
@@ -52,8 +52,8 @@ class SessionStore(SegmentedStore):
 
     Raises:
         OptionError: When an option can't work.
-        SpecChangedError: When the rows were written with other options, among them another
-            segment interval: rows lie by it.
+        SpecChangedError: When the rows were written with other options, including another
+            segment interval, which determines their keys.
 
     Example:
         >>> from muntin.stores import memory
@@ -74,42 +74,42 @@ class SessionStore(SegmentedStore):
         minimum: Duration | int = "1 minute",
         codec: str = "json",
     ) -> None:
-        kept = length("retention", retention)
-        interval = segment_interval(kept, segments, minimum)
+        retention_length = parse_axis_length("retention", retention)
+        interval = segment_interval(retention_length, segments, minimum)
         identity = {"kind": "session", "segment interval": str(interval)}
-        super().__init__(Namespace(kv, name, identity, codec), kept, interval)
+        super().__init__(Namespace(kv, name, identity, codec), retention_length, interval)
 
     def put(self, session: Session, aggregate: Any) -> bool:
-        """Keep the aggregate of a session; ``None`` removes the session.
+        """Store the aggregate of a session; ``None`` removes the session.
 
         Returns:
-            Whether the session was taken.
+            Whether the session was accepted.
 
         Raises:
             OptionError: When the key is null, the session ends before it starts, or the codec
                 can't write the aggregate.
         """
-        row = self._row(session)
-        written = None if aggregate is None else self._namespace.codec.to_bytes(aggregate)
+        row = self._make_row_key(session)
+        encoded = None if aggregate is None else self._namespace.codec.to_bytes(aggregate)
         self.advance(session.end)
-        edge = self._edge()
+        edge = self._find_edge()
         if edge is not None and session.end <= edge:
             self._namespace.count("expired")
             return False
-        if written is None:
+        if encoded is None:
             self._namespace.delete(row)
         else:
-            self._namespace.put(row, written)
+            self._namespace.put(row, encoded)
         return True
 
     def remove(self, session: Session) -> None:
-        """Forget a session, if it is here; the store's time doesn't move.
+        """Remove a session, if it is stored; the store's time doesn't advance.
 
         Raises:
             OptionError: When the key is null, or the session ends before it starts.
         """
         self._expire()
-        self._namespace.delete(self._row(session))
+        self._namespace.delete(self._make_row_key(session))
 
     def find_sessions(
         self,
@@ -119,22 +119,22 @@ class SessionStore(SegmentedStore):
         *,
         reverse: bool = False,
     ) -> Iterator[SessionRow]:
-        """The sessions of a key that end at or after a time and start at or before another.
+        """Return the sessions of a key that end at or after a time and start at or before another.
 
-        These are the ones that a message at ``t`` joins, with a gap of ``g``:
-        ``find_sessions(key, t - g, t + g)``. A bound that is ``None`` is open.
+        These are the sessions that a message at ``t`` joins with a gap of ``g``:
+        ``find_sessions(key, t - g, t + g)``. A bound of ``None`` is open.
 
         Raises:
             OptionError: When the key is null.
         """
-        within = required_key("key", key)
+        key_part = encode_required_key("key", key)
         self._expire()
-        segments = self._segments(earliest_end, None)
-        view, first = self._namespace.rows(), self._first(earliest_end)
-        return self._found(view, segments, within, first, latest_start, reverse)
+        segments = self._list_segments(earliest_end, None)
+        view, first = self._namespace.rows(), self._find_first_end(earliest_end)
+        return self._scan_key(view, segments, key_part, first, latest_start, reverse)
 
     def fetch(self, key: Any, *, reverse: bool = False) -> Iterator[SessionRow]:
-        """All sessions of a key.
+        """Return all sessions of a key.
 
         Raises:
             OptionError: When the key is null.
@@ -148,65 +148,67 @@ class SessionStore(SegmentedStore):
         *,
         reverse: bool = False,
     ) -> Iterator[SessionRow]:
-        """The sessions of all keys that end within two times, both included; ``None`` is open.
+        """Return the sessions of all keys by their end, bounds included; ``None`` is open.
 
         One segment at a time is sorted in memory.
         """
         self._expire()
-        segments = self._segments(earliest_end, latest_end)
-        view, first = self._namespace.rows(), self._first(earliest_end)
-        return self._sorted(view, segments, first, latest_end, reverse)
+        segments = self._list_segments(earliest_end, latest_end)
+        view, first = self._namespace.rows(), self._find_first_end(earliest_end)
+        return self._scan_sorted(view, segments, first, latest_end, reverse)
 
-    def _row(self, session: Session) -> bytes:
-        within = required_key("key", session.key)
+    def _make_row_key(self, session: Session) -> bytes:
+        key_part = encode_required_key("key", session.key)
         if session.start > session.end:
             hint = "give the first event time as start and the last as end"
             raise OptionError("session", session, "ends before it starts", hint)
         segment = keys.encode_part(self.segment(session.end))
-        return segment + within + keys.encode((session.end, session.start))
+        return segment + key_part + keys.encode_key((session.end, session.start))
 
     def _first_part(self, segment: int) -> int:
         return segment
 
-    def _first(self, earliest_end: int | None) -> int:
-        """The earliest end that may be read."""
-        edge = self._edge()
+    def _find_first_end(self, earliest_end: int | None) -> int:
+        """Return the earliest end that may be read."""
+        edge = self._find_edge()
         alive = 0 if edge is None else edge + 1
         return alive if earliest_end is None else max(alive, earliest_end)
 
-    def _segments(self, earliest_end: int | None, latest_end: int | None) -> range:
+    def _list_segments(self, earliest_end: int | None, latest_end: int | None) -> range:
         if self.observed is None:
             return range(0)
         last = self.observed if latest_end is None else min(latest_end, self.observed)
-        return range(self.segment(self._first(earliest_end)), self.segment(last) + 1)
+        return range(self.segment(self._find_first_end(earliest_end)), self.segment(last) + 1)
 
-    def _found(
+    def _scan_key(
         self,
         view: NamespaceView,
         segments: range,
-        within: bytes,
+        key_part: bytes,
         first: int,
         latest_start: int | None,
         reverse: bool,
     ) -> Iterator[SessionRow]:
         for segment in reversed(segments) if reverse else segments:
-            prefix = keys.encode_part(segment) + within
+            prefix = keys.encode_part(segment) + key_part
             low = prefix + keys.encode_part(first)
             for row, value in view.scan(low, prefix + keys.AFTER, reverse=reverse):
-                _, key, end, start = keys.decode(row)
+                _, key, end, start = keys.decode_key(row)
                 if latest_start is None or start <= latest_start:
                     yield Session(key, start, end), self._namespace.codec.from_bytes(value)
 
-    def _sorted(
+    def _scan_sorted(
         self, view: NamespaceView, segments: range, first: int, last: int | None, reverse: bool
     ) -> Iterator[SessionRow]:
         for segment in reversed(segments) if reverse else segments:
             low = keys.encode_part(segment)
             rows = []
             for row, value in view.scan(low, low + keys.AFTER):
-                _, key, end, start = keys.decode(row)
+                _, key, end, start = keys.decode_key(row)
                 if end >= first and (last is None or end <= last):
                     order = (end, keys.encode_part(key), start)
                     rows.append((order, Session(key, start, end), value))
-            for _, session, value in sorted(rows, key=lambda found: found[0], reverse=reverse):
+            for _, session, value in sorted(
+                rows, key=lambda ordered_row: ordered_row[0], reverse=reverse
+            ):
                 yield session, self._namespace.codec.from_bytes(value)

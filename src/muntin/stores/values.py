@@ -1,8 +1,8 @@
-"""Values that a store keeps under a key: JSON, raw bytes, or window metadata.
+"""Encodes the values of a store: as JSON, raw bytes, or window metadata.
 
 Rows on a disk outlive the code that wrote them, so nothing is pickled. JSON is the default because
-any tool can read it back; ``raw`` is for callers that have a format of their own already, an Arrow
-blob for instance, and pay for no second one.
+any tool can read it; ``raw`` is for callers that have their own format, for example an Arrow blob,
+and saves a second encoding.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class WindowMeta:
     Attributes:
         start_offset: The source offset of its first message; ``None`` before there is one.
         last_offset: The source offset of its last message so far.
-        start: Where it starts, microseconds since the epoch; ``None`` for windows of rows.
-        end: Where it ends, for windows whose length isn't fixed.
-        aggregate: Its aggregate so far (JSON), where that is all a window needs.
+        start: The start, microseconds since the epoch; ``None`` for windows of rows.
+        end: The end, for windows whose length isn't fixed.
+        aggregate: The aggregate so far (JSON), if that is all a window needs.
 
     Example:
         >>> meta = WindowMeta(start_offset=3, last_offset=3, start=0).taking(9, aggregate=2)
@@ -43,13 +43,13 @@ class WindowMeta:
     aggregate: Any = None
 
     def taking(self, offset: int, *, aggregate: Any) -> WindowMeta:
-        """The metadata after one more message; offsets may come in any order."""
+        """Return the metadata after one more message; offsets may come in any order."""
         first = offset if self.start_offset is None else min(self.start_offset, offset)
         last = offset if self.last_offset is None else max(self.last_offset, offset)
         return WindowMeta(first, last, self.start, self.end, aggregate)
 
     def to_bytes(self) -> bytes:
-        """A JSON list of the attributes in their order."""
+        """Write the attributes as a JSON list, in their order."""
         return _to_json([self.start_offset, self.last_offset, self.start, self.end, self.aggregate])
 
     @classmethod
@@ -67,20 +67,23 @@ class WindowMeta:
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """A way to write values as bytes and to read them back."""
+    """Converts values to bytes and back."""
 
     name: str
     to_bytes: Callable[[Any], bytes]
     from_bytes: Callable[[bytes], Any]
 
 
-def codec(name: str) -> Codec:
-    """The codec of a name: ``"json"``, ``"raw"`` (bytes as they are) or ``"meta"``.
+def find_codec(name: str) -> Codec:
+    """Return the codec ``"json"``, ``"raw"`` (bytes as they are) or ``"meta"``.
 
-    A JSON value comes back as JSON has it: a tuple as a list, the keys of a dictionary as text.
+    JSON changes some types: a tuple comes back as a list, and keys of a dictionary as text.
+
+    Raises:
+        OptionError: When there is no such codec.
 
     Example:
-        >>> codec("json").from_bytes(codec("json").to_bytes({"n": 2}))
+        >>> find_codec("json").from_bytes(find_codec("json").to_bytes({"n": 2}))
         {'n': 2}
     """
     if name not in _CODECS:
@@ -103,13 +106,13 @@ def _from_json(data: bytes) -> Any:
         raise StateCorruptedError(f"a stored value can't be read: {data!r}") from error
 
 
-def _raw(value: Any) -> bytes:
+def _check_bytes(value: Any) -> bytes:
     if not isinstance(value, bytes | bytearray | memoryview):
         raise OptionError("value", value, "isn't bytes", 'give bytes, or codec="json"')
     return bytes(value)
 
 
-def _meta(value: Any) -> bytes:
+def _encode_meta(value: Any) -> bytes:
     if not isinstance(value, WindowMeta):
         raise OptionError("value", value, "isn't window metadata", "give a WindowMeta")
     return value.to_bytes()
@@ -117,6 +120,6 @@ def _meta(value: Any) -> bytes:
 
 _CODECS = {
     "json": Codec("json", _to_json, _from_json),
-    "raw": Codec("raw", _raw, bytes),
-    "meta": Codec("meta", _meta, WindowMeta.from_bytes),
+    "raw": Codec("raw", _check_bytes, bytes),
+    "meta": Codec("meta", _encode_meta, WindowMeta.from_bytes),
 }

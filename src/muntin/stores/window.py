@@ -1,8 +1,8 @@
-"""The window store: one value for a key and a window's start, kept for a retention.
+"""The window store: one value per key and window start, kept for a retention.
 
-Sources: the in-memory window store's proposal (put, fetch, retention and grace apart, expired
+Sources: the in-memory window store's proposal (put, fetch, separate retention and grace, expired
 segments dropped before each action, a fetch is a snapshot); the Samza SQL window operator design
-(window metadata, with the aggregate in it where no message store is needed).
+(window metadata, which holds the aggregate if no message store is needed).
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from muntin.model.axis import Duration, phrase
 from muntin.model.errors import OptionError
 from muntin.stores import keys
 from muntin.stores.kv import KeyValue, Row
-from muntin.stores.namespace import Namespace, NamespaceView, length, required_key
+from muntin.stores.namespace import Namespace, NamespaceView, encode_required_key, parse_axis_length
 from muntin.stores.segments import SegmentedStore, segment_interval
 
-# How many rows of other keys are passed by before the next place is looked up.
-_NEAR = 1
+# How many rows of other keys a scan skips before it looks up the next key instead.
+_MAX_SKIPPED = 1
 
 
 class WindowRow(NamedTuple):
-    """One row: a window's start (microseconds, or an offset), its key and what is kept of it."""
+    """One row: a window's start (microseconds, or an offset), its key and its value."""
 
     time: int
     key: Any
@@ -33,28 +33,28 @@ class WindowStore(SegmentedStore):
     """Values by window start and key.
 
     Guarantees:
-        - Rows come in order of time, then key, then arrival; ``reverse=True`` is exactly the
+        - Rows are in order of time, then key, then arrival; ``reverse=True`` is exactly the
           opposite.
-        - Only rows with ``time > observed - retention`` are read or taken, where ``observed`` is
-          the greatest time that this store was given; older ones are gone for a reader at once,
-          and from the store by whole segments before the next action.
-        - What a fetch returns is what was there when it was called, however late it is read.
-        - A write that isn't taken is counted (``expired``, ``late``), never an error.
+        - Only rows with ``time > observed - retention`` are read or accepted, where ``observed`` is
+          the greatest time so far. Older rows disappear for readers at once, and from the store by
+          whole segments before the next action.
+        - A fetch returns a snapshot as of its call, however late it is read.
+        - A write that isn't accepted is counted (``expired``, ``late``), never an error.
 
     Args:
-        kv: Where rows are kept; other stores may be in it.
+        kv: The rows, which other stores may share.
         retention: How long after its start a row is kept.
         name: The store's name in ``kv``.
-        grace: How far a written time may lie behind ``observed``; by default the retention.
-            Operators enforce grace by themselves, so give one where there is no operator.
-        segments: Into how many segments the retention is cut.
+        grace: How far a written time may be behind ``observed``; by default the retention.
+            Operators enforce grace by themselves, so set it only without an operator.
+        segments: The number of segments that the retention is divided into.
         minimum: The least length of a segment.
-        retain_duplicates: Whether a put adds a row where there is one already. Nothing can be
-            deleted then.
+        retain_duplicates: Whether a put to an existing row adds another. Then nothing can be
+            deleted.
         codec: ``"json"``, ``"raw"`` (bytes) or ``"meta"`` (``WindowMeta``).
 
     Lengths are durations, or plain numbers in the axis' own unit (microseconds; offsets).
-    Keys are what ``muntin.stores.keys`` can hold, tuples included.
+    Keys are of the types in ``muntin.stores.keys``, including tuples.
 
     Raises:
         OptionError: When an option can't work.
@@ -83,15 +83,15 @@ class WindowStore(SegmentedStore):
         retain_duplicates: bool = False,
         codec: str = "json",
     ) -> None:
-        kept = length("retention", retention)
-        self.grace = kept if grace is None else length("grace", grace)
-        if self.grace > kept:
-            hint = f"give at most the retention, {phrase(kept)}"
+        retention_length = parse_axis_length("retention", retention)
+        self.grace = retention_length if grace is None else parse_axis_length("grace", grace)
+        if self.grace > retention_length:
+            hint = f"give at most the retention, {phrase(retention_length)}"
             raise OptionError("grace", grace, "is longer than rows are kept", hint)
         self.retain_duplicates = retain_duplicates
-        interval = segment_interval(kept, segments, minimum)
+        interval = segment_interval(retention_length, segments, minimum)
         identity = {"kind": "window", "retain_duplicates": str(retain_duplicates)}
-        super().__init__(Namespace(kv, name, identity, codec), kept, interval)
+        super().__init__(Namespace(kv, name, identity, codec), retention_length, interval)
 
     @property
     def late(self) -> int:
@@ -99,35 +99,35 @@ class WindowStore(SegmentedStore):
         return self._namespace.counts.get("late", 0)
 
     def put(self, key: Any, time: int, value: Any) -> bool:
-        """Keep a value for a window; ``None`` deletes it (nothing happens with duplicates).
+        """Store a value for a window; ``None`` deletes it, except with ``retain_duplicates``.
 
         Returns:
-            Whether the write was taken.
+            Whether the write was accepted.
 
         Raises:
             OptionError: When the key is null, or the codec can't write the value.
         """
-        within = required_key("key", key)
-        written = None if value is None else self._namespace.codec.to_bytes(value)
+        key_part = encode_required_key("key", key)
+        encoded = None if value is None else self._namespace.codec.to_bytes(value)
         self.advance(time)
-        if not self._takes(time):
+        if not self._accepts(time):
             return False
-        row = keys.encode_part(time) + within
-        if written is None:
-            self._namespace.delete(row)  # finds nothing among duplicates: they are numbered
+        row = keys.encode_part(time) + key_part
+        if encoded is None:
+            self._namespace.delete(row)  # matches no duplicate, because these are numbered
             return True
         if self.retain_duplicates:
             row += keys.encode_part(self._namespace.counts.get("arrivals", 0))
             self._namespace.count("arrivals")
-        self._namespace.put(row, written)
+        self._namespace.put(row, encoded)
         return True
 
     def delete(self, key: Any, time: int) -> bool:
-        """Forget a window; the same as putting ``None``."""
+        """Delete a window's value, like putting ``None``."""
         return self.put(key, time, None)
 
     def get(self, key: Any, time: int) -> Any:
-        """The value of one window, the first to arrive of several; ``None`` where there is none.
+        """Return the value of one window (the first of duplicates), or ``None``.
 
         Raises:
             OptionError: When the key is null.
@@ -135,30 +135,30 @@ class WindowStore(SegmentedStore):
         if self.retain_duplicates:
             row = next(self.fetch(key, time, time), None)
             return None if row is None else row.value
-        within = required_key("key", key)
-        if self._live(time, time) is None:
+        key_part = encode_required_key("key", key)
+        if self._clip_range(time, time) is None:
             return None
-        found = self._namespace.get(keys.encode_part(time) + within)
-        return None if found is None else self._namespace.codec.from_bytes(found)
+        value = self._namespace.get(keys.encode_part(time) + key_part)
+        return None if value is None else self._namespace.codec.from_bytes(value)
 
     def fetch(
         self, key: Any, start: int | None = None, end: int | None = None, *, reverse: bool = False
     ) -> Iterator[WindowRow]:
-        """The rows of one key from ``start`` to ``end``, both included; ``None`` is open.
+        """Return the rows of one key from ``start`` to ``end``, both included; ``None`` is open.
 
-        Costs a look-up or a few rows for each window start in between, not each key's rows.
+        The cost is a look-up or a few rows per window start in the range, not the rows of each key.
 
         Raises:
             OptionError: When the key is null.
         """
-        within = required_key("key", key)
-        bounds = self._live(start, end)
+        key_part = encode_required_key("key", key)
+        bounds = self._clip_range(start, end)
         if bounds is None:
             return iter(())
-        low = keys.encode_part(bounds[0]) + within
-        high = keys.AFTER if end is None else keys.encode_part(end) + within + keys.AFTER
-        rows = _of_key(self._namespace.rows(low, high), within, reverse)
-        return (self._read(row) for row in rows)
+        low = keys.encode_part(bounds[0]) + key_part
+        high = keys.AFTER if end is None else keys.encode_part(end) + key_part + keys.AFTER
+        rows = _scan_key(self._namespace.rows(low, high), key_part, reverse)
+        return (self._read_row(row) for row in rows)
 
     def fetch_all(
         self,
@@ -169,24 +169,24 @@ class WindowStore(SegmentedStore):
         last_key: Any = None,
         reverse: bool = False,
     ) -> Iterator[WindowRow]:
-        """All rows from ``start`` to ``end`` and ``first_key`` to ``last_key``, all included.
+        """Return all rows within bounds of time and key, all included.
 
-        A bound that is ``None`` is open; bounds the wrong way round hold nothing.
+        A bound of ``None`` is open; a range whose bounds are reversed is empty.
         """
-        bounds = self._live(start, end)
+        bounds = self._clip_range(start, end)
         if bounds is None:
             return iter(())
         high = keys.AFTER if end is None else keys.encode_part(end) + keys.AFTER
         view = self._namespace.rows(keys.encode_part(bounds[0]), high)
         rows = reversed(view) if reverse else iter(view)
         if first_key is not None or last_key is not None:
-            rows = _between(rows, first_key, last_key)
-        return (self._read(row) for row in rows)
+            rows = _filter_by_key(rows, first_key, last_key)
+        return (self._read_row(row) for row in rows)
 
     def _first_part(self, segment: int) -> int:
         return segment * self.interval
 
-    def _takes(self, time: int) -> bool:
+    def _accepts(self, time: int) -> bool:
         assert self.observed is not None
         if time <= self.observed - self.retention:
             self._namespace.count("expired")
@@ -196,49 +196,49 @@ class WindowStore(SegmentedStore):
             return False
         return True
 
-    def _live(self, start: int | None, end: int | None) -> tuple[int, int | None] | None:
+    def _clip_range(self, start: int | None, end: int | None) -> tuple[int, int | None] | None:
         self._expire()
-        edge = self._edge()
+        edge = self._find_edge()
         if edge is None:
             return None
         first = edge + 1 if start is None else max(start, edge + 1)
         return None if end is not None and first > end else (first, end)
 
-    def _read(self, row: Row) -> WindowRow:
+    def _read_row(self, row: Row) -> WindowRow:
         time, at = keys.decode_part(row[0])
         key, _ = keys.decode_part(row[0], at)
         return WindowRow(time, key, self._namespace.codec.from_bytes(row[1]))
 
 
-def _of_key(view: NamespaceView, wanted: bytes, reverse: bool) -> Iterator[Row]:
-    """The rows of one key.
+def _scan_key(view: NamespaceView, wanted: bytes, reverse: bool) -> Iterator[Row]:
+    """Iterate over the rows of one key.
 
-    Between two of them lie the other keys of the same window starts: where those are many, the
-    next row is looked up instead of walked to.
+    Rows of other keys with the same window starts are between them; if there are many, the
+    next row is looked up instead of scanned for.
     """
     low, high = view.low, view.high
     jumped = True
     while jumped:
         jumped = False
-        passed = 0
+        skipped = 0
         for row in view.scan(low, high, reverse=reverse):
             time, at = keys.decode_part(row[0])
             if row[0].startswith(wanted, at):
-                passed = 0
+                skipped = 0
                 yield row
                 continue
-            passed += 1
-            if passed > _NEAR:
-                before = row[0][at:] < wanted
+            skipped += 1
+            if skipped > _MAX_SKIPPED:
+                is_before = row[0][at:] < wanted
                 if reverse:
-                    high = keys.encode_part(time - before) + wanted + keys.AFTER
+                    high = keys.encode_part(time - is_before) + wanted + keys.AFTER
                 else:
-                    low = keys.encode_part(time + (not before)) + wanted
+                    low = keys.encode_part(time + (not is_before)) + wanted
                 jumped = True
                 break
 
 
-def _between(rows: Iterator[Row], first_key: Any, last_key: Any) -> Iterator[Row]:
+def _filter_by_key(rows: Iterator[Row], first_key: Any, last_key: Any) -> Iterator[Row]:
     first = b"" if first_key is None else keys.encode_part(first_key)
     last = keys.AFTER if last_key is None else keys.encode_part(last_key)
     for row in rows:

@@ -1,4 +1,4 @@
-"""Windowed tables and the agents that write them, in this process; on Spark see ``muntin.spark``.
+"""Windowed tables and the agents that write them, in this process.
 
 Source: Faust's guide, "Tables and Windowing".
 """

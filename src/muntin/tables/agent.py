@@ -1,4 +1,4 @@
-"""Functions that work through streams, and one run of such a function."""
+"""Agents (functions that consume a stream), and the runs of such functions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from muntin.model.errors import MuntinError, OptionError
-from muntin.tables.current import EventCursor, current_cursor
+from muntin.tables.current import EventCursor, require_cursor
 from muntin.tables.moments import PointInTime
 from muntin.tables.partition import SentMessage
 from muntin.tables.record import Keying
@@ -20,19 +20,18 @@ AgentSink = Any
 
 
 class Agent:
-    """A function over a stream; made by ``app.agent`` and ``app.task``.
+    """A function over a stream, created by ``app.agent`` or ``app.task``.
 
-    A coroutine function is called with the stream and loops over it; an asynchronous generator may
-    yield results. A plain function is called with one value after another, and what it returns is
-    its result.
+    A coroutine function is called with the stream and loops over it. An asynchronous generator may
+    also yield results. A plain function is called once per value and returns its result.
 
     Args:
         function: The function.
-        topic: What it reads; ``None`` for a task, which opens its stream itself.
-        name: Its name.
+        topic: The topic it reads; ``None`` for a task, which opens its own stream.
+        name: The agent's name.
         sinks: Where its results go.
-        result_type: What its results are, for runtimes that want to know.
-        group_by: What a plain function's events are partitioned by.
+        result_type: The type of its results, for hosts that write them to typed columns.
+        group_by: How the events of a plain function are partitioned.
     """
 
     def __init__(
@@ -68,7 +67,7 @@ class Agent:
     async def cast(
         self, value: Any = None, *, key: Any = None, timestamp: PointInTime | None = None
     ) -> None:
-        """The same, without waiting for an answer."""
+        """Send a message to the agent's topic without waiting for an answer."""
         self._channel().post(value, key=key, timestamp=timestamp)
 
     def _channel(self) -> Topic:
@@ -76,19 +75,19 @@ class Agent:
             raise OptionError("agent", self.name, "is a task", "send to the topic that it reads")
         return self.topic
 
-    def begin(self, reader: EventReader) -> Any:
-        """Call the function; what comes back is awaited, or looped over."""
+    def call_function(self, reader: EventReader) -> Any:
+        """Call the function and return its coroutine or asynchronous generator."""
         if self.topic is None:
             return self.function()
         stream = Stream(reader, self.topic.name, self.group_by)
         asynchronous = inspect.iscoroutinefunction(self.function)
         if asynchronous or inspect.isasyncgenfunction(self.function):
             return self.function(stream)
-        return _each(self.function, stream)
+        return call_per_value(self.function, stream)
 
 
-async def _each(function: Callable[[Any], Any], stream: Stream) -> AsyncIterator[Any]:
-    """Results of a plain function."""
+async def call_per_value(function: Callable[[Any], Any], stream: Stream) -> AsyncIterator[Any]:
+    """Yield the results of a plain function, called once per value."""
     async for value in stream:
         result = function(value)
         if inspect.isgenerator(result):
@@ -99,79 +98,79 @@ async def _each(function: Callable[[Any], Any], stream: Stream) -> AsyncIterator
 
 
 class AgentRun:
-    """One run of an agent: the inboxes that it reads, and its results."""
+    """One run of an agent: its inboxes and its results."""
 
     def __init__(self, agent: Agent, *, keep_results: bool = False) -> None:
         self.agent = agent
         self.inboxes: list[Inbox] = []
         self._next = 0
         self._keep_results = keep_results
-        self.opened = asyncio.Event()
+        self.has_opened = asyncio.Event()
 
     @property
-    def at_rest(self) -> bool:
-        """Whether all that came was worked through."""
+    def is_idle(self) -> bool:
+        """True once the agent has processed every event in its inboxes."""
         return all(inbox.idle.is_set() for inbox in self.inboxes)
 
     @property
-    def given(self) -> int:
-        """How many events the agent has been given since it was last at rest."""
-        return sum(inbox.given for inbox in self.inboxes)
+    def pending_count(self) -> int:
+        """Number of events handed to the agent since it was last idle."""
+        return sum(inbox.pending_count for inbox in self.inboxes)
 
-    async def rest(self) -> None:
-        """Wait until all that came was worked through."""
+    async def wait_until_idle(self) -> None:
+        """Wait until the agent has processed every event in its inboxes."""
         for inbox in self.inboxes:
             await inbox.idle.wait()
 
     def close(self) -> None:
-        """Let all streams end."""
+        """Let all streams of the agent end."""
         for inbox in self.inboxes:
             inbox.close()
 
     def open(self, topic: str, by: Keying | None) -> Inbox:
-        """See ``EventReader``; an agent that begins anew goes on where it was.
+        """Open an inbox (``EventReader``); a restarted agent gets the inbox it had before.
 
-        Streams are known by the order in which they are opened: a function that an agent groups by
-        is another one each time.
+        Inboxes are matched by the order in which the agent opens its streams, because the functions
+        that it groups by are new objects in each run.
         """
         if self._next < len(self.inboxes) and self.inboxes[self._next].topic == topic:
-            found = self.inboxes[self._next]
-            found.by = by
+            inbox = self.inboxes[self._next]
+            inbox.by = by
         else:
-            found = Inbox(self.agent.name, topic, by)
-            self.inboxes.append(found)
-        self._next = self.inboxes.index(found) + 1
-        self.opened.set()
-        return found
+            inbox = Inbox(self.agent.name, topic, by)
+            self.inboxes.append(inbox)
+        self._next = self.inboxes.index(inbox) + 1
+        self.has_opened.set()
+        return inbox
 
-    async def live(self) -> None:
+    async def run(self) -> None:
         """Run the function until it ends."""
         RUNNING.set(self)
         self._next = 0
-        made = self.agent.begin(self)
-        if not hasattr(made, "__aiter__"):
-            await made
+        running_call = self.agent.call_function(self)
+        if not hasattr(running_call, "__aiter__"):
+            await running_call
             return
-        async for result in made:
+        async for result in running_call:
             await self._deliver(result)
 
     def fail(self, error: BaseException, errors: str) -> None:
-        """Raise what an agent raised, or let it cost the event that it was at.
+        """Raise the error of an agent, or reject the event that it was processing.
 
-        Of ``take`` it costs the whole list, and what was gathered for it when a filter raised.
+        Within ``take``, the whole list is rejected, or the events collected if a filter raised.
         """
-        at = [inbox.cursor for inbox in self.inboxes if inbox.cursor.part is not None]
-        costs = isinstance(error, Exception) and not isinstance(error, MuntinError)
-        if errors == "raise" or not costs or not at:
+        cursors = [inbox.cursor for inbox in self.inboxes if inbox.cursor.part is not None]
+        is_rejectable = isinstance(error, Exception) and not isinstance(error, MuntinError)
+        if errors == "raise" or not is_rejectable or not cursors:
             raise error
-        for cursor in at:
+        for cursor in cursors:
             assert cursor.part is not None
-            for one in cursor.taken or [*cursor.gathered, cursor]:
-                cursor.part.reject(one, "error", None, repr(error))
+            for event_cursor in cursor.taken or [*cursor.gathered, cursor]:
+                cursor.part.reject(event_cursor, "error", None, repr(error))
             cursor.taken, cursor.gathered = [], []
 
-    def ends_early(self) -> OptionError:
-        """What is wrong with an agent that ends and leaves its events unread."""
+    def unread_stream_error(self) -> OptionError:
+        """Return the error for an agent that ends without reading its events."""
         hint = "write async for ... in stream"
         return OptionError("agent", self.agent.name, "ends without reading its stream", hint)
 
@@ -192,11 +191,11 @@ class AgentRun:
             cursor.part.sent.append(sent)
 
     def _cursor(self) -> EventCursor:
-        return current_cursor(f"a result of {self.agent.name} is delivered")
+        return require_cursor(f"a result of {self.agent.name} is delivered")
 
 
-class Traced(BaseException):
-    """Ends an agent that was only to show what it reads."""
+class StreamOpened(BaseException):
+    """Stops an agent once it is clear which topic it reads."""
 
     def __init__(self, topic: str, by: Keying | None) -> None:
         super().__init__(topic)
@@ -204,27 +203,27 @@ class Traced(BaseException):
         self.by = by
 
 
-class _Tracer:
+class _StreamDetector:
     def open(self, topic: str, by: Keying | None) -> Inbox:
-        raise Traced(topic, by)
+        raise StreamOpened(topic, by)
 
 
-async def reads(agent: Agent) -> tuple[str, Keying | None]:
-    """Which topic an agent reads, and what it wants the events partitioned by.
+async def find_topic(agent: Agent) -> tuple[str, Keying | None]:
+    """Find the topic that an agent reads, and how it wants the events partitioned.
 
-    The function runs up to its first event, on nothing.
+    Runs the function on no events, until it asks for its first one.
     """
-    tracer = _Tracer()
-    RUNNING.set(tracer)
+    detector = _StreamDetector()
+    RUNNING.set(detector)
     try:
-        made = agent.begin(tracer)
-        if hasattr(made, "__aiter__"):
-            async for _ in made:
+        running_call = agent.call_function(detector)
+        if hasattr(running_call, "__aiter__"):
+            async for _ in running_call:
                 break
         else:
-            await made
-    except Traced as traced:
-        return traced.topic, traced.by
+            await running_call
+    except StreamOpened as opened_stream:
+        return opened_stream.topic, opened_stream.by
     finally:
         RUNNING.set(None)
-    raise AgentRun(agent).ends_early()
+    raise AgentRun(agent).unread_stream_error()

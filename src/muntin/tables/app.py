@@ -1,7 +1,7 @@
-"""Apps: tables, topics and the agents that work on them, whatever runs them.
+"""Apps: tables, topics and the agents that write tables, on any host.
 
-Source: Faust. The same app runs in this process (``run``, ``open``) and in Spark's state
-(``muntin.on_spark``).
+Source: Faust. The same app runs in this process (``run``, ``open``) and on Spark
+(``muntin.on_spark``), where the state of a query holds its tables.
 """
 
 from __future__ import annotations
@@ -15,40 +15,39 @@ from typing import TYPE_CHECKING, Any, Literal
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError, OutsideStreamError
 from muntin.tables.agent import Agent, AgentSink
-from muntin.tables.clocks import FieldClock, same
+from muntin.tables.clocks import FieldClock, is_same_function
 from muntin.tables.crontab import Crontab
-from muntin.tables.current import current
-from muntin.tables.moments import Seconds, length
+from muntin.tables.current import find_cursor
+from muntin.tables.moments import Seconds, parse_duration
 from muntin.tables.partition import Rules
-from muntin.tables.record import Keying, keying
+from muntin.tables.record import Keying, parse_keying
 from muntin.tables.sources import Memory
 from muntin.tables.spec import TableSpec, WindowClose
 from muntin.tables.table import SetTable, Table
-from muntin.tables.timers import Timed, Timer, adding, multiples
-from muntin.tables.topic import Topic, checked
+from muntin.tables.timers import Timer, TimerDecorator, make_timer_decorator, schedule_multiples
+from muntin.tables.topic import Topic, require_name
 
 if TYPE_CHECKING:
     from muntin.stores import KeyValue
     from muntin.tables.running import Running
 
-Errors = Literal["raise", "reject"]
+ErrorPolicy = Literal["raise", "reject"]
 
 
 class App:
-    """A set of tables and of agents that write them.
+    """A set of tables, and of agents that write them.
 
     Args:
         name: The app's name.
-        source: Topics in memory (``muntin.memory()``), or data by topic, for runs that are given
-            none.
+        source: The data of ``run`` by default: topics in memory, or data by topic.
         lateness: How far a topic's watermark trails its greatest time. Windows are closed, and
             late events rejected, by watermarks; see ``expires`` of ``Table.tumbling``.
-        max_ahead: How far ahead of the wall clock a time may be; what is further is rejected as
-            ``future`` and moves no watermark. ``None`` takes anything.
-        idle: From how long a rest on, by the wall clock, a table doesn't wait any longer for one
-            of several clocks that write it (topics, and times in values); ``None`` waits for all.
-        errors: What an exception in an agent does: ``raise`` ends the run, and nothing of the batch
-            is committed; ``reject`` hands the event back and goes on with the next one.
+        max_ahead: How far ahead of the wall clock a time may be. Later times are rejected as
+            ``future`` and don't move the watermark. ``None`` accepts any time.
+        idle: How long a clock (a topic, or a time in values) may rest, by the wall clock, until the
+            tables that it writes stop waiting for it. ``None`` waits forever.
+        errors: How to handle an exception in an agent: ``raise`` ends the run without committing
+            the batch; ``reject`` rejects the event and continues with the next one.
 
     Example:
         >>> app = App("shop", max_ahead=None)
@@ -71,9 +70,9 @@ class App:
         lateness: Duration = "0 seconds",
         max_ahead: Duration | None = "15 minutes",
         idle: Duration | None = "10 minutes",
-        errors: Errors = "raise",
+        errors: ErrorPolicy = "raise",
     ) -> None:
-        self.name = checked(name, "app")
+        self.name = require_name(name, "app")
         self.source = source
         self.tables: dict[str, TableSpec] = {}
         self.topics: dict[str, Topic] = {}
@@ -90,7 +89,7 @@ class App:
         self.running: Running | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # What is sent to another process is the app, not where it runs here.
+        # Another process gets the app without its state in this process.
         return {**self.__dict__, "running": None, "source": None}
 
     def __repr__(self) -> str:
@@ -104,36 +103,36 @@ class App:
         key_type: Any = None,
         lateness: Duration | None = None,
     ) -> Topic:
-        """A stream of values of one type.
+        """Define a topic, or return the one already defined under this name.
 
         Args:
-            name: Its name; the same one again is the same topic.
+            name: The topic's name.
             value_type: A dataclass, a pydantic model, a ``muntin.Record`` or any other annotation.
-                What isn't of it is rejected as ``malformed``, with what is wrong.
-            key_type: The same for keys.
-            lateness: How far its watermark trails; the app's where it isn't given.
+                Values of other types are rejected as ``malformed``, with the reason.
+            key_type: The type of the keys, checked like ``value_type``.
+            lateness: How far the topic's watermark trails its greatest time; the app's by default.
 
         Raises:
-            OptionError: When the name is used for another type of values.
+            OptionError: When the topic is already defined with other options.
         """
-        behind = self.lateness if lateness is None else micros("lateness", lateness)
-        made = Topic(checked(name, "topic"), value_type, key_type, behind)
-        known = self.topics.setdefault(name, made)
-        if known != made and made != Topic(name, None, None, self.lateness):
+        lateness_micros = self.lateness if lateness is None else micros("lateness", lateness)
+        topic = Topic(require_name(name, "topic"), value_type, key_type, lateness_micros)
+        defined = self.topics.setdefault(name, topic)
+        if defined != topic and topic != Topic(name, None, None, self.lateness):
             raise OptionError("topic", name, "is there with other options", "define it once")
-        return known
+        return defined
 
     def GlobalTable(self, name: str, **options: Any) -> Table:  # noqa: N802
-        """A table of which the agents of every partition read every key; in this process only.
+        """Define a table that agents of every partition can read whole; in this process only.
 
-        What another partition has is read as it is at that moment, in no promised order, and as a
-        copy. A key is written in its own partition, as that of any table.
+        Entries of other partitions are read as they are at that moment, in no guaranteed order, and
+        as copies. A key is written only in its own partition, as in any table.
 
         Args:
-            name: Its name.
-            options: As of ``Table``.
+            name: The table's name.
+            options: The options of ``Table``.
         """
-        self.define(replace(self.Table(name, **options).spec, everywhere=True))
+        self.redefine_table(replace(self.Table(name, **options).spec, everywhere=True))
         return Table(self, name)
 
     def Table(  # noqa: N802
@@ -145,21 +144,22 @@ class App:
         key_type: Any = None,
         on_window_close: WindowClose | None = None,
     ) -> Table:
-        """A table.
+        """Define a table.
 
         Args:
-            name: Its name.
-            default: Makes the value of a key that has none: ``int``, ``list``, a function.
-            value_type: A dataclass or pydantic model that the values are; values of Python's own
-                types need none. On Spark it also says which column they get: ``float``.
-            key_type: Which column keys get on Spark: ``int``; text where it isn't given.
-            on_window_close: Called with ``(key, window)`` and value when a window has expired, once
-                each, also after a restart; a function or a coroutine function. What it writes to
-                tables is committed with the closing, anything else may be repeated after a crash.
+            name: The table's name.
+            default: Creates the value of a key that has none: ``int``, ``list``, or a function.
+            value_type: The dataclass or pydantic model of the values; built-in types need none.
+                On Spark it also sets the type of the value column: ``float``.
+            key_type: The type of the key column on Spark: ``int``; text by default.
+            on_window_close: A function, or coroutine function, that is called with ``(key,
+                window)`` and the value once for each expired window, also after a restart. Its
+                writes to tables are committed with the closing; other effects may repeat after a
+                crash.
         """
         spec = TableSpec(
-            self._new(name),
-            default=_maker(default),
+            self._check_new_table(name),
+            default=_check_default(default),
             value_type=value_type,
             key_type=key_type,
             on_window_close=on_window_close,
@@ -170,41 +170,42 @@ class App:
     def SetTable(  # noqa: N802
         self, name: str, *, on_window_close: WindowClose | None = None
     ) -> SetTable:
-        """A table of sets, changed by ``add`` and ``discard``.
+        """Define a table of sets, changed by ``add`` and ``discard``.
 
         Args:
-            name: Its name.
-            on_window_close: As of ``Table``.
+            name: The table's name.
+            on_window_close: Called when a window has expired, as in ``Table``.
         """
-        self.tables[self._new(name)] = TableSpec(
+        self.tables[self._check_new_table(name)] = TableSpec(
             name, default=set, sets=True, on_window_close=on_window_close
         )
         return SetTable(self, name)
 
-    def _new(self, name: str) -> str:
-        if checked(name, "table") in self.tables:
+    def _check_new_table(self, name: str) -> str:
+        """Check that a table's name is free, and return it."""
+        if require_name(name, "table") in self.tables:
             raise OptionError("table", name, "is there already", "give each table its own name")
         return name
 
-    def define(self, spec: TableSpec) -> None:
-        """Say more of a table that is there."""
+    def redefine_table(self, spec: TableSpec) -> None:
+        """Replace the definition of a table."""
         self.tables[spec.name] = spec
 
-    def clock(self, table: str, by: Keying) -> FieldClock:
-        """The clock of a time in values that a table goes by; the same for the same time.
+    def find_clock(self, table: str, by: Keying) -> FieldClock:
+        """Return the clock of a table that follows a time in the values, creating it at first use.
 
         Raises:
-            OptionError: When an agent asks for a new one at an event: those before weren't looked
-                at.
+            OptionError: When an agent creates a clock while it processes an event: the clock hasn't
+                followed the events before that one.
         """
-        for known in self.clocks:
-            mine = known.name.startswith(f"{table} by ") and known.by.field == by.field
-            if mine and same(known.by.function, by.function):
-                return known
-        if current() is not None:
+        for clock in self.clocks:
+            is_of_table = clock.name.startswith(f"{table} by ") and clock.by.field == by.field
+            if is_of_table and is_same_function(clock.by.function, by.function):
+                return clock
+        if find_cursor() is not None:
             hint = f"write other = {table}.relative_to_field(...) outside of the loop over events"
-            given = by.field or by.name
-            raise OptionError("relative_to_field", given, "is first made at an event", hint)
+            field = by.field or by.name
+            raise OptionError("relative_to_field", field, "is first made at an event", hint)
         names = {clock.name for clock in self.clocks}
         name = f"{table} by {by.name}"
         while name in names:
@@ -221,46 +222,47 @@ class App:
         group_by: Any = None,
         result_type: Any = None,
     ) -> Callable[[Callable[..., Any]], Agent]:
-        """Let a function work through a topic.
+        """Decorate a function that processes the events of a topic.
 
         Args:
-            topic: The topic; one of the agent's own where it isn't given.
-            name: The agent's name; the function's where it isn't given.
-            sink: Where results go that the function yields (or returns, if it is a plain one):
-                functions of a value, topics or their names, agents.
-            group_by: What a plain function's events are partitioned by, where it isn't the
-                topic's key; agents that are given the stream write ``stream.group_by``.
-            result_type: What results are, so that they get columns on Spark.
+            topic: The topic; by default, a topic with the agent's name.
+            name: The agent's name; the function's by default.
+            sink: Where the results go that the function yields or returns: functions of a value,
+                topics or their names, agents.
+            group_by: How the events of a plain function are partitioned, if not by the topic's key.
+                A function that takes the stream calls ``stream.group_by`` instead.
+            result_type: The type of the results, for typed columns on Spark.
         """
 
-        def made(function: Callable[..., Any]) -> Agent:
-            known = name or str(getattr(function, "__name__", "agent"))
-            reads = self.topic(topic or known) if not isinstance(topic, Topic) else topic
-            by = None if group_by is None else keying("group_by", group_by)
+        def decorate(function: Callable[..., Any]) -> Agent:
+            agent_name = name or str(getattr(function, "__name__", "agent"))
+            input_topic = self.topic(topic or agent_name) if not isinstance(topic, Topic) else topic
+            grouping = None if group_by is None else parse_keying("group_by", group_by)
             sinks = [self.topic(one) if isinstance(one, str) else one for one in sink]
-            return self._add(Agent(function, reads, known, sinks, result_type, by))
+            return self._add_agent(
+                Agent(function, input_topic, agent_name, sinks, result_type, grouping)
+            )
 
-        return made
+        return decorate
 
     def task(self, function: Callable[..., Any]) -> Agent:
-        """Let a coroutine function run that opens its stream by itself: ``topic.stream()``."""
+        """Decorate a coroutine function that opens its own stream with ``topic.stream()``."""
         if not inspect.iscoroutinefunction(function):
             hint = "write async def"
             raise OptionError("task", function, "isn't a coroutine function", hint)
-        return self._add(Agent(function, None, function.__name__))
+        return self._add_agent(Agent(function, None, function.__name__))
 
-    def timer(self, interval: Seconds, *, name: str | None = None) -> Timed:
-        """Let a function run by the wall clock: at the multiples of an interval.
+    def timer(self, interval: Seconds, *, name: str | None = None) -> TimerDecorator:
+        """Decorate a function that runs at the multiples of an interval, by the wall clock.
 
-        Every batch and every ``tick()`` looks whether it is due; what was missed in between, or
-        while the app was down, it makes up for by running once. It reads all tables as from
-        outside, and sends to topics and agents, which is committed with the batch. Writing a table
-        there is an error, and an exception ends the run. In this process only.
+        Each batch and each ``tick()`` runs the timers that are due. A timer that was missed, also
+        while the app was down, runs once. It reads all tables, and sends to topics and agents,
+        which is committed with the batch. It can't write tables, and an exception ends the run.
+        Timers run in this process only.
 
         Args:
-            interval: Seconds, a ``timedelta`` or ``"10 minutes"``.
-            name: The name by which a store knows when it last ran; the function's where it isn't
-                given.
+            interval: The interval in seconds, a ``timedelta`` or ``"10 minutes"``.
+            name: The name under which a store remembers its last run; the function's by default.
 
         Example:
             >>> app = App("shop")
@@ -269,28 +271,32 @@ class App:
             ... async def report():
             ...     await app.topic("reports").send(value=len(views))
         """
-        return adding(self.timers, multiples(length("interval", interval, zero=False)), name)
+        return make_timer_decorator(
+            self.timers, schedule_multiples(parse_duration("interval", interval, zero=False)), name
+        )
 
-    def crontab(self, expression: str, *, timezone: Any = "UTC", name: str | None = None) -> Timed:
-        """The same at times of the calendar: ``@app.crontab("0 9 * * mon-fri")``.
+    def crontab(
+        self, expression: str, *, timezone: Any = "UTC", name: str | None = None
+    ) -> TimerDecorator:
+        """Decorate a function that runs at calendar times: ``@app.crontab("0 9 * * mon-fri")``.
 
         Args:
             expression: Minute, hour, day of the month, month, weekday: numbers, ``*``, lists,
-                ranges and steps; months and weekdays also by the first three letters.
-            timezone: Whose clocks it means.
-            name: As of ``timer``.
+                ranges and steps; months and weekdays also by their first three letters.
+            timezone: The time zone of the expression.
+            name: The name under which a store remembers when it last ran, as in ``timer``.
         """
-        return adding(self.timers, Crontab.parse(expression, timezone).after, name)
+        return make_timer_decorator(self.timers, Crontab.parse(expression, timezone).next_due, name)
 
-    def _add(self, agent: Agent) -> Agent:
+    def _add_agent(self, agent: Agent) -> Agent:
         if agent.name in self.agents:
             hint = "give it another: @app.agent(topic, name=...)"
             raise OptionError("name", agent.name, "is the name of another agent", hint)
         self.agents[agent.name] = agent
         return agent
 
-    def rules(self) -> Rules:
-        """What holds for all partitions."""
+    def get_rules(self) -> Rules:
+        """Return the definitions and options that all partitions share."""
         lateness = {topic.name: topic.lateness for topic in self.topics.values()}
         return Rules(dict(self.tables), lateness, self.max_ahead, self.clocks, self.idle)
 
@@ -301,20 +307,20 @@ class App:
         partitions: int = 1,
         clock: Callable[[], float] = time.time,
     ) -> Running:
-        """Start the app in this process, and hand it messages with ``send`` and ``feed``.
+        """Start the app in this process; pass it messages with ``send`` and ``feed``.
 
         Args:
-            store: Where tables, the offsets of sources and rejected events are kept between runs:
-                ``muntin.stores.rocks(folder)``, or ``memory(image)``. Without one they are
-                forgotten at the end.
-            partitions: In how many partitions tables are kept; it belongs to the store.
+            store: Where to keep tables, source offsets and rejected events between runs:
+                ``muntin.stores.rocks(folder)``, or ``memory(image)``. Without a store they are lost
+                when the app is closed.
+            partitions: The number of partitions; a store can only be opened with the number it has.
             clock: The wall clock, in seconds since the epoch.
 
         Returns:
-            The running app, to be used in a ``with``.
+            The running app, a context manager.
 
         Raises:
-            SpecChangedError: When the store was written by other tables.
+            SpecChangedError: When the store was written with other definitions of the tables.
         """
         from muntin.tables.running import Running
 
@@ -329,39 +335,39 @@ class App:
         batch: int = 1000,
         clock: Callable[[], float] = time.time,
     ) -> Running:
-        """Work through all that the sources have.
+        """Process everything that the sources have.
 
         Args:
-            sources: Data by topic, each what ``muntin.source`` gives or takes; or topics in memory.
-            store: As of ``open``; what it has worked through already is left out.
-            partitions: As of ``open``.
-            batch: How many messages are committed together.
-            clock: As of ``open``.
+            sources: Topics in memory, or data by topic: each a ``muntin.source``, or data for one.
+            store: Where to keep the state, as in ``open``; messages of earlier runs are skipped.
+            partitions: The number of partitions, as in ``open``.
+            batch: Messages of a topic that are committed together.
+            clock: The wall clock, as in ``open``.
 
         Returns:
-            The app, still open, so that its tables can be read; close it, or use it in a ``with``.
+            The app, still open, so that its tables can be read. Close it, or use it in a ``with``.
         """
         running = self.open(store=store, partitions=partitions, clock=clock)
         try:
-            given = sources if sources is not None else self.source
-            if given is not None:
-                running.feed(given, batch=batch)
+            chosen = sources if sources is not None else self.source
+            if chosen is not None:
+                running.feed(chosen, batch=batch)
         except BaseException:
             running.close()
             raise
         return running
 
-    def wall(self) -> int:
-        """The wall clock, microseconds."""
+    def read_wall_clock(self) -> int:
+        """Return the wall clock in microseconds since the epoch."""
         if self.running is not None:
-            return self.running.wall()
+            return self.running.read_wall_clock()
         return time.time_ns() // 1000
 
-    def opened(self, table: str) -> Running:
-        """The app as it runs here, in which a table is read.
+    def require_running(self, table: str) -> Running:
+        """Return the open app, from which a table is read.
 
         Raises:
-            OutsideStreamError: When it doesn't.
+            OutsideStreamError: When the app isn't open in this process.
         """
         if self.running is None:
             raise OutsideStreamError(
@@ -371,7 +377,7 @@ class App:
         return self.running
 
 
-def _maker(default: Any) -> Callable[[], Any] | None:
+def _check_default(default: Any) -> Callable[[], Any] | None:
     if default is not None and not callable(default):
         hint = "give a function that makes the value, for example default=int"
         raise OptionError("default", default, "can't be called", hint)

@@ -1,4 +1,4 @@
-"""What has changed in a table of an app in this process, batch by batch."""
+"""The changes of a table of an app in this process, batch by batch."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any, NamedTuple
 
 from muntin.model.axis import as_datetime
 from muntin.tables.cells import GONE, MISSING
-from muntin.tables.shard import Emitted, TableShard
+from muntin.tables.shard import TableEntry, TableShard
 
 
 class Change(NamedTuple):
-    """A key, or one of its windows, that a batch has changed.
+    """A change of a key, or of one of its windows, in a batch.
 
     Attributes:
         key: The key.
-        window_start: Where the window begins; ``None`` without windows.
-        window_end: Where it ends.
-        value: The value now; of what is gone, as it was.
-        change: ``new``, ``changed`` or ``gone`` (deleted, or a session that grew into another).
+        window_start: The start of the window; ``None`` without windows.
+        window_end: The end of the window.
+        value: The new value; for ``gone``, the last value.
+        change: ``new``, ``changed`` or ``gone`` (deleted, or merged into another session).
         batch: The number of the batch.
     """
 
@@ -34,37 +34,39 @@ class Change(NamedTuple):
 
 
 class TableChanges:
-    """The changes of a table; made by ``Running.changes``.
+    """The changes of a table, created by ``Running.changes``.
 
-    Iterating gives what has been committed since it was last read, and ends there. What nobody
-    reads is kept. The table's values are held once more, to know what a change was.
+    Iterating yields the changes committed since the last iteration, and then ends. Changes that
+    nobody reads accumulate. A copy of the table's values is held, to compare new values with.
 
     Args:
         table: The table's name.
-        shards: The table in each partition, between two batches.
+        shards: The table's shard of each partition, between two batches.
     """
 
     def __init__(self, table: str, shards: Iterable[TableShard]) -> None:
         self.table = table
-        entries = (one for shard in shards for one in shard.snapshot())
-        self._known = {(one.key, one.window): deepcopy(one.value) for one in entries}
+        entries = (entry for shard in shards for entry in shard.snapshot())
+        self._values_before = {
+            (entry.key, entry.window): deepcopy(entry.value) for entry in entries
+        }
         self._unread: deque[Change] = deque()
 
     def __iter__(self) -> Iterator[Change]:
         while self._unread:
             yield self._unread.popleft()
 
-    def take(self, batch: int, shard: TableShard, emitted: Iterable[Emitted]) -> None:
-        """Add what a batch has changed; a window that only expired is no change."""
+    def add_batch(self, batch: int, shard: TableShard, emitted: Iterable[TableEntry]) -> None:
+        """Add the changes of a batch; a window that only expired isn't a change."""
         for key, window, value, closed in emitted:
-            before = self._known.pop((key, window), MISSING)
-            if closed or (window is not None and shard.expired(window)):
+            before = self._values_before.pop((key, window), MISSING)
+            if closed or (window is not None and shard.is_expired_session(window)):
                 continue
             if value is GONE:
                 change, shown = "gone", before
             else:
                 change, shown = "new" if before is MISSING else "changed", deepcopy(value)
-                self._known[key, window] = deepcopy(value)
+                self._values_before[key, window] = deepcopy(value)
             if shown is not MISSING and (change != "changed" or before != value):
-                start, end = [as_datetime(at) for at in window or ()] or (None, None)
+                start, end = [as_datetime(position) for position in window or ()] or (None, None)
                 self._unread.append(Change(key, start, end, shown, change, batch))

@@ -1,8 +1,8 @@
-"""Clocks: what says how far time has come, and how far a table that goes by several has come.
+"""Clocks, the watermarks that they define, and the watermark of a table that several clocks write.
 
-A clock is a topic's: it follows the times of all its events, or one field of their values, in
-the order in which they arrive. So it is the same for all partitions, and however the topic is cut
-into batches. An event is judged by its own clock; a window is kept until the slowest clock that
+A clock belongs to a topic. It follows the times of the topic's events, or a field of their values,
+in order of arrival; so it is the same for all partitions, and however the topic is cut
+into batches. An event is judged by its own clock. A window is kept until the slowest clock that
 writes the table has passed it.
 """
 
@@ -12,108 +12,119 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from muntin.tables.moments import BEGINNING, moment
+from muntin.model.axis import MIN_POSITION
+from muntin.tables.moments import parse_time
 from muntin.tables.record import Keying
 
 WALL_CLOCK = "@now"
-"""The wall clock, which belongs to no topic."""
+"""The name of the wall clock, which belongs to no topic."""
 
 
 @dataclass(frozen=True)
 class FieldClock:
-    """A time in the values of events."""
+    """A clock that follows a time in the values of events."""
 
     number: int
     name: str
     by: Keying
 
-    def feed(self, topic: str) -> str:
-        """The clock's name as a topic has it."""
+    def name_for(self, topic: str) -> str:
+        """Return the name of this clock for a topic."""
         return f"@{self.name} of {topic}"
 
-    def time(self, value: Any) -> int | None:
-        """The time of a value; ``None`` where it has none that the clock could follow."""
+    def read_time(self, value: Any) -> int | None:
+        """Return the time of a value in microseconds, or ``None`` if it has no valid time."""
         try:
-            found = self.by.of(value)
-            return None if found is None else moment(found)
+            field_value = self.by.get_key(value)
+            return None if field_value is None else parse_time(field_value)
         except Exception:
-            # Agents may filter such a value out; where one writes by it, that is rejected.
+            # An agent may filter such a value out; if it writes with it, the event is rejected.
             return None
 
 
 Relative = FieldClock | str | None
-"""What a table's times are: the events' own (``None``), ``WALL_CLOCK``, or a field's."""
+"""The clock of a table: the events' own times (``None``), ``WALL_CLOCK``, or a field's."""
 
 
-class ArrivalMarks(NamedTuple):
-    """What an event found when it arrived, besides its topic's watermark.
+class EventArrival(NamedTuple):
+    """The state of the batch and the clocks when an event arrived, besides its topic's watermark.
 
     Attributes:
-        number: How many events of the batch were before it.
-        judged: The watermark in force of each of the app's field clocks.
+        number: Number of events of the batch that arrived before it.
+        field_watermarks: The watermark of each of the app's field clocks.
     """
 
     number: int = 0
-    judged: tuple[int, ...] = ()
+    field_watermarks: tuple[int, ...] = ()
 
-    def of(self, clock: FieldClock) -> int:
-        """The watermark in force of one of them."""
-        return self.judged[clock.number] if clock.number < len(self.judged) else BEGINNING
+    def watermark_of(self, clock: FieldClock) -> int:
+        """Return the watermark of a field clock at arrival."""
+        return (
+            self.field_watermarks[clock.number]
+            if clock.number < len(self.field_watermarks)
+            else MIN_POSITION
+        )
 
 
-NOBODY = ArrivalMarks()
+NO_ARRIVAL = EventArrival()
 
 
 class Visibility(NamedTuple):
-    """What an agent sees of a table.
+    """The windows of a table that an agent sees, and the clock of its changes.
 
     Attributes:
-        horizon: The watermark that it judges windows by: what has expired by it isn't seen.
-        feed: The clock that what it changes counts for.
+        watermark: Windows that have expired by this watermark aren't visible.
+        feed: The clock on whose behalf the agent changes the table.
     """
 
-    horizon: int = BEGINNING
+    watermark: int = MIN_POSITION
     feed: str = ""
 
 
-OUTSIDE = Visibility()
+EVERYTHING_VISIBLE = Visibility()
 
 
-def reached(
+def compute_table_watermark(
     feeds: Iterable[str],
-    marks: Mapping[str, int],
+    watermarks: Mapping[str, int],
     moved: Mapping[str, int],
     wall: int,
     idle: int | None,
 ) -> int:
-    """How far a table has come: as far as the slowest of its clocks that isn't idle.
+    """Return the watermark of a table: that of its slowest clock that isn't idle.
 
     Args:
-        feeds: The clocks that write it.
-        marks: How far each has come.
-        moved: When each has last come further, by the wall clock.
+        feeds: The clocks that write the table.
+        watermarks: The watermark of each clock.
+        moved: When each clock last advanced, by the wall clock.
         wall: The wall clock.
-        idle: From how long a rest on a clock isn't waited for; ``None``: all are.
+        idle: How long a clock may rest until the table stops waiting for it; ``None`` for forever.
 
     Example:
-        >>> marks, moved = {"a": 7, "b": 3}, {"a": 100, "b": 50}
-        >>> reached("ab", marks, moved, 100, 51), reached("ab", marks, moved, 100, 50)
-        (3, 7)
+        >>> watermarks, moved = {"a": 7, "b": 3}, {"a": 100, "b": 50}
+        >>> compute_table_watermark("ab", watermarks, moved, 100, 51)
+        3
+        >>> compute_table_watermark("ab", watermarks, moved, 100, 50)
+        7
     """
-    known = [feed for feed in feeds if feed in marks]
-    live = [f for f in known if idle is None or wall - moved.get(f, wall) < idle]
-    if live:
-        return min(marks[feed] for feed in live)
-    return max((marks[feed] for feed in known), default=BEGINNING)
+    present = [feed for feed in feeds if feed in watermarks]
+    active = [feed for feed in present if idle is None or wall - moved.get(feed, wall) < idle]
+    if active:
+        return min(watermarks[feed] for feed in active)
+    return max((watermarks[feed] for feed in present), default=MIN_POSITION)
 
 
-def same(one: Callable[..., Any] | None, other: Callable[..., Any] | None) -> bool:
-    """Whether two functions are one, perhaps made twice by the same lines."""
+def is_same_function(one: Callable[..., Any] | None, other: Callable[..., Any] | None) -> bool:
+    """Return whether two functions are the same, possibly created twice by the same lines."""
     if one is None or other is None or one is other:
         return one is other
-    return bool(_lines(one) == _lines(other))
+    return bool(_get_code(one) == _get_code(other))
 
 
-def _lines(function: Any) -> tuple[Any, ...]:
-    held = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
-    return getattr(function, "__code__", function), getattr(function, "__defaults__", None), held
+def _get_code(function: Any) -> tuple[Any, ...]:
+    closure_values = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
+    return (
+        getattr(function, "__code__", function),
+        getattr(function, "__defaults__", None),
+        closure_values,
+    )

@@ -1,4 +1,4 @@
-"""Which event an agent is at: tables are written and read as of it."""
+"""The event that an agent is processing, which determines how tables are written and read."""
 
 from __future__ import annotations
 
@@ -6,27 +6,28 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from muntin.model.axis import MIN_POSITION
 from muntin.model.errors import OptionError, OutsideStreamError
-from muntin.tables.clocks import NOBODY, ArrivalMarks
-from muntin.tables.moments import BEGINNING, moment, seconds
+from muntin.tables.clocks import NO_ARRIVAL, EventArrival
+from muntin.tables.moments import parse_time, to_seconds
 
 if TYPE_CHECKING:
     from muntin.tables.partition import Partition, SentMessage
 
-# What timers send comes behind what events lead to, and before what closed windows do.
-_BEHIND_EVENTS = 1 << 61
+# Messages of timers come after those of events, and before those of closed windows.
+_AFTER_EVENTS = 1 << 61
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One message of a topic, as ``stream.events()`` gives it.
+    """One message of a topic, as ``stream.events()`` yields it.
 
     Attributes:
         value: The value, of the topic's type.
-        key: What the stream is partitioned by; ``None`` where it isn't.
-        time: Its time, microseconds since the epoch.
+        key: The partition key; ``None`` if the stream has none.
+        time: The time in microseconds since the epoch.
         topic: The topic's name.
-        partition: The partition that it is worked on in.
+        partition: The partition that processes it.
         offset: Its number in the source.
     """
 
@@ -39,30 +40,39 @@ class Event:
 
     @property
     def timestamp(self) -> float:
-        """Its time in seconds since the epoch."""
-        return seconds(self.time)
+        """The time in seconds since the epoch."""
+        return to_seconds(self.time)
 
 
 class EventCursor:
-    """Where an agent is in its stream; the attributes move from event to event.
+    """The position of an agent in its stream; its attributes move from event to event.
 
     Attributes:
         agent: The agent's name.
-        topic: The name of the topic that its times come from.
-        part: The partition at work; ``None`` between batches.
+        topic: The name of the topic that defines its clock.
+        part: The current partition; ``None`` between batches.
         value: The event's value.
-        key: Its key.
-        time: Its time, microseconds.
-        judged: The watermark in force when it arrived.
-        offset: Its number in the source.
-        arrival: What else it found when it arrived; no two events of a batch share one.
-        taken: The events that ``take`` handed over together, each as a cursor at it.
-        gathered: Those that it will hand over next.
+        key: The event's key.
+        time: The event's time, microseconds.
+        watermark: The topic's watermark when the event arrived.
+        offset: The event's number in the source.
+        arrival: Further facts about the event's arrival; unique to the event within its batch.
+        taken: The events of the list that ``take`` yielded, each as a cursor.
+        gathered: The events of the list that ``take`` is collecting.
     """
 
     __slots__ = (
-        "agent", "arrival", "gathered", "judged", "key", "offset", "part", "taken", "time", "topic",
+        "agent",
+        "arrival",
+        "gathered",
+        "key",
+        "offset",
+        "part",
+        "taken",
+        "time",
+        "topic",
         "value",
+        "watermark",
     )  # fmt: skip
 
     def __init__(self, agent: str, topic: str) -> None:
@@ -72,58 +82,58 @@ class EventCursor:
         self.value: Any = None
         self.key: Any = None
         self.time = 0
-        self.judged = BEGINNING
+        self.watermark = MIN_POSITION
         self.offset = -1
-        self.arrival = NOBODY
+        self.arrival = NO_ARRIVAL
         self.taken: list[EventCursor] = []
         self.gathered: list[EventCursor] = []
 
     def copy(self) -> EventCursor:
-        """Another cursor at the same event, which stays there."""
-        made = EventCursor(self.agent, self.topic)
-        made.part = self.part
-        made.move(self)
-        return made
+        """Return another cursor that stays at this event."""
+        cursor = EventCursor(self.agent, self.topic)
+        cursor.part = self.part
+        cursor.move(self)
+        return cursor
 
-    def move(self, to: EventCursor) -> None:
-        """Go to the event that another cursor is at."""
-        self.value, self.key, self.time = to.value, to.key, to.time
-        self.judged, self.offset, self.arrival = to.judged, to.offset, to.arrival
+    def move(self, target: EventCursor) -> None:
+        """Move to the event of another cursor."""
+        self.value, self.key, self.time = target.value, target.key, target.time
+        self.watermark, self.offset, self.arrival = target.watermark, target.offset, target.arrival
 
     @property
-    def place(self) -> tuple[Any, ...]:
-        """What no other event of the batch has."""
+    def event_id(self) -> tuple[Any, ...]:
+        """An identifier of the event, unique within its batch."""
         return self.agent, self.topic, self.offset, id(self.arrival)
 
     @property
     def outbox(self) -> list[SentMessage] | None:
-        """Where what is sent goes; ``None`` between batches."""
+        """The list that collects sent messages; ``None`` between batches."""
         return None if self.part is None else self.part.sent
 
     def event(self) -> Event:
-        """The event itself."""
+        """Return the event itself."""
         number = self.part.number if self.part is not None else 0
         return Event(self.value, self.key, self.time, self.topic, number, self.offset)
 
-    def meant(self, event: Any) -> Event:
-        """The event that a user means: an event, its value, or a time."""
+    def resolve_event(self, event: Any) -> Event:
+        """Return the event that a user refers to by an event, its value, or a time."""
         if isinstance(event, Event):
             return event
         if event is self.value:
             return self.event()
-        for one in self.taken:
-            if event is one.value:
-                return one.event()
-        return Event(None, self.key, time_of(event), self.topic, 0, -1)
+        for cursor in self.taken:
+            if event is cursor.value:
+                return cursor.event()
+        return Event(None, self.key, event_time(event), self.topic, 0, -1)
 
 
 class TimerCursor(EventCursor):
-    """Where a timer is: at no event and in no partition, and yet it may send.
+    """The cursor of a timer: it has no event and no partition, but can send messages.
 
     Args:
         timer: The timer's name.
-        now: The wall clock, the time of what it sends.
-        sent: Where that goes.
+        now: The wall clock, which becomes the time of sent messages.
+        sent: The list that collects sent messages.
     """
 
     __slots__ = ("_sent",)
@@ -131,31 +141,38 @@ class TimerCursor(EventCursor):
     def __init__(self, timer: str, now: int, sent: list[SentMessage]) -> None:
         super().__init__(timer, f"@timer {timer}")
         self.time = now
-        self.arrival = ArrivalMarks(_BEHIND_EVENTS)
+        self.arrival = EventArrival(_AFTER_EVENTS)
         self._sent = sent
 
     @property
     def outbox(self) -> list[SentMessage]:
-        """See ``EventCursor``."""
+        """The list that collects sent messages (``EventCursor``)."""
         return self._sent
 
 
 CURRENT: ContextVar[EventCursor | None] = ContextVar("muntin_current", default=None)
 
 
-def current() -> EventCursor | None:
-    """Where the running agent is; ``None`` outside of a stream."""
+def find_cursor() -> EventCursor | None:
+    """Return the cursor of the running agent, or ``None`` outside of a stream."""
     cursor = CURRENT.get()
     return cursor if cursor is not None and cursor.part is not None else None
 
 
-def current_cursor(what: str) -> EventCursor:
-    """Where the running agent is."""
-    cursor = current()
+def require_cursor(what: str) -> EventCursor:
+    """Return the cursor of the running agent.
+
+    Args:
+        what: The attempted action, for the error message.
+
+    Raises:
+        OutsideStreamError: Outside of a stream.
+    """
+    cursor = find_cursor()
     if cursor is None:
-        at = CURRENT.get()
-        if isinstance(at, TimerCursor):
-            where = f"in the timer {at.agent!r}, which is at no event and in no partition; "
+        cursor_or_timer = CURRENT.get()
+        if isinstance(cursor_or_timer, TimerCursor):
+            where = f"in the timer {cursor_or_timer.agent!r}, which has no event and no partition; "
             hint = "let it send to an agent that does it: await agent.send(value, key=key)"
             raise OutsideStreamError(f"{what} {where}{hint}")
         raise OutsideStreamError(
@@ -164,12 +181,16 @@ def current_cursor(what: str) -> EventCursor:
     return cursor
 
 
-def time_of(event: Any) -> int:
-    """The time of an event, or a point in time as it is."""
+def event_time(event: Any) -> int:
+    """Return the time of an event, or a point in time, in microseconds.
+
+    Raises:
+        OptionError: When it is neither.
+    """
     if isinstance(event, Event):
         return event.time
     try:
-        return moment(event)
+        return parse_time(event)
     except ValueError as error:
         hint = "give the event that the agent is at, one of stream.events(), or a point in time"
         raise OptionError("event", event, "has no time that is known", hint) from error

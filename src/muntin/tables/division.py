@@ -1,7 +1,7 @@
-"""How the state of agents' tables is divided among other partitions; see ``Division``.
+"""Divides the state of agents' tables among another number of partitions (``Division``).
 
-An entry goes where the agents' events with its key go. Where a table has noted one way in which its
-keys lie, that follows from the key; where it has noted several, nobody can say.
+An entry goes where events with its key go. If a table recorded one way in which its keys are
+partitioned, that follows from the key; if it recorded several, the table can't be divided.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ import polars as pl
 from muntin.model.errors import OptionError
 from muntin.state.manifest import Manifest
 from muntin.tables import copartition
-from muntin.tables.cells import PLACE, keys_of
-from muntin.tables.partition import Partition, Rules, tables_of
+from muntin.tables.cells import POSITION_COLUMN, read_keys
+from muntin.tables.partition import Partition, Rules, read_tables
 from muntin.tables.spec import TableSpec
 
-Stored = Mapping[str, Any]
-"""A table's part of a manifest."""
+ManifestEntry = Mapping[str, Any]
+"""The manifest entry of a table."""
 
 
 class _Journal(NamedTuple):
-    """What a run is of.
+    """The table that a run belongs to, as far as its division depends on it.
 
     Attributes:
-        partitionings: How the table's keys lie.
-        paired: Whether an entry is under a pair that its key is the first of.
-        dropped: The greatest place that has expired; ``None`` where none has.
+        partitionings: How the table's keys are partitioned.
+        paired: True if entries are stored under pairs that start with the key.
+        dropped: The last position that has expired; ``None`` if none has.
     """
 
     partitionings: tuple[copartition.Partitioning, ...]
@@ -39,70 +39,86 @@ class _Journal(NamedTuple):
 
 
 class TableDivision:
-    """Tables of agents.
+    """Divides the tables of agents.
 
     Raises:
-        OptionError: When a table's keys lie in several ways, or were stored in several.
+        OptionError: When the keys of a table are partitioned in several ways, or its partitions
+            store it in several ways.
     """
 
     def __init__(self, manifests: Sequence[Manifest]) -> None:
-        tables = [tables_of(one) for one in manifests]
-        specs = {n: TableSpec.read(n, part) for one in tables for n, part in one.items()}
-        partitionings = {
-            name: _partitionings([one[name] for one in tables if name in one]) for name in specs
+        tables = [read_tables(stored_tables) for stored_tables in manifests]
+        specs = {
+            n: TableSpec.from_manifest(n, part)
+            for stored_tables in tables
+            for n, part in stored_tables.items()
         }
-        for name, known in partitionings.items():
-            _check(specs[name], known, [one[name] for one in tables if name in one])
+        partitionings = {
+            name: _collect_partitionings(
+                [stored_tables[name] for stored_tables in tables if name in stored_tables]
+            )
+            for name in specs
+        }
+        for name, recorded in partitionings.items():
+            _check_divisible(
+                specs[name],
+                recorded,
+                [stored_tables[name] for stored_tables in tables if name in stored_tables],
+            )
         self._blobs: dict[int, _Journal] = {}
         rules = Rules(specs, {}, None)
-        for number, one in enumerate(tables):
+        for number, stored_tables in enumerate(tables):
             part = Partition(rules, number)
-            for name, stored in one.items():
+            for name, stored in stored_tables.items():
                 shard = part.shards[name]
                 shard.begin(None, stored)
-                dropped = shard.dropped()
+                dropped = shard.last_dropped()
                 for journal, runs in stored["runs"].items():
                     kind = _Journal(tuple(partitionings[name]), shard.paired, dropped.get(journal))
                     self._blobs |= dict.fromkeys((n for run in runs for n in run.blobs), kind)
 
-    def divided(self, blob: int, rows: pl.DataFrame, shards: int) -> Mapping[int, pl.DataFrame]:
+    def divide(self, blob: int, rows: pl.DataFrame, shards: int) -> Mapping[int, pl.DataFrame]:
         partitionings, paired, dropped = self._blobs[blob]
         if dropped is not None:
-            # Another partition may not have come as far.
-            rows = rows.filter(pl.col(PLACE) > dropped)
-        keys = [key[0] for key in keys_of(rows)] if paired else keys_of(rows)
+            # The watermark of another partition may be lower.
+            rows = rows.filter(pl.col(POSITION_COLUMN) > dropped)
+        keys = [key[0] for key in read_keys(rows)] if paired else read_keys(rows)
         owner = np.array(
-            copartition.partitions_of([copartition.own(key, partitionings) for key in keys], shards)
+            copartition.assign_partitions(
+                [copartition.derive_partition_key(key, partitionings) for key in keys], shards
+            )
         )
         return {n: rows.filter(owner == n) for n in np.unique(owner).tolist()}
 
     def extra(self, manifests: Sequence[Manifest]) -> dict[str, Any]:
-        kept = [one.extra for one in manifests]
-        names = dict.fromkeys(name for one in kept for name in one["tables"])
+        extras = [one.extra for one in manifests]
+        names = dict.fromkeys(name for one in extras for name in one["tables"])
         return {
             "version": f"{secrets.randbits(62):x}",
-            "batch": max(one["batch"] for one in kept),
-            "marks": _newest(one["marks"] for one in kept),
-            "moved": _newest(one["moved"] for one in kept),
-            "zones": {topic: zone for one in kept for topic, zone in one["zones"].items()},
+            "batch": max(one["batch"] for one in extras),
+            "marks": _merge_clocks(one["marks"] for one in extras),
+            "moved": _merge_clocks(one["moved"] for one in extras),
+            "zones": {topic: zone for one in extras for topic, zone in one["zones"].items()},
             "tables": {
-                name: _together([one["tables"][name] for one in kept if name in one["tables"]])
+                name: _merge_entries(
+                    [one["tables"][name] for one in extras if name in one["tables"]]
+                )
                 for name in names
             },
         }
 
 
-def _newest(by_clock: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """The greatest time of each clock."""
-    found: dict[str, int] = {}
+def _merge_clocks(by_clock: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Return the greatest time of each clock."""
+    merged: dict[str, int] = {}
     for times in by_clock:
         for clock, time in times.items():
-            found[clock] = max(time, found.get(clock, time))
-    return found
+            merged[clock] = max(time, merged.get(clock, time))
+    return merged
 
 
-def _together(parts: Sequence[Stored]) -> dict[str, Any]:
-    """What partitions know of a table: as far as the slowest of those that wrote it has come."""
+def _merge_entries(parts: Sequence[ManifestEntry]) -> dict[str, Any]:
+    """Merge the manifest entries of a table; its slowest written partition sets the watermark."""
     wrote = [part for part in parts if part["feeds"]] or list(parts)
     latest = [part["latest"] for part in parts if part["latest"] is not None]
     closed = [part["closed"] for part in wrote]
@@ -112,29 +128,33 @@ def _together(parts: Sequence[Stored]) -> dict[str, Any]:
         "closed": None if None in closed else min(closed),
         "latest": max(latest, default=None),
         "feeds": list(dict.fromkeys(feed for part in parts for feed in part["feeds"])),
-        "lies": _partitionings(parts),
+        "lies": _collect_partitionings(parts),
     }
 
 
-def _partitionings(parts: Sequence[Stored]) -> list[copartition.Partitioning]:
+def _collect_partitionings(parts: Sequence[ManifestEntry]) -> list[copartition.Partitioning]:
     return list(dict.fromkeys((count, way) for part in parts for count, way in part["lies"]))
 
 
-def _check(
-    spec: TableSpec, partitionings: Sequence[copartition.Partitioning], parts: Sequence[Stored]
+def _check_divisible(
+    spec: TableSpec,
+    partitionings: Sequence[copartition.Partitioning],
+    parts: Sequence[ManifestEntry],
 ) -> None:
-    """Refuse a table whose keys may belong to several partitions, or that isn't one everywhere."""
+    """Refuse a table whose keys may belong to several partitions, or whose form differs."""
     counts = [count for count, _ in partitionings]
-    # That keys which are no tuples lie by the whole of them isn't noted.
-    elsewhere = any(runs for part in parts[1:] for runs in part["runs"].values())
-    if len(set(counts)) < len(counts) or ((0, copartition.NOTHING) in partitionings and elsewhere):
+    # A key that isn't a tuple and is its own partition key isn't recorded.
+    has_runs_elsewhere = any(runs for part in parts[1:] for runs in part["runs"].values())
+    if len(set(counts)) < len(counts) or (
+        (0, copartition.NOTHING) in partitionings and has_runs_elsewhere
+    ):
         hint = "partition its streams in one way, with source(key=...) or stream.group_by(...)"
         problem = "is written by streams that are partitioned in several ways"
         raise OptionError("CHECKPOINT", spec.name, problem, hint)
     if len({part["span"] for part in parts}) > 1:
         hint = "start it anew with as many buckets"
         raise OptionError("CHECKPOINT", spec.name, "is stored in several ways", hint)
-    # Of windows that share panes, a part of one that has expired may be there for the others.
-    if spec.summed and len({part["closed"] for part in parts if part["feeds"]}) > 1:
+    # Windows share panes: panes of an expired window may still be stored for later ones.
+    if spec.shares_pane_sums and len({part["closed"] for part in parts if part["feeds"]}) > 1:
         hint = "let the query run until all of its topics have gone on, and stop it"
         raise OptionError("CHECKPOINT", spec.name, "hasn't come equally far in its buckets", hint)

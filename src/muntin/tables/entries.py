@@ -1,15 +1,15 @@
-"""What a table holds in one partition: values by place and key, read from its journal on demand.
+"""The entries of a table in one partition: values by position and key, read on demand.
 
-A **place** is a window's number, a pane's, a stretch of session ends, or 0. Places are stored by
-segments of ``span`` neighbours. What a batch changes is kept apart (``fresh``) from what was
-committed before (``base``), so that a batch that fails leaves nothing behind, and a commit writes
-what changed and nothing else.
+A **position** is the number of a window, of a pane, or of a stretch of session ends, or 0.
+Positions are stored in segments of ``span`` neighbours. The changes of a batch (``fresh``) are held
+apart from the committed values (``base``), so that a failed batch leaves nothing behind, and a
+commit writes only what changed.
 
 The **journal** is the changelog: runs of changed entries, by segment, in numbered blobs. A commit
-appends one run to each segment that it changed; runs of like size are folded, the newest value of
-an entry winning, so that the journal stays as long as the table is large and an entry is rewritten
-a few times in its life. What has expired goes by whole segments. Recovery is the replay of a
-segment's runs, when it is first asked for.
+appends one run to each segment that it changed. Runs of similar size are merged, keeping the newest
+value of an entry, so that the journal stays proportional to the table and an entry is rewritten
+a few times in its life. Expired entries are dropped by whole segments. Recovery replays the runs
+of a segment when it is first read.
 """
 
 from __future__ import annotations
@@ -19,26 +19,34 @@ from typing import Any
 
 import polars as pl
 
+from muntin.model.axis import MAX_POSITION
 from muntin.state.blobs import Blobs, MemoryBlobs
 from muntin.state.manifest import Run
 from muntin.state.runs import FrameCache, Runs
-from muntin.tables.cells import GONE, MISSING, PLACE, ByPlace, from_frame, newest, to_frame
-from muntin.tables.moments import END
+from muntin.tables.cells import (
+    GONE,
+    MISSING,
+    POSITION_COLUMN,
+    ValuesByPosition,
+    from_frame,
+    keep_newest_entries,
+    to_frame,
+)
 from muntin.tables.typed import ValueCodec
 
-Values = dict[Any, Any]
-Pair = tuple[Values, Values]
-"""What is fresh and what was committed at one place."""
+PositionValues = dict[Any, Any]
+ValuePair = tuple[PositionValues, PositionValues]
+"""The fresh and the committed values at one position."""
 
 
 class Journal(Runs):
-    """The runs of one table in one partition, as a commit left them."""
+    """The runs of one table in one partition, as of a commit."""
 
     traced = True
 
     def __init__(self, blobs: Blobs, stored: Sequence[Run], span: int, codec: ValueCodec) -> None:
-        # What is read is kept as values, and not as frames.
-        super().__init__(PLACE, span, blobs, FrameCache(0), pl.concat, stored)
+        # Entries are cached as values, so frames aren't.
+        super().__init__(POSITION_COLUMN, span, blobs, FrameCache(0), pl.concat, stored)
         self.codec = codec
 
     @property
@@ -47,199 +55,209 @@ class Journal(Runs):
         return sorted(segment for segment, runs in self._segments.items() if runs)
 
     def runs(self, segment: int) -> Sequence[Run]:
-        """The runs of a segment, oldest first."""
+        """Return the runs of a segment, oldest first."""
         return self._segments.get(segment, ())
 
-    def values(self, run: Run) -> Iterable[tuple[int, Any, Any]]:
-        """The entries of a run: place, key, and value or ``GONE``."""
-        return from_frame(self._plain(run), self.codec)
+    def read_run(self, run: Run) -> Iterable[tuple[int, Any, Any]]:
+        """Return the entries of a run: position, key, and value or ``GONE``."""
+        return from_frame(self._read_without_hash(run), self.codec)
 
-    def write(self, changed: ByPlace) -> None:
-        """Write changed entries of one segment as a new run, and fold where there are too many."""
+    def append_changes(self, changed: ValuesByPosition) -> None:
+        """Write changed entries of one segment as a new run; merge runs if there are many."""
         self.append(to_frame(changed, self.codec))
 
-    def drop(self, segment: int) -> None:
-        """Forget a segment, unread."""
+    def drop_segment(self, segment: int) -> None:
+        """Drop a segment without reading it."""
         for run in self._segments.pop(segment, ()):
             self.frames.remove(run.number)
 
-    def _folded(self, runs: Sequence[Run], oldest: bool) -> pl.DataFrame:
-        # Before the oldest run nothing is that a deletion would have to hide.
-        return newest([self._plain(run) for run in runs], gone=not oldest)
+    def _merge_runs(self, runs: Sequence[Run], oldest: bool) -> pl.DataFrame:
+        # A deletion in the oldest run hides nothing.
+        return keep_newest_entries(
+            [self._read_without_hash(run) for run in runs], keep_deleted=not oldest
+        )
 
 
 class Entries:
     """The entries of one table in one partition.
 
     Attributes:
-        base: What was committed, by place, as far as it has been read.
-        fresh: What has changed since; ``GONE`` for what was deleted.
-        journal: What was committed, in blobs; empty where nothing is kept.
+        base: Committed values by position, as far as they have been read.
+        fresh: Changes since the last commit; ``GONE`` for deleted entries.
+        journal: The committed runs; empty if the table isn't stored.
     """
 
     def __init__(self, span: int, codec: ValueCodec) -> None:
         self.span = span
-        self.base: dict[int, Values] = {}
-        self.fresh: dict[int, Values] = {}
+        self.base: dict[int, PositionValues] = {}
+        self.fresh: dict[int, PositionValues] = {}
         self.journal = Journal(MemoryBlobs(), (), span, codec)
-        self._kept = False
-        # The numbers of the runs that are in `base`, by segment, and the segments looked at since.
+        self._is_stored = False
+        # Numbers of the runs applied to `base`, by segment, and the segments checked in this batch.
         self._applied: dict[int, list[int]] = {}
-        self._current: set[int] = set()
+        self._checked: set[int] = set()
         self._dropped: int | None = None
 
     def begin(
         self, blobs: Blobs | None, stored: Sequence[Run] | None, dropped: int | None = None
     ) -> None:
-        """Go on from a commit; whatever was changed since the last one is forgotten.
+        """Start a batch from a commit, discarding uncommitted changes.
 
         Args:
-            blobs: Where the journal is; ``None`` keeps no journal.
-            stored: The journal's part of the manifest; ``None`` where nothing was committed by
-                anyone else, so that what is in memory is the last commit.
-            dropped: The greatest place that was dropped before.
+            blobs: The blobs of the journal; ``None`` if the table isn't stored.
+            stored: The journal's part of the manifest; ``None`` if memory is the last commit
+                because nobody else has committed.
+            dropped: The last position that was dropped before.
         """
         self._dropped = dropped
         if dropped is not None:
-            # Another worker may have dropped it, while this one's memory still has it.
-            self.base = {place: values for place, values in self.base.items() if place > dropped}
+            # Another worker may have dropped positions that this one still has in memory.
+            self.base = {
+                position: values for position, values in self.base.items() if position > dropped
+            }
         self.fresh = {}
-        self._kept = blobs is not None
+        self._is_stored = blobs is not None
         runs = self.journal.entries() if stored is None else stored
-        store = MemoryBlobs() if blobs is None else blobs
-        self.journal = Journal(store, runs, self.span, self.journal.codec)
+        journal_blobs = MemoryBlobs() if blobs is None else blobs
+        self.journal = Journal(journal_blobs, runs, self.span, self.journal.codec)
         if stored is not None:
-            self._current = set()
+            self._checked = set()
             for segment in self._applied.keys() - {*self.journal.segments}:
                 self._unload(segment)
 
-    def pair(self, place: int) -> Pair:
-        """What is fresh and what was committed at a place; to be written into the first."""
-        self._load(place // self.span)
-        fresh = self.fresh.get(place)
+    def pair(self, position: int) -> ValuePair:
+        """Return the fresh and the committed values at a position; write into the former."""
+        self._load(position // self.span)
+        fresh = self.fresh.get(position)
         if fresh is None:
-            fresh = self.fresh[place] = {}
-        base = self.base.get(place)
+            fresh = self.fresh[position] = {}
+        base = self.base.get(position)
         if base is None:
-            base = self.base[place] = {}
+            base = self.base[position] = {}
         return fresh, base
 
-    def get(self, place: int, key: Any) -> Any:
-        """One value; ``MISSING`` where there is none."""
-        self._load(place // self.span)
-        fresh = self.fresh.get(place)
-        found = MISSING if fresh is None else fresh.get(key, MISSING)
-        if found is MISSING:
-            base = self.base.get(place)
-            found = MISSING if base is None else base.get(key, MISSING)
-        return MISSING if found is GONE else found
+    def get(self, position: int, key: Any) -> Any:
+        """Return one value, or ``MISSING``."""
+        self._load(position // self.span)
+        fresh = self.fresh.get(position)
+        value = MISSING if fresh is None else fresh.get(key, MISSING)
+        if value is MISSING:
+            base = self.base.get(position)
+            value = MISSING if base is None else base.get(key, MISSING)
+        return MISSING if value is GONE else value
 
-    def at(self, place: int) -> Values:
-        """All values of a place."""
-        self._load(place // self.span)
-        base, fresh = self.base.get(place), self.fresh.get(place)
+    def values_at(self, position: int) -> PositionValues:
+        """Return all values at a position."""
+        self._load(position // self.span)
+        base, fresh = self.base.get(position), self.fresh.get(position)
         if not fresh:
             return base or {}
         whole = {**(base or {}), **fresh}
         return {key: value for key, value in whole.items() if value is not GONE}
 
-    def places(self, upto: int = END) -> list[int]:
-        """The places that hold something, up to one, in order."""
+    def list_positions(self, upto: int = MAX_POSITION) -> list[int]:
+        """Return the positions with values, up to and including ``upto``, in order."""
         for segment in self.journal.segments:
             if segment * self.span <= upto:
                 self._load(segment)
-        found = {place for side in (self.base, self.fresh) for place, v in side.items() if v}
-        return sorted(place for place in found if place <= upto)
+        positions = {
+            position for side in (self.base, self.fresh) for position, v in side.items() if v
+        }
+        return sorted(position for position in positions if position <= upto)
 
-    def changed(self) -> Iterator[tuple[int, Values]]:
-        """What has changed since the last commit."""
-        return ((place, values) for place, values in self.fresh.items() if values)
+    def iterate_changes(self) -> Iterator[tuple[int, PositionValues]]:
+        """Iterate over the changes since the last commit."""
+        return ((position, values) for position, values in self.fresh.items() if values)
 
-    def any(self) -> bool:
-        """Whether there may be entries at all."""
+    def has_any(self) -> bool:
+        """Return whether there may be entries."""
         return bool(self.journal.segments) or any(self.base.values()) or any(self.fresh.values())
 
     def commit(self) -> None:
-        """Write what has changed to the journal, and take it for committed."""
-        by_segment: dict[int, dict[int, Values]] = {}
-        for place, values in self.changed():
-            by_segment.setdefault(place // self.span, {})[place] = values
+        """Write the changes to the journal, and add them to the committed values."""
+        by_segment: dict[int, dict[int, PositionValues]] = {}
+        for position, values in self.iterate_changes():
+            by_segment.setdefault(position // self.span, {})[position] = values
         for segment, changed in by_segment.items():
-            if self._kept:
-                self.journal.write(changed)
+            if self._is_stored:
+                self.journal.append_changes(changed)
             self._applied[segment] = [run.number for run in self.journal.runs(segment)]
-            for place, values in changed.items():
-                base = self.base.setdefault(place, {})
+            for position, values in changed.items():
+                base = self.base.setdefault(position, {})
                 base.update(values)
                 for key in [key for key, value in values.items() if value is GONE]:
                     del base[key]
         self.fresh = {}
-        self.base = {place: values for place, values in self.base.items() if values}
+        self.base = {position: values for position, values in self.base.items() if values}
 
-    def drop_through(self, place: int) -> None:
-        """Forget everything up to a place, segment by segment where that can be done unread."""
-        self._dropped = place
+    def drop_through(self, position: int) -> None:
+        """Drop everything up to and including a position, unread where whole segments expire."""
+        self._dropped = position
         for side in (self.base, self.fresh):
-            for gone in [p for p in side if p <= place]:
+            for gone in [p for p in side if p <= position]:
                 del side[gone]
         for segment in self.journal.segments:
-            if (segment + 1) * self.span - 1 <= place:
-                self.journal.drop(segment)
+            if (segment + 1) * self.span - 1 <= position:
+                self.journal.drop_segment(segment)
                 self._applied.pop(segment, None)
-                self._current.discard(segment)
+                self._checked.discard(segment)
 
     @property
     def rows(self) -> int:
-        """How many committed entries are in memory."""
+        """Number of committed entries in memory."""
         return sum(map(len, self.base.values()))
 
     def shrink(self) -> None:
-        """Forget all that is committed, and could be read again."""
-        if self._kept:
+        """Free the memory of committed entries, which can be read again."""
+        if self._is_stored:
             for segment in list(self._applied):
                 self._unload(segment)
 
     def _load(self, segment: int) -> None:
-        if segment in self._current:
+        if segment in self._checked:
             return
-        listed = self.journal.runs(segment)
-        behind = _behind(self._applied.get(segment, []), listed)
-        if behind is None:
+        runs = self.journal.runs(segment)
+        missing_runs = _list_missing_runs(self._applied.get(segment, []), runs)
+        if missing_runs is None:
             self._unload(segment)
-            behind = listed
-        self._current.add(segment)
-        if listed:
-            self._applied[segment] = [run.number for run in listed]
-        for run in behind:
-            for place, key, value in self.journal.values(run):
-                if self._dropped is not None and place <= self._dropped:
-                    # Its segment isn't wholly gone.
+            missing_runs = runs
+        self._checked.add(segment)
+        if runs:
+            self._applied[segment] = [missing_run.number for missing_run in runs]
+        for missing_run in missing_runs:
+            for position, key, value in self.journal.read_run(missing_run):
+                if self._dropped is not None and position <= self._dropped:
+                    # The segment also has later positions.
                     continue
                 if value is GONE:
-                    self.base.get(place, {}).pop(key, None)
+                    self.base.get(position, {}).pop(key, None)
                 else:
-                    self.base.setdefault(place, {})[key] = value
+                    self.base.setdefault(position, {})[key] = value
 
     def _unload(self, segment: int) -> None:
         self._applied.pop(segment, None)
-        self._current.discard(segment)
-        for place in [p for p in self.base if p // self.span == segment]:
-            del self.base[place]
+        self._checked.discard(segment)
+        for position in [p for p in self.base if p // self.span == segment]:
+            del self.base[position]
 
 
-def _behind(applied: Sequence[int], listed: Sequence[Run]) -> Sequence[Run] | None:
-    """The runs that memory doesn't have yet; ``None`` where it has to begin anew.
+def _list_missing_runs(applied: Sequence[int], runs: Sequence[Run]) -> Sequence[Run] | None:
+    """Return the runs that memory lacks; ``None`` if it has to be rebuilt.
 
-    That is so where it has what was never committed, and where deletions may have been left out of
-    the oldest run.
+    It has to be rebuilt if it contains runs that were never committed, or if deletions may have
+    been dropped when the oldest run was merged.
     """
     if not applied:
-        return listed
-    known = set(applied)
-    covered = {number for run in listed for number in (run.number, *run.of)}
-    if not known <= covered or (listed[0].number not in known and not known >= {*listed[0].of}):
+        return runs
+    applied_numbers = set(applied)
+    covered = {number for run in runs for number in (run.number, *run.of)}
+    if not applied_numbers <= covered or (
+        runs[0].number not in applied_numbers and not applied_numbers >= {*runs[0].of}
+    ):
         return None
-    for at, run in enumerate(listed):
-        if run.number not in known and not (run.of and known.issuperset(run.of)):
-            return listed[at:]
+    for index, run in enumerate(runs):
+        if run.number not in applied_numbers and not (
+            run.of and applied_numbers.issuperset(run.of)
+        ):
+            return runs[index:]
     return []

@@ -1,4 +1,4 @@
-"""Messages on their way in: checked, judged by the watermark, and sorted to partitions."""
+"""Checks incoming messages, judges them by the watermark, and assigns them to partitions."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from muntin.model.axis import FARTHEST
+from muntin.model.axis import FARTHEST, MIN_POSITION
 from muntin.stores.keys import encode_part
 from muntin.tables import packed, typed
-from muntin.tables.clocks import ArrivalMarks
-from muntin.tables.copartition import partitions_of
-from muntin.tables.moments import BEGINNING, moment
+from muntin.tables.clocks import EventArrival
+from muntin.tables.copartition import assign_partitions
+from muntin.tables.moments import parse_time
 from muntin.tables.partition import Partition, Rejected
 from muntin.tables.sources import NumberedMessage, TopicMessage
 from muntin.tables.stream import EventRow, Inbox
@@ -20,13 +20,13 @@ from muntin.tables.topic import Topic
 if TYPE_CHECKING:
     from muntin.tables.app import App
 
-Read = Callable[[Any], Any]
+ReadValue = Callable[[Any], Any]
 
 
 class Intake:
-    """The way in, for one open app.
+    """The input of one open app.
 
-    Watermarks are kept message by message, in order of arrival, so that it doesn't matter how the
+    Watermarks advance message by message, in order of arrival, so they don't depend on how the
     input is cut into batches.
     """
 
@@ -35,71 +35,75 @@ class Intake:
         self._parts = parts
         self.marks: dict[str, int] = {}
         for part in parts:
-            for clock, mark in part.marks.items():
-                self.marks[clock] = max(mark, self.marks.get(clock, BEGINNING))
-        self._readers: dict[str, tuple[Read, Read]] = {}
+            for clock, mark in part.watermarks.items():
+                self.marks[clock] = max(mark, self.marks.get(clock, MIN_POSITION))
+        self._readers: dict[str, tuple[ReadValue, ReadValue]] = {}
         self._arrived = 0
 
-    def rows(self, messages: Sequence[NumberedMessage]) -> dict[str, list[EventRow]]:
-        """Messages by topic, without those that are rejected at once."""
-        found: dict[str, list[EventRow]] = {}
+    def convert_messages(self, messages: Sequence[NumberedMessage]) -> dict[str, list[EventRow]]:
+        """Return messages by topic, without those that are rejected on arrival."""
+        rows_by_topic: dict[str, list[EventRow]] = {}
         for name, number, message in messages:
-            rows = found.setdefault(name, [])
-            row = self._row(self._app.topics[name], -1 if number is None else number, message)
+            rows = rows_by_topic.setdefault(name, [])
+            row = self._convert_message(
+                self._app.topics[name], -1 if number is None else number, message
+            )
             if row is not None:
                 rows.append(row)
-        return found
+        return rows_by_topic
 
-    def _row(self, topic: Topic, number: int, message: TopicMessage) -> EventRow | None:
+    def _convert_message(self, topic: Topic, number: int, message: TopicMessage) -> EventRow | None:
         first = self._parts[0]
         first.counts["seen"] += 1
-        value, key, time, keyed, timed, unread = message
-        if unread is not None:
-            return self._reject(topic, number, message, "malformed", unread)
-        read, read_key = self._reader(topic)
+        value, key, time, needs_key, needs_time, read_error = message
+        if read_error is not None:
+            return self._reject(topic, number, message, "malformed", read_error)
+        read, read_key = self._get_readers(topic)
         try:
-            if time is None and timed:
+            if time is None and needs_time:
                 return self._reject(topic, number, message, "null_time")
-            at = first.wall if time is None else _position(time)
+            time_micros = first.wall if time is None else _to_position(time)
             value = read(value)
-            key = None if key is None else _storable(read_key(key))
+            key = None if key is None else _check_storable(read_key(key))
         except Exception as error:
-            # Whatever reading it raises, it is data that is wrong.
+            # Any error while reading a message means that its data is malformed.
             return self._reject(topic, number, message, "malformed", str(error))
-        if keyed and key is None:
-            return self._reject(topic, number, message, "null_key", time=at)
-        if first.is_future(at):
-            return self._reject(topic, number, message, "future", time=at)
+        if needs_key and key is None:
+            return self._reject(topic, number, message, "null_key", time=time_micros)
+        if first.is_future(time_micros):
+            return self._reject(topic, number, message, "future", time=time_micros)
         first.counts["taken"] += 1
-        judged = self._follow(topic.name, at - topic.lateness)
+        watermark = self._advance_clock(topic.name, time_micros - topic.lateness)
         self._arrived += 1
-        arrival = ArrivalMarks(self._arrived, self._fields(topic, value))
-        return value, key, at, judged, number, arrival
+        arrival = EventArrival(self._arrived, self._advance_field_clocks(topic, value))
+        return value, key, time_micros, watermark, number, arrival
 
-    def _follow(self, clock: str, upto: int) -> int:
-        """Let a clock come further; how far it had come before."""
-        before = self.marks.get(clock, BEGINNING)
+    def _advance_clock(self, clock: str, upto: int) -> int:
+        """Advance a clock; return its watermark before."""
+        before = self.marks.get(clock, MIN_POSITION)
         if upto > before:
             self.marks[clock] = upto
         return before
 
-    def _fields(self, topic: Topic, value: Any) -> tuple[int, ...]:
-        """How far the clocks have come that follow times in values; they come further by this."""
-        found = []
+    def _advance_field_clocks(self, topic: Topic, value: Any) -> tuple[int, ...]:
+        """Advance the clocks that follow times in values; return their watermarks before."""
+        watermarks = []
         for clock in self._app.clocks:
-            time = clock.time(value)
+            time = clock.read_time(value)
             if time is None or self._parts[0].is_future(time):
-                found.append(self.marks.get(clock.feed(topic.name), BEGINNING))
+                watermarks.append(self.marks.get(clock.name_for(topic.name), MIN_POSITION))
             else:
-                found.append(self._follow(clock.feed(topic.name), time - topic.lateness))
-        return tuple(found)
+                watermarks.append(
+                    self._advance_clock(clock.name_for(topic.name), time - topic.lateness)
+                )
+        return tuple(watermarks)
 
-    def _reader(self, topic: Topic) -> tuple[Read, Read]:
-        found = self._readers.get(topic.name)
-        if found is None:
-            found = typed.reader(topic.value_type), typed.reader(topic.key_type)
-            self._readers[topic.name] = found
-        return found
+    def _get_readers(self, topic: Topic) -> tuple[ReadValue, ReadValue]:
+        readers = self._readers.get(topic.name)
+        if readers is None:
+            readers = typed.make_reader(topic.value_type), typed.make_reader(topic.key_type)
+            self._readers[topic.name] = readers
+        return readers
 
     def _reject(
         self,
@@ -111,50 +115,52 @@ class Intake:
         *,
         time: int | None = None,
     ) -> EventRow | None:
-        mark, given = self.marks.get(topic.name), (message.value, message.key, time, number)
-        event = Rejected(topic.name, reason, *given, detail=detail, watermark=mark)
-        self._parts[0].set_aside(event)
+        watermark, facts = self.marks.get(topic.name), (message.value, message.key, time, number)
+        event = Rejected(topic.name, reason, *facts, detail=detail, watermark=watermark)
+        self._parts[0].record_rejected(event)
         return None
 
     def fill(self, inbox: Inbox, rows: Sequence[EventRow]) -> None:
-        """Put rows into an inbox, by the partitions that it wants."""
+        """Assign rows to partitions as an inbox requires, and put them in."""
         if inbox.by is not None:
-            rows = [row for row in (self._keyed(inbox, row) for row in rows) if row is not None]
+            rows = [row for row in (self._group_row(inbox, row) for row in rows) if row is not None]
         by_part: dict[int, list[EventRow]] = defaultdict(list)
         for row, owner in zip(
-            rows, partitions_of([row[1] for row in rows], len(self._parts)), strict=True
+            rows, assign_partitions([row[1] for row in rows], len(self._parts)), strict=True
         ):
             by_part[owner].append(row)
         for owner in sorted(by_part):
             inbox.put(self._parts[owner], by_part[owner], len(by_part[owner]))
 
-    def _keyed(self, inbox: Inbox, row: EventRow) -> EventRow | None:
+    def _group_row(self, inbox: Inbox, row: EventRow) -> EventRow | None:
         assert inbox.by is not None
-        value, old, time, judged, number, arrival = row
+        value, old_key, time, watermark, number, arrival = row
         reason, detail, key = "null_key", None, None
         try:
-            key = inbox.by.of(value)
+            key = inbox.by.get_key(value)
         except Exception as error:
-            # The function is the user's, and may be surprised by a value; that stops no stream.
+            # The user's function may fail for a value; that must not stop the stream.
             reason, detail = "malformed", f"group_by({inbox.by.name}): {error!r}"
         if key is not None:
-            return value, key, time, judged, number, arrival
-        mark = None if judged == BEGINNING else judged
-        event = (value, old, time, number, inbox.cursor.agent)
-        self._parts[0].set_aside(Rejected(inbox.topic, reason, *event, None, detail, mark))
+            return value, key, time, watermark, number, arrival
+        reported_watermark = None if watermark == MIN_POSITION else watermark
+        event = (value, old_key, time, number, inbox.cursor.agent)
+        self._parts[0].record_rejected(
+            Rejected(inbox.topic, reason, *event, None, detail, reported_watermark)
+        )
         return None
 
 
-def _position(time: Any) -> int:
-    """A time that windows can be reckoned from."""
-    at = moment(time)
-    if abs(at) >= FARTHEST:
+def _to_position(time: Any) -> int:
+    """Convert a time to microseconds; refuse one outside the range of windows."""
+    position = parse_time(time)
+    if abs(position) >= FARTHEST:
         raise ValueError(f"the time {time!r} lies beyond what windows reach")
-    return at
+    return position
 
 
-def _storable(key: Any) -> Any:
-    """A key that tables can keep."""
+def _check_storable(key: Any) -> Any:
+    """Return the key if a table can store it, and raise otherwise."""
     kind = type(key)
     if kind is str:
         if not key.isascii():
@@ -164,5 +170,5 @@ def _storable(key: Any) -> Any:
             raise ValueError(f"{key!r} isn't equal to itself, so that nobody would find it")
         hash(key)
         encode_part(key)
-        packed.dumps(key)
+        packed.write_json(key)
     return key

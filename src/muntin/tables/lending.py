@@ -1,4 +1,4 @@
-"""The values of a table that agents hold: what they change inside of them is stored as well."""
+"""Lends the values of a table to agents, so that changes made inside a value are stored too."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from muntin.tables import copartition
 from muntin.tables.cells import MISSING
-from muntin.tables.clocks import ArrivalMarks
-from muntin.tables.current import EventCursor, current
+from muntin.tables.clocks import EventArrival
+from muntin.tables.current import EventCursor, find_cursor
 from muntin.tables.spec import TableSpec
 
 if TYPE_CHECKING:
     from muntin.tables.partition import Partition
 
-# What can't change behind the table's back.
-_FROZEN = {type(None), bool, int, float, str, bytes}
+# Immutable types, which need no tracking.
+_IMMUTABLE = {type(None), bool, int, float, str, bytes}
 
 
-class Borrowed(NamedTuple):
+class LentValue(NamedTuple):
     """A value that an agent holds.
 
     Attributes:
         value: The value, which the agent may change in place.
-        feed: The clock that such a change counts for.
-        cursor: The event that it was read at, where it says how the key belongs to the partition.
+        clock: The clock on whose behalf it is changed.
+        cursor: The event at which it was read, if needed to check the key's partition.
     """
 
     value: Any
-    feed: str
+    clock: str
     cursor: EventCursor | None
 
 
-class Late(NamedTuple):
-    """A value of a window that has expired: an event that changes it is late."""
+class LateValue(NamedTuple):
+    """A value of an expired window; an event that changes it is late."""
 
     value: Any
     before: Any
@@ -42,12 +42,12 @@ class Late(NamedTuple):
 
 
 class Lender:
-    """What gives agents values by place and key, and takes them back.
+    """Lends values to agents by position and key, and takes them back.
 
     Attributes:
-        closed: The greatest place that has expired.
+        closed: The last position that has expired.
         feeds: The clocks that write the table.
-        partitionings: How the table's keys belong to partitions.
+        partitionings: How the table's keys are partitioned.
     """
 
     def __init__(self, spec: TableSpec, part: Partition) -> None:
@@ -56,149 +56,157 @@ class Lender:
         self.closed: int | None = None
         self.feeds: dict[str, None] = {}
         self.partitionings: dict[copartition.Partitioning, None] = {}
-        self._borrowed: dict[tuple[int, Any], Borrowed] = {}
-        self._late: dict[tuple[int, Any], Late] = {}
-        self._refused: dict[tuple[Any, ...], ArrivalMarks] = {}
+        self._borrowed: dict[tuple[int, Any], LentValue] = {}
+        self._late: dict[tuple[int, Any], LateValue] = {}
+        self._rejected: dict[tuple[Any, ...], EventArrival] = {}
 
     def forget_events(self) -> None:
-        """Forget what agents hold, and which events were handed back: another batch begins."""
-        self._borrowed, self._late, self._refused = {}, {}, {}
+        """Start a batch: forget the lent values and the rejected events."""
+        self._borrowed, self._late, self._rejected = {}, {}, {}
 
-    def default(self, key: Any) -> Any:
-        """What a key without a value has."""
+    def create_default(self, key: Any) -> Any:
+        """Return the value of a key that has none."""
         if self.spec.default is None:
             raise KeyError(key)
         return self.spec.default()
 
-    def borrow(self, place: int, key: Any, found: Any, feed: str | None = None) -> Any:
-        """A value for the agent, which may change it in place: that is stored, too."""
-        if type(found) in _FROZEN:
-            return found
-        cursor = current()
-        # What is changed outside of agents, or in another partition's table, isn't taken back.
-        mine = cursor is not None and cursor.part is self.part
-        held = self._borrowed.get((place, key))
-        if held is not None:
-            return held.value if mine else deepcopy(held.value)
-        value = self.default(key) if found is MISSING else self.copied(found)
-        if type(value) not in _FROZEN and cursor is not None and mine:
-            foreign = key != cursor.key or type(key) is tuple
-            read_at = cursor.copy() if foreign else None
-            self._borrowed[place, key] = Borrowed(value, feed or cursor.topic, read_at)
+    def borrow(self, position: int, key: Any, stored: Any, feed: str | None = None) -> Any:
+        """Return a value that the agent may change in place; the changes are stored, too."""
+        if type(stored) in _IMMUTABLE:
+            return stored
+        cursor = find_cursor()
+        # Changes made outside of agents, or to another partition's table, aren't stored.
+        is_own_partition = cursor is not None and cursor.part is self.part
+        lent = self._borrowed.get((position, key))
+        if lent is not None:
+            return lent.value if is_own_partition else deepcopy(lent.value)
+        value = self.create_default(key) if stored is MISSING else self.copy_stored(stored)
+        if type(value) not in _IMMUTABLE and cursor is not None and is_own_partition:
+            needs_check = key != cursor.key or type(key) is tuple
+            read_at = cursor.copy() if needs_check else None
+            self._borrowed[position, key] = LentValue(value, feed or cursor.topic, read_at)
         return value
 
-    def borrow_late(self, place: int, key: Any) -> Any:
-        """The default, for a window that has expired: an event that changes it is late."""
-        value = self.default(key)
-        cursor = current()
-        if cursor is None or cursor.part is not self.part or type(value) in _FROZEN:
+    def borrow_late(self, position: int, key: Any) -> Any:
+        """Return the default for an expired window; an event that changes it is late."""
+        value = self.create_default(key)
+        cursor = find_cursor()
+        if cursor is None or cursor.part is not self.part or type(value) in _IMMUTABLE:
             return value
-        late = self._late.get((place, key))
-        if late is not None:
-            if late.cursor.place == cursor.place:
-                return late.value
-            self._judge(late)
-        self._late[place, key] = Late(value, deepcopy(value), cursor.copy())
+        earlier = self._late.get((position, key))
+        if earlier is not None:
+            if earlier.cursor.event_id == cursor.event_id:
+                return earlier.value
+            self._reject_if_changed(earlier)
+        self._late[position, key] = LateValue(value, deepcopy(value), cursor.copy())
         return value
 
-    def _judge(self, late: Late) -> None:
+    def _reject_if_changed(self, late: LateValue) -> None:
         if late.value != late.before:
             self.reject(late.cursor, "late")
 
     def borrow_all(
-        self, place: int, stored: Mapping[Any, Any], feed: str | None = None
+        self, position: int, stored: Mapping[Any, Any], feed: str | None = None
     ) -> dict[Any, Any]:
-        """All values of a place for the agent; see ``borrow``."""
-        keys = [*stored, *self.new_keys(place, stored)]
-        return {key: self.borrow(place, key, stored.get(key, MISSING), feed) for key in keys}
+        """Return all values of a position, each as from ``borrow``."""
+        keys = [*stored, *self.list_new_keys(position, stored)]
+        return {key: self.borrow(position, key, stored.get(key, MISSING), feed) for key in keys}
 
-    def current_value(self, place: int, key: Any) -> Any:
-        """The value now, also where agents have only changed it in place.
+    def get_current(self, position: int, key: Any) -> Any:
+        """Return the present value, including changes that agents made in place.
 
-        A batch that ended now would store it, so a read between two events must see it.
+        A batch that ended now would store them, so a read between two events must see them.
 
         Returns:
-            ``MISSING`` where there is none.
+            ``MISSING`` if there is no value.
         """
-        found = self.found(place, key)
-        held = self._borrowed.get((place, key)) if self._borrowed else None
-        return held.value if held is not None and self._keeps(place, held.value, found) else found
+        stored = self.get_stored(position, key)
+        lent = self._borrowed.get((position, key)) if self._borrowed else None
+        return (
+            lent.value
+            if lent is not None and self._is_change_to_store(position, lent.value, stored)
+            else stored
+        )
 
-    def new_keys(self, place: int, stored: Mapping[Any, Any]) -> list[Any]:
-        """Keys of a place that have nothing but a default which agents have changed in place."""
-        borrowed = [key for at, key in self._borrowed if at == place and key not in stored]
-        return [key for key in borrowed if self.current_value(place, key) is not MISSING]
+    def list_new_keys(self, position: int, stored: Mapping[Any, Any]) -> list[Any]:
+        """Return the keys of a position whose only value is a default changed in place."""
+        borrowed = [key for at, key in self._borrowed if at == position and key not in stored]
+        return [key for key in borrowed if self.get_current(position, key) is not MISSING]
 
-    def copied(self, found: Any) -> Any:
-        """A stored value apart from what is stored."""
-        return deepcopy(found)
+    def copy_stored(self, stored: Any) -> Any:
+        """Copy a stored value."""
+        return deepcopy(stored)
 
-    def stored_copy(self, place: int, key: Any, value: Any) -> Any:
-        """A value as it goes into the table, apart from what the agent holds."""
+    def copy_to_store(self, position: int, key: Any, value: Any) -> Any:
+        """Return the value to store: a copy, unless it is immutable."""
         if self._borrowed:
-            self._borrowed.pop((place, key), None)
-        return value if type(value) in _FROZEN else deepcopy(value)
+            self._borrowed.pop((position, key), None)
+        return value if type(value) in _IMMUTABLE else deepcopy(value)
 
-    def take_back(self, place: int, key: Any, found: Any) -> Any:
-        """The value as an agent has left it, which holds it no longer; else what was found."""
-        held = self._borrowed.pop((place, key), None)
-        return found if held is None else held.value
+    def take_back(self, position: int, key: Any, stored: Any) -> Any:
+        """Return the value as the agent left it and end the loan; ``stored`` if it wasn't lent."""
+        lent = self._borrowed.pop((position, key), None)
+        return stored if lent is None else lent.value
 
-    def return_value(self, place: int, key: Any) -> None:
-        """Store what agents changed inside of one value, which they hold no longer.
+    def return_value(self, position: int, key: Any) -> None:
+        """End the loan of a value, and store the changes that the agent made inside it.
 
         Raises:
             PartitionError: When the key belongs to another partition.
         """
-        held = self._borrowed.pop((place, key), None)
-        if held is None:
+        lent = self._borrowed.pop((position, key), None)
+        if lent is None:
             return
-        found = self.found(place, key)
-        if self._keeps(place, held.value, found):
-            if held.cursor is not None and found is MISSING:
-                # A value that is stored may be changed by any event that iterates over it.
-                self.check(key, held.cursor)
-            self.feeds[held.feed] = None
-            self.put(place, key, held.value)
+        stored = self.get_stored(position, key)
+        if self._is_change_to_store(position, lent.value, stored):
+            if lent.cursor is not None and stored is MISSING:
+                # Any event that iterates over stored values may change one.
+                self.check_key(key, lent.cursor)
+            self.feeds[lent.clock] = None
+            self.put(position, key, lent.value)
 
     def return_all(self) -> None:
-        """Store what agents changed inside of the values that they hold."""
-        for place, key in list(self._borrowed):
-            self.return_value(place, key)
+        """End all loans, and store the changes that agents made inside the values."""
+        for position, key in list(self._borrowed):
+            self.return_value(position, key)
         for late in self._late.values():
-            self._judge(late)
+            self._reject_if_changed(late)
         self._late = {}
 
-    def _keeps(self, place: int, borrowed: Any, found: Any) -> bool:
-        """Whether a borrowed value differs from what is stored, and its place takes it."""
-        if self.has_expired(place):
+    def _is_change_to_store(self, position: int, borrowed: Any, stored: Any) -> bool:
+        """Return whether a lent value differs from the stored one, and its position is open."""
+        if self.has_expired(position):
             return False
-        if found is MISSING and self.spec.default is not None:
-            found = self.spec.default()
-        return bool(borrowed != found)
+        if stored is MISSING and self.spec.default is not None:
+            stored = self.spec.default()
+        return bool(borrowed != stored)
 
-    def has_expired(self, place: int) -> bool:
-        """Whether a place has expired."""
-        return self.closed is not None and place <= self.closed
+    def has_expired(self, position: int) -> bool:
+        """Return whether a position has expired."""
+        return self.closed is not None and position <= self.closed
 
-    def check(self, key: Any, cursor: EventCursor) -> None:
-        """Refuse a key that belongs to another partition, and note how it belongs to this one."""
+    def check_key(self, key: Any, cursor: EventCursor) -> None:
+        """Refuse a key of another partition, and record how the key is partitioned."""
         if key != cursor.key or type(key) is tuple:
-            self.partitionings[copartition.partitioning_of(self.spec.name, key, cursor)] = None
+            self.partitionings[copartition.check_partitioning(self.spec.name, key, cursor)] = None
 
     def reject(
-        self, cursor: EventCursor, reason: str, detail: str | None = None, judged: int | None = None
+        self,
+        cursor: EventCursor,
+        reason: str,
+        detail: str | None = None,
+        watermark: int | None = None,
     ) -> None:
-        """Hand an event back, once for this table however often it is written."""
-        event = (*cursor.place, reason)
-        if event not in self._refused:
-            self._refused[event] = cursor.arrival
-            self.part.reject(cursor, reason, self.spec.name, detail, judged)
+        """Reject an event, once for this table and reason however often the event writes it."""
+        event = (*cursor.event_id, reason)
+        if event not in self._rejected:
+            self._rejected[event] = cursor.arrival
+            self.part.reject(cursor, reason, self.spec.name, detail, watermark)
 
-    def found(self, place: int, key: Any) -> Any:
-        """The stored value of a place and key; ``MISSING`` where there is none."""
+    def get_stored(self, position: int, key: Any) -> Any:
+        """Return the stored value of a position and key, or ``MISSING``."""
         raise NotImplementedError
 
-    def put(self, place: int, key: Any, value: Any) -> None:
-        """Set the value of a place and key."""
+    def put(self, position: int, key: Any, value: Any) -> None:
+        """Set the value at a position and key."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Lengths and points in time as users of tables write them; inside all are microseconds."""
+"""Parses the durations and points in time that users of tables write, into microseconds."""
 
 from __future__ import annotations
 
@@ -10,21 +10,20 @@ from muntin.model.axis import SECOND, instant, micros
 from muntin.model.errors import OptionError
 
 Seconds = float | timedelta | str
-"""A length of time: seconds, a ``timedelta``, ``"10 minutes"`` or ISO 8601."""
+"""A duration: seconds, a ``timedelta``, ``"10 minutes"`` or ISO 8601."""
 PointInTime = float | datetime | str
 """A point in time: seconds since the epoch, a ``datetime``, or ISO 8601."""
 
-# Before and behind every time there is.
-BEGINNING = -(1 << 62)
-END = 1 << 62
 
-
-def length(option: str, value: Seconds, *, zero: bool = True) -> int:
-    """A length in microseconds.
+def parse_duration(option: str, value: Seconds, *, zero: bool = True) -> int:
+    """Convert a duration to microseconds.
 
     Example:
-        >>> length("size", 10.0) == length("size", "10 seconds") == 10_000_000
+        >>> parse_duration("size", 10.0) == parse_duration("size", "10 seconds") == 10_000_000
         True
+
+    Raises:
+        OptionError: When ``value`` isn't a duration, or zero without ``zero``.
     """
     if isinstance(value, str | timedelta):
         return micros(option, value, zero=zero)
@@ -35,21 +34,24 @@ def length(option: str, value: Seconds, *, zero: bool = True) -> int:
     except OverflowError:
         raise OptionError(option, value, "is too long", "give less than 1e14 seconds") from None
     except OptionError as error:
-        # As it was given.
+        # Show the value as the user wrote it.
         raise OptionError(option, value, error.problem, error.hint) from None
 
 
-def expiry(value: Seconds | None) -> int | None:
-    """How long a window is kept after its end; nothing and zero mean indefinitely, as in Faust."""
-    return (length("expires", value) or None) if value is not None else None
+def parse_retention(value: Seconds | None) -> int | None:
+    """Convert a retention to microseconds; ``None`` and zero mean forever, as in Faust."""
+    return (parse_duration("expires", value) or None) if value is not None else None
 
 
-def moment(value: Any) -> int:
-    """A point in time in microseconds since the epoch; without a zone it is UTC.
+def parse_time(value: Any) -> int:
+    """Convert a point in time to microseconds since the epoch; without a zone it is UTC.
 
     Example:
-        >>> moment(1.5), moment("1970-01-01T00:00:01")
+        >>> parse_time(1.5), parse_time("1970-01-01T00:00:01")
         (1500000, 1000000)
+
+    Raises:
+        ValueError: When ``value`` isn't a point in time.
     """
     if isinstance(value, int | float) and not isinstance(value, bool):
         if not math.isfinite(value):
@@ -58,6 +60,6 @@ def moment(value: Any) -> int:
     return instant("time", value)
 
 
-def seconds(time: int) -> float:
-    """Seconds since the epoch, as Faust gives times."""
+def to_seconds(time: int) -> float:
+    """Convert microseconds to seconds since the epoch."""
     return time / SECOND

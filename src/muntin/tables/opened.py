@@ -1,7 +1,7 @@
-"""Tables read from outside, as a commit left them: the same handles, over partitions that are read.
+"""Reads a table as of a commit, from outside the app that writes it.
 
-A manifest says what a table is, apart from its functions; so with nothing but the state one can
-ask it what an agent could.
+The manifest describes a table except for its functions, so the state suffices to read it, with the
+same handles as an agent has.
 """
 
 from __future__ import annotations
@@ -12,29 +12,29 @@ from typing import Any
 
 from muntin.model.errors import OptionError
 from muntin.state.blobs import ReadBlobs
-from muntin.state.manifest import loads
+from muntin.state.manifest import parse_manifest
 from muntin.tables.app import App
-from muntin.tables.copartition import home
-from muntin.tables.partition import Partition, Rules, tables_of
-from muntin.tables.shard import Emitted, TableShard
+from muntin.tables.copartition import find_partition
+from muntin.tables.partition import Partition, Rules, read_tables
+from muntin.tables.shard import TableEntry, TableShard
 from muntin.tables.spec import TableSpec
 from muntin.tables.table import SetTable, Table
 from muntin.tables.windowed import WindowedTable
 
 RunNumbers = Mapping[int, Sequence[int]]
 Fetch = Callable[[RunNumbers], Mapping[int, Mapping[int, bytes]]]
-"""Gives blobs by partition and number."""
+"""Fetches blobs by partition and number."""
 
 
-class Opened:
-    """The partitions of one table, as a commit left them.
+class StoredTable:
+    """The partitions of one table as of a commit.
 
     Args:
-        table: Its name.
-        manifests: The manifest of each partition, in their order.
-        fetch: What gives blobs.
-        default: Makes the value of a key that has none, where the state doesn't say.
-        value_type: What values are, where it isn't plain.
+        table: The table's name.
+        manifests: The manifest of each partition, in order.
+        fetch: Fetches blobs.
+        default: Creates the value of a key that has none, if the state doesn't define it.
+        value_type: The type of the values, unless it is a plain one.
     """
 
     def __init__(
@@ -47,63 +47,72 @@ class Opened:
     ) -> None:
         self._fetch = fetch
         self._blobs: dict[int, Mapping[int, bytes]] = {}
-        stored = [tables_of(loads(text, "tables")) for text in manifests]
-        known = {name: part for one in stored for name, part in one.items()}
-        if table not in known:
-            hint = f"give one of {', '.join(known)}"
+        tables_by_partition = [read_tables(parse_manifest(text, "tables")) for text in manifests]
+        manifest_entries = {
+            name: part for tables in tables_by_partition for name, part in tables.items()
+        }
+        if table not in manifest_entries:
+            hint = f"give one of {', '.join(manifest_entries)}"
             raise OptionError("name", table, "isn't a table of this state", hint)
-        self.spec = TableSpec.read(table, known[table], default, value_type)
-        specs = {name: TableSpec.read(name, part) for name, part in known.items()}
+        self.spec = TableSpec.from_manifest(table, manifest_entries[table], default, value_type)
+        specs = {
+            name: TableSpec.from_manifest(name, part) for name, part in manifest_entries.items()
+        }
         specs[table] = self.spec
-        self.runs = {n: numbers_of(one.get(table, {})) for n, one in enumerate(stored)}
+        self.runs = {
+            n: list_blob_numbers(tables.get(table, {}))
+            for n, tables in enumerate(tables_by_partition)
+        }
         rules = Rules(specs, {}, None)
         self._parts = [Partition(rules, number) for number in range(len(manifests))]
         for number, (part, text) in enumerate(zip(self._parts, manifests, strict=True)):
-            part.begin(ReadBlobs(text, self._of(number)), part.wall)
+            part.begin(ReadBlobs(text, self._make_loader(number)), part.wall)
         self.app = App("outside")
-        self.app.define(self.spec)
-        # The handles of an open app, over partitions that nobody works on.
+        self.app.redefine_table(self.spec)
+        # The handles expect a running app; this object has the members that reading needs.
         self.app.running = self  # type: ignore[assignment]
 
     @property
     def handle(self) -> Table | WindowedTable:
-        """The table as agents have it; to be read only."""
+        """The table as agents have it, for reading only."""
         if self.spec.windows is not None:
             return WindowedTable(self.app, self.spec.name)
         return (SetTable if self.spec.sets else Table)(self.app, self.spec.name)
 
     @property
     def parts(self) -> list[Partition]:
-        """All partitions, fetched."""
+        """All partitions, with their blobs fetched."""
         self._load(range(len(self._parts)))
         return self._parts
 
-    def partition_of(self, table: str, key: Any) -> Partition:
-        """The partition that a key of a table lies in."""
-        return self._parts[home(table, key, [self.shard(part) for part in self._parts])]
+    def find_partition(self, table: str, key: Any) -> Partition:
+        """Find the partition of a key of a table."""
+        return self._parts[
+            find_partition(table, key, [self.get_shard(part) for part in self._parts])
+        ]
 
-    def wall(self) -> int:
-        """The wall clock, microseconds."""
+    def read_wall_clock(self) -> int:
+        """Return the wall clock in microseconds since the epoch."""
         return time.time_ns() // 1000
 
-    def shard(self, part: Partition) -> TableShard:
-        """The table in a partition."""
+    def get_shard(self, part: Partition) -> TableShard:
+        """Return the table's shard in a partition."""
         return part.shards[self.spec.name]
 
-    def snapshot(self, key: Any = None) -> Iterator[Emitted]:
-        """Every entry, or those of a key."""
-        parts = self.parts if key is None else [self.partition_of(self.spec.name, key)]
+    def snapshot(self, key: Any = None) -> Iterator[TableEntry]:
+        """Iterate over all entries, or over those of a key."""
+        parts = self.parts if key is None else [self.find_partition(self.spec.name, key)]
         for part in parts:
-            for one in self.shard(part).snapshot():
-                if key is None or one.key == key:
-                    yield one
+            for entry in self.get_shard(part).snapshot():
+                if key is None or entry.key == key:
+                    yield entry
 
-    def _of(self, number: int) -> Callable[[], Mapping[int, bytes]]:
-        def fetched() -> Mapping[int, bytes]:
+    def _make_loader(self, number: int) -> Callable[[], Mapping[int, bytes]]:
+        def load_blobs() -> Mapping[int, bytes]:
             self._load([number])
             return self._blobs[number]
 
-        return fetched
+        return load_blobs
 
     def _load(self, wanted: Sequence[int]) -> None:
         missing = {number: self.runs[number] for number in wanted if number not in self._blobs}
@@ -111,6 +120,6 @@ class Opened:
             self._blobs.update(self._fetch(missing))
 
 
-def numbers_of(stored: Mapping[str, Any]) -> list[int]:
-    """The blobs of a table's part of a manifest."""
+def list_blob_numbers(stored: Mapping[str, Any]) -> list[int]:
+    """Return the blob numbers in a table's manifest entry."""
     return [n for runs in stored.get("runs", {}).values() for run in runs for n in run.blobs]

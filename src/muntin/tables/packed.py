@@ -1,7 +1,7 @@
-"""Values of tables as JSON and back, without losing what they are.
+"""Converts values of tables to JSON and back without losing their types.
 
-JSON knows fewer types than Python; what it doesn't know is written as ``{"$": type, "v": …}``.
-Nothing is pickled, so that reading state runs no code.
+A type that JSON lacks is written as ``{"$": type, "v": …}``. Nothing is pickled, so reading state
+runs no code.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _ATOMS = {type(None), bool, int, float, str}
 _MICROSECOND = timedelta(microseconds=1)
 
 _WRITERS: dict[type, tuple[str, Callable[[Any], Any]]] = {
-    tuple: ("tuple", lambda v: [pack(one) for one in v]),
-    set: ("set", lambda v: [pack(one) for one in v]),
-    frozenset: ("frozenset", lambda v: [pack(one) for one in v]),
-    Counter: ("counter", lambda v: [[pack(k), pack(n)] for k, n in v.items()]),
+    tuple: ("tuple", lambda v: [tag_types(one) for one in v]),
+    set: ("set", lambda v: [tag_types(one) for one in v]),
+    frozenset: ("frozenset", lambda v: [tag_types(one) for one in v]),
+    Counter: ("counter", lambda v: [[tag_types(k), tag_types(n)] for k, n in v.items()]),
     bytes: ("bytes", lambda v: b64encode(v).decode()),
     datetime: ("datetime", datetime.isoformat),
     date: ("date", date.isoformat),
@@ -34,11 +34,11 @@ _WRITERS: dict[type, tuple[str, Callable[[Any], Any]]] = {
     UUID: ("uuid", str),
 }
 _READERS: dict[str, Callable[[Any], Any]] = {
-    "tuple": lambda v: tuple(unpack(one) for one in v),
-    "set": lambda v: {unpack(one) for one in v},
-    "frozenset": lambda v: frozenset(unpack(one) for one in v),
-    "counter": lambda v: Counter({unpack(k): unpack(n) for k, n in v}),
-    "dict": lambda v: {unpack(k): unpack(one) for k, one in v},
+    "tuple": lambda v: tuple(restore_types(one) for one in v),
+    "set": lambda v: {restore_types(one) for one in v},
+    "frozenset": lambda v: frozenset(restore_types(one) for one in v),
+    "counter": lambda v: Counter({restore_types(k): restore_types(n) for k, n in v}),
+    "dict": lambda v: {restore_types(k): restore_types(one) for k, one in v},
     "bytes": b64decode,
     "datetime": datetime.fromisoformat,
     "date": date.fromisoformat,
@@ -53,55 +53,65 @@ _HINT = (
 )
 
 
-def pack(value: Any) -> Any:
-    """A value as JSON has it.
+def tag_types(value: Any) -> Any:
+    """Convert a value to what JSON can hold, with tags for other types.
+
+    Raises:
+        OptionError: When the value's type can't be stored.
 
     Example:
-        >>> pack({"seen": {1}})
+        >>> tag_types({"seen": {1}})
         {'seen': {'$': 'set', 'v': [1]}}
     """
     kind = type(value)
     if kind in _ATOMS:
         return value
     if kind is list:
-        return [pack(one) for one in value]
+        return [tag_types(one) for one in value]
     if kind is dict:
         if "$" not in value and all(type(key) is str for key in value):
-            return {key: pack(one) for key, one in value.items()}
-        return {"$": "dict", "v": [[pack(key), pack(one)] for key, one in value.items()]}
+            return {key: tag_types(one) for key, one in value.items()}
+        return {"$": "dict", "v": [[tag_types(key), tag_types(one)] for key, one in value.items()]}
     if kind not in _WRITERS:
         raise OptionError("value", value, f"is a {kind.__name__}, which isn't kept", _HINT)
     name, write = _WRITERS[kind]
     return {"$": name, "v": write(value)}
 
 
-def unpack(packed: Any) -> Any:
-    """What ``pack`` was given.
+def restore_types(packed: Any) -> Any:
+    """Restore a value that ``tag_types`` converted.
+
+    Raises:
+        StateCorruptedError: When the stored value can't be read.
 
     Example:
-        >>> unpack(pack((1, b"2")))
+        >>> restore_types(tag_types((1, b"2")))
         (1, b'2')
     """
     if isinstance(packed, list):
-        return [unpack(one) for one in packed]
+        return [restore_types(one) for one in packed]
     if not isinstance(packed, dict):
         return packed
     if "$" not in packed:
-        return {key: unpack(one) for key, one in packed.items()}
+        return {key: restore_types(one) for key, one in packed.items()}
     try:
         return _READERS[packed["$"]](packed["v"])
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise StateCorruptedError(f"a stored value can't be read: {packed!r}") from error
 
 
-def dumps(value: Any) -> str:
-    """A value as JSON text."""
-    return json.dumps(pack(value), separators=(",", ":"))
+def write_json(value: Any) -> str:
+    """Write a value as JSON text."""
+    return json.dumps(tag_types(value), separators=(",", ":"))
 
 
-def loads(text: str) -> Any:
-    """What ``dumps`` was given."""
+def read_json(text: str) -> Any:
+    """Read a value from the JSON text that ``write_json`` wrote.
+
+    Raises:
+        StateCorruptedError: When the text can't be read.
+    """
     try:
-        return unpack(json.loads(text))
+        return restore_types(json.loads(text))
     except ValueError as error:
         raise StateCorruptedError(f"a stored value can't be read: {text!r}") from error

@@ -1,9 +1,9 @@
-"""One partition of all tables of an app: what one worker owns, batch by batch.
+"""One partition of all tables of an app, which one worker owns, batch by batch.
 
-A batch begins from a commit, agents work through its events, and ``finish`` closes what has
-expired, writes what has changed and leaves a manifest. The host makes that durable
-together with the offsets of its source. A batch that fails leaves nothing behind: the next one
-begins from the same commit.
+A batch starts from a commit, agents process its events, and ``finish`` closes expired windows,
+writes the changes and saves a manifest. The host makes the manifest durable together with the
+offsets of its source. A batch that fails leaves nothing behind: the next one starts from the same
+commit.
 """
 
 from __future__ import annotations
@@ -15,41 +15,41 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from muntin.model.axis import MIN_POSITION
 from muntin.model.errors import SpecChangedError, StateCorruptedError
 from muntin.model.sessions import Sessions
 from muntin.model.windows import Windows
 from muntin.state.blobs import Blobs
-from muntin.state.manifest import Manifest, loads
-from muntin.tables.clocks import ArrivalMarks, FieldClock
-from muntin.tables.copartition import own
+from muntin.state.manifest import Manifest, parse_manifest
+from muntin.tables.clocks import EventArrival, FieldClock
+from muntin.tables.copartition import derive_partition_key
 from muntin.tables.current import CURRENT, EventCursor
-from muntin.tables.moments import BEGINNING
 from muntin.tables.plain_shard import PlainTableShard
 from muntin.tables.session_shard import SessionTableShard
 from muntin.tables.set_shard import SetTableShard, SetWindowTableShard
-from muntin.tables.shard import Emitted, TableShard
-from muntin.tables.spec import TableSpec, window_range
+from muntin.tables.shard import TableEntry, TableShard
+from muntin.tables.spec import TableSpec, to_window_range
 from muntin.tables.window_shard import WindowTableShard
 
-# What closed windows lead to comes behind what events do.
-_CLOSED = 1 << 62
+# Messages sent for closed windows come after those sent for events.
+_AFTER_TIMERS = 1 << 62
 
 
 @dataclass(frozen=True)
 class Rejected:
-    """An event that was handed back.
+    """A rejected event.
 
     Attributes:
-        topic: Its topic.
+        topic: The topic's name.
         reason: ``late``, ``future``, ``null_key``, ``null_time``, ``malformed`` or ``error``.
-        value: What it was.
-        key: Its key, if it had one.
-        time: Its time in microseconds, if it had one.
-        offset: Its number in the source.
-        agent: The agent that worked on it; ``None`` when it got to none.
-        table: The table that didn't take it; ``None`` when it got to none.
-        detail: What exactly was wrong.
-        watermark: The watermark in force, if there was one.
+        value: The event's value.
+        key: The event's key, if it had one.
+        time: The event's time in microseconds, if it had one.
+        offset: The event's number in the source.
+        agent: The agent that processed it; ``None`` if no agent saw it.
+        table: The table that rejected it; ``None`` if no table did.
+        detail: The exact problem.
+        watermark: The watermark on arrival, if there was one.
     """
 
     topic: str
@@ -66,7 +66,7 @@ class Rejected:
 
 @dataclass(frozen=True)
 class SentMessage:
-    """A message that an agent sends: to a topic, or as a result of its own (``topic`` is none)."""
+    """A message that an agent sends to a topic, or one of its results (``topic`` is ``None``)."""
 
     topic: str | None
     agent: str | None
@@ -78,14 +78,14 @@ class SentMessage:
 
 @dataclass(frozen=True)
 class Rules:
-    """What holds for all partitions of an app.
+    """The definitions and options that all partitions of an app share.
 
     Attributes:
         tables: The tables, by name.
         lateness: How far the watermark of a topic trails its greatest time, by topic.
-        clocks: The times in values that tables go by.
-        idle: How long a clock may rest until no table waits for it; ``None``: indefinitely.
-        max_ahead: How far ahead of the wall clock a time may be; ``None``: any.
+        clocks: The clocks that follow times in values.
+        idle: How long a clock may rest until tables stop waiting for it; ``None`` for forever.
+        max_ahead: How far ahead of the wall clock a time may be; ``None`` for any.
         zones: The session's time zone, by the topics whose events depend on it.
     """
 
@@ -97,8 +97,8 @@ class Rules:
     zones: Mapping[str, str] = field(default_factory=dict)
 
 
-def shard_of(spec: TableSpec, part: Partition) -> TableShard:
-    """The shard of a table, by its kind."""
+def create_shard(spec: TableSpec, part: Partition) -> TableShard:
+    """Create the shard of a table, by its kind."""
     if isinstance(spec.windows, Sessions):
         return SessionTableShard(spec, part)
     if isinstance(spec.windows, Windows):
@@ -110,92 +110,96 @@ class Partition:
     """All tables of one partition.
 
     Attributes:
-        marks: The watermark in force of each clock: of topics, and of times in their values.
-        moved: When each of them last advanced, by the wall clock.
+        watermarks: The watermark of each clock: of topics, and of times in their values.
+        moved: When each clock last advanced, by the wall clock.
         wall: The batch's wall clock, microseconds.
-        batch: How many batches were committed.
-        counts: Events so far, by what became of them.
-        rejected: Events that this batch handed back.
-        sent: What this batch's agents sent.
+        batch: Number of committed batches.
+        counts: Number of events by outcome.
+        rejected: The events that this batch rejected.
+        sent: The messages that this batch's agents sent.
     """
 
     def __init__(self, rules: Rules, number: int = 0) -> None:
         self.rules = rules
         self.number = number
-        self.shards = {name: shard_of(spec, self) for name, spec in rules.tables.items()}
-        self.marks: dict[str, int] = {}
+        self.shards = {name: create_shard(spec, self) for name, spec in rules.tables.items()}
+        self.watermarks: dict[str, int] = {}
         self.moved: dict[str, int] = {}
-        self.wall = BEGINNING
+        self.wall = MIN_POSITION
         self.batch = 0
         self.counts: Counter[str] = Counter()
         self.rejected: list[Rejected] = []
         self.sent: list[SentMessage] = []
         self._version: str | None = None
         self._blobs: Blobs | None = None
-        # Of all topics ever read, whose agents may be away for a while.
+        # Includes topics of earlier runs, whose agents may come back.
         self._zones = dict(rules.zones)
 
     def begin(self, blobs: Blobs | None, wall: int) -> None:
         """Start a batch from the last commit.
 
         Args:
-            blobs: Where it is; ``None`` keeps everything in memory only.
-            wall: The wall clock.
+            blobs: The blobs of the commit; ``None`` keeps everything in memory only.
+            wall: The wall clock, microseconds.
 
         Raises:
-            SpecChangedError: When another definition of a table wrote it.
-            StateCorruptedError: When it can't be read.
+            SpecChangedError: When the commit has another definition of a table.
+            StateCorruptedError: When the commit can't be read.
         """
         self.rejected, self.sent = [], []
         self.wall = max(wall, self.wall)
         self._blobs = blobs
-        stored = None if blobs is None else self._stored(blobs)
+        stored = None if blobs is None else self._load_manifest(blobs)
         for name, shard in self.shards.items():
             shard.begin(blobs, None if stored is None else stored.get(name, {}))
 
-    def _stored(self, blobs: Blobs) -> dict[str, Any] | None:
-        """What the manifest says of each table; ``None`` where memory is that commit."""
+    def _load_manifest(self, blobs: Blobs) -> dict[str, Any] | None:
+        """Return the manifest entry of each table; ``None`` if memory is that commit."""
         text = blobs.load()
         if text is None:
-            self.marks, self.moved, self.counts = {}, {}, Counter()
+            self.watermarks, self.moved, self.counts = {}, {}, Counter()
             self.batch, self._version, self._zones = 0, None, dict(self.rules.zones)
             return {}
-        manifest = loads(text, "tables")
+        manifest = parse_manifest(text, "tables")
         try:
-            extra, tables = manifest.extra, tables_of(manifest)
-            # Nothing is taken for committed until this batch is: it may fail.
-            mine, self._version = self._version, None
-            if extra["version"] == mine:
+            extra, tables = manifest.extra, read_tables(manifest)
+            # This batch may fail, so memory isn't a commit until the batch is committed.
+            own_version, self._version = self._version, None
+            if extra["version"] == own_version:
                 return None
-            self.marks, self.moved, zones = extra["marks"], extra["moved"], extra["zones"]
-            self.wall = max(self.wall, BEGINNING if manifest.wall is None else manifest.wall)
+            self.watermarks, self.moved, zones = extra["marks"], extra["moved"], extra["zones"]
+            self.wall = max(self.wall, MIN_POSITION if manifest.wall is None else manifest.wall)
             self.counts, self.batch = Counter(manifest.counts), extra["batch"]
         except KeyError as error:
             raise StateCorruptedError("the manifest of a partition can't be read") from error
         self._zones = {**zones, **self.rules.zones}
-        other = [topic for topic, zone in zones.items() if self._zones[topic] != zone]
-        if other:
+        changed_zones = [topic for topic, zone in zones.items() if self._zones[topic] != zone]
+        if changed_zones:
+            topic = changed_zones[0]
             raise SpecChangedError(
-                f"times of the topic {other[0]!r} were read in the time zone {zones[other[0]]}, "
-                f"and are in {self._zones[other[0]]} now (spark.sql.session.timeZone); "
+                f"times of the topic {topic!r} were read in the time zone {zones[topic]}, "
+                f"and are in {self._zones[topic]} now (spark.sql.session.timeZone); "
                 "go back to it, or start with a new place for the state"
             )
-        lost = sorted(tables.keys() - self.shards.keys())
-        if lost:
+        removed_tables = sorted(tables.keys() - self.shards.keys())
+        if removed_tables:
             raise SpecChangedError(
-                f"the state has a table {lost[0]!r} that the app doesn't define; "
+                f"the state has a table {removed_tables[0]!r} that the app doesn't define; "
                 "define it again, or start with a new place for the state"
             )
         return tables
 
     def is_future(self, time: int) -> bool:
-        """Whether a time is further ahead of the wall clock than may be."""
+        """Return whether a time is further ahead of the wall clock than allowed."""
         return self.rules.max_ahead is not None and time > self.wall + self.rules.max_ahead
 
     @property
     def watermark(self) -> int | None:
         """The greatest watermark of a topic."""
-        return max((m for clock, m in self.marks.items() if clock[:1] != "@"), default=None)
+        return max(
+            (watermark for clock, watermark in self.watermarks.items() if clock[:1] != "@"),
+            default=None,
+        )
 
     def reject(
         self,
@@ -203,78 +207,99 @@ class Partition:
         reason: str,
         table: str | None,
         detail: str | None,
-        judged: int | None = None,
+        watermark: int | None = None,
     ) -> None:
-        """Hand an event back; ``judged`` is the watermark, where it isn't that of its topic."""
-        judged = cursor.judged if judged is None else judged
-        mark = None if judged == BEGINNING else judged
-        event = (cursor.value, cursor.key, cursor.time, cursor.offset, cursor.agent)
-        self.set_aside(Rejected(cursor.topic, reason, *event, table, detail, mark))
+        """Reject an event.
 
-    def set_aside(self, event: Rejected) -> None:
-        """Count an event that is handed back, and keep it for whoever wants it."""
+        Args:
+            cursor: The event.
+            reason: The reason (``Rejected``).
+            table: The table that rejects it.
+            detail: The exact problem.
+            watermark: The watermark that it was judged by, if not that of its topic.
+        """
+        watermark = cursor.watermark if watermark is None else watermark
+        reported_watermark = None if watermark == MIN_POSITION else watermark
+        event = (cursor.value, cursor.key, cursor.time, cursor.offset, cursor.agent)
+        self.record_rejected(
+            Rejected(cursor.topic, reason, *event, table, detail, reported_watermark)
+        )
+
+    def record_rejected(self, event: Rejected) -> None:
+        """Count a rejected event, and keep it until the batch is committed."""
         self.counts[event.reason] += 1
         self.rejected.append(event)
 
     def return_all(self) -> None:
-        """Store what agents changed inside of the values that they hold."""
+        """Store the changes that agents made inside the values that they hold."""
         for shard in self.shards.values():
             shard.return_all()
 
     async def finish(
         self,
-        marks: Mapping[str, int],
+        watermarks: Mapping[str, int],
         *,
         emit: frozenset[str] = frozenset(),
         final: bool = False,
-    ) -> dict[str, list[Emitted]]:
-        """End a batch: close windows that have expired, write what has changed."""
-        for clock, mark in marks.items():
-            self._move(clock, mark)
-        closed = {}
+    ) -> dict[str, list[TableEntry]]:
+        """End a batch: close expired windows and write the changes.
+
+        Args:
+            watermarks: The watermark of each clock.
+            emit: The tables whose changes to return.
+            final: Whether the input has ended, so that all windows close.
+
+        Returns:
+            The changes of each table in ``emit``, with its closed windows.
+        """
+        for clock, watermark in watermarks.items():
+            self._advance_clock(clock, watermark)
+        closed_windows = {}
         for name, shard in self.shards.items():
             shard.return_all()
             shard.advance()
             callback = shard.spec.on_window_close
-            closed[name] = shard.close(emit=name in emit or callback is not None, final=final)
+            closed_windows[name] = shard.close(
+                emit=name in emit or callback is not None, final=final
+            )
             if callback is not None:
-                await self._call_back(shard, callback, closed[name])
+                await self._call_window_close(shard, callback, closed_windows[name])
         emitted = {}
         for name, shard in self.shards.items():
             shard.return_all()
             if name in emit:
-                emitted[name] = [*shard.changes(), *closed[name]]
+                emitted[name] = [*shard.changes(), *closed_windows[name]]
         self._commit()
         return emitted
 
-    def _move(self, clock: str, mark: int) -> None:
-        if mark > self.marks.get(clock, BEGINNING):
-            self.marks[clock], self.moved[clock] = mark, self.wall
+    def _advance_clock(self, clock: str, watermark: int) -> None:
+        if watermark > self.watermarks.get(clock, MIN_POSITION):
+            self.watermarks[clock], self.moved[clock] = watermark, self.wall
 
-    async def _call_back(
-        self, shard: TableShard, callback: Callable[..., Any], closed: list[Emitted]
+    async def _call_window_close(
+        self, shard: TableShard, callback: Callable[..., Any], closed: list[TableEntry]
     ) -> None:
-        """Call back for closed windows; what the callback writes, it writes as of the window's end.
+        """Call ``on_window_close`` for closed windows; tables are written as of each window's end.
 
-        That is a stream, too: its clock is at the end of the last window that was called
-        back for.
+        The closed windows form a stream of their own, whose clock is at the end of the last window
+        that was closed.
         """
         cursor = EventCursor(f"on_window_close of {shard.spec.name}", f"@closed {shard.spec.name}")
         cursor.part = self
-        cursor.judged = self.marks.get(cursor.topic, BEGINNING)
-        if shard.watermark != BEGINNING:
-            self._move(cursor.topic, shard.watermark - (shard.spec.expires or 0))
+        cursor.watermark = self.watermarks.get(cursor.topic, MIN_POSITION)
+        if shard.watermark != MIN_POSITION:
+            self._advance_clock(cursor.topic, shard.watermark - (shard.spec.expires or 0))
         token = CURRENT.set(cursor)
         try:
             for key, window, value, _ in closed:
                 assert window is not None
-                # Partitioned as the table's stream, so that the same keys may be written elsewhere.
-                cursor.key = own(key, shard.partitionings)
+                # The table's partition key, so that the callback may write other tables.
+                cursor.key = derive_partition_key(key, shard.partitionings)
                 cursor.value, cursor.time = value, window[1]
-                cursor.arrival = ArrivalMarks(_CLOSED)
-                called = callback((key, window_range(*window)), value)
-                if inspect.isawaitable(called):
-                    await called
+                cursor.arrival = EventArrival(_AFTER_TIMERS)
+                result = callback((key, to_window_range(*window)), value)
+                if inspect.isawaitable(result):
+                    await result
         finally:
             CURRENT.reset(token)
 
@@ -299,22 +324,22 @@ class Partition:
             extra={
                 "version": self._version,
                 "batch": self.batch,
-                "marks": self.marks,
+                "marks": self.watermarks,
                 "moved": self.moved,
                 "zones": self._zones,
-                "tables": {name: shard.manifest() for name, shard in shards},
+                "tables": {name: shard.describe_state() for name, shard in shards},
             },
         )
         self._blobs.save(manifest.dumps())
 
 
-def tables_of(manifest: Manifest) -> dict[str, dict[str, Any]]:
-    """What a manifest says of each table: what it is, how far it has come, and its runs."""
-    found: dict[str, dict[str, Any]] = {
+def read_tables(manifest: Manifest) -> dict[str, dict[str, Any]]:
+    """Return the manifest entry of each table: its definition, progress and runs."""
+    entries: dict[str, dict[str, Any]] = {
         name: {**part, "spec": manifest.spec[name], "runs": {}}
         for name, part in manifest.extra["tables"].items()
     }
     for table, runs in manifest.tables.items():
         name, _, journal = table.rpartition(" ")
-        found[name]["runs"][journal] = runs
-    return found
+        entries[name]["runs"][journal] = runs
+    return entries

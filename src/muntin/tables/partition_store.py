@@ -1,7 +1,7 @@
-"""Where partitions live in a store of rows: their blobs, the offsets, and what was rejected.
+"""Stores partitions in a ``KeyValue``: their blobs, the source offsets, and rejected events.
 
-Everything is held back until a batch is complete and then written in one flush, so that the store
-never shows half a batch.
+Everything is buffered until a batch is complete and then written in one flush, so that the store
+never contains half a batch.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from muntin.model.errors import SpecChangedError
-from muntin.state.blobs import HeldBlobs
+from muntin.state.blobs import BufferedBlobs
 from muntin.stores import KeyValue, KeyValueBlobs
-from muntin.stores.keys import AFTER, encode
+from muntin.stores.keys import AFTER, encode_key
 from muntin.tables import packed, typed
 from muntin.tables.partition import Rejected
 from muntin.tables.sources import NumberedMessage, TopicMessage
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
     from muntin.tables.app import App
 
 
-def partition_blobs(store: KeyValue, app: str, number: int) -> HeldBlobs:
-    """Where a partition of an app lives; nothing is written before it is released."""
-    return HeldBlobs(KeyValueBlobs(store, name=f"{app} {number}"))
+def open_partition_blobs(store: KeyValue, app: str, number: int) -> BufferedBlobs:
+    """Return the blobs of a partition of an app, which are written when they are released."""
+    return BufferedBlobs(KeyValueBlobs(store, name=f"{app} {number}"))
 
 
 class PartitionStore:
-    """What an app keeps in a store between runs.
+    """The state of an app that a store keeps between runs.
 
     Args:
         store: The store; ``None`` keeps nothing.
-        app: The app; several may share a store.
-        partitions: How many partitions it has.
+        app: The app; several apps may share a store.
+        partitions: The number of partitions.
 
     Attributes:
-        blobs: Where each partition is kept.
-        offsets: How many messages of each topic's source were worked through.
-        pending: What agents have sent to each other and nobody has worked through.
+        blobs: The blobs of each partition.
+        offsets: Number of processed messages of each topic's source.
+        pending: Messages that agents have sent and no agent has processed.
         timers: When each timer last ran.
         rejected: The rejected events of earlier runs, oldest first.
     """
@@ -46,28 +46,28 @@ class PartitionStore:
     def __init__(self, store: KeyValue | None, app: App, partitions: int) -> None:
         self._store = store
         self._app = app
-        self.blobs: list[HeldBlobs | None] = [None] * partitions
+        self.blobs: list[BufferedBlobs | None] = [None] * partitions
         self.offsets: dict[str, int] = {}
         self.pending: list[NumberedMessage] = []
         self.timers: dict[str, int] = {}
         self.rejected: list[Rejected] = []
-        self._rejected = 0
+        self._rejected_count = 0
         if store is None:
             return
-        marks = store.marks.get(app.name)
-        if marks is not None:
-            if marks["partitions"] != partitions:
+        stored = store.marks.get(app.name)
+        if stored is not None:
+            if stored["partitions"] != partitions:
                 raise SpecChangedError(
-                    f"the store was written with partitions={marks['partitions']}, not "
+                    f"the store was written with partitions={stored['partitions']}, not "
                     f"{partitions}; give that, or another store"
                 )
-            self.offsets = marks["offsets"]
-            self.pending = [self._read(row) for row in marks["pending"]]
-            self._rejected = marks["rejected"]
-            # An earlier build kept none.
-            self.timers = marks.get("timers", {})
-        self.blobs = [partition_blobs(store, app.name, number) for number in range(partitions)]
-        low = encode((app.name, "rejected"))
+            self.offsets = stored["offsets"]
+            self.pending = [self._read_message(row) for row in stored["pending"]]
+            self._rejected_count = stored["rejected"]
+            # Earlier versions stored no timers.
+            self.timers = stored.get("timers", {})
+        self.blobs = [open_partition_blobs(store, app.name, number) for number in range(partitions)]
+        low = encode_key((app.name, "rejected"))
         self.rejected = [Rejected(**json.loads(row)) for _, row in store.scan(low, low + AFTER)]
 
     def commit(
@@ -77,48 +77,52 @@ class PartitionStore:
         rejected: Sequence[Rejected],
         timers: dict[str, int],
     ) -> None:
-        """Make a batch durable, whole."""
+        """Make a batch durable, as a whole."""
         self.offsets, self.pending, self.timers = offsets, pending, timers
         if self._store is None:
             return
-        marks = {
+        progress = {
             "partitions": len(self.blobs),
             "offsets": offsets,
-            "pending": [self._written(row) for row in pending],
-            "rejected": self._rejected + len(rejected),
+            "pending": [self._write_message(row) for row in pending],
+            "rejected": self._rejected_count + len(rejected),
             "timers": timers,
         }
         for blobs in self.blobs:
             if blobs is not None:
                 blobs.release()
-        for number, event in enumerate(rejected, self._rejected):
-            row = {**vars(event), "value": _shown(event.value), "key": _shown(event.key)}
-            key = encode((self._app.name, "rejected", number))
+        for number, event in enumerate(rejected, self._rejected_count):
+            row = {
+                **vars(event),
+                "value": _describe_value(event.value),
+                "key": _describe_value(event.key),
+            }
+            key = encode_key((self._app.name, "rejected", number))
             self._store.put(key, json.dumps(row).encode())
-        self._rejected += len(rejected)
-        self._store.flush({self._app.name: marks})
+        self._rejected_count += len(rejected)
+        self._store.flush({self._app.name: progress})
 
-    def _written(self, row: NumberedMessage) -> list[Any]:
-        """A message on its way, as plain JSON."""
+    def _write_message(self, row: NumberedMessage) -> list[Any]:
+        """Convert a pending message to plain JSON."""
         topic, _, message = row
-        value = typed.codec_of(self._app.topics[topic].value_type).dumps(message.value)
-        return [topic, value, packed.dumps(message.key), message.time]
+        value = typed.make_codec(self._app.topics[topic].value_type).dumps(message.value)
+        return [topic, value, packed.write_json(message.key), message.time]
 
-    def _read(self, row: Sequence[Any]) -> NumberedMessage:
+    def _read_message(self, row: Sequence[Any]) -> NumberedMessage:
         topic, value, key, time = row
         if topic not in self._app.topics:
             raise SpecChangedError(
                 f"a message is on its way to the topic {topic!r}, which the app no longer has; "
                 "let an agent read it, or start with a new store"
             )
-        found = typed.codec_of(self._app.topics[topic].value_type).loads(value)
-        return topic, None, TopicMessage.sent(found, packed.loads(key), time)
+        read_value = typed.make_codec(self._app.topics[topic].value_type).loads(value)
+        return topic, None, TopicMessage.from_values(read_value, packed.read_json(key), time)
 
-    def forget(self) -> None:
-        """Forget what a batch that failed has left."""
+    def discard_batch(self) -> None:
+        """Discard the buffered writes of a failed batch."""
         for blobs in self.blobs:
             if blobs is not None:
-                blobs.forget()
+                blobs.discard()
 
     def close(self) -> None:
         """Close the store."""
@@ -126,12 +130,12 @@ class PartitionStore:
             self._store.close()
 
 
-def _shown(value: Any) -> Any:
-    """A value as JSON can hold it, or in words what it is."""
+def _describe_value(value: Any) -> Any:
+    """Return a value that JSON can hold, or a description of the value."""
     try:
-        found = typed.as_plain(value)
-        json.dumps(found, ensure_ascii=False).encode()
+        plain = typed.to_plain(value)
+        json.dumps(plain, ensure_ascii=False).encode()
     except Exception as error:
-        # Nested deeper than JSON goes, text that isn't UTF-8, or a method of the user's own.
+        # The value is nested too deeply, has text that isn't UTF-8, or a method of its type fails.
         return f"<{type(value).__name__} that can't be kept: {type(error).__name__}>"
-    return found
+    return plain

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from muntin.tables.cells import GONE, MISSING
 from muntin.tables.clocks import Relative
 from muntin.tables.current import EventCursor
-from muntin.tables.shard import Emitted, TableShard
+from muntin.tables.shard import TableEntry, TableShard
 from muntin.tables.spec import TableSpec
 
 if TYPE_CHECKING:
@@ -16,58 +16,58 @@ if TYPE_CHECKING:
 
 
 class PlainTableShard(TableShard):
-    """A table without windows: all of its entries lie at the place 0."""
+    """A table without windows: all of its entries are at position 0."""
 
     def __init__(self, spec: TableSpec, part: Partition) -> None:
         super().__init__(spec, part)
-        self.whole = self.new_entries("values", spec.span)
+        self.stored = self.create_entries("values", spec.span)
 
     def read(self, key: Any) -> Any:
-        """The value of a key, or the default."""
-        return self.borrow(0, key, self.whole.get(0, key))
+        """Return the value of a key, or the default."""
+        return self.borrow(0, key, self.stored.get(0, key))
 
-    def found(self, place: int, key: Any) -> Any:
-        return self.whole.get(place, key)
+    def get_stored(self, position: int, key: Any) -> Any:
+        return self.stored.get(position, key)
 
-    def holds(self, key: Any) -> bool:
-        return self.found(0, key) is not MISSING
+    def has_key(self, key: Any) -> bool:
+        return self.get_stored(0, key) is not MISSING
 
-    def put(self, place: int, key: Any, value: Any) -> None:
-        self.whole.pair(place)[0][key] = self.stored_copy(place, key, value)
+    def put(self, position: int, key: Any, value: Any) -> None:
+        self.stored.pair(position)[0][key] = self.copy_to_store(position, key, value)
 
     def write(self, key: Any, value: Any, cursor: EventCursor) -> None:
-        """Set a value; ``GONE`` deletes it.
+        """Set the value of a key; ``GONE`` deletes it.
 
         Raises:
-            KeyError: When there is nothing to delete.
+            KeyError: When there is no value to delete.
         """
-        self.check(key, cursor)
-        if value is GONE and self.current_value(0, key) is MISSING:
+        self.check_key(key, cursor)
+        if value is GONE and self.get_current(0, key) is MISSING:
             raise KeyError(key)
         self.put(0, key, value)
 
-    def places(self, key: Any, cursor: EventCursor, relative: Relative) -> Sequence[int]:
-        self.check(key, cursor)
+    def list_positions(self, key: Any, cursor: EventCursor, relative: Relative) -> Sequence[int]:
+        self.check_key(key, cursor)
         return (0,)
 
-    def values(self, place: int = 0) -> dict[Any, Any]:
-        """All keys and values that are stored."""
-        return self.whole.at(place)
+    def get_values(self, position: int = 0) -> dict[Any, Any]:
+        """Return all stored keys and values."""
+        return self.stored.values_at(position)
 
-    def all_keys(self) -> list[Any]:
-        """All keys, also those of values that agents have only changed in place."""
-        stored = self.values()
-        return [*stored, *self.new_keys(0, stored)]
+    def list_keys(self) -> list[Any]:
+        """Return all keys, including those whose default an agent changed in place."""
+        stored = self.get_values()
+        return [*stored, *self.list_new_keys(0, stored)]
 
-    def count(self) -> int:
-        """How many keys there are."""
-        stored = self.values()
-        return len(stored) + len(self.new_keys(0, stored))
+    def count_keys(self) -> int:
+        """Return the number of keys."""
+        stored = self.get_values()
+        return len(stored) + len(self.list_new_keys(0, stored))
 
-    def snapshot(self) -> Iterator[Emitted]:
-        return (Emitted(key, None, value, False) for key, value in self.values().items())
+    def snapshot(self) -> Iterator[TableEntry]:
+        return (TableEntry(key, None, value, False) for key, value in self.get_values().items())
 
-    def changes(self) -> Iterator[Emitted]:
-        for _, values in self.whole.changed():
+    def changes(self) -> Iterator[TableEntry]:
+        for _, values in self.stored.iterate_changes():
             for key, value in values.items():
-                yield Emitted(key, None, value, False)
+                yield TableEntry(key, None, value, False)

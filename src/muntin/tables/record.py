@@ -1,4 +1,4 @@
-"""Values with named fields, and the fields as something to group by."""
+"""Records (values with named fields), and the keys that streams are partitioned by."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from muntin.model.errors import OptionError
 
 
 class Field:
-    """A field of a ``Record`` as its class shows it: ``Withdrawal.country``.
+    """A field of a ``Record`` as an attribute of the class: ``Withdrawal.country``.
 
-    Instances have the field's value under the same name.
+    Instances hold the field's value under the same name.
     """
 
     __slots__ = ("name", "owner")
@@ -23,7 +23,7 @@ class Field:
         self.owner = owner
 
     def __get__(self, instance: Any, owner: type) -> Field:
-        # Not a data descriptor: what an instance holds comes first.
+        # Not a data descriptor, so an instance's own value takes precedence.
         return self
 
     def __repr__(self) -> str:
@@ -32,10 +32,10 @@ class Field:
 
 @dataclass_transform()
 class Record:
-    """A dataclass whose fields can be named by its class, as Faust's records.
+    """A dataclass whose fields can be named through the class, as in Faust.
 
-    Any dataclass or pydantic model will do for a topic's values; this one only adds that
-    ``stream.group_by(Withdrawal.country)`` can be written.
+    A topic's values may be of any dataclass or pydantic model; a record also allows
+    ``stream.group_by(Withdrawal.country)``.
 
     Example:
         >>> class Withdrawal(Record):
@@ -51,8 +51,8 @@ class Record:
             setattr(cls, field.name, Field(field.name, cls.__name__))
 
 
-def read(value: Any, name: str) -> Any:
-    """A field of a value; ``None`` where it has none of that name."""
+def read_field(value: Any, name: str) -> Any:
+    """Return a field of a value, or ``None`` if the value has no such field."""
     if isinstance(value, dict):
         return value.get(name)
     return getattr(value, name, None)
@@ -60,24 +60,32 @@ def read(value: Any, name: str) -> Any:
 
 @dataclass(frozen=True)
 class Keying:
-    """What a stream is partitioned by."""
+    """The key that a stream is partitioned by: a field, or a function of the value."""
 
     name: str
     field: str | None = None
     function: Callable[[Any], Any] | None = None
 
-    def of(self, value: Any) -> Any:
-        """The key of a value."""
+    def get_key(self, value: Any) -> Any:
+        """Return the key of a value."""
         if self.function is not None:
             return self.function(value)
-        return read(value, self.field or "")
+        return read_field(value, self.field or "")
 
 
-def keying(option: str, by: Any, name: str | None = None) -> Keying:
-    """What is meant by ``Withdrawal.country``, ``"country"`` or a function.
+def parse_keying(option: str, by: Any, name: str | None = None) -> Keying:
+    """Parse ``Withdrawal.country``, ``"country"`` or a function.
+
+    Args:
+        option: The option's name, for errors.
+        by: A field, its name, or a function of the value.
+        name: A name for the function.
+
+    Raises:
+        OptionError: When ``by`` is none of these.
 
     Example:
-        >>> keying("group_by", "country").of({"country": "NL"})
+        >>> parse_keying("group_by", "country").get_key({"country": "NL"})
         'NL'
     """
     if isinstance(by, str):
@@ -85,7 +93,7 @@ def keying(option: str, by: Any, name: str | None = None) -> Keying:
     elif isinstance(by, Field):
         field = by.name
     elif type(by).__name__ == "member_descriptor":
-        # What a class with __slots__ shows under the name of a field.
+        # A class with __slots__ has such a descriptor for each field.
         field = str(by.__name__)
     elif callable(by):
         return Keying(name or str(getattr(by, "__name__", "function")), function=by)

@@ -1,7 +1,7 @@
-"""Rows of a frame as values of a topic's type, many at a time.
+"""Converts rows of a frame to values of a topic's type, many at a time.
 
-Columns that already have the types of a dataclass's fields need no checking row by row; everything
-else is checked by the type's reader.
+Columns that already have the types of a dataclass's fields need no check per row; all other values
+are checked one by one.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import polars as pl
 
 from muntin.engine.named_rows import UNHELD, listed
-from muntin.tables.typed import MalformedError, reader
+from muntin.tables.typed import InvalidValueError, make_reader
 
 Malformed = dict[int, str]
-"""What is wrong with a row, by its number."""
+"""The problem of each malformed row, by its number."""
 
 _FITS: dict[Any, Callable[[pl.DataType], bool]] = {
     int: lambda dtype: dtype.is_integer(),
@@ -34,12 +34,12 @@ _FITS: dict[Any, Callable[[pl.DataType], bool]] = {
 
 
 class RowReader:
-    """Makes values out of frames.
+    """Converts the rows of frames to values.
 
     Args:
-        kind: The topic's type; ``None`` gives dictionaries.
+        kind: The topic's type; ``None`` returns dictionaries.
         schema: The columns.
-        value: The column that holds the value; ``None``: the whole row is the value.
+        value: The column of the value; ``None`` if the whole row is the value.
 
     Example:
         >>> RowReader(None, {"n": pl.Int64()}, "n")(pl.DataFrame({"n": [1, 2]}))
@@ -50,89 +50,96 @@ class RowReader:
         self._kind = kind
         self._value = value
         self._names = list(schema)
-        self._read = reader(kind)
-        self._fields = None if value is not None else _fields(kind, schema)
+        self._read = make_reader(kind)
+        self._fields = None if value is not None else _match_fields(kind, schema)
 
     def __call__(self, frame: pl.DataFrame) -> tuple[list[Any], Malformed]:
-        """The values, ``None`` in place of those that are malformed, and what is wrong."""
-        if self._fields is not None and (made := self._made(frame, self._fields)) is not None:
-            return made, {}
+        """Return the values, with ``None`` for malformed rows, and the problems."""
+        if (
+            self._fields is not None
+            and (values := self._construct_values(frame, self._fields)) is not None
+        ):
+            return values, {}
         if self._value is not None:
-            return self._checked(*listed(frame[self._value]))
+            return self._check_values(*listed(frame[self._value]))
         columns: list[list[Any]] = []
-        unheld: Malformed = {}
+        malformed: Malformed = {}
         for name in self._names:
-            column, wrong = listed(frame[name])
+            column, problems = listed(frame[name])
             columns.append(column)
-            unheld |= {row: f"{name}: {why}" for row, why in wrong.items()}
+            malformed |= {row: f"{name}: {why}" for row, why in problems.items()}
         rows = zip(*columns, strict=True)
-        return self._checked([dict(zip(self._names, row, strict=True)) for row in rows], unheld)
+        return self._check_values(
+            [dict(zip(self._names, row, strict=True)) for row in rows], malformed
+        )
 
-    def refused(self, frame: pl.DataFrame) -> Malformed:
-        """Which rows are malformed, without making more values than that takes."""
+    def find_malformed(self, frame: pl.DataFrame) -> Malformed:
+        """Return the malformed rows, converting no more values than necessary."""
         if self._kind is not None:
             return self(frame)[1]
         names = self._names if self._value is None else [self._value]
-        held = [n for n in names if frame.schema[n].is_temporal() or frame.schema[n].is_nested()]
-        return {row: why for name in held for row, why in listed(frame[name])[1].items()}
+        checked_columns = [
+            n for n in names if frame.schema[n].is_temporal() or frame.schema[n].is_nested()
+        ]
+        return {row: why for name in checked_columns for row, why in listed(frame[name])[1].items()}
 
-    def _made(self, frame: pl.DataFrame, fields: dict[str, bool]) -> list[Any] | None:
-        """Instances out of whole columns; ``None`` where some row needs a closer look."""
+    def _construct_values(self, frame: pl.DataFrame, fields: dict[str, bool]) -> list[Any] | None:
+        """Construct instances from whole columns; ``None`` if some row needs a check."""
         if any(not nullable and frame[name].null_count() for name, nullable in fields.items()):
             return None
         try:
             return list(map(self._kind, *(frame[name].to_list() for name in fields)))
         except (TypeError, *UNHELD):
-            return None  # what the class itself refuses is found row by row
+            return None  # the check per row finds the values that the class refuses
 
-    def _checked(self, raw: list[Any], unheld: Malformed) -> tuple[list[Any], Malformed]:
+    def _check_values(self, raw: list[Any], unreadable: Malformed) -> tuple[list[Any], Malformed]:
         if self._kind is None:
-            if unheld:
-                raw = [None if row in unheld else one for row, one in enumerate(raw)]
-            return raw, unheld
+            if unreadable:
+                raw = [None if row in unreadable else one for row, one in enumerate(raw)]
+            return raw, unreadable
         values: list[Any] = []
-        malformed = dict(unheld)
+        malformed = dict(unreadable)
         for number, one in enumerate(raw):
             value = None
-            if number not in unheld:
+            if number not in unreadable:
                 try:
                     value = self._read(one)
-                except MalformedError as error:
+                except InvalidValueError as error:
                     malformed[number] = str(error)
             values.append(value)
         return values, malformed
 
 
-def _fields(kind: Any, schema: Mapping[str, pl.DataType]) -> dict[str, bool] | None:
-    """The fields that columns fit, by name, and whether they may be null.
+def _match_fields(kind: Any, schema: Mapping[str, pl.DataType]) -> dict[str, bool] | None:
+    """Return the fields that columns fit, by name, and whether they may be null.
 
-    ``None`` where they can't simply be handed over: a type that checks more than types, a field
-    without a column, a column of another type.
+    ``None`` if columns can't be used directly: for a type with its own validation, a field without
+    a column, or a column of another type.
     """
     if not (isinstance(kind, type) and is_dataclass(kind)):
         return None
     if hasattr(kind, "__pydantic_validator__"):
         return None
     hints = get_type_hints(kind)
-    given = list(inspect.signature(kind).parameters.values())
-    if any(one.kind is one.KEYWORD_ONLY for one in given):
+    parameters = list(inspect.signature(kind).parameters.values())
+    if any(one.kind is one.KEYWORD_ONLY for one in parameters):
         return None
-    there = [one.name for one in given if one.name in schema]
-    if there != [one.name for one in given[: len(there)]]:
+    present = [one.name for one in parameters if one.name in schema]
+    if present != [one.name for one in parameters[: len(present)]]:
         return None
-    if any(one.default is one.empty for one in given[len(there) :]):
+    if any(one.default is one.empty for one in parameters[len(present) :]):
         return None
-    found = {}
-    for name in there:
-        plain, nullable = _optional(hints[name])
-        if plain not in _FITS or not _FITS[plain](schema[name]):
+    nullable_by_name = {}
+    for name in present:
+        plain_type, nullable = _split_optional(hints[name])
+        if plain_type not in _FITS or not _FITS[plain_type](schema[name]):
             return None
-        found[name] = nullable or plain is Any
-    return found or None
+        nullable_by_name[name] = nullable or plain_type is Any
+    return nullable_by_name or None
 
 
-def _optional(hint: Any) -> tuple[Any, bool]:
-    """A type without ``None``, and whether it may be that."""
+def _split_optional(hint: Any) -> tuple[Any, bool]:
+    """Return a type without ``None``, and whether ``None`` is allowed."""
     if get_origin(hint) in (Union, types.UnionType):
         rest = [one for one in get_args(hint) if one is not type(None)]
         return (rest[0] if len(rest) == 1 else None), True

@@ -1,8 +1,7 @@
-"""An app as it runs in this process: messages in, batch by batch, each committed whole.
+"""An app that runs in this process: each batch of messages is committed as a whole.
 
-A batch is worked through by all agents, then windows are closed, then everything that it changed is
-written with the offsets of its messages in one flush. So after a crash at any moment the app goes
-on from the last commit as if nothing had happened since.
+All agents process a batch, then windows are closed, then all changes are written with the offsets
+of the messages in one flush. So after a crash at any moment the app continues from the last commit.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ from muntin.model.errors import MuntinError, OptionError
 from muntin.stores import KeyValue
 from muntin.tables.agent import AgentRun
 from muntin.tables.changes import TableChanges
-from muntin.tables.copartition import WHOLE, home
+from muntin.tables.copartition import WHOLE, find_partition
 from muntin.tables.intake import Intake
-from muntin.tables.loop import Loop
+from muntin.tables.loop import EventLoop
 from muntin.tables.moments import PointInTime
 from muntin.tables.partition import Partition, SentMessage
 from muntin.tables.partition_store import PartitionStore
@@ -33,18 +32,18 @@ from muntin.tables.timers import TimerQueue
 if TYPE_CHECKING:
     from muntin.tables.app import App
 
-_AT_ONCE = 1000
-# How long a task may take until it opens its stream, and an agent to end, seconds.
-_PATIENCE = 5.0
+_BATCH_SIZE = 1000
+# How long to wait for a task to open its stream, and for an agent to end, in seconds.
+_TIMEOUT_SECONDS = 5.0
 
 
 class Running(Closeable):
-    """An open app; made by ``app.open`` and ``app.run``.
+    """An open app, created by ``app.open`` or ``app.run``.
 
     Attributes:
         parts: The partitions.
-        rejected: Everything that was rejected, also by earlier runs on the same store.
-        topics: What agents sent to topics that no agent reads.
+        rejected: All rejected events, including those of earlier runs on the same store.
+        topics: The messages that agents sent to topics that no agent reads.
     """
 
     def __init__(
@@ -56,67 +55,67 @@ class Running(Closeable):
             raise OptionError("partitions", partitions, "is less than one", "give 1 or more")
         self._app = app
         self._clock = clock
-        self._kept = PartitionStore(store, app, partitions)
-        rules = app.rules()
+        self._store = PartitionStore(store, app, partitions)
+        rules = app.get_rules()
         self.parts = [Partition(rules, number) for number in range(partitions)]
         self.topics = Memory()
-        self.rejected = [*self._kept.rejected]
+        self.rejected = [*self._store.rejected]
         self._begin_batch()
         self._intake = Intake(app, self.parts)
-        self._timers = TimerQueue(app.timers, self._kept.timers, self.parts[0].wall)
+        self._timers = TimerQueue(app.timers, self._store.timers, self.parts[0].wall)
         self._changes: WeakSet[TableChanges] = WeakSet()
-        self._pending = self._kept.pending
+        self._pending = self._store.pending
         # The last message that this run read of each source, by topic.
         self._last_read: dict[str, TopicMessage] = {}
-        self._loop = Loop()
+        self._loop = EventLoop()
         self._runs = [AgentRun(agent) for agent in app.agents.values()]
         self._tasks: dict[AgentRun, asyncio.Task[None]] = {}
         self._closed = False
-        # Whoever loses an app without closing it sees no warning of tasks that were pending.
-        self._end = finalize(self, _end, self._loop, self._runs, self._tasks)
+        # An app that is garbage-collected while open shows no warnings of pending tasks.
+        self._end = finalize(self, _end_agents, self._loop, self._runs, self._tasks)
         app.running = self
-        self._loop.complete(self._start())
+        self._loop.complete(self._start_agents())
 
     @property
     def counts(self) -> dict[str, int]:
-        """Messages so far: ``seen``, ``taken``, and each reason of rejection.
+        """Number of messages: ``seen``, ``taken``, and by reason of rejection.
 
-        ``seen`` is ``taken`` plus what was rejected before any agent saw it; ``late`` counts events
-        that agents saw and some table didn't take.
+        ``seen`` is ``taken`` plus the messages rejected before an agent saw them; ``late`` counts
+        events that agents saw and a table rejected.
         """
         total: Counter[str] = Counter()
         for part in self.parts:
             total.update(part.counts)
         return dict(total)
 
-    def wall(self) -> int:
-        """The wall clock, microseconds."""
+    def read_wall_clock(self) -> int:
+        """Return the wall clock in microseconds since the epoch."""
         return round(self._clock() * SECOND)
 
-    def partition_of(self, table: str, key: Any) -> Partition:
-        """The partition that a key of a table lies in.
+    def find_partition(self, table: str, key: Any) -> Partition:
+        """Find the partition of a key of a table.
 
         Raises:
-            PartitionError: When it lies in several.
+            PartitionError: When several partitions have the key.
         """
-        return self.parts[home(table, key, [part.shards[table] for part in self.parts])]
+        return self.parts[find_partition(table, key, [part.shards[table] for part in self.parts])]
 
     def send(
         self, topic: str, value: Any, *, key: Any = None, timestamp: PointInTime | None = None
     ) -> None:
-        """Work through one message, and whatever agents send because of it.
+        """Process one message, and the messages that agents send because of it.
 
         Args:
             topic: The topic's name.
             value: The value.
-            key: What it is partitioned by; without one it goes to the first partition.
-            timestamp: When it happened; now, where it isn't given.
+            key: The partition key; without one the message goes to the first partition.
+            timestamp: The message's time; now by default.
         """
         self._require_read(topic)
-        self._complete([(topic, None, TopicMessage.sent(value, key, timestamp))])
+        self._process([(topic, None, TopicMessage.from_values(value, key, timestamp))])
 
-    def feed(self, sources: Memory | Mapping[str, Any], *, batch: int = _AT_ONCE) -> None:
-        """Work through all that sources have and that hasn't been worked through before.
+    def feed(self, sources: Memory | Mapping[str, Any], *, batch: int = _BATCH_SIZE) -> None:
+        """Process all messages of the sources that haven't been processed before.
 
         Of a topic that was fed before, the data is what it was, with what is new behind it. Single
         messages go to `send`.
@@ -134,22 +133,22 @@ class Running(Closeable):
         if isinstance(sources, Memory):
             self.topics = sources
         if self._pending or self._app.timers:
-            self._complete([])
-        for messages in self._batches(sources, batch):
-            self._complete(messages)
+            self._process([])
+        for messages in self._read_batches(sources, batch):
+            self._process(messages)
 
     def tick(self) -> None:
-        """Run timers that are due, and close what the wall clock lets expire, without a message.
+        """Run due timers, and close the windows that expire by the wall clock, without a message.
 
-        What goes by the times of events expires when later ones come, and not by this.
+        Windows that follow the times of events only expire when later events arrive.
         """
-        self._complete([])
+        self._process([])
 
     def changes(self, table: str) -> TableChanges:
-        """What the batches to come change in a table, as ``open_table`` shows it on Spark.
+        """Follow the changes of a table from now on, as ``open_table`` shows them on Spark.
 
-        Each is a key (and a window) with its value, and ``new``, ``changed`` or ``gone``. What only
-        expired isn't shown.
+        Each change is a key (and a window) with its value, and ``new``, ``changed`` or ``gone``.
+        Expiry isn't a change.
 
         Args:
             table: The table's name.
@@ -173,26 +172,26 @@ class Running(Closeable):
         if table not in self._app.tables:
             hint = f"give one of {', '.join(self._app.tables)}"
             raise OptionError("table", table, "isn't the app's", hint)
-        found = TableChanges(table, [part.shards[table] for part in self.parts])
-        self._changes.add(found)
-        return found
+        changes = TableChanges(table, [part.shards[table] for part in self.parts])
+        self._changes.add(changes)
+        return changes
 
     def close(self) -> None:
-        """End all agents, and close the store; everything is committed already."""
+        """End all agents and close the store; every processed message is committed already."""
         if self._closed:
             return
         self._closed = True
         self._app.running = None
         self._end()
-        self._kept.close()
+        self._store.close()
 
-    def _batches(
+    def _read_batches(
         self, sources: Memory | Mapping[str, Any], batch: int
     ) -> Iterator[list[NumberedMessage]]:
         readers: dict[str, Iterator[tuple[int, TopicMessage]]] = {}
-        names = sources if isinstance(sources, Mapping) else filter(self._reads, sources.names())
+        names = sources if isinstance(sources, Mapping) else filter(self._is_read, sources.names())
         for topic in names:
-            start = self._kept.offsets.get(topic, 0)
+            start = self._store.offsets.get(topic, 0)
             before = max(0, start - 1)
             if isinstance(sources, Memory):
                 messages = iter(sources.messages(topic, before))
@@ -204,14 +203,14 @@ class Running(Closeable):
                 self._refuse_other_source(topic, start, next(messages, None))
             readers[topic] = enumerate(messages, start)
         while readers:
-            taken: list[NumberedMessage] = []
+            batch_messages: list[NumberedMessage] = []
             for topic, numbered in list(readers.items()):
                 part = [(topic, number, message) for number, message in islice(numbered, batch)]
-                taken += part
+                batch_messages += part
                 if len(part) < batch:
                     del readers[topic]
-            if taken or self._pending:
-                yield taken
+            if batch_messages or self._pending:
+                yield batch_messages
 
     def _refuse_other_source(self, topic: str, read: int, last: TopicMessage | None) -> None:
         """Refuse a source that doesn't begin with the messages that were read of its topic."""
@@ -225,51 +224,53 @@ class Running(Closeable):
             problem = f"has another row {read} than the one that was read"
             raise OptionError("sources", topic, problem, hint)
 
-    def _complete(self, messages: Sequence[NumberedMessage]) -> None:
+    def _process(self, messages: Sequence[NumberedMessage]) -> None:
         if self._closed:
             raise MuntinError(f"the app {self._app.name} is closed; open it again")
         try:
-            self._loop.complete(self._work(messages))
+            self._loop.complete(self._process_with_replies(messages))
         except BaseException:
-            # What memory holds now isn't what was committed.
-            self._kept.forget()
+            # Memory now differs from the last commit.
+            self._store.discard_batch()
             self.close()
             raise
 
-    async def _work(self, messages: Sequence[NumberedMessage]) -> None:
-        waiting, self._pending = self._pending, []
-        await self._step([*waiting, *messages])
+    async def _process_with_replies(self, messages: Sequence[NumberedMessage]) -> None:
+        replies, self._pending = self._pending, []
+        await self._process_batch([*replies, *messages])
         while self._pending:
-            waiting, self._pending = self._pending[:_AT_ONCE], self._pending[_AT_ONCE:]
-            await self._step(waiting)
+            replies, self._pending = self._pending[:_BATCH_SIZE], self._pending[_BATCH_SIZE:]
+            await self._process_batch(replies)
 
-    async def _step(self, messages: Sequence[NumberedMessage]) -> None:
+    async def _process_batch(self, messages: Sequence[NumberedMessage]) -> None:
         self._begin_batch()
-        for topic, rows in self._intake.rows(messages).items():
+        for topic, rows in self._intake.convert_messages(messages).items():
             for run in self._runs:
                 for inbox in run.inboxes:
                     if inbox.topic == topic:
                         self._intake.fill(inbox, rows)
         for run in self._runs:
-            await self._until_rest(run)
+            await self._wait_for_agent(run)
         for part in self.parts:
             part.return_all()
         await self._timers.run(self.parts[0].wall, self.parts[0].sent)
-        agree(self.parts)
-        wanted = frozenset(one.table for one in self._changes)
-        emitted = [await part.finish(self._intake.marks, emit=wanted) for part in self.parts]
+        share_partitionings(self.parts)
+        followed_tables = frozenset(changes.table for changes in self._changes)
+        emitted = [
+            await part.finish(self._intake.marks, emit=followed_tables) for part in self.parts
+        ]
         self._commit(messages)
-        for one in self._changes:
+        for changes in self._changes:
             for part, changed in zip(self.parts, emitted, strict=True):
-                one.take(part.batch, part.shards[one.table], changed[one.table])
+                changes.add_batch(part.batch, part.shards[changes.table], changed[changes.table])
 
     def _begin_batch(self) -> None:
-        wall = self.wall()
-        for part, blobs in zip(self.parts, self._kept.blobs, strict=True):
+        wall = self.read_wall_clock()
+        for part, blobs in zip(self.parts, self._store.blobs, strict=True):
             part.begin(blobs, wall)
 
     def _commit(self, messages: Sequence[NumberedMessage]) -> None:
-        offsets = dict(self._kept.offsets)
+        offsets = dict(self._store.offsets)
         for topic, number, message in messages:
             if number is not None:
                 offsets[topic] = number + 1
@@ -277,58 +278,58 @@ class Running(Closeable):
         # In the order of what they were sent at, whatever partition that was in.
         sent = [message for part in self.parts for message in part.sent]
         sent.sort(key=lambda message: message.cause)
-        on_its_way = [_numbered(message) for message in sent]
-        pending = [*self._pending, *(row for row in on_its_way if self._reads(row[0]))]
+        replies = [_to_message(message) for message in sent]
+        pending = [*self._pending, *(row for row in replies if self._is_read(row[0]))]
         rejected = [row for part in self.parts for row in part.rejected]
-        self._kept.commit(offsets, pending, rejected, dict(self._timers.since))
+        self._store.commit(offsets, pending, rejected, dict(self._timers.since))
         self._pending = pending
         self.rejected += rejected
-        for topic, _, message in on_its_way:
-            if not self._reads(topic):
+        for topic, _, message in replies:
+            if not self._is_read(topic):
                 self.topics.send(topic, message.value, key=message.key, timestamp=message.time)
 
-    def _reads(self, topic: str) -> bool:
+    def _is_read(self, topic: str) -> bool:
         return any(inbox.topic == topic for run in self._runs for inbox in run.inboxes)
 
     def _require_read(self, topic: str) -> None:
-        if not self._reads(topic):
+        if not self._is_read(topic):
             read = {inbox.topic for run in self._runs for inbox in run.inboxes}
             hint = f"give one of {', '.join(sorted(read))}" if read else "let an agent read it"
             raise OptionError("topic", topic, "is read by no agent", hint)
 
-    async def _start(self) -> None:
+    async def _start_agents(self) -> None:
         for run in self._runs:
-            self._tasks[run] = asyncio.create_task(run.live())
+            self._tasks[run] = asyncio.create_task(run.run())
         for run in self._runs:
-            opened = asyncio.create_task(run.opened.wait())
-            patience = None if run.agent.topic is not None else _PATIENCE
+            opened = asyncio.create_task(run.has_opened.wait())
+            patience = None if run.agent.topic is not None else _TIMEOUT_SECONDS
             waits = {opened, self._tasks[run]}
             await asyncio.wait(waits, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
             opened.cancel()
             if self._tasks[run].done() and not run.inboxes:
                 self._tasks[run].result()
-                raise run.ends_early()
+                raise run.unread_stream_error()
 
-    async def _until_rest(self, run: AgentRun) -> None:
-        """Wait until an agent has worked through its events."""
+    async def _wait_for_agent(self, run: AgentRun) -> None:
+        """Wait until an agent has processed its events."""
         restarts = 0
-        while not run.at_rest:
+        while not run.is_idle:
             task = self._tasks[run]
-            rest = asyncio.create_task(run.rest())
-            await asyncio.wait({task, rest}, return_when=asyncio.FIRST_COMPLETED)
+            idle = asyncio.create_task(run.wait_until_idle())
+            await asyncio.wait({task, idle}, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
                 continue
-            rest.cancel()
-            self._judge(run, task)
-            if run.at_rest:
+            idle.cancel()
+            self._handle_agent_end(run, task)
+            if run.is_idle:
                 continue
             restarts += 1
-            if restarts > run.given:
-                raise run.ends_early()
-            self._tasks[run] = asyncio.create_task(run.live())
+            if restarts > run.pending_count:
+                raise run.unread_stream_error()
+            self._tasks[run] = asyncio.create_task(run.run())
 
-    def _judge(self, run: AgentRun, task: asyncio.Task[None]) -> None:
-        """What an agent's end means: an error is raised, or costs the event that it was at."""
+    def _handle_agent_end(self, run: AgentRun, task: asyncio.Task[None]) -> None:
+        """Handle the end of an agent: raise its error, or reject the event it was processing."""
         error = task.exception()
         if error is not None:
             run.fail(error, self._app.errors)
@@ -336,14 +337,16 @@ class Running(Closeable):
             run.inboxes.clear()
 
 
-def _end(loop: Loop, runs: list[AgentRun], tasks: dict[AgentRun, asyncio.Task[None]]) -> None:
-    """Let agents end by themselves, or else end them."""
+def _end_agents(
+    loop: EventLoop, runs: list[AgentRun], tasks: dict[AgentRun, asyncio.Task[None]]
+) -> None:
+    """Let agents end by themselves, and cancel them if they don't."""
 
     async def stop() -> None:
         for run in runs:
             run.close()
         if tasks:
-            await asyncio.wait(tasks.values(), timeout=_PATIENCE)
+            await asyncio.wait(tasks.values(), timeout=_TIMEOUT_SECONDS)
         for task in tasks.values():
             task.cancel()
         await asyncio.gather(*tasks.values(), return_exceptions=True)
@@ -352,14 +355,14 @@ def _end(loop: Loop, runs: list[AgentRun], tasks: dict[AgentRun, asyncio.Task[No
     loop.close()
 
 
-def agree(parts: Sequence[Partition]) -> None:
-    """Let all partitions know what one has learned of a table in this batch.
+def share_partitionings(parts: Sequence[Partition]) -> None:
+    """Share among partitions the clocks and partitionings that each recorded for a table.
 
-    A partition sees only its own events. Which clocks drive a table and how its keys lie is the
-    table's, though, and so the same however many partitions it has.
+    A partition sees only its own events, but these facts concern the table, and must not depend on
+    the number of partitions.
 
     Raises:
-        PartitionError: When a key is in several partitions.
+        PartitionError: When several partitions have a key.
     """
     if len(parts) == 1:
         return
@@ -370,17 +373,17 @@ def agree(parts: Sequence[Partition]) -> None:
         for shard in shards:
             shard.feeds, shard.partitionings = dict(feeds), dict(partitionings)
         if any(way != WHOLE for _, way in partitionings):
-            _check_homes(name, shards)
+            _check_single_owner(name, shards)
 
 
-def _check_homes(table: str, shards: Sequence[TableShard]) -> None:
+def _check_single_owner(table: str, shards: Sequence[TableShard]) -> None:
     """Refuse keys that this batch has written while another partition has them."""
-    if sum(any(entries.any() for entries in shard.entries.values()) for shard in shards) < 2:
+    if sum(any(entries.has_any() for entries in shard.entries.values()) for shard in shards) < 2:
         return
     for key in {emitted.key for shard in shards for emitted in shard.changes()}:
-        home(table, key, shards)
+        find_partition(table, key, shards)
 
 
-def _numbered(sent: SentMessage) -> NumberedMessage:
+def _to_message(sent: SentMessage) -> NumberedMessage:
     time = None if sent.time is None else sent.time / SECOND
-    return sent.topic or "", None, TopicMessage.sent(sent.value, sent.key, time)
+    return sent.topic or "", None, TopicMessage.from_values(sent.value, sent.key, time)

@@ -1,7 +1,7 @@
-"""A table of sessions in one partition: a write lands in the session that its time belongs to.
+"""A table of sessions in one partition: a write goes to the session that its time belongs to.
 
-Sessions that a write brings together are merged. They are stored by their ends, so that what has
-expired is dropped by whole segments (source: the session store of KIP-94).
+A write merges the sessions that it connects. Sessions are stored by their ends, so that expired
+ones are dropped by whole segments (source: the session store of KIP-94).
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from muntin.model.axis import MAX_POSITION, MIN_POSITION
 from muntin.model.sessions import Sessions
 from muntin.tables.cells import GONE, MISSING
 from muntin.tables.clocks import Relative, Visibility
 from muntin.tables.current import EventCursor
-from muntin.tables.moments import BEGINNING, END
-from muntin.tables.shard import Emitted, Operation, TableShard, in_order
+from muntin.tables.shard import Operation, TableEntry, TableShard, sort_keys
 from muntin.tables.spec import TableSpec
 from muntin.tables.typed import ValueCodec
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class TableSession:
-    """One session: the times of its first and last event, and its value."""
+    """A session: the times of its first and last event, and its value."""
 
     start: int
     end: int
@@ -34,7 +34,7 @@ class TableSession:
 
 
 class SessionTableShard(TableShard):
-    """Sessions of a gap; what agents ask of it is what they ask of ``WindowTableShard``."""
+    """Sessions with a gap, with the same interface as ``WindowTableShard``."""
 
     paired = True
 
@@ -42,19 +42,19 @@ class SessionTableShard(TableShard):
         super().__init__(spec, part)
         assert isinstance(spec.windows, Sessions)
         self.sessions = spec.windows
-        # By the stretch of time that they end in.
-        self.stored_sessions = self.new_entries("sessions", 1)
-        self._of: dict[Any, list[TableSession]] | None = None
-        # The last event of each key's latest expired session, as long as it is remembered.
+        # By the stretch of time in which they end.
+        self.stored_sessions = self.create_entries("sessions", 1)
+        self._sessions_by_key: dict[Any, list[TableSession]] | None = None
+        # The end of each key's latest expired session, until it is forgotten.
         self._expired_ends: dict[Any, int] = {}
-        self._closed_upto = BEGINNING
-        # What was touched since the last commit, by key and start: the end then.
-        self._before: dict[tuple[Any, int], int | None] = {}
+        self._closed_upto = MIN_POSITION
+        # Sessions changed since the last commit, by key and start: their end at the commit.
+        self._ends_before: dict[tuple[Any, int], int | None] = {}
         self._closed_ends: dict[tuple[Any, int], int] = {}
 
-    def codec(self) -> ValueCodec:
-        """See ``TableShard``; it is a list of the end and the value, which expired ones lack."""
-        values = super().codec()
+    def create_codec(self) -> ValueCodec:
+        """Return a codec for lists of an end and a value; expired sessions have no value."""
+        values = super().create_codec()
 
         def dumps(session: Any) -> str:
             end, value = session
@@ -68,258 +68,276 @@ class SessionTableShard(TableShard):
 
     def begin(self, blobs: Any, stored: Any) -> None:
         super().begin(blobs, stored)
-        self._before, self._closed_ends = {}, {}
+        self._ends_before, self._closed_ends = {}, {}
 
     def forget_index(self) -> None:
-        self._of = None
-        self._closed_upto = BEGINNING
+        self._sessions_by_key = None
+        self._closed_upto = MIN_POSITION
 
-    def _by_key(self) -> dict[Any, list[TableSession]]:
-        """All sessions that haven't been closed, by key."""
-        if self._of is None:
-            self._of, self._expired_ends = {}, {}
-            for place in self.stored_sessions.places():
-                for (key, start), (end, value) in self.stored_sessions.at(place).items():
+    def _load_sessions(self) -> dict[Any, list[TableSession]]:
+        """Return all open sessions, by key."""
+        if self._sessions_by_key is None:
+            self._sessions_by_key, self._expired_ends = {}, {}
+            for position in self.stored_sessions.list_positions():
+                for (key, start), (end, value) in self.stored_sessions.values_at(position).items():
                     if value is GONE:
-                        self._remember(key, end)
+                        self._remember_expired(key, end)
                     else:
-                        self._of.setdefault(key, []).append(TableSession(start, end, value))
-        return self._of
+                        self._sessions_by_key.setdefault(key, []).append(
+                            TableSession(start, end, value)
+                        )
+        return self._sessions_by_key
 
-    def _remember(self, key: Any, end: int) -> None:
+    def _remember_expired(self, key: Any, end: int) -> None:
         self._expired_ends[key] = max(end, self._expired_ends.get(key, end))
 
-    def _sessions(self, key: Any) -> list[TableSession]:
-        """The sessions of a key, in order."""
-        return sorted(self._by_key().get(key, ()), key=lambda session: session.start)
+    def _list_sessions(self, key: Any) -> list[TableSession]:
+        """Return the sessions of a key, in order."""
+        return sorted(self._load_sessions().get(key, ()), key=lambda session: session.start)
 
-    def _starting(self, key: Any, start: int) -> TableSession | None:
-        """The session of a key that starts at a time."""
-        return next((one for one in self._by_key().get(key, ()) if one.start == start), None)
+    def _find_by_start(self, key: Any, start: int) -> TableSession | None:
+        """Find the session of a key that starts at a time."""
+        return next(
+            (session for session in self._load_sessions().get(key, ()) if session.start == start),
+            None,
+        )
 
     def _is_expired(self, end: int, watermark: int) -> bool:
-        """Whether a session that ends there has expired."""
+        """Return whether a session with this end has expired."""
         if self.spec.expires is None:
             return False
         return end <= self.sessions.ended(watermark - self.spec.expires)
 
-    def _belongs_to_expired(self, key: Any, time: int, judged: int) -> bool:
-        """Whether a time is before, or within the gap behind, an expired session of its key.
+    def _belongs_to_expired(self, key: Any, time: int, watermark: int) -> bool:
+        """Return whether a time is before, or within the gap after, an expired session of its key.
 
-        It is remembered until the watermark is a gap past its expiry, so that sessions of a key
-        never overlap.
+        Expired sessions are remembered until the watermark is a gap past their expiry, so that the
+        sessions of a key never overlap.
         """
-        ends = [one.end for one in self._by_key().get(key, ()) if self._is_expired(one.end, judged)]
+        ends = [
+            session.end
+            for session in self._load_sessions().get(key, ())
+            if self._is_expired(session.end, watermark)
+        ]
         if key in self._expired_ends:
             ends.append(self._expired_ends[key])
         gap, reach = self.sessions.gap, self.sessions.reach
-        return any(time - end < reach and not self._is_expired(end + gap, judged) for end in ends)
+        return any(
+            time - end < reach and not self._is_expired(end + gap, watermark) for end in ends
+        )
 
-    def _touched(self, key: Any, time: int, judged: int) -> list[TableSession]:
+    def _find_joined_sessions(self, key: Any, time: int, watermark: int) -> list[TableSession]:
         reach = self.sessions.reach
         return [
             session
-            for session in self._sessions(key)
+            for session in self._list_sessions(key)
             if session.start - reach < time < session.end + reach
-            and not self._is_expired(session.end, judged)
+            and not self._is_expired(session.end, watermark)
         ]
 
-    def _enter(
+    def _resolve_write(
         self, key: Any, cursor: EventCursor, relative: Relative
     ) -> tuple[int, list[TableSession]] | None:
-        """The time of a write and the sessions that it joins; ``None`` where it is too late."""
-        placed = self.placed(cursor, relative)
-        self.check(key, cursor)
-        if placed is None:
+        """Return the time of a write and the sessions it joins; ``None`` if it is too late."""
+        time_and_watermark = self.resolve_time(cursor, relative)
+        self.check_key(key, cursor)
+        if time_and_watermark is None:
             return None
-        time, judged = placed[0], max(placed[1], self.watermark)
-        touched = self._touched(key, time, judged)
-        end = max([time, *(session.end for session in touched)])
-        if self._is_expired(end, judged) or self._belongs_to_expired(key, time, judged):
-            self.reject(cursor, "late", judged=judged)
+        time, watermark = time_and_watermark[0], max(time_and_watermark[1], self.watermark)
+        joined = self._find_joined_sessions(key, time, watermark)
+        end = max([time, *(session.end for session in joined)])
+        if self._is_expired(end, watermark) or self._belongs_to_expired(key, time, watermark):
+            self.reject(cursor, "late", watermark=watermark)
             return None
         self.latest = time if self.latest is None else max(self.latest, time)
-        return time, touched
+        return time, joined
 
     def apply(
         self, operation: Operation, key: Any, operand: Any, cursor: EventCursor, relative: Relative
     ) -> None:
-        entered = self._enter(key, cursor, relative)
-        if entered is not None:
-            time, touched = entered
-            old = self._merged(key, touched)
-            self._replace(key, time, touched, operation(old, operand))
+        resolved = self._resolve_write(key, cursor, relative)
+        if resolved is not None:
+            time, joined = resolved
+            old = self._merge_values(key, joined)
+            self._replace(key, time, joined, operation(old, operand))
 
     def write(self, key: Any, value: Any, cursor: EventCursor, relative: Relative) -> None:
-        entered = self._enter(key, cursor, relative)
-        if entered is not None:
-            time, touched = entered
-            if value is GONE and not touched:
+        resolved = self._resolve_write(key, cursor, relative)
+        if resolved is not None:
+            time, joined = resolved
+            if value is GONE and not joined:
                 raise KeyError(key)
-            for session in touched:
-                # A borrowed value of it is overwritten, and must not be stored.
+            for session in joined:
+                # Its lent value is overwritten, and must not be stored.
                 self.take_back(session.start, key, None)
-            self._replace(key, time, touched, self.stored_copy(time, key, value))
+            self._replace(key, time, joined, self.copy_to_store(time, key, value))
 
-    def _merged(self, key: Any, touched: list[TableSession]) -> Any:
-        if not touched:
-            return self.default(key)
-        values = [self.take_back(session.start, key, session.value) for session in touched]
+    def _merge_values(self, key: Any, joined: list[TableSession]) -> Any:
+        if not joined:
+            return self.create_default(key)
+        values = [self.take_back(session.start, key, session.value) for session in joined]
         return reduce(self.spec.merge, values)
 
-    def _replace(self, key: Any, time: int, touched: list[TableSession], value: Any) -> None:
-        for session in touched:
+    def _replace(self, key: Any, time: int, joined: list[TableSession], value: Any) -> None:
+        for session in joined:
             self._remove(key, session)
         if value is GONE:
             return
-        start = min([time, *(session.start for session in touched)])
-        end = max([time, *(session.end for session in touched)])
+        start = min([time, *(session.start for session in joined)])
+        end = max([time, *(session.end for session in joined)])
         self._add(key, TableSession(start, end, value))
 
     def _remove(self, key: Any, session: TableSession) -> None:
-        sessions = self._by_key()
+        sessions = self._load_sessions()
         self.stored_sessions.pair(session.end // self.span)[0][key, session.start] = GONE
         sessions[key] = [one for one in sessions[key] if one.start != session.start]
         if not sessions[key]:
             del sessions[key]
-        self._before.setdefault((key, session.start), session.end)
+        self._ends_before.setdefault((key, session.start), session.end)
 
     def _add(self, key: Any, session: TableSession) -> None:
         fresh, _ = self.stored_sessions.pair(session.end // self.span)
         fresh[key, session.start] = [session.end, session.value]
-        self._by_key().setdefault(key, []).append(session)
-        self._before.setdefault((key, session.start), None)
+        self._load_sessions().setdefault(key, []).append(session)
+        self._ends_before.setdefault((key, session.start), None)
 
     @property
     def newest(self) -> int | None:
         return self.latest
 
-    def _at(self, key: Any, time: int, visibility: Visibility) -> TableSession | None:
-        """The session of a key that an event of some time would join."""
-        touched = self._touched(key, time, visibility.horizon)
-        return touched[-1] if touched else None
+    def _find_session(self, key: Any, time: int, visibility: Visibility) -> TableSession | None:
+        """Find the session of a key that an event at a time would join."""
+        joined = self._find_joined_sessions(key, time, visibility.watermark)
+        return joined[-1] if joined else None
 
-    def _seen(self, key: Any, visibility: Visibility) -> list[TableSession]:
-        """The sessions of a key that haven't expired for the agent at work, in order."""
-        sessions = self._sessions(key)
-        return [one for one in sessions if not self._is_expired(one.end, visibility.horizon)]
+    def _list_visible(self, key: Any, visibility: Visibility) -> list[TableSession]:
+        """Return the sessions of a key that are visible to the agent, in order."""
+        sessions = self._list_sessions(key)
+        return [
+            session
+            for session in sessions
+            if not self._is_expired(session.end, visibility.watermark)
+        ]
 
     def read(self, key: Any, time: int, visibility: Visibility, *, oldest: bool = False) -> Any:
-        """See ``WindowTableShard``; the default isn't borrowed: a session begins with a write."""
-        session = self._at(key, time, visibility)
+        """Return the value at a time; the default isn't lent, as only a write starts a session."""
+        session = self._find_session(key, time, visibility)
         if session is not None:
-            return self._lent(key, session, visibility)
-        if self._is_expired(time, max(visibility.horizon, self.watermark)):
+            return self._lend(key, session, visibility)
+        if self._is_expired(time, max(visibility.watermark, self.watermark)):
             return self.borrow_late(time, key)
-        return self.default(key)
+        return self.create_default(key)
 
-    def _lent(self, key: Any, session: TableSession, visibility: Visibility) -> Any:
+    def _lend(self, key: Any, session: TableSession, visibility: Visibility) -> Any:
         return self.borrow(session.start, key, session.value, visibility.feed)
 
-    def stored(self, key: Any, time: int, visibility: Visibility) -> Any:
-        session = self._at(key, time, visibility)
+    def get_stored_at(self, key: Any, time: int, visibility: Visibility) -> Any:
+        session = self._find_session(key, time, visibility)
         return MISSING if session is None else session.value
 
     def read_all(
         self, time: int, visibility: Visibility, *, oldest: bool = False, borrows: bool = True
     ) -> dict[Any, Any]:
-        found = {key: self._at(key, time, visibility) for key in self._by_key()}
+        sessions = {key: self._find_session(key, time, visibility) for key in self._load_sessions()}
         return {
-            key: self._lent(key, session, visibility) if borrows else None
-            for key, session in found.items()
+            key: self._lend(key, session, visibility) if borrows else None
+            for key, session in sessions.items()
             if session is not None
         }
 
-    def windows_of(self, key: Any, visibility: Visibility) -> dict[tuple[int, int], Any]:
+    def get_windows(self, key: Any, visibility: Visibility) -> dict[tuple[int, int], Any]:
         return {
-            self._bounds(session.start, session.end): self._lent(key, session, visibility)
-            for session in self._seen(key, visibility)
+            self._to_window(session.start, session.end): self._lend(key, session, visibility)
+            for session in self._list_visible(key, visibility)
         }
 
-    def keys(self, visibility: Visibility) -> list[Any]:
-        return [key for key in self._by_key() if self._seen(key, visibility)]
+    def list_keys(self, visibility: Visibility) -> list[Any]:
+        return [key for key in self._load_sessions() if self._list_visible(key, visibility)]
 
-    def found(self, place: int, key: Any) -> Any:
-        """See ``Lender``; the place is a session's start."""
-        session = self._starting(key, place)
+    def get_stored(self, position: int, key: Any) -> Any:
+        """Return the stored value of a session; the position is its start."""
+        session = self._find_by_start(key, position)
         return MISSING if session is None else session.value
 
-    def holds(self, key: Any) -> bool:
-        return key in self._by_key()
+    def has_key(self, key: Any) -> bool:
+        return key in self._load_sessions()
 
-    def put(self, place: int, key: Any, value: Any) -> None:
-        """See ``Lender``; the place is a session's start."""
-        session = self._starting(key, place)
+    def put(self, position: int, key: Any, value: Any) -> None:
+        """Set the value of a session; the position is its start."""
+        session = self._find_by_start(key, position)
         if session is not None:
             self._remove(key, session)
-            value = self.stored_copy(place, key, value)
-            self._add(key, TableSession(place, session.end, value))
+            value = self.copy_to_store(position, key, value)
+            self._add(key, TableSession(position, session.end, value))
 
-    def snapshot(self) -> Iterator[Emitted]:
-        """See ``TableShard``; by key, then start."""
-        for key in in_order(self._by_key()):
-            for session in self._sessions(key):
+    def snapshot(self) -> Iterator[TableEntry]:
+        """Iterate over all sessions, by key, then start."""
+        for key in sort_keys(self._load_sessions()):
+            for session in self._list_sessions(key):
                 if not self._is_expired(session.end, self.watermark):
-                    bounds = self._bounds(session.start, session.end)
-                    yield Emitted(key, bounds, session.value, False)
+                    bounds = self._to_window(session.start, session.end)
+                    yield TableEntry(key, bounds, session.value, False)
 
-    def expired(self, window: tuple[int, int]) -> bool:
+    def is_expired_session(self, window: tuple[int, int]) -> bool:
         return self._is_expired(window[1] - self.sessions.gap, self.watermark)
 
-    def _bounds(self, start: int, end: int) -> tuple[int, int]:
-        """Start and end as windows have them, which end a gap behind the last event."""
+    def _to_window(self, start: int, end: int) -> tuple[int, int]:
+        """Return the window of a session, which ends a gap after the last event."""
         return start, end + self.sessions.gap
 
-    def has_expired(self, place: int) -> bool:
-        """See ``Lender``; a session that has expired isn't found any more."""
+    def has_expired(self, position: int) -> bool:
+        """Return false: an expired session can't be found by its start."""
         return False
 
-    def close(self, *, emit: bool, final: bool) -> list[Emitted]:
-        watermark = END if final else self.watermark
-        if watermark == BEGINNING or (self.spec.expires is None and not final):
+    def close(self, *, emit: bool, final: bool) -> list[TableEntry]:
+        watermark = MAX_POSITION if final else self.watermark
+        if watermark == MIN_POSITION or (self.spec.expires is None and not final):
             return []
         upto = self.sessions.ended(watermark - (self.spec.expires or 0))
-        over = [
+        expired_sessions = [
             (key, TableSession(start, end, value))
-            for place in self.stored_sessions.places(upto // self.span)
-            if place >= self._closed_upto // self.span
-            for (key, start), (end, value) in self.stored_sessions.at(place).items()
+            for position in self.stored_sessions.list_positions(upto // self.span)
+            if position >= self._closed_upto // self.span
+            for (key, start), (end, value) in self.stored_sessions.values_at(position).items()
             if end <= upto and value is not GONE
         ]
         self._closed_upto = max(upto, self._closed_upto)
-        for key, session in over:
+        for key, session in expired_sessions:
             self._remove(key, session)
-            self._remember(key, session.end)
-            ended, _ = self.stored_sessions.pair(session.end // self.span)
-            ended[key, session.start] = [session.end, GONE]
+            self._remember_expired(key, session.end)
+            closed_values, _ = self.stored_sessions.pair(session.end // self.span)
+            closed_values[key, session.start] = [session.end, GONE]
             self._closed_ends[key, session.start] = session.end
-        self._forget(upto - self.sessions.gap)
+        self._forget_expired(upto - self.sessions.gap)
         if not emit:
             return []
-        number = {key: n for n, key in enumerate(in_order({key for key, _ in over}))}
-        over.sort(key=lambda one: (one[1].start, number[one[0]]))
+        key_order = {
+            key: n for n, key in enumerate(sort_keys({key for key, _ in expired_sessions}))
+        }
+        expired_sessions.sort(key=lambda one: (one[1].start, key_order[one[0]]))
         return [
-            Emitted(key, self._bounds(one.start, one.end), one.value, True) for key, one in over
+            TableEntry(key, self._to_window(one.start, one.end), one.value, True)
+            for key, one in expired_sessions
         ]
 
-    def _forget(self, upto: int) -> None:
-        """Forget the expired sessions that ended a gap and more before the latest expired one."""
-        through = (upto + 1) // self.span - 1
-        if self.closed is not None and through <= self.closed:
+    def _forget_expired(self, last_end: int) -> None:
+        """Forget expired sessions that ended at least a gap before the latest expired one."""
+        last_position = (last_end + 1) // self.span - 1
+        if self.closed is not None and last_position <= self.closed:
             return
-        for place in self.stored_sessions.places(through):
-            for (key, _), (end, _) in self.stored_sessions.at(place).items():
+        for position in self.stored_sessions.list_positions(last_position):
+            for (key, _), (end, _) in self.stored_sessions.values_at(position).items():
                 if self._expired_ends.get(key) == end:
                     del self._expired_ends[key]
-        self.closed = through
-        self.stored_sessions.drop_through(through)
+        self.closed = last_position
+        self.stored_sessions.drop_through(last_position)
 
-    def changes(self) -> Iterator[Emitted]:
-        """See ``TableShard``; a session that has other bounds now is deleted under the old ones."""
-        for (key, start), before in self._before.items():
-            session = self._starting(key, start)
+    def changes(self) -> Iterator[TableEntry]:
+        """Iterate over changed sessions; one with new bounds is deleted under the old ones."""
+        for (key, start), before in self._ends_before.items():
+            session = self._find_by_start(key, start)
             end = self._closed_ends.get((key, start)) if session is None else session.end
             if before is not None and before != end:
-                yield Emitted(key, self._bounds(start, before), GONE, False)
+                yield TableEntry(key, self._to_window(start, before), GONE, False)
             if session is not None:
-                yield Emitted(key, self._bounds(start, session.end), session.value, False)
+                yield TableEntry(key, self._to_window(start, session.end), session.value, False)

@@ -1,6 +1,6 @@
-"""Tables of sets in one partition: a member is an entry of its own.
+"""Tables of sets in one partition, stored member by member.
 
-A set isn't rewritten because one member was added; the changelog has a row per member.
+Adding a member doesn't rewrite the set; the changelog has a row per member.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from muntin.tables.clocks import Relative
 from muntin.tables.current import EventCursor
 from muntin.tables.entries import Entries
 from muntin.tables.plain_shard import PlainTableShard
-from muntin.tables.shard import Emitted, TableShard
+from muntin.tables.shard import TableEntry, TableShard
 from muntin.tables.spec import TableSpec
 from muntin.tables.window_shard import WindowTableShard
 
@@ -22,41 +22,41 @@ if TYPE_CHECKING:
 
 
 class SetShard(TableShard):
-    """What tables of sets have in common: entries under pairs of a key and a member."""
+    """The behaviour that tables of sets share: entries are stored under pairs of key and member."""
 
     paired = True
 
-    whole: Entries
+    stored: Entries
 
     def __init__(self, spec: TableSpec, part: Partition) -> None:
         super().__init__(spec, part)
-        # By place and key; made of the entries when it is asked for, and kept up by changes.
+        # By position and key; built from the entries on demand, and updated by changes.
         self._members: dict[int, dict[Any, set[Any]]] = {}
 
     def forget_index(self) -> None:
         self._members = {}
 
-    def _sets(self, place: int) -> dict[Any, set[Any]]:
-        """All sets of a place."""
-        found = self._members.get(place)
-        if found is None:
-            found = self._members[place] = {}
-            for key, member in self.whole.at(place):
-                found.setdefault(key, set()).add(member)
-        return found
+    def _load_sets(self, position: int) -> dict[Any, set[Any]]:
+        """Return all sets of a position."""
+        sets = self._members.get(position)
+        if sets is None:
+            sets = self._members[position] = {}
+            for key, member in self.stored.values_at(position):
+                sets.setdefault(key, set()).add(member)
+        return sets
 
-    def found(self, place: int, key: Any) -> Any:
-        members = self._sets(place).get(key)
+    def get_stored(self, position: int, key: Any) -> Any:
+        members = self._load_sets(position).get(key)
         return set(members) if members else MISSING
 
-    def values(self, place: int = 0) -> dict[Any, Any]:
-        return {key: set(members) for key, members in self._sets(place).items() if members}
+    def get_values(self, position: int = 0) -> dict[Any, Any]:
+        return {key: set(members) for key, members in self._load_sets(position).items() if members}
 
-    def copied(self, found: Any) -> Any:
-        """See ``Lender``; what is found is a copy already."""
-        return found
+    def copy_stored(self, stored: Any) -> Any:
+        """Return the set itself, which is a copy already."""
+        return stored
 
-    def change(
+    def change_members(
         self,
         key: Any,
         add: Iterable[Any],
@@ -64,21 +64,23 @@ class SetShard(TableShard):
         cursor: EventCursor,
         relative: Relative = None,
     ) -> None:
-        """Add members and take others away, in all windows that hold the event's time."""
-        for place in self.places(key, cursor, relative):
-            # A borrowed set would be stored as it was before this change.
-            self.return_value(place, key)
-            self._change(place, key, add, discard)
+        """Add and remove members in all windows that contain the event's time."""
+        for position in self.list_positions(key, cursor, relative):
+            # Otherwise the lent set would overwrite this change.
+            self.return_value(position, key)
+            self._change_entries(position, key, add, discard)
 
-    def put(self, place: int, key: Any, value: Any) -> None:
-        value = self.stored_copy(place, key, value)
-        wanted = set() if value is GONE else set(value)
-        now = self._sets(place).get(key, set())
-        self._change(place, key, wanted - now, now - wanted)
+    def put(self, position: int, key: Any, value: Any) -> None:
+        value = self.copy_to_store(position, key, value)
+        new_members = set() if value is GONE else set(value)
+        old_members = self._load_sets(position).get(key, set())
+        self._change_entries(position, key, new_members - old_members, old_members - new_members)
 
-    def _change(self, place: int, key: Any, add: Iterable[Any], discard: Iterable[Any]) -> None:
-        members = self._sets(place).setdefault(key, set())
-        fresh, _ = self.whole.pair(place)
+    def _change_entries(
+        self, position: int, key: Any, add: Iterable[Any], discard: Iterable[Any]
+    ) -> None:
+        members = self._load_sets(position).setdefault(key, set())
+        fresh, _ = self.stored.pair(position)
         for member in add:
             if member not in members:
                 members.add(member)
@@ -88,15 +90,15 @@ class SetShard(TableShard):
                 members.discard(member)
                 fresh[key, member] = GONE
 
-    def close(self, *, emit: bool, final: bool) -> list[Emitted]:
+    def close(self, *, emit: bool, final: bool) -> list[TableEntry]:
         emitted = super().close(emit=emit, final=final)
-        for expired in [place for place in self._members if self.has_expired(place)]:
+        for expired in [position for position in self._members if self.has_expired(position)]:
             del self._members[expired]
         return emitted
 
-    def changes(self) -> Iterator[Emitted]:
-        for place, values in self.whole.changed():
-            yield from self.current_entries(place, {key for key, _ in values})
+    def changes(self) -> Iterator[TableEntry]:
+        for position, values in self.stored.iterate_changes():
+            yield from self.list_entries(position, {key for key, _ in values})
 
 
 class SetTableShard(SetShard, PlainTableShard):

@@ -1,28 +1,29 @@
-"""One table in one partition: its clock, and what is stored of it."""
+"""One table in one partition: its watermark and its entries."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from muntin.model.axis import MIN_POSITION
 from muntin.model.errors import StateCorruptedError
 from muntin.state.blobs import Blobs
 from muntin.stores.keys import encode_part
 from muntin.tables.cells import GONE, MISSING
 from muntin.tables.clocks import (
-    OUTSIDE,
+    EVERYTHING_VISIBLE,
     WALL_CLOCK,
     FieldClock,
     Relative,
     Visibility,
-    reached,
+    compute_table_watermark,
 )
-from muntin.tables.current import EventCursor, current
+from muntin.tables.current import EventCursor, find_cursor
 from muntin.tables.entries import Entries
 from muntin.tables.lending import Lender
-from muntin.tables.moments import BEGINNING, moment
+from muntin.tables.moments import parse_time
 from muntin.tables.spec import TableSpec
-from muntin.tables.typed import ValueCodec, codec_of
+from muntin.tables.typed import ValueCodec, make_codec
 
 if TYPE_CHECKING:
     from muntin.tables.partition import Partition
@@ -30,14 +31,14 @@ if TYPE_CHECKING:
 Operation = Callable[[Any, Any], Any]
 
 
-class Emitted(NamedTuple):
-    """One entry of a table as it is after a batch.
+class TableEntry(NamedTuple):
+    """An entry of a table after a batch.
 
     Attributes:
-        key: Its key.
+        key: The entry's key.
         window: Start and end, microseconds; ``None`` without windows.
-        value: Its value; ``GONE`` where it was deleted.
-        closed: Whether the window has expired, so that this is its last word.
+        value: The entry's value; ``GONE`` if it was deleted.
+        closed: True if the window has expired, so that this is its final value.
     """
 
     key: Any
@@ -47,16 +48,16 @@ class Emitted(NamedTuple):
 
 
 class TableShard(Lender):
-    """What all kinds of tables share.
+    """The behaviour that all kinds of tables share.
 
     Attributes:
-        entries: Everything that is stored, by a name of its own.
-        watermark: Up to where the table's clock has come; it never goes back.
-        latest: The newest place that was written.
-        known: The agent whose clock has been taken note of.
-        span: How many places (of sessions: how long a stretch of ends) are stored together. It
-            stays what it was when the first batch was written, whatever ``expires`` is now.
-        paired: Whether entries are stored under pairs: the key, and what else names them.
+        entries: All stored entries, by the name of their journal.
+        watermark: The table's watermark, which never goes back.
+        latest: The latest position that was written.
+        last_writer: The agent whose clock was recorded last.
+        span: Number of positions (for sessions: the length of a stretch of ends) stored together.
+            It stays as it was when the first batch was written, whatever ``expires`` is now.
+        paired: True if entries are stored under pairs of the key and a second part.
     """
 
     paired = False
@@ -64,28 +65,28 @@ class TableShard(Lender):
     def __init__(self, spec: TableSpec, part: Partition) -> None:
         super().__init__(spec, part)
         self.entries: dict[str, Entries] = {}
-        self.watermark = BEGINNING
+        self.watermark = MIN_POSITION
         self.latest: int | None = None
-        self.known: EventCursor | None = None
+        self.last_writer: EventCursor | None = None
         self.span = spec.span
 
-    def new_entries(self, name: str, span: int) -> Entries:
-        """Entries that keep this table's values, under a name."""
-        found = self.entries[name] = Entries(span, self.codec())
-        return found
+    def create_entries(self, name: str, span: int) -> Entries:
+        """Create the entries of a journal."""
+        entries = self.entries[name] = Entries(span, self.create_codec())
+        return entries
 
-    def codec(self) -> ValueCodec:
-        """How what is under a key is written."""
-        return codec_of(self.spec.value_type)
+    def create_codec(self) -> ValueCodec:
+        """Return the codec of the stored values."""
+        return make_codec(self.spec.value_type)
 
     def begin(self, blobs: Blobs | None, stored: Mapping[str, Any] | None) -> None:
         """Start a batch.
 
         Args:
-            blobs: Where the journal is.
-            stored: The table's part of the manifest; ``None`` where memory is the last commit.
+            blobs: The blobs of the journals.
+            stored: The table's manifest entry; ``None`` if memory is the last commit.
         """
-        self.known = None
+        self.last_writer = None
         self.forget_events()
         if stored is not None:
             self.forget_index()
@@ -96,33 +97,33 @@ class TableShard(Lender):
                     f"the manifest's part for the table {self.spec.name!r} can't be read"
                 ) from error
         runs = None if stored is None else stored.get("runs", {})
-        dropped = self.dropped()
+        dropped = self.last_dropped()
         for name, entries in self.entries.items():
             entries.begin(blobs, None if runs is None else runs.get(name, ()), dropped[name])
 
-    def dropped(self) -> dict[str, int | None]:
-        """The greatest place that has expired, for each name in ``entries``."""
+    def last_dropped(self) -> dict[str, int | None]:
+        """Return the last position that has expired, for each name in ``entries``."""
         return dict.fromkeys(self.entries, self.closed)
 
     def forget_index(self) -> None:
-        """Forget what was put together of entries: another worker may have changed them."""
+        """Forget what was derived from entries, which another worker may have changed."""
 
     def _restore(self, stored: Mapping[str, Any]) -> None:
         if stored:
             self.spec.check_same(stored["spec"])
-            self.lay_out(stored["span"])
-        self.watermark = stored.get("watermark", BEGINNING)
+            self.set_span(stored["span"])
+        self.watermark = stored.get("watermark", MIN_POSITION)
         self.closed = stored.get("closed")
         self.latest = stored.get("latest")
         self.feeds = dict.fromkeys(stored.get("feeds", ()))
         self.partitionings = dict.fromkeys((parts, way) for parts, way in stored.get("lies", ()))
 
-    def lay_out(self, span: int) -> None:
-        """Store so many places together."""
+    def set_span(self, span: int) -> None:
+        """Set the number of positions that are stored together."""
         self.span = span
 
-    def manifest(self) -> dict[str, Any]:
-        """The table's part of the manifest."""
+    def describe_state(self) -> dict[str, Any]:
+        """Return the table's manifest entry."""
         return {
             "span": self.span,
             "watermark": self.watermark,
@@ -132,29 +133,29 @@ class TableShard(Lender):
             "lies": list(self.partitionings),
         }
 
-    def placed(self, cursor: EventCursor, relative: Relative) -> tuple[int, int] | None:
-        """The time that a write belongs to, and the watermark that it is judged by.
+    def resolve_time(self, cursor: EventCursor, relative: Relative) -> tuple[int, int] | None:
+        """Return the time of a write, and the watermark that the write is judged by.
 
-        It is judged by its own clock, as far as that had come when the event arrived. Whatever
-        other clocks have done in the meantime depends on how the input was cut into batches.
+        A write is judged by its own clock as of the event's arrival. The progress of other clocks
+        since then depends on how the input was cut into batches.
 
         Returns:
-            ``None`` where the value has no time; the event is rejected then.
+            ``None`` if the value has no valid time; then the event is rejected.
         """
         if relative is None:
-            if cursor is not self.known:
+            if cursor is not self.last_writer:
                 self.feeds[cursor.topic] = None
-                self.known = cursor
-            return cursor.time, cursor.judged
+                self.last_writer = cursor
+            return cursor.time, cursor.watermark
         if isinstance(relative, FieldClock):
-            return self._by_field(cursor, relative)
+            return self._resolve_field_time(cursor, relative)
         self.feeds[WALL_CLOCK] = None
-        return self.part.wall, BEGINNING
+        return self.part.wall, MIN_POSITION
 
-    def _by_field(self, cursor: EventCursor, clock: FieldClock) -> tuple[int, int] | None:
-        found = clock.by.of(cursor.value)
+    def _resolve_field_time(self, cursor: EventCursor, clock: FieldClock) -> tuple[int, int] | None:
+        field_value = clock.by.get_key(cursor.value)
         try:
-            time = None if found is None else moment(found)
+            time = None if field_value is None else parse_time(field_value)
         except ValueError as error:
             self.reject(cursor, "malformed", str(error))
             return None
@@ -164,88 +165,106 @@ class TableShard(Lender):
         if self.part.is_future(time):
             self.reject(cursor, "future")
             return None
-        self.feeds[clock.feed(cursor.topic)] = None
-        return time, cursor.arrival.of(clock)
+        self.feeds[clock.name_for(cursor.topic)] = None
+        return time, cursor.arrival.watermark_of(clock)
 
-    def visibility(self, relative: Relative) -> Visibility:
-        """What the agent at work sees of this table; from outside, everything is seen.
+    def find_visibility(self, relative: Relative) -> Visibility:
+        """Return the windows that the current agent sees; from outside, all are visible.
 
-        A window that has expired by the clocks of the agent's own events isn't seen any more, also
-        where the batch that lets it go hasn't ended yet: so a batch shows what several would.
+        A window that has expired by the clocks of the agent's own events isn't visible any more,
+        even if the batch that closes it hasn't ended. So one batch shows the same as several would.
         """
-        cursor = current()
+        cursor = find_cursor()
         if cursor is None or cursor.part is None:
-            return OUTSIDE
+            return EVERYTHING_VISIBLE
         if relative is None and len(self.feeds) == 1 and cursor.topic in self.feeds:
-            return Visibility(cursor.judged, cursor.topic)
-        marks = {cursor.topic: cursor.judged, WALL_CLOCK: self.part.wall}
+            return Visibility(cursor.watermark, cursor.topic)
+        watermarks = {cursor.topic: cursor.watermark, WALL_CLOCK: self.part.wall}
         for clock in self.part.rules.clocks:
-            marks[clock.feed(cursor.topic)] = cursor.arrival.of(clock)
-        feed = relative.feed(cursor.topic) if isinstance(relative, FieldClock) else relative
+            watermarks[clock.name_for(cursor.topic)] = cursor.arrival.watermark_of(clock)
+        feed = relative.name_for(cursor.topic) if isinstance(relative, FieldClock) else relative
         feed = feed or cursor.topic
-        known = self.feeds or (feed,)
-        return Visibility(min((marks[f] for f in known if f in marks), default=BEGINNING), feed)
+        writing_clocks = self.feeds or (feed,)
+        return Visibility(
+            min(
+                (
+                    watermarks[clock_name]
+                    for clock_name in writing_clocks
+                    if clock_name in watermarks
+                ),
+                default=MIN_POSITION,
+            ),
+            feed,
+        )
 
-    def window(self, place: int) -> tuple[int, int] | None:
-        """Start and end of a place, microseconds; ``None`` without windows."""
+    def window_bounds(self, position: int) -> tuple[int, int] | None:
+        """Return start and end of a position, microseconds; ``None`` without windows."""
         return None
 
-    def places(self, key: Any, cursor: EventCursor, relative: Relative) -> Sequence[int]:
-        """The places that a write at the event's time may change."""
+    def list_positions(self, key: Any, cursor: EventCursor, relative: Relative) -> Sequence[int]:
+        """Return the positions that a write at the event's time may change."""
         raise NotImplementedError
 
-    def holds(self, key: Any) -> bool:
-        """Whether a key has any value."""
+    def has_key(self, key: Any) -> bool:
+        """Return whether a key has any value."""
         raise NotImplementedError
 
     def advance(self) -> None:
-        """Move the table's clock: as far as the slowest of the clocks that write it."""
+        """Advance the table's watermark to that of the slowest clock that writes it."""
         part = self.part
-        marks = {**part.marks, WALL_CLOCK: part.wall}
-        upto = reached(self.feeds, marks, part.moved, part.wall, part.rules.idle)
+        watermarks = {**part.watermarks, WALL_CLOCK: part.wall}
+        upto = compute_table_watermark(
+            self.feeds, watermarks, part.moved, part.wall, part.rules.idle
+        )
         self.watermark = max(self.watermark, upto)
 
-    def close(self, *, emit: bool, final: bool) -> list[Emitted]:
+    def close(self, *, emit: bool, final: bool) -> list[TableEntry]:
         """Drop the windows that have expired.
 
+        Args:
+            emit: Whether to return their values.
+            final: Whether the input has ended, so that all windows close.
+
         Returns:
-            What they held, by start, then key; nothing where it isn't wanted.
+            Their values by start, then key; empty without ``emit``.
         """
         return []
 
-    def changes(self) -> Iterator[Emitted]:
-        """Every entry that has changed since the last commit."""
+    def changes(self) -> Iterator[TableEntry]:
+        """Iterate over the entries that have changed since the last commit."""
         raise NotImplementedError
 
-    def current_entries(self, place: int, keys: Iterable[Any]) -> Iterator[Emitted]:
-        """The entries of some keys as they are now; none where the place has expired."""
-        if not self.has_expired(place):
-            for key in in_order(keys):
-                value = self.found(place, key)
-                yield Emitted(key, self.window(place), GONE if value is MISSING else value, False)
+    def list_entries(self, position: int, keys: Iterable[Any]) -> Iterator[TableEntry]:
+        """Iterate over the present entries of some keys; none if the position has expired."""
+        if not self.has_expired(position):
+            for key in sort_keys(keys):
+                value = self.get_stored(position, key)
+                yield TableEntry(
+                    key, self.window_bounds(position), GONE if value is MISSING else value, False
+                )
 
-    def snapshot(self) -> Iterator[Emitted]:
-        """Every entry that hasn't expired."""
+    def snapshot(self) -> Iterator[TableEntry]:
+        """Iterate over all entries that haven't expired."""
         raise NotImplementedError
 
-    def expired(self, window: tuple[int, int]) -> bool:
-        """Whether a session with these bounds has expired, though it may be among the changes."""
+    def is_expired_session(self, window: tuple[int, int]) -> bool:
+        """Return whether a session with these bounds has expired; changes may still include it."""
         return False
 
     def commit(self) -> None:
-        """Write what has changed to the journal."""
+        """Write the changes to the journals."""
         for entries in self.entries.values():
             entries.commit()
 
     def shrink(self) -> None:
-        """Forget all that is committed, and could be read again."""
+        """Free the memory of committed entries, which can be read again."""
         self.forget_index()
         for entries in self.entries.values():
             entries.shrink()
 
 
-def in_order(keys: Iterable[Any]) -> list[Any]:
-    """Keys in their own order, or in that of stored keys where they can't be compared."""
+def sort_keys(keys: Iterable[Any]) -> list[Any]:
+    """Sort keys, by their stored form if they can't be compared."""
     keys = list(keys)
     try:
         return sorted(keys)

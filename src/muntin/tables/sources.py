@@ -1,7 +1,7 @@
-"""Where events come from in process: sequences, frames, files, and topics in memory.
+"""Sources of events in this process: sequences, frames, files, and topics in memory.
 
-A source hands out messages by number, from any number on, so that a run that is started again goes
-on where the last commit was.
+A source yields messages by number, starting anywhere, so that a restarted run continues from its
+last commit.
 """
 
 from __future__ import annotations
@@ -18,49 +18,49 @@ import pyarrow as pa
 
 from muntin.engine.utf8 import from_pandas
 from muntin.model.errors import OptionError
-from muntin.tables.files import Unread, rows_of_arrow, rows_of_file, rows_of_frame
+from muntin.tables.files import UnreadableRow, read_arrow_rows, read_file_rows, read_frame_rows
 from muntin.tables.moments import PointInTime
-from muntin.tables.record import Keying, keying, read
+from muntin.tables.record import Keying, parse_keying, read_field
 
 
 class TopicMessage(NamedTuple):
-    """A message as it comes: nothing is checked yet.
+    """A message before any check.
 
     Attributes:
-        value: The value; text and bytes are JSON where the topic has a type.
-        key: What it is partitioned by.
-        time: Its time: seconds, ``datetime`` or ISO 8601; ``None`` where it has none.
-        keyed: Whether its source has keys, so that one without is rejected.
-        timed: The same for times; without, the wall clock is taken.
-        unread: Why it can't be read, where its source knows: then it is malformed.
+        value: The value; text and bytes are parsed as JSON if the topic has a type.
+        key: The partition key.
+        time: Seconds, ``datetime`` or ISO 8601; ``None`` if the message has no time.
+        has_key_rule: True if the source defines keys, so that a message without one is rejected.
+        has_time_rule: True if the source defines times; if not, the wall clock is used.
+        read_error: Why the row can't be read, if the source found it malformed.
     """
 
     value: Any
     key: Any = None
     time: Any = None
-    keyed: bool = False
-    timed: bool = False
-    unread: str | None = None
+    has_key_rule: bool = False
+    has_time_rule: bool = False
+    read_error: str | None = None
 
     @classmethod
-    def sent(cls, value: Any, key: Any, time: Any) -> Self:
-        """One that was sent by itself, which has a key and a time where some were given."""
+    def from_values(cls, value: Any, key: Any, time: Any) -> Self:
+        """Create a message that was sent on its own; a key and a time are optional."""
         return cls(value, key, time, key is not None, time is not None)
 
 
 NumberedMessage = tuple[str, int | None, TopicMessage]
-"""A topic, a message's number in its source (``None`` outside of one), and the message."""
+"""A topic, a message's number in its source (``None`` if it was sent), and the message."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """Data for one topic; made by ``source``.
+    """Data for one topic, created by ``source``.
 
     Attributes:
         data: A sequence or other iterable of values, a frame, or the path of a file.
-        key: What messages are partitioned by.
-        time: When they happened.
-        value: The column or field that is the value; ``None``: the whole row is.
+        key: The partition key of a message.
+        time: The time of a message.
+        value: The column or field of the value; ``None`` if the whole row is the value.
     """
 
     data: Any
@@ -69,31 +69,33 @@ class Source:
     value: str | None = None
 
     def messages(self, start: int) -> Iterator[TopicMessage]:
-        """The messages from a number on."""
-        for row in rows(self.data, start):
-            yield self.message(row)
+        """Iterate over the messages, starting at number ``start``."""
+        for row in read_rows(self.data, start):
+            yield self.convert_row(row)
 
-    def message(self, row: Any) -> TopicMessage:
-        """A row as a message."""
-        unread = None
-        if isinstance(row, Unread):
-            row, unread = row
-        value = row if self.value is None else read(row, self.value)
-        key, time = _of(self.key, row), _of(self.time, row)
-        return TopicMessage(value, key, time, self.key is not None, self.time is not None, unread)
+    def convert_row(self, row: Any) -> TopicMessage:
+        """Convert a row to a message."""
+        read_error = None
+        if isinstance(row, UnreadableRow):
+            row, read_error = row
+        value = row if self.value is None else read_field(row, self.value)
+        key, time = _evaluate(self.key, row), _evaluate(self.time, row)
+        return TopicMessage(
+            value, key, time, self.key is not None, self.time is not None, read_error
+        )
 
 
 def source(data: Any, *, key: Any = None, time: Any = None, value: str | None = None) -> Source:
-    """Say how the rows of some data become a topic's messages.
+    """Define how the rows of some data become a topic's messages.
 
     Args:
-        data: In process: a list or other iterable of values, a Polars, pandas or Arrow frame, or
-            the path of a ``.jsonl``, ``.csv`` or ``.parquet`` file. On Spark: a DataFrame.
-        key: What messages are partitioned by: a field, its name, or a function of the row. Without
-            a key all are in one partition.
-        time: When they happened, likewise: seconds, ``datetime`` or ISO 8601. Without it, it is
-            when they are read.
-        value: The field that holds the value; the whole row where it isn't given.
+        data: In this process: a list or other iterable of values, a Polars, pandas or Arrow frame,
+            or the path of a ``.jsonl``, ``.csv`` or ``.parquet`` file. On Spark: a DataFrame.
+        key: The partition key: a field, its name, or a function of the row. Without a key all
+            messages are in one partition.
+        time: The time, as a field, its name or a function; in seconds, as ``datetime`` or ISO 8601.
+            Without it, the time is when a message is read.
+        value: The field of the value; the whole row by default.
 
     Returns:
         The messages, for ``feed``, ``run`` and ``on_spark``.
@@ -106,12 +108,12 @@ def source(data: Any, *, key: Any = None, time: Any = None, value: str | None = 
         >>> next(clicks.messages(0)).key
         'home'
     """
-    by = None if key is None else keying("key", key)
-    return Source(data, by, None if time is None else keying("time", time), value)
+    by = None if key is None else parse_keying("key", key)
+    return Source(data, by, None if time is None else parse_keying("time", time), value)
 
 
-def _of(by: Keying | None, row: Any) -> Any:
-    """A key or a time; ``None`` where the row is in no state to be asked."""
+def _evaluate(by: Keying | None, row: Any) -> Any:
+    """Return a key or a time; ``None`` if the row has none."""
     if by is None:
         return None
     if isinstance(row, str | bytes) and by.field is not None:
@@ -120,25 +122,25 @@ def _of(by: Keying | None, row: Any) -> Any:
         except (ValueError, RecursionError):
             return None
     try:
-        return by.of(row)
+        return by.get_key(row)
     except Exception:
-        # Functions are the user's, and may be surprised by a row; that stops no stream.
+        # The user's function may fail for a row; that must not stop the stream.
         return None
 
 
-def rows(data: Any, start: int) -> Iterator[Any]:
-    """The rows of whatever data, from a number on."""
+def read_rows(data: Any, start: int) -> Iterator[Any]:
+    """Read the rows of any supported data, starting at number ``start``."""
     if isinstance(data, str | Path):
-        return rows_of_file(Path(data), start)
+        return read_file_rows(Path(data), start)
     if isinstance(data, pa.Table | pa.RecordBatch):
-        return rows_of_arrow(data.slice(start))
+        return read_arrow_rows(data.slice(start))
     if isinstance(data, pl.LazyFrame):
         data = data.collect()
     elif type(data).__module__.partition(".")[0] == "pandas":
-        # Known by name: importing it takes long.
+        # Recognised by name, because importing pandas takes long.
         data = from_pandas(data)
     if isinstance(data, pl.DataFrame):
-        return rows_of_frame(data.slice(start))
+        return read_frame_rows(data.slice(start))
     if isinstance(data, Sequence):
         return (data[number] for number in range(start, len(data)))
     if isinstance(data, Iterable):
@@ -148,9 +150,9 @@ def rows(data: Any, start: int) -> Iterator[Any]:
 
 
 class Memory:
-    """Topics in memory, for tests and for trying things out; made by ``memory``.
+    """Topics in memory, for tests and experiments; created by ``memory``.
 
-    They outlive the app's runs, so that a run can be started again on the same messages.
+    They outlive the app's runs, so that a run can be restarted on the same messages.
     """
 
     def __init__(self) -> None:
@@ -164,26 +166,26 @@ class Memory:
         Args:
             topic: The topic's name.
             value: The value.
-            key: What it is partitioned by; without one it goes to the first partition.
-            timestamp: When it happened; when it is read, where it isn't given.
+            key: The partition key; without one the message goes to the first partition.
+            timestamp: The message's time; by default, when it is read.
 
         Returns:
-            Its number in the topic.
+            The message's number in the topic.
         """
         messages = self._topics.setdefault(topic, [])
-        messages.append(TopicMessage.sent(value, key, timestamp))
+        messages.append(TopicMessage.from_values(value, key, timestamp))
         return len(messages) - 1
 
     def names(self) -> list[str]:
-        """The topics that have messages."""
+        """Return the topics that have messages."""
         return list(self._topics)
 
     def messages(self, topic: str, start: int = 0) -> list[TopicMessage]:
-        """The messages of a topic, from a number on."""
+        """Return the messages of a topic, starting at number ``start``."""
         return self._topics.get(topic, [])[start:]
 
     def values(self, topic: str) -> list[Any]:
-        """The values of a topic."""
+        """Return the values of a topic."""
         return [message.value for message in self.messages(topic)]
 
 

@@ -1,4 +1,4 @@
-"""What a table is, apart from what is in it."""
+"""The definition of a table, without its entries."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from muntin.model.kinds import Kind
 from muntin.model.sessions import Sessions
 from muntin.model.windows import Windows
 from muntin.tables import packed
-from muntin.tables.moments import seconds
+from muntin.tables.moments import to_seconds
 
-# Windows that end within this share of their retention are stored, and dropped, together.
-SEGMENTS = 8
-# As many for windows that are kept indefinitely.
+# The retention is cut into this many segments, which are stored and dropped as a whole.
+SEGMENT_COUNT = 8
+# Windows per segment for windows that are kept forever.
 UNBOUNDED_SPAN = 256
-# Types that have a name wherever a table is read.
-PLAIN: dict[str, type] = {
+# Types that are stored by name.
+PLAIN_TYPES: dict[str, type] = {
     kind.__name__: kind for kind in (bool, int, float, str, bytes, datetime, date)
 }
 
 
 class WindowRange(NamedTuple):
-    """A window as callbacks and views give it: ``[start, end)`` in seconds since the epoch.
+    """A window in callbacks and views: ``[start, end)`` in seconds since the epoch.
 
-    Faust prints ``end - 0.1`` as the end; here it is the end.
+    Faust shows ``end - 0.1`` as the end.
     """
 
     start: float
@@ -45,20 +45,20 @@ WindowClose = Callable[[tuple[Any, WindowRange], Any], Any]
 
 @dataclass(frozen=True)
 class TableSpec:
-    """A table.
+    """The definition of a table.
 
     Attributes:
-        name: Its name, unique in its app.
-        default: Makes the value of a key that has none; ``None``: such a key is an error.
-        value_type: A dataclass, pydantic model or plain type that values are, where it was said.
-        key_type: A plain type that keys are, where it was said.
-        sets: Whether a value is a set, kept member by member.
-        windows: Which windows, if any.
-        expires: How long after its end a window is kept, microseconds; ``None``: indefinitely.
-        merge: What becomes of the values of sessions that grow together.
-        key_index: Whether all keys may be walked.
+        name: The table's name, unique in its app.
+        default: Creates the value of a key that has none; ``None``: such a key is an error.
+        value_type: A dataclass, pydantic model or plain type of the values, if declared.
+        key_type: A plain type of the keys, if declared.
+        sets: True if a value is a set, stored member by member.
+        windows: The windows, if any.
+        expires: How long after its end a window is kept, microseconds; ``None`` for forever.
+        merge: Merges the values of sessions that grow together.
+        key_index: True if all keys may be iterated over.
         on_window_close: Called when a window has expired.
-        everywhere: Whether agents of every partition read every key.
+        everywhere: True if agents of every partition read every key.
     """
 
     name: str
@@ -74,61 +74,66 @@ class TableSpec:
     everywhere: bool = False
 
     @property
-    def summed(self) -> bool:
-        """Whether overlapping windows can share what is added: whole numbers, kept by pane."""
+    def shares_pane_sums(self) -> bool:
+        """True if overlapping windows share sums of integers, which are stored by pane."""
         if self.sets or not isinstance(self.windows, Windows) or self.default is None:
             return False
         return self.windows.panes_per_window > 1 and type(self.default()) is int
 
     @property
     def span(self) -> int:
-        """How many windows (of sessions: how long a stretch of ends) are stored together."""
+        """Number of windows (for sessions: the length of a stretch of ends) stored together."""
         if self.windows is None:
             return 1
         if isinstance(self.windows, Sessions):
             gap = self.windows.gap
-            return gap if self.expires is None else max(1, (gap + self.expires) // SEGMENTS)
+            return gap if self.expires is None else max(1, (gap + self.expires) // SEGMENT_COUNT)
         if self.expires is None:
             return UNBOUNDED_SPAN
         live = (self.windows.size + self.expires) // self.windows.slide
-        return max(1, -(-live // SEGMENTS))
+        return max(1, -(-live // SEGMENT_COUNT))
 
     def to_dict(self) -> dict[str, Any]:
-        """The table as plain JSON; a default or a type that isn't plain isn't in it."""
+        """Return the definition as plain JSON, without a default or types that aren't plain."""
         default = None
         if self.default is not None:
             with suppress(OptionError):
-                default = packed.dumps(self.default())
+                default = packed.write_json(self.default())
         kinds = {name: getattr(self, name) for name in ("key_type", "value_type")}
-        named = {name: kind.__name__ for name, kind in kinds.items() if kind in PLAIN.values()}
+        named = {
+            name: kind.__name__ for name, kind in kinds.items() if kind in PLAIN_TYPES.values()
+        }
         windows = None if self.windows is None else self.windows.to_dict()
-        own = {"windows": windows, "sets": self.sets, "summed": self.summed}
+        own = {"windows": windows, "sets": self.sets, "summed": self.shares_pane_sums}
         return {**own, "default": default, "expires": self.expires, **named}
 
     @classmethod
-    def read(
+    def from_manifest(
         cls,
         name: str,
         stored: Mapping[str, Any],
         default: Callable[[], Any] | None = None,
         value_type: Any = None,
     ) -> Self:
-        """A table out of its part of a manifest.
+        """Create a definition from a table's manifest entry.
 
         Args:
-            name: Its name.
-            stored: What ``tables_of`` gives.
-            default: Makes the value of a key that has none, where the state doesn't say.
-            value_type: What values are, where it isn't plain.
+            name: The table's name.
+            stored: An entry of ``read_tables``.
+            default: Creates the value of a key that has none, if the state doesn't define it.
+            value_type: The type of the values, unless it is a plain one.
+
+        Raises:
+            StateCorruptedError: When the entry can't be read.
         """
         try:
             spec = stored["spec"]
             text, windows = spec["default"], spec["windows"]
             return cls(
                 name,
-                default or (None if text is None else lambda: packed.loads(text)),
-                value_type or PLAIN.get(spec.get("value_type", "")),
-                PLAIN.get(spec.get("key_type", "")),
+                default or (None if text is None else lambda: packed.read_json(text)),
+                value_type or PLAIN_TYPES.get(spec.get("value_type", "")),
+                PLAIN_TYPES.get(spec.get("key_type", "")),
                 spec["sets"],
                 value_of(Kind | None, windows),
                 spec["expires"],
@@ -138,8 +143,12 @@ class TableSpec:
             raise StateCorruptedError(f"what the state says of {name!r} can't be read") from error
 
     def check_same(self, stored: Mapping[str, Any]) -> None:
-        """Refuse state that another table of this name wrote."""
-        lines = differences(facts(stored), facts(self.to_dict()))
+        """Refuse state that another definition of this table wrote.
+
+        Raises:
+            SpecChangedError: When the definitions differ.
+        """
+        lines = differences(list_facts(stored), list_facts(self.to_dict()))
         if lines:
             raise SpecChangedError(
                 f"the table {self.name!r} was written by another definition ({'; '.join(lines)}); "
@@ -147,7 +156,11 @@ class TableSpec:
             )
 
     def check_sessions(self) -> None:
-        """Refuse sessions whose values can't be merged."""
+        """Refuse sessions whose values can't be merged.
+
+        Raises:
+            OptionError: When ``+`` doesn't merge two default values, and ``merge`` isn't given.
+        """
         if self.sets or self.merge is not operator.add or self.default is None:
             return
         value = self.default()
@@ -161,22 +174,24 @@ class TableSpec:
 
     def __str__(self) -> str:
         kind = "no windows" if self.windows is None else str(self.windows)
-        kept = "kept indefinitely" if self.expires is None else f"kept for {phrase(self.expires)}"
-        return f"{self.name}: {kind}" + ("" if self.windows is None else f", {kept}")
+        retention = (
+            "kept indefinitely" if self.expires is None else f"kept for {phrase(self.expires)}"
+        )
+        return f"{self.name}: {kind}" + ("" if self.windows is None else f", {retention}")
 
 
-def facts(stored: Mapping[str, Any]) -> dict[str, Fact]:
-    """What stored values depend on, by name."""
+def list_facts(stored: Mapping[str, Any]) -> dict[str, Fact]:
+    """List the facts of a definition that stored values depend on, by name."""
     windows = value_of(Kind | None, stored["windows"])
-    found = {
+    listed = {
         "windows": Fact(windows, "whole table" if windows is None else placed(windows)),
         "values": Fact(stored["sets"], "sets" if stored["sets"] else "values"),
     }
     if isinstance(windows, Windows):
-        found["kept by"] = Fact(stored["summed"], "pane" if stored["summed"] else "window")
-    return found
+        listed["kept by"] = Fact(stored["summed"], "pane" if stored["summed"] else "window")
+    return listed
 
 
-def window_range(start: int, end: int) -> WindowRange:
-    """A window as users see it, out of microseconds."""
-    return WindowRange(seconds(start), seconds(end))
+def to_window_range(start: int, end: int) -> WindowRange:
+    """Convert a window from microseconds to seconds."""
+    return WindowRange(to_seconds(start), to_seconds(end))

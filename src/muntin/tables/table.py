@@ -1,7 +1,7 @@
-"""Tables as agents use them: ``table[key] += 1``, and what makes windows of them.
+"""Tables as agents use them: ``table[key] += 1``, and the methods that add windows.
 
-A table is only a name for its entries. Those are in the partition of the event that the agent is
-at, or, outside of agents, in the app that is open.
+A table is only a name for its entries. They are in the partition of the event that the agent is
+processing or, outside of agents, in the open app.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from muntin.model.axis import SECOND, phrase
 from muntin.model.errors import OptionError
 from muntin.model.sessions import Closed
 from muntin.tables.cells import GONE, MISSING
-from muntin.tables.copartition import belongs
-from muntin.tables.current import EventCursor, current, current_cursor
-from muntin.tables.moments import Seconds, expiry, length
+from muntin.tables.copartition import belongs_to
+from muntin.tables.current import EventCursor, find_cursor, require_cursor
+from muntin.tables.moments import Seconds, parse_duration, parse_retention
 from muntin.tables.plain_shard import PlainTableShard
 from muntin.tables.set_shard import SetShard, SetTableShard
 from muntin.tables.shard import TableShard
@@ -32,14 +32,14 @@ _S = TypeVar("_S", bound=TableShard)
 
 
 class Handle(Generic[_S]):
-    """What every table that a user holds can do: find its entries.
+    """A table in the hands of a user, which locates its entries.
 
     Args:
-        app: The app that it belongs to.
-        name: Its name.
+        app: The app that the table belongs to.
+        name: The table's name.
 
     Attributes:
-        kind: What the table is in a partition.
+        kind: The class of the table's shards.
     """
 
     kind: Any
@@ -51,43 +51,45 @@ class Handle(Generic[_S]):
 
     @property
     def spec(self) -> TableSpec:
-        """What the table is."""
+        """The definition of the table."""
         return self.app.tables[self.name]
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.spec}>"
 
-    def shards(self) -> list[_S]:
-        """The table in the partition at work; outside of agents, and if it is global, in all.
+    def get_shards(self) -> list[_S]:
+        """Return the shard of the current partition; all shards from outside or if global.
 
         Raises:
-            OutsideStreamError: Where there is neither.
+            OutsideStreamError: When there is neither an agent nor an open app.
         """
-        cursor = current()
+        cursor = find_cursor()
         if cursor is not None and not self._everywhere:
-            return [self._shard_of(cursor.part)]
-        return [self._shard_of(part) for part in self.app.opened(self.name).parts]
+            return [self._get_shard_of(cursor.part)]
+        return [self._get_shard_of(part) for part in self.app.require_running(self.name).parts]
 
-    def shard(self, key: Any) -> _S:
-        """The table where a key is read: in the partition at work, or wherever it is."""
-        cursor = current()
+    def get_shard(self, key: Any) -> _S:
+        """Return the shard where a key is read: the current one, or wherever the key is."""
+        cursor = find_cursor()
         if cursor is not None:
-            mine = self._shard_of(cursor.part)
-            if not self._everywhere or (cursor.key is not None and belongs(key, cursor.key)):
-                return mine
-        there = self._shard_of(self.app.opened(self.name).partition_of(self.name, key))
-        return there if cursor is None or there.holds(key) else mine
+            own_shard = self._get_shard_of(cursor.part)
+            if not self._everywhere or (cursor.key is not None and belongs_to(key, cursor.key)):
+                return own_shard
+        owner = self._get_shard_of(
+            self.app.require_running(self.name).find_partition(self.name, key)
+        )
+        return owner if cursor is None or owner.has_key(key) else own_shard
 
-    def at_work(self) -> tuple[EventCursor, _S]:
-        """Where the agent is, and the table in its partition, the only one that is written.
+    def require_own_shard(self) -> tuple[EventCursor, _S]:
+        """Return the agent's cursor and the shard of its partition, the only one that it may write.
 
         Raises:
             OutsideStreamError: Outside of an agent.
         """
-        cursor = current_cursor(f"table {self.name!r} is written")
-        return cursor, self._shard_of(cursor.part)
+        cursor = require_cursor(f"table {self.name!r} is written")
+        return cursor, self._get_shard_of(cursor.part)
 
-    def _shard_of(self, part: Partition | None) -> _S:
+    def _get_shard_of(self, part: Partition | None) -> _S:
         assert part is not None
         shard = part.shards[self.name]
         if not isinstance(shard, self.kind):
@@ -98,80 +100,80 @@ class Handle(Generic[_S]):
 
 
 class Table(Handle[PlainTableShard]):
-    """A dictionary that is spread over partitions; made by ``app.Table``.
+    """A dictionary that is spread over partitions, created by ``app.Table``.
 
-    Reading a key that has no value gives the default, and stores nothing. What is changed inside of
-    a value that was read (``table[key].append(x)``) is kept as well; Faust would lose it.
+    Reading a key without a value returns the default and stores nothing. Changes made inside a
+    value (``table[key].append(x)``) are stored as well; Faust would lose them.
     """
 
     kind = PlainTableShard
 
     def __getitem__(self, key: Any) -> Any:
-        """The value of a key.
+        """Return the value of a key.
 
         Raises:
-            KeyError: When there is none, and the table has no default.
+            KeyError: When the key has no value, and the table no default.
         """
-        return self.shard(key).read(key)
+        return self.get_shard(key).read(key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Set a value.
+        """Set the value of a key.
 
         Raises:
             PartitionError: When the key belongs to another partition than the event.
             OutsideStreamError: Outside of an agent.
         """
-        cursor = current_cursor(f"table {self.name!r} is written")
-        self._shard_of(cursor.part).write(key, value, cursor)
+        cursor = require_cursor(f"table {self.name!r} is written")
+        self._get_shard_of(cursor.part).write(key, value, cursor)
 
     def __delitem__(self, key: Any) -> None:
         self[key] = GONE
 
     def __contains__(self, key: Any) -> bool:
-        return self.shard(key).current_value(0, key) is not MISSING
+        return self.get_shard(key).get_current(0, key) is not MISSING
 
     def __iter__(self) -> Iterator[Any]:
-        return iter([key for shard in self.shards() for key in shard.all_keys()])
+        return iter([key for shard in self.get_shards() for key in shard.list_keys()])
 
     def __len__(self) -> int:
-        return sum(shard.count() for shard in self.shards())
+        return sum(shard.count_keys() for shard in self.get_shards())
 
     def keys(self) -> list[Any]:
-        """The keys in the partition at work; outside of agents, all keys."""
+        """Return the keys in the current partition; outside of agents, all keys."""
         return list(self)
 
     def items(self) -> list[tuple[Any, Any]]:
-        """Keys and values, likewise."""
-        found = (shard.borrow_all(0, shard.values()) for shard in self.shards())
-        return [item for values in found for item in values.items()]
+        """Return keys and values in the current partition; outside of agents, all of them."""
+        values_by_shard = (shard.borrow_all(0, shard.get_values()) for shard in self.get_shards())
+        return [item for values in values_by_shard for item in values.items()]
 
     def values(self) -> list[Any]:
-        """Values, likewise."""
+        """Return the values in the current partition; outside of agents, all of them."""
         return [value for _, value in self.items()]
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """The value of a key, or another; the table's own default doesn't count."""
-        found = self.shard(key).current_value(0, key)
-        return default if found is MISSING else self[key]
+        """Return the value of a key, or ``default``; the table's own default isn't used."""
+        value = self.get_shard(key).get_current(0, key)
+        return default if value is MISSING else self[key]
 
     def pop(self, key: Any, *default: Any) -> Any:
-        """Take a value away and return it.
+        """Remove a key and return its value.
 
         Raises:
-            KeyError: When there is none, and no default was given.
+            KeyError: When the key has no value, and no default was given.
         """
-        shard = self.shard(key)
-        found = shard.current_value(0, key)
-        if found is MISSING:
+        shard = self.get_shard(key)
+        stored = shard.get_current(0, key)
+        if stored is MISSING:
             if default:
                 return default[0]
             raise KeyError(key)
-        value = shard.borrow(0, key, found)
+        value = shard.borrow(0, key, stored)
         del self[key]
         return value
 
     def setdefault(self, key: Any, default: Any) -> Any:
-        """The value of a key, which is set first where there is none."""
+        """Return the value of a key, setting it to ``default`` if there is none."""
         if key not in self:
             self[key] = default
         return self[key]
@@ -191,10 +193,10 @@ class Table(Handle[PlainTableShard]):
         """Keep a value per window; windows follow each other without overlap.
 
         Args:
-            size: Length of a window.
-            expires: How long after its end a window takes events and can be read; without end where
-                it isn't given. It is measured by the table's watermark.
-            key_index: Whether all keys may be walked (``len(table)``, ``for key in table``).
+            size: The length of a window, in seconds or as ``"10 minutes"``.
+            expires: How long after its end a window accepts events and can be read, by the table's
+                watermark; forever by default.
+            key_index: Whether all keys can be iterated over (``len(table)``, ``for key in table``).
         """
         return self.hopping(size, size, expires, key_index=key_index)
 
@@ -206,27 +208,30 @@ class Table(Handle[PlainTableShard]):
         *,
         key_index: bool = False,
     ) -> WindowedTable:
-        """Keep a value per window; windows overlap, and an event counts in all that hold its time.
+        """Keep a value per window; windows overlap, and an event counts in several of them.
 
         As in Faust, windows end at multiples of the step, so that those of ``hopping(10, 3)`` start
         at 2, 5, 8.
 
         Args:
-            size: Length of a window.
-            step: Distance between two windows, at most the size.
-            expires: As of ``tumbling``.
-            key_index: As of ``tumbling``.
+            size: The length of a window, in seconds or as ``"10 minutes"``.
+            step: The distance between two windows, at most the size.
+            expires: How long a window is kept after its end, as in ``tumbling``.
+            key_index: Whether all keys can be iterated over, as in ``tumbling``.
 
         Raises:
             OptionError: When the step is greater than the size: times in between would be lost.
         """
-        long, apart = length("size", size, zero=False), length("step", step, zero=False)
-        if apart > long:
-            problem = f"is greater than the size {phrase(long)}"
-            raise OptionError("step", step, problem, f"give at most {phrase(long)}")
-        made = windows.Windows(long, apart, -long % apart)
-        return self._windowed(
-            replace(self.spec, windows=made, expires=expiry(expires), key_index=key_index)
+        size_micros, step_micros = (
+            parse_duration("size", size, zero=False),
+            parse_duration("step", step, zero=False),
+        )
+        if step_micros > size_micros:
+            problem = f"is greater than the size {phrase(size_micros)}"
+            raise OptionError("step", step, problem, f"give at most {phrase(size_micros)}")
+        grid = windows.Windows(size_micros, step_micros, -size_micros % step_micros)
+        return self._add_windows(
+            replace(self.spec, windows=grid, expires=parse_retention(expires), key_index=key_index)
         )
 
     def session(
@@ -238,112 +243,115 @@ class Table(Handle[PlainTableShard]):
         closed: Closed = "both",
         key_index: bool = False,
     ) -> WindowedTable:
-        """Keep a value per session: a stretch of events of a key, separated by silence.
+        """Keep a value per session: a stretch of events of a key, separated by inactivity.
 
-        A session begins and grows by being written (``table[key] += x``). What is changed inside of
-        its value (``table[key].current().append(x)``) is kept and has no time, so it doesn't
-        lengthen the session; inside of the default, which is read where none is, it is lost.
+        A write (``table[key] += x``) starts or extends a session. Changes made inside its value
+        (``table[key].current().append(x)``) are stored but have no time, so they don't extend the
+        session. Changes made inside the default, where there is no session, are lost.
 
         Args:
-            gap: The silence that ends a session.
-            expires: As of ``tumbling``.
-            merge: What becomes of two values when an event joins their sessions; ``+`` where it
-                isn't given.
+            gap: The inactivity that ends a session.
+            expires: How long a session is kept after its end, as in ``tumbling``.
+            merge: Merges two values when an event joins their sessions; ``+`` by default.
             closed: Whether events exactly a gap apart share a session: ``both`` or ``left``.
-            key_index: As of ``tumbling``.
+            key_index: Whether all keys can be iterated over, as in ``tumbling``.
 
         Raises:
-            OptionError: When ``+`` doesn't join two values, and ``merge`` isn't given.
+            OptionError: When ``+`` doesn't merge two values, and ``merge`` isn't given.
         """
-        quiet = length("gap", gap, zero=False)
-        made = sessions.session(f"{quiet / SECOND:.6f} s", closed=closed)
-        spec = replace(self.spec, windows=made, expires=expiry(expires), key_index=key_index)
+        gap_micros = parse_duration("gap", gap, zero=False)
+        gaps = sessions.session(f"{gap_micros / SECOND:.6f} s", closed=closed)
+        spec = replace(
+            self.spec, windows=gaps, expires=parse_retention(expires), key_index=key_index
+        )
         if merge is not None:
             spec = replace(spec, merge=merge)
         spec.check_sessions()
-        return self._windowed(spec)
+        return self._add_windows(spec)
 
-    def _windowed(self, spec: TableSpec) -> WindowedTable:
+    def _add_windows(self, spec: TableSpec) -> WindowedTable:
         from muntin.tables.windowed import WindowedTable
 
         if self.spec.windows is not None:
             hint = "make another table"
             raise OptionError("table", self.name, "has windows already", hint)
-        self.app.define(spec)
+        self.app.redefine_table(spec)
         return WindowedTable(self.app, self.name)
 
 
 class SetValue(MutableSet[Any]):
-    """One set of a ``SetTable``: looks like a set, and is changed in place."""
+    """One set of a ``SetTable``, which behaves like a set and is changed in place."""
 
-    # What operators between sets give is a set of its own.
+    # Operators between sets return a plain set.
     _from_iterable = set
 
     def __init__(self, table: SetTable, key: Any) -> None:
         self._table = table
         self._key = key
 
-    def _members(self) -> set[Any]:
-        found = self._table.shard(self._key).current_value(0, self._key)
-        return set() if found is MISSING else found
+    def _get_members(self) -> set[Any]:
+        members = self._table.get_shard(self._key).get_current(0, self._key)
+        return set() if members is MISSING else members
 
-    def _change(self, add: Iterable[Any], discard: Iterable[Any]) -> None:
-        cursor, shard = self._table.at_work()
+    def _change_members(self, add: Iterable[Any], discard: Iterable[Any]) -> None:
+        cursor, shard = self._table.require_own_shard()
         assert isinstance(shard, SetShard)
-        shard.change(self._key, add, discard, cursor)
+        shard.change_members(self._key, add, discard, cursor)
 
     def add(self, value: Any) -> None:
         """Add a member."""
-        self._change((value,), ())
+        self._change_members((value,), ())
 
     def discard(self, value: Any) -> None:
-        """Take a member away, if it is there."""
-        self._change((), (value,))
+        """Remove a member, if present."""
+        self._change_members((), (value,))
 
     def update(self, *others: Iterable[Any]) -> None:
-        """Add the members of others."""
-        self._change([member for other in others for member in other], ())
+        """Add the members of other sets."""
+        self._change_members([member for other in others for member in other], ())
 
     def __ior__(self, other: Set[Any]) -> Self:  # type: ignore[misc]
         self.update(other)
         return self
 
     def clear(self) -> None:
-        """Take all members away."""
-        self._change((), self._members())
+        """Remove all members."""
+        self._change_members((), self._get_members())
 
     def __contains__(self, member: Any) -> bool:
-        return member in self._members()
+        return member in self._get_members()
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._members())
+        return iter(self._get_members())
 
     def __len__(self) -> int:
-        return len(self._members())
+        return len(self._get_members())
 
     def __eq__(self, other: object) -> bool:
-        return self._members() == (other._members() if isinstance(other, SetValue) else other)
+        return self._get_members() == (
+            other._get_members() if isinstance(other, SetValue) else other
+        )
 
     def __repr__(self) -> str:
-        return f"<{self._table.name}[{self._key!r}]: {self._members()!r}>"
+        return f"<{self._table.name}[{self._key!r}]: {self._get_members()!r}>"
 
 
 class SetTable(Table):
-    """A table of sets; made by ``app.SetTable``. A member is stored by itself."""
+    """A table of sets, created by ``app.SetTable``; each member is stored separately."""
 
     kind = SetTableShard
 
     def __getitem__(self, key: Any) -> SetValue:
-        """The set of a key, perhaps empty."""
+        """Return the set of a key, which may be empty."""
         return SetValue(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        # After `table[key] |= x` Python stores what came back: it has been written already.
+        # After `table[key] |= x` Python assigns the result, which has been written already.
         if not isinstance(value, SetValue):
             super().__setitem__(key, value if value is GONE else set(value))
 
     def session(self, *args: Any, **options: Any) -> WindowedTable:
-        """Sets have no sessions.
+        """Refuse sessions of sets.
 
         Raises:
             OptionError: Always.

@@ -1,9 +1,9 @@
 """Timers: functions that an app in this process runs by the wall clock.
 
-A timer is at no event and in no partition. So it reads tables as from outside, and what it wants to
-change it sends to the agents whose tables they are. It runs behind the events of a batch, and what
-it sends is committed with them, together with when it ran: each due time is worked through once,
-and those that were missed are worked through together.
+A timer has no event and no partition. So it reads tables as from outside, and changes them by
+sending messages to the agents that own them. Timers run after the events of a batch, and their
+messages are committed with the batch, together with when they ran: each due time is handled
+once, and missed due times are handled together.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ from muntin.tables.current import CURRENT, TimerCursor
 from muntin.tables.partition import SentMessage
 
 Schedule = Callable[[int], int]
-"""Gives the first due time behind a time, microseconds."""
+"""Returns the first due time after a time, in microseconds."""
 
 
-def multiples(length: int) -> Schedule:
-    """Due at the multiples of a length since the epoch, so that restarts don't shift it.
+def schedule_multiples(length: int) -> Schedule:
+    """Return a schedule that is due at the multiples of ``length`` since the epoch.
+
+    Restarts don't shift it.
 
     Example:
-        >>> multiples(10)(9), multiples(10)(10)
+        >>> schedule_multiples(10)(9), schedule_multiples(10)(10)
         (10, 20)
     """
     return lambda time: (time // length + 1) * length
@@ -33,7 +35,7 @@ def multiples(length: int) -> Schedule:
 
 @dataclass(frozen=True)
 class Timer:
-    """A function and when it is due; made by ``app.timer`` and ``app.crontab``."""
+    """A function and its schedule, created by ``app.timer`` or ``app.crontab``."""
 
     function: Callable[[], Any]
     name: str
@@ -44,12 +46,12 @@ class Timer:
         return self.function()
 
     async def run(self, now: int, sent: list[SentMessage]) -> None:
-        """Run once; what the function sends is added to ``sent``."""
+        """Run the function once; its messages are appended to ``sent``."""
         token = CURRENT.set(TimerCursor(self.name, now, sent))
         try:
-            called = self.function()
-            if inspect.isawaitable(called):
-                await called
+            result = self.function()
+            if inspect.isawaitable(result):
+                await result
         finally:
             CURRENT.reset(token)
 
@@ -59,11 +61,11 @@ class TimerQueue:
 
     Args:
         timers: The timers, by name.
-        since: When each last ran, as the last commit has it.
-        now: The wall clock, which a timer that is new counts from.
+        since: When each timer last ran, as of the last commit.
+        now: The wall clock, from which a new timer counts.
 
     Attributes:
-        since: When each last ran, or was first seen, microseconds.
+        since: When each timer last ran, or was first seen, microseconds.
     """
 
     def __init__(self, timers: Mapping[str, Timer], since: Mapping[str, int], now: int) -> None:
@@ -72,7 +74,7 @@ class TimerQueue:
         self._due = {name: one.schedule(self.since[name]) for name, one in timers.items()}
 
     async def run(self, now: int, sent: list[SentMessage]) -> None:
-        """Run those that are due."""
+        """Run the timers that are due."""
         for name, timer in self._timers.items():
             if self._due[name] <= now:
                 await timer.run(now, sent)
@@ -80,14 +82,16 @@ class TimerQueue:
                 self._due[name] = timer.schedule(now)
 
 
-Timed = Callable[[Callable[[], Any]], Timer]
-"""What makes a timer of a function."""
+TimerDecorator = Callable[[Callable[[], Any]], Timer]
+"""A decorator that turns a function into a timer."""
 
 
-def adding(timers: dict[str, Timer], schedule: Schedule, name: str | None) -> Timed:
-    """A decorator that adds its function to the timers of an app."""
+def make_timer_decorator(
+    timers: dict[str, Timer], schedule: Schedule, name: str | None
+) -> TimerDecorator:
+    """Create a decorator that adds its function to the timers of an app."""
 
-    def made(function: Callable[[], Any]) -> Timer:
+    def decorate(function: Callable[[], Any]) -> Timer:
         timer = Timer(function, name or str(getattr(function, "__name__", "timer")), schedule)
         if timer.name in timers:
             hint = "give it another: @app.timer(interval, name=...)"
@@ -95,4 +99,4 @@ def adding(timers: dict[str, Timer], schedule: Schedule, name: str | None) -> Ti
         timers[timer.name] = timer
         return timer
 
-    return made
+    return decorate

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from muntin.model.errors import OptionError, OutsideStreamError
-from muntin.tables.current import CURRENT, time_of
+from muntin.tables.current import CURRENT, event_time
 from muntin.tables.moments import PointInTime
 from muntin.tables.partition import SentMessage
 from muntin.tables.stream import RUNNING, Stream
@@ -14,13 +14,13 @@ from muntin.tables.stream import RUNNING, Stream
 
 @dataclass(frozen=True)
 class Topic:
-    """A stream of values; made by ``app.topic``.
+    """A stream of values of one type, created by ``app.topic``.
 
     Attributes:
-        name: Its name.
+        name: The topic's name.
         value_type: A dataclass, pydantic model or other type that values are checked against;
-            what isn't of it is rejected as ``malformed``. ``None`` takes anything.
-        key_type: The same for keys.
+            other values are rejected as ``malformed``. ``None`` accepts any value.
+        key_type: The type of the keys, checked like ``value_type``.
         lateness: How far the watermark trails the greatest time, microseconds.
     """
 
@@ -30,10 +30,10 @@ class Topic:
     lateness: int = 0
 
     def stream(self) -> Stream:
-        """The topic's events, for the agent or task that calls this.
+        """Return the topic's events, for the calling agent or task.
 
         Raises:
-            OutsideStreamError: Outside of one.
+            OutsideStreamError: Outside of an agent or task.
         """
         reader = RUNNING.get()
         if reader is None:
@@ -46,21 +46,21 @@ class Topic:
     async def send(
         self, *, value: Any = None, key: Any = None, timestamp: PointInTime | None = None
     ) -> None:
-        """Send a message; it is on its way when the batch is committed.
+        """Send a message, which is delivered when the batch is committed.
 
         Args:
             value: The value.
-            key: What the message is partitioned by.
-            timestamp: Its time; where it isn't given, that of the event that the agent is at, in a
+            key: The partition key.
+            timestamp: The message's time; by default that of the event being processed, and in a
                 timer the wall clock.
 
         Raises:
-            OutsideStreamError: Outside of an agent; there, the app's runtime sends.
+            OutsideStreamError: Outside of an agent; send through the running app there.
         """
         self.post(value, key=key, timestamp=timestamp)
 
     def post(self, value: Any, *, key: Any = None, timestamp: PointInTime | None = None) -> None:
-        """The same, for functions that aren't coroutines."""
+        """Send a message from a function that isn't a coroutine; see ``send`` for the arguments."""
         cursor = CURRENT.get()
         outbox = None if cursor is None else cursor.outbox
         if cursor is None or outbox is None:
@@ -68,13 +68,13 @@ class Topic:
                 f"a message is sent to {self.name} outside of an agent; "
                 "use send() of what app.open() returned"
             )
-        time = cursor.time if timestamp is None else time_of(timestamp)
+        time = cursor.time if timestamp is None else event_time(timestamp)
         cause = cursor.arrival.number, cursor.time if cursor.topic[:1] == "@" else 0
         outbox.append(SentMessage(self.name, cursor.agent, value, key, time, cause))
 
 
-def checked(name: str, kind: str) -> str:
-    """The name of a topic, table or agent."""
+def require_name(name: str, kind: str) -> str:
+    """Return the name of a topic, table or agent; refuse an empty one."""
     if not isinstance(name, str) or not name:
         raise OptionError(kind, name, "is no name", "give it a name")
     return name

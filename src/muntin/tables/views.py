@@ -1,26 +1,26 @@
-"""Keys, values or items of one window of a table."""
+"""Views of the keys, values or items of one window of a table."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from muntin.tables.moments import Seconds, length
+from muntin.tables.moments import Seconds, parse_duration
 
 if TYPE_CHECKING:
-    from muntin.tables.windowed import GridOrSessions, WindowedTable
+    from muntin.tables.windowed import WindowedTable, WindowedTableShard
 
 
 class View:
-    """What is there in one window: only keys that have a value in it.
+    """A view of one window, with the keys that have a value in it.
 
-    In an agent, of the partition at work; outside, of all partitions.
+    In an agent it shows the current partition; outside of agents, all partitions.
 
     Args:
         table: The table.
-        event: Of which event, or at what time.
-        pick: What is shown of a key and its value.
-        borrows: Whether values are shown, which the agent may change.
+        event: The event, its value, or a time; ``None`` for the event being processed.
+        pick: Selects what to show of a key and its value.
+        borrows: True if values are shown, which the agent may change in place.
     """
 
     def __init__(
@@ -37,32 +37,36 @@ class View:
         self._borrows = borrows
 
     def __iter__(self) -> Iterator[Any]:
-        """In the window at the time that the table goes by."""
-        return self._at(self._table.time(self._event))
+        """Iterate over the window at the time of the table's clock."""
+        return self._iterate_all(self._table.time(self._event))
 
     def now(self) -> Iterator[Any]:
-        """In the window that ``table[key].now()`` reads."""
-        for shard in self._table.shards():
+        """Iterate over the window that ``table[key].now()`` reads."""
+        for shard in self._table.get_shards():
             time = self._table.now_time(shard)
             if time is not None:
-                yield from self._of(shard, time, oldest=True)
+                yield from self._iterate_shard(shard, time, oldest=True)
 
     def current(self, event: Any = None) -> Iterator[Any]:
-        """In the newest window that holds the event's own time."""
-        return self._at(self._table.event_time(self._meant(event)))
+        """Iterate over the newest window that contains the event's own time."""
+        return self._iterate_all(self._table.event_time(self._resolve_event(event)))
 
     def delta(self, before: Seconds, event: Any = None) -> Iterator[Any]:
-        """In the window that ``table[key].delta(before, event)`` reads."""
-        return self._at(self._table.time(self._meant(event)) - length("delta", before))
+        """Iterate over the window that ``table[key].delta(before, event)`` reads."""
+        return self._iterate_all(
+            self._table.time(self._resolve_event(event)) - parse_duration("delta", before)
+        )
 
-    def _meant(self, event: Any) -> Any:
+    def _resolve_event(self, event: Any) -> Any:
         return self._event if event is None else event
 
-    def _at(self, time: int) -> Iterator[Any]:
-        for shard in self._table.shards():
-            yield from self._of(shard, time)
+    def _iterate_all(self, time: int) -> Iterator[Any]:
+        for shard in self._table.get_shards():
+            yield from self._iterate_shard(shard, time)
 
-    def _of(self, shard: GridOrSessions, time: int, *, oldest: bool = False) -> Iterator[Any]:
-        visibility = shard.visibility(self._table.relative)
-        found = shard.read_all(time, visibility, oldest=oldest, borrows=self._borrows)
-        return (self._pick(key, value) for key, value in found.items())
+    def _iterate_shard(
+        self, shard: WindowedTableShard, time: int, *, oldest: bool = False
+    ) -> Iterator[Any]:
+        visibility = shard.find_visibility(self._table.relative)
+        values = shard.read_all(time, visibility, oldest=oldest, borrows=self._borrows)
+        return (self._pick(key, value) for key, value in values.items())

@@ -1,7 +1,7 @@
-"""A table of windows in one partition: every write goes to all windows that hold its time.
+"""A table of windows in one partition: a write goes to all windows that contain its time.
 
-Where windows overlap and whole numbers are added, the sum is kept once, by pane, and a window's
-value put together when it is asked for. Everything else is kept by window, as Faust does.
+If windows overlap and integers are added, sums are stored once, by pane, and combined when a window
+is read. All other values are stored by window, as Faust does.
 """
 
 from __future__ import annotations
@@ -11,39 +11,39 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from muntin.model.axis import MAX_POSITION, MIN_POSITION
 from muntin.model.windows import Windows
 from muntin.tables.cells import GONE, MISSING
 from muntin.tables.clocks import Relative, Visibility
 from muntin.tables.current import EventCursor
-from muntin.tables.entries import Pair
-from muntin.tables.moments import BEGINNING, END
-from muntin.tables.shard import Emitted, Operation, TableShard, in_order
+from muntin.tables.entries import ValuePair
+from muntin.tables.shard import Operation, TableEntry, TableShard, sort_keys
 from muntin.tables.spec import TableSpec
 
 if TYPE_CHECKING:
     from muntin.tables.partition import Partition
 
-# A window without a value though its panes have some: it was deleted.
+# The value of a deleted window whose panes still have sums.
 DELETED = "\u0000absent"
 
 
 @dataclass(slots=True)
-class Slot:
-    """The windows that hold the times of one pane.
+class PaneWindows:
+    """The windows that contain the times of one pane.
 
     Attributes:
-        first: The earliest of the windows.
-        last: The latest.
-        limit: From this watermark on some of them take no more.
-        sums: The pane's sums, where the table has any.
-        windows: What each window holds; made when it is needed.
+        first: The earliest window.
+        last: The latest window.
+        limit: The watermark from which some of the windows are closed.
+        sums: The pane's sums, if the table has any.
+        windows: The values of each window; loaded on demand.
     """
 
     first: int
     last: int
     limit: int
-    sums: Pair | None
-    windows: list[Pair] | None = None
+    sums: ValuePair | None
+    windows: list[ValuePair] | None = None
 
 
 class WindowTableShard(TableShard):
@@ -53,91 +53,101 @@ class WindowTableShard(TableShard):
         super().__init__(spec, part)
         assert isinstance(spec.windows, Windows)
         self.windows = spec.windows
-        self.whole = self.new_entries("windows", spec.span)
-        self.panes = self.new_entries("panes", 1) if spec.summed else None
-        self.lay_out(spec.span)
-        self._even = not self.windows.remainder
+        self.stored = self.create_entries("windows", spec.span)
+        self.by_pane = self.create_entries("panes", 1) if spec.shares_pane_sums else None
+        self.set_span(spec.span)
+        self._has_one_pane_per_slide = not self.windows.remainder
         self._origin, self._slide = self.windows.origin, self.windows.slide
-        self._newest = BEGINNING
-        self._slots: dict[int, Slot] = {}
-        self._mixed = True
+        self._newest = MIN_POSITION
+        self._pane_windows: dict[int, PaneWindows] = {}
+        self._has_window_values = True
 
-    def lay_out(self, span: int) -> None:
-        super().lay_out(span)
-        self.whole.span = span
-        if self.panes is not None:
-            self.panes.span = self.windows.first_pane(span)
+    def set_span(self, span: int) -> None:
+        super().set_span(span)
+        self.stored.span = span
+        if self.by_pane is not None:
+            self.by_pane.span = self.windows.first_pane(span)
 
-    def dropped(self) -> dict[str, int | None]:
-        return super().dropped() | {"panes": self._closed_pane()}
+    def last_dropped(self) -> dict[str, int | None]:
+        return super().last_dropped() | {"panes": self._find_closed_pane()}
 
-    def _closed_pane(self) -> int | None:
-        """The greatest pane all of whose windows have expired."""
+    def _find_closed_pane(self) -> int | None:
+        """Return the last pane all of whose windows have expired."""
         if self.closed is None:
             return None
         return self.windows.first_pane(self.closed + 1) - 1
 
     def begin(self, blobs: Any, stored: Any) -> None:
         super().begin(blobs, stored)
-        self._slots = {}
-        self._mixed = self.panes is None or self.whole.any()
-        self._newest = BEGINNING if self.latest is None else self.latest
+        self._pane_windows = {}
+        self._has_window_values = self.by_pane is None or self.stored.has_any()
+        self._newest = MIN_POSITION if self.latest is None else self.latest
 
-    def slot(self, time: int) -> Slot:
-        """The windows that hold a time."""
-        pane = (time - self._origin) // self._slide if self._even else self.windows.pane_of(time)
-        found = self._slots.get(pane)
-        return found if found is not None else self._enter(pane)
+    def find_windows(self, time: int) -> PaneWindows:
+        """Return the windows that contain a time."""
+        pane = (
+            (time - self._origin) // self._slide
+            if self._has_one_pane_per_slide
+            else self.windows.pane_of(time)
+        )
+        windows = self._pane_windows.get(pane)
+        return windows if windows is not None else self._add_windows(pane)
 
-    def _enter(self, pane: int) -> Slot:
+    def _add_windows(self, pane: int) -> PaneWindows:
         first, last = self.windows.first_window(pane), self.windows.last_window(pane)
-        sums = self.panes.pair(pane) if self.panes is not None else None
-        slot = self._slots[pane] = Slot(first, last, self._limit(first), sums)
+        sums = self.by_pane.pair(pane) if self.by_pane is not None else None
+        slot = self._pane_windows[pane] = PaneWindows(first, last, self._find_limit(first), sums)
         return slot
 
-    def _limit(self, window: int) -> int:
-        """The watermark from which a window takes no more."""
+    def _find_limit(self, window: int) -> int:
+        """Return the watermark from which a window is closed."""
         if self.has_expired(window):
-            return BEGINNING
+            return MIN_POSITION
         if self.spec.expires is None:
-            return END
+            return MAX_POSITION
         return self.windows.end(window) + self.spec.expires
 
-    def _pairs(self, slot: Slot) -> list[Pair]:
+    def _load_pairs(self, slot: PaneWindows) -> list[ValuePair]:
         if slot.windows is None:
-            slot.windows = [self.whole.pair(k) for k in range(slot.first, slot.last + 1)]
+            slot.windows = [self.stored.pair(k) for k in range(slot.first, slot.last + 1)]
         return slot.windows
 
     def apply(
         self, operation: Operation, key: Any, operand: Any, cursor: EventCursor, relative: Relative
     ) -> None:
-        """Set ``value = operation(value, operand)`` in all windows that hold the event's time."""
-        if relative is None and cursor is self.known:
-            time, judged = cursor.time, cursor.judged
+        """Set ``value = operation(value, operand)`` in all windows of the event's time."""
+        if relative is None and cursor is self.last_writer:
+            time, watermark = cursor.time, cursor.watermark
         else:
-            placed = self.placed(cursor, relative)
-            if placed is None:
+            time_and_watermark = self.resolve_time(cursor, relative)
+            if time_and_watermark is None:
                 return
-            time, judged = placed
+            time, watermark = time_and_watermark
         if key != cursor.key or type(key) is tuple:
-            self.check(key, cursor)
-        # The same as self.slot(time), without the call.
-        slot = self._slots.get((time - self._origin) // self._slide) if self._even else None
+            self.check_key(key, cursor)
+        # Inlined find_windows(time), because this runs for every write.
+        slot = (
+            self._pane_windows.get((time - self._origin) // self._slide)
+            if self._has_one_pane_per_slide
+            else None
+        )
         if slot is None:
-            slot = self.slot(time)
-        if judged >= slot.limit:
-            self._apply_by_window(self._open(slot, cursor, judged), operation, key, operand)
+            slot = self.find_windows(time)
+        if watermark >= slot.limit:
+            self._apply_by_window(
+                self._select_open(slot, cursor, watermark), operation, key, operand
+            )
             return
         if slot.last > self._newest:
             self.latest = self._newest = slot.last
         if (
-            self._mixed
+            self._has_window_values
             or type(operand) is not int
             or not (operation is operator.add or operation is operator.sub)
         ):
             self._apply_each(slot, operation, key, operand)
             return
-        # The same as _add, without the call.
+        # Inlined _add_to_sum.
         assert slot.sums is not None
         fresh, base = slot.sums
         old = fresh.get(key)
@@ -145,22 +155,22 @@ class WindowTableShard(TableShard):
             old = base.get(key, 0)
         fresh[key] = operation(old, operand)
 
-    def _apply_each(self, slot: Slot, operation: Operation, key: Any, operand: Any) -> None:
-        """As ``apply``, in windows that don't all share the sum of a pane."""
-        if self.panes is not None or self.paired:
+    def _apply_each(self, slot: PaneWindows, operation: Operation, key: Any, operand: Any) -> None:
+        """Apply an operation in windows that can't all share the sum of a pane."""
+        if self.by_pane is not None or self.paired:
             adds = type(operand) is int and operation in (operator.add, operator.sub)
             windows = range(slot.first, slot.last + 1)
             self._apply_by_window(windows, operation, key, operand, slot.sums if adds else None)
             return
         window = slot.first
-        for fresh, base in self._pairs(slot):
+        for fresh, base in self._load_pairs(slot):
             old = fresh.get(key, MISSING)
             if old is MISSING:
                 old = base.get(key, MISSING)
             if self._borrowed:
                 old = self.take_back(window, key, old)
             if old is MISSING or old is GONE:
-                old = self.default(key)
+                old = self.create_default(key)
             fresh[key] = operation(old, operand)
             window += 1
 
@@ -170,210 +180,224 @@ class WindowTableShard(TableShard):
         operation: Operation,
         key: Any,
         operand: Any,
-        sums: Pair | None = None,
+        sums: ValuePair | None = None,
     ) -> None:
-        """As ``apply``, window by window; ``sums`` are of those without a value of their own."""
+        """Apply an operation window by window; windows without an own value share ``sums``."""
         shared = None
         for window in windows:
-            if sums is not None and self.whole.get(window, key) is MISSING:
+            if sums is not None and self.stored.get(window, key) is MISSING:
                 shared = sums
                 continue
-            old = self.take_back(window, key, self.found(window, key))
-            self.put(window, key, operation(self.default(key) if old is MISSING else old, operand))
+            old = self.take_back(window, key, self.get_stored(window, key))
+            self.put(
+                window, key, operation(self.create_default(key) if old is MISSING else old, operand)
+            )
         if shared is not None:
-            _add(shared, operation, key, operand)
+            _add_to_sum(shared, operation, key, operand)
 
-    def _open(self, slot: Slot, cursor: EventCursor, judged: int) -> range:
-        """The windows that take an event; it is rejected where there are none."""
+    def _select_open(self, slot: PaneWindows, cursor: EventCursor, watermark: int) -> range:
+        """Return the open windows of an event, and reject it if there are none."""
         first = slot.first
-        while first <= slot.last and judged >= self._limit(first):
+        while first <= slot.last and watermark >= self._find_limit(first):
             first += 1
         if first > slot.last:
-            self.reject(cursor, "late", judged=max(judged, self.watermark))
+            self.reject(cursor, "late", watermark=max(watermark, self.watermark))
         elif slot.last > self._newest:
             self.latest = self._newest = slot.last
         return range(first, slot.last + 1)
 
     def write(self, key: Any, value: Any, cursor: EventCursor, relative: Relative) -> None:
-        """Set the value of all windows that hold the event's time; ``GONE`` deletes it.
+        """Set the value of all windows that contain the event's time; ``GONE`` deletes it.
 
         Raises:
-            KeyError: When there is nothing to delete.
+            KeyError: When there is no value to delete.
         """
-        windows: Sequence[int] = self.places(key, cursor, relative)
+        windows: Sequence[int] = self.list_positions(key, cursor, relative)
         if value is GONE and windows:
-            windows = [one for one in windows if self.current_value(one, key) is not MISSING]
+            windows = [window for window in windows if self.get_current(window, key) is not MISSING]
             if not windows:
                 raise KeyError(key)
         for window in windows:
             self.put(window, key, value)
 
-    def places(self, key: Any, cursor: EventCursor, relative: Relative) -> range:
-        placed = self.placed(cursor, relative)
-        self.check(key, cursor)
-        if placed is None:
+    def list_positions(self, key: Any, cursor: EventCursor, relative: Relative) -> range:
+        time_and_watermark = self.resolve_time(cursor, relative)
+        self.check_key(key, cursor)
+        if time_and_watermark is None:
             return range(0)
-        return self._open(self.slot(placed[0]), cursor, placed[1])
+        return self._select_open(
+            self.find_windows(time_and_watermark[0]), cursor, time_and_watermark[1]
+        )
 
-    def put(self, place: int, key: Any, value: Any) -> None:
-        fresh, _ = self.whole.pair(place)
-        if value is GONE and self.panes is not None:
+    def put(self, position: int, key: Any, value: Any) -> None:
+        fresh, _ = self.stored.pair(position)
+        if value is GONE and self.by_pane is not None:
             value = DELETED
-        fresh[key] = self.stored_copy(place, key, value)
-        self._mixed = True
+        fresh[key] = self.copy_to_store(position, key, value)
+        self._has_window_values = True
 
-    def holds(self, key: Any) -> bool:
-        return any(self.found(window, key) is not MISSING for window in self.live())
+    def has_key(self, key: Any) -> bool:
+        return any(
+            self.get_stored(window, key) is not MISSING for window in self.list_open_windows()
+        )
 
-    def found(self, place: int, key: Any) -> Any:
-        # Some panes of an expired window may be there still, for windows that follow.
-        if self.has_expired(place):
+    def get_stored(self, position: int, key: Any) -> Any:
+        # Panes of an expired window may still be stored for later windows.
+        if self.has_expired(position):
             return MISSING
-        found = self.whole.get(place, key) if self._mixed else MISSING
-        if self.panes is None:
-            return found
-        if found is not MISSING:
-            return MISSING if found == DELETED else found
-        total, there = self.default(key), False
-        for pane in self._panes_of(place):
-            add = self.panes.get(pane, key)
+        own_value = self.stored.get(position, key) if self._has_window_values else MISSING
+        if self.by_pane is None:
+            return own_value
+        if own_value is not MISSING:
+            return MISSING if own_value == DELETED else own_value
+        total, has_sum = self.create_default(key), False
+        for pane in self._list_panes(position):
+            add = self.by_pane.get(pane, key)
             if add is not MISSING:
-                total, there = total + add, True
-        return total if there else MISSING
+                total, has_sum = total + add, True
+        return total if has_sum else MISSING
 
-    def _panes_of(self, window: int) -> range:
+    def _list_panes(self, window: int) -> range:
         return range(self.windows.first_pane(window), self.windows.last_pane(window) + 1)
 
-    def _at(self, time: int, *, oldest: bool = False) -> int:
-        """The newest (or oldest) window that holds a time."""
+    def _find_window(self, time: int, *, oldest: bool = False) -> int:
+        """Return the newest (or oldest) window that contains a time."""
         pane = self.windows.pane_of(time)
         return (self.windows.first_window if oldest else self.windows.last_window)(pane)
 
     def _is_expired(self, window: int, visibility: Visibility) -> bool:
-        """Whether a window has expired for the agent at work."""
-        return visibility.horizon >= self._limit(window)
+        """Return whether a window has expired for the current agent."""
+        return visibility.watermark >= self._find_limit(window)
 
     @property
     def newest(self) -> int | None:
-        """The last time of the newest window that was written; ``None`` where none was."""
+        """The last time of the newest window that was written; ``None`` if none was."""
         return None if self.latest is None else self.windows.end(self.latest) - 1
 
     def read(self, key: Any, time: int, visibility: Visibility, *, oldest: bool = False) -> Any:
-        """The value of the newest (or oldest) window at a time, or the default; it is borrowed."""
-        window = self._at(time, oldest=oldest)
+        """Lend the value of the newest (or oldest) window at a time, or the default."""
+        window = self._find_window(time, oldest=oldest)
         if self._is_expired(window, visibility):
             return self.borrow_late(window, key)
-        return self.borrow(window, key, self.found(window, key), visibility.feed)
+        return self.borrow(window, key, self.get_stored(window, key), visibility.feed)
 
-    def stored(self, key: Any, time: int, visibility: Visibility) -> Any:
-        """The value of the newest window that holds a time; ``MISSING`` where it has none."""
-        window = self._at(time)
-        return MISSING if self._is_expired(window, visibility) else self.current_value(window, key)
+    def get_stored_at(self, key: Any, time: int, visibility: Visibility) -> Any:
+        """Return the value of the newest window that contains a time, or ``MISSING``."""
+        window = self._find_window(time)
+        return MISSING if self._is_expired(window, visibility) else self.get_current(window, key)
 
     def read_all(
         self, time: int, visibility: Visibility, *, oldest: bool = False, borrows: bool = True
     ) -> dict[Any, Any]:
-        """All keys of such a window and their values: borrowed, or none at all."""
-        window = self._at(time, oldest=oldest)
+        """Return the keys of the window at a time, with their lent values or with ``None``."""
+        window = self._find_window(time, oldest=oldest)
         if self._is_expired(window, visibility):
             return {}
-        found = self.values(window)
+        values = self.get_values(window)
         if borrows:
-            return self.borrow_all(window, found, visibility.feed)
-        return dict.fromkeys([*found, *self.new_keys(window, found)])
+            return self.borrow_all(window, values, visibility.feed)
+        return dict.fromkeys([*values, *self.list_new_keys(window, values)])
 
-    def windows_of(self, key: Any, visibility: Visibility) -> dict[tuple[int, int], Any]:
-        """The values of a key, borrowed, by start and end of their windows; oldest first."""
-        found = {window: self.current_value(window, key) for window in self._seen(visibility)}
+    def get_windows(self, key: Any, visibility: Visibility) -> dict[tuple[int, int], Any]:
+        """Return the lent values of a key by start and end of their windows, oldest first."""
+        values = {
+            window: self.get_current(window, key) for window in self._list_visible(visibility)
+        }
         return {
-            self.window(window): self.borrow(window, key, value, visibility.feed)
-            for window, value in found.items()
+            self.window_bounds(window): self.borrow(window, key, value, visibility.feed)
+            for window, value in values.items()
             if value is not MISSING
         }
 
-    def keys(self, visibility: Visibility) -> list[Any]:
-        """All keys that have a value in some window."""
-        found: dict[Any, None] = {}
-        for window in self._seen(visibility):
-            stored = self.values(window)
-            found.update(dict.fromkeys([*stored, *self.new_keys(window, stored)]))
-        return list(found)
+    def list_keys(self, visibility: Visibility) -> list[Any]:
+        """Return all keys that have a value in some window."""
+        keys: dict[Any, None] = {}
+        for window in self._list_visible(visibility):
+            stored = self.get_values(window)
+            keys.update(dict.fromkeys([*stored, *self.list_new_keys(window, stored)]))
+        return list(keys)
 
-    def _seen(self, visibility: Visibility) -> list[int]:
-        """The windows that the agent at work sees, and that hold something or are borrowed."""
-        borrowed = {place for place, _ in self._borrowed}
-        return sorted(k for k in {*self.live(), *borrowed} if not self._is_expired(k, visibility))
+    def _list_visible(self, visibility: Visibility) -> list[int]:
+        """Return the windows that are visible to the agent and have values or loans."""
+        borrowed = {position for position, _ in self._borrowed}
+        return sorted(
+            k for k in {*self.list_open_windows(), *borrowed} if not self._is_expired(k, visibility)
+        )
 
-    def values(self, place: int) -> dict[Any, Any]:
-        """All keys and values of one window; none where it has expired."""
-        if self.has_expired(place):
+    def get_values(self, position: int) -> dict[Any, Any]:
+        """Return all keys and values of one window; none if it has expired."""
+        if self.has_expired(position):
             return {}
-        found = dict(self.whole.at(place))
-        if self.panes is None:
-            return found
+        values = dict(self.stored.values_at(position))
+        if self.by_pane is None:
+            return values
         totals: dict[Any, int] = {}
-        for pane in self._panes_of(place):
-            for key, add in self.panes.at(pane).items():
+        for pane in self._list_panes(position):
+            for key, add in self.by_pane.values_at(pane).items():
                 totals[key] = totals.get(key, 0) + add
         for key, total in totals.items():
-            if key not in found:
-                found[key] = self.default(key) + total
-        return {key: value for key, value in found.items() if value != DELETED}
+            if key not in values:
+                values[key] = self.create_default(key) + total
+        return {key: value for key, value in values.items() if value != DELETED}
 
-    def live(self, upto: int = END) -> list[int]:
-        """The windows that hold something and haven't expired, up to one, in order."""
-        found = {window for window in self.whole.places(upto) if not self.has_expired(window)}
-        if self.panes is not None:
-            low = BEGINNING if self.closed is None else self.closed + 1
-            for pane in self.panes.places(self.windows.last_pane(upto)):
+    def list_open_windows(self, upto: int = MAX_POSITION) -> list[int]:
+        """Return the open windows with values, up to and including ``upto``, in order."""
+        windows = {
+            window for window in self.stored.list_positions(upto) if not self.has_expired(window)
+        }
+        if self.by_pane is not None:
+            low = MIN_POSITION if self.closed is None else self.closed + 1
+            for pane in self.by_pane.list_positions(self.windows.last_pane(upto)):
                 first, last = self.windows.first_window(pane), self.windows.last_window(pane)
-                found.update(range(max(first, low), min(last, upto) + 1))
-        return sorted(found)
+                windows.update(range(max(first, low), min(last, upto) + 1))
+        return sorted(windows)
 
-    def snapshot(self) -> Iterator[Emitted]:
-        return self._emitted(self.live(), closed=False)
+    def snapshot(self) -> Iterator[TableEntry]:
+        return self._list_entries(self.list_open_windows(), closed=False)
 
-    def _emitted(self, windows: Iterable[int], *, closed: bool) -> Iterator[Emitted]:
-        """What windows hold, by window, then key."""
+    def _list_entries(self, windows: Iterable[int], *, closed: bool) -> Iterator[TableEntry]:
+        """Iterate over the values of windows, by window, then key."""
         for window in windows:
-            values = self.values(window)
-            for key in in_order(values):
-                yield Emitted(key, self.window(window), values[key], closed)
+            values = self.get_values(window)
+            for key in sort_keys(values):
+                yield TableEntry(key, self.window_bounds(window), values[key], closed)
 
-    def window(self, place: int) -> tuple[int, int]:
-        return self.windows.start(place), self.windows.end(place)
+    def window_bounds(self, position: int) -> tuple[int, int]:
+        return self.windows.start(position), self.windows.end(position)
 
-    def close(self, *, emit: bool, final: bool) -> list[Emitted]:
+    def close(self, *, emit: bool, final: bool) -> list[TableEntry]:
         if final:
-            live = self.live()
+            live = self.list_open_windows()
             upto = live[-1] if live else None
-        elif self.spec.expires is None or self.watermark == BEGINNING:
+        elif self.spec.expires is None or self.watermark == MIN_POSITION:
             upto = None
         else:
             upto = self.windows.ended(self.watermark - self.spec.expires)
         if upto is None or (self.closed is not None and upto <= self.closed):
             return []
-        emitted = list(self._emitted(self.live(upto), closed=True)) if emit else []
+        emitted = (
+            list(self._list_entries(self.list_open_windows(upto), closed=True)) if emit else []
+        )
         self.closed = upto
-        self.whole.drop_through(upto)
-        pane = self._closed_pane()
-        if self.panes is not None and pane is not None:
-            self.panes.drop_through(pane)
-        self._slots = {}
+        self.stored.drop_through(upto)
+        pane = self._find_closed_pane()
+        if self.by_pane is not None and pane is not None:
+            self.by_pane.drop_through(pane)
+        self._pane_windows = {}
         return emitted
 
-    def changes(self) -> Iterator[Emitted]:
-        touched = {window: set(values) for window, values in self.whole.changed()}
-        if self.panes is not None:
-            for pane, values in self.panes.changed():
+    def changes(self) -> Iterator[TableEntry]:
+        touched = {window: set(values) for window, values in self.stored.iterate_changes()}
+        if self.by_pane is not None:
+            for pane, values in self.by_pane.iterate_changes():
                 first, last = self.windows.first_window(pane), self.windows.last_window(pane)
                 for window in range(first, last + 1):
                     touched.setdefault(window, set()).update(values)
         for window in sorted(touched):
-            yield from self.current_entries(window, touched[window])
+            yield from self.list_entries(window, touched[window])
 
 
-def _add(sums: Pair, operation: Operation, key: Any, operand: int) -> None:
+def _add_to_sum(sums: ValuePair, operation: Operation, key: Any, operand: int) -> None:
     """Add to the sum of a pane, or subtract from it."""
     fresh, base = sums
     fresh[key] = operation(fresh.get(key, base.get(key, 0)), operand)

@@ -1,1 +1,1 @@
-"""Serves HTTP beside running queries: who may ask, and how much of it at once."""
+"""Serves HTTP beside running queries, with access control and limits."""

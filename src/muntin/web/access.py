@@ -1,4 +1,4 @@
-"""Decides who may ask a server: a client with its token, and without one this very machine."""
+"""Decides who has access to a server: clients with its token, or without one this machine."""
 
 from __future__ import annotations
 
@@ -10,20 +10,22 @@ from starlette.requests import Request
 COOKIE = "muntin-token"
 
 
-def may_ask(request: Request, token: str | None) -> bool:
-    """Whether a request comes from someone who may look.
+def has_access(request: Request, token: str | None) -> bool:
+    """Return whether a request has access.
 
     Args:
         request: The request. The token is its bearer token, ``?token=…`` or the page's cookie.
         token: The server's token. Without one, the request must name this machine: a foreign name
-            that points here belongs to another site's page.
+            that resolves to this machine belongs to another site's page.
     """
     if token is None:
         return _is_loopback(_host(request))
     scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
-    given = bearer if scheme.lower() == "bearer" else ""
-    given = given or request.query_params.get("token") or request.cookies.get(COOKIE) or ""
-    return hmac.compare_digest(given.encode(), token.encode())
+    request_token = bearer if scheme.lower() == "bearer" else ""
+    request_token = (
+        request_token or request.query_params.get("token") or request.cookies.get(COOKIE) or ""
+    )
+    return hmac.compare_digest(request_token.encode(), token.encode())
 
 
 def _is_loopback(host: str) -> bool:
@@ -36,7 +38,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _host(request: Request) -> str:
-    """The host that a request names; empty where it names none."""
+    """Return the host that a request names, or an empty text."""
     named = request.headers.get("host", "").strip().lower()
     if named.startswith("["):
         return named[1:].partition("]")[0]

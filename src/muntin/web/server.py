@@ -1,4 +1,4 @@
-"""A small HTTP server in a thread of its own, with limits for all that it serves."""
+"""A small HTTP server in its own thread, with limits for every application that it serves."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from starlette.applications import Starlette
 from muntin.model.closeable import Closeable
 from muntin.model.errors import OptionError
 from muntin.model.listening import listen, loopback, url
-from muntin.web.timeouts import protocol
+from muntin.web.timeouts import create_protocol
 
-# Connections and answers at once; others are refused until one ends.
-_MOST = 256
+# The most connections and requests at once; others are refused until one ends.
+_MAX_CONNECTIONS = 256
 
 
 class WebServer(Closeable):
-    """Serves an application while it is entered.
+    """Serves an application while the context is entered.
 
     Args:
-        application: Makes the application, of the server's token and of a function that says
-            whether the server is about to end.
-        host: Where to listen. Elsewhere than on this machine's own loopback a token is needed.
-        port: The port; 0 is any that is free.
-        token: Access token that a client has to send; ``new`` makes one up.
+        application: Creates the application from the server's token, and a function that returns
+            whether the server is about to stop.
+        host: The address to listen on. Any address but this machine's loopback needs a token.
+        port: The port; 0 for any free one.
+        token: Access token that clients have to send; use ``new`` to generate one.
         name: The name of the thread.
 
     Raises:
-        OptionError: When the token is empty or missing, or the port is taken.
+        OptionError: When the token is empty or missing, or the port is in use.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class WebServer(Closeable):
         token: str | None,
         name: str,
     ) -> None:
-        # No token is the same as an empty one.
+        # An empty token would let everybody in.
         if token == "":
             hint = "give --token new, or leave it out and listen on 127.0.0.1"
             raise OptionError("token", token, "is empty, so that everybody knows it", hint)
@@ -56,10 +56,10 @@ class WebServer(Closeable):
         self._closing = threading.Event()
         settings = uvicorn.Config(
             application(self.token, self._closing.is_set),
-            http=protocol(),
+            http=create_protocol(),
             ws="none",
             log_level="error",
-            limit_concurrency=_MOST,
+            limit_concurrency=_MAX_CONNECTIONS,
             timeout_graceful_shutdown=2,
         )
         self._server = uvicorn.Server(settings)
@@ -68,7 +68,7 @@ class WebServer(Closeable):
         )
 
     def url(self, path: str) -> str:
-        """The address of a path."""
+        """Return the URL of a path."""
         return url(self.host, self.port, path)
 
     def __enter__(self) -> Self:
@@ -77,7 +77,7 @@ class WebServer(Closeable):
 
     def close(self) -> None:
         """Stop answering."""
-        # Open pages get it first, and leave by themselves.
+        # Tell open pages first, which then disconnect by themselves.
         self._closing.set()
         self._server.should_exit = True
         if self._thread.is_alive():

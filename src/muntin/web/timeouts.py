@@ -1,7 +1,7 @@
-"""Connections without a whole request: each has a timeout, and there are only so many of them.
+"""Limits connections with incomplete requests, by time and by number.
 
-Uvicorn waits for a request's end without a timeout, so that a client which opens connections and
-sends nothing would hold them indefinitely.
+Uvicorn waits for the end of a request without a timeout, so a client that opens connections and
+sends nothing would hold them forever.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-# How long a request may take to arrive, seconds, and how many may be incomplete at once: one more
-# ends the oldest.
+# How long a request may take to arrive, in seconds, and how many may be incomplete at once: a
+# further one closes the oldest.
 TIMEOUT = 10.0
-MOST_OPEN = 64
+MAX_INCOMPLETE = 64
 
 _INCOMPLETE = (h11.IDLE, h11.SEND_BODY)
 
 
-def protocol(patience: float = TIMEOUT) -> type[asyncio.Protocol]:
-    """HTTP of one server.
+def create_protocol(patience: float = TIMEOUT) -> type[asyncio.Protocol]:
+    """Create the HTTP protocol of one server.
 
     Args:
         patience: How many seconds a request may take to arrive.
@@ -33,31 +33,31 @@ def protocol(patience: float = TIMEOUT) -> type[asyncio.Protocol]:
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            self._await_request()
+            self._start_timer()
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
             if self.conn.their_state not in _INCOMPLETE:
-                self._received()
+                self._stop_timer()
             elif self not in waiting:
-                self._await_request()
+                self._start_timer()
 
         def connection_lost(self, exc: Exception | None) -> None:
-            self._received()
+            self._stop_timer()
             super().connection_lost(exc)
 
-        def _await_request(self) -> None:
-            if len(waiting) >= MOST_OPEN:
+        def _start_timer(self) -> None:
+            if len(waiting) >= MAX_INCOMPLETE:
                 next(iter(waiting))._give_up()
             waiting[self] = self.loop.call_later(patience, self._give_up)
 
-        def _received(self) -> None:
+        def _stop_timer(self) -> None:
             timer = waiting.pop(self, None)
             if timer is not None:
                 timer.cancel()
 
         def _give_up(self) -> None:
-            self._received()
+            self._stop_timer()
             self.transport.abort()
 
     return TimedProtocol

@@ -13,16 +13,16 @@ from muntin.model.errors import OptionError
 from muntin.model.policies import Each, EveryRows, Firing
 from muntin.model.sliding import Sliding
 from muntin.model.windows import Windows
-from muntin.state.manifest import loads
+from muntin.state.manifest import parse_manifest
 from muntin.state.runs import FrameCache
-from muntin.state.shards import split
+from muntin.state.shards import split_by_shard
 
 
 @pytest.mark.parametrize("buckets", [1, 2, 5, 64])
 def test_the_shard_of_a_query_without_a_key(buckets: int) -> None:
     query = combiner(keys=(), buckets=buckets)
     combined = query.combine(messages([("a", 1, 1), ("b", 2, 1)]), None)
-    (owner,) = split(combined.cells, query.keys, buckets)
+    (owner,) = split_by_shard(combined.cells, query.keys, buckets)
     facts = query.spec
     assert key_state.bucket_of(facts, key_state.key_from_text(facts.keys, facts.types, [])) == owner
 
@@ -31,7 +31,7 @@ def test_the_shard_of_a_key() -> None:
     query = combiner(buckets=7, types={"key": "String"})
     facts = query.spec
     for key in "abcdef":
-        (owner,) = split(pl.DataFrame({"k0": [key]}), ["k0"], 7)
+        (owner,) = split_by_shard(pl.DataFrame({"k0": [key]}), ["k0"], 7)
         assert (
             key_state.bucket_of(facts, key_state.key_from_text(facts.keys, facts.types, [key]))
             == owner
@@ -44,7 +44,7 @@ def known(query: Combiner, *batches: list[tuple[object, ...]]) -> pl.DataFrame:
     one = shard(query, store, FrameCache())
     for rows in batches:
         one.step(batch(query, one.state.watermark, *rows), 0)
-    manifest = loads(store.load() or "")
+    manifest = parse_manifest(store.load() or "")
     named = key_state.wanted(facts, manifest.tables, None, None)
     key = key_state.key_from_text(facts.keys, facts.types, ["a"])
     return key_state.known(facts, named, store.blobs, key, (None, None), manifest)

@@ -10,7 +10,7 @@ from tests.unit.engine.queries import CountingBlobs, combiner
 from muntin.engine.state import State
 from muntin.engine.windows.combine import Combined
 from muntin.model.errors import SpecChangedError, StateCorruptedError
-from muntin.state.manifest import FORMAT, Run
+from muntin.state.manifest import MANIFEST_FORMAT, Run
 from muntin.state.runs import FrameCache
 
 QUERY = combiner(lateness=5)
@@ -89,8 +89,10 @@ def test_a_manifest_that_cannot_be_read(manifest: str) -> None:
 def test_a_manifest_of_another_format() -> None:
     store = saved()
     assert store.manifest is not None
-    store.manifest = json.dumps(json.loads(store.manifest) | {"format": FORMAT + 1})
-    with pytest.raises(StateCorruptedError, match=f"has format {FORMAT + 1}, .* reads format"):
+    store.manifest = json.dumps(json.loads(store.manifest) | {"format": MANIFEST_FORMAT + 1})
+    with pytest.raises(
+        StateCorruptedError, match=f"has format {MANIFEST_FORMAT + 1}, .* reads format"
+    ):
         State(store, FrameCache(), QUERY.spec)
 
 

@@ -15,7 +15,7 @@ from muntin.model.errors import OptionError, StateCorruptedError
 from muntin.model.policies import Each, Firing
 from muntin.model.windows import Windows
 from muntin.state.blobs import MemoryBlobs
-from muntin.state.manifest import loads
+from muntin.state.manifest import parse_manifest
 from muntin.state.runs import FrameCache
 
 HOPPING = Windows(10, 5)
@@ -47,7 +47,7 @@ def test_a_stretch_needs_only_its_own_blobs(
 ) -> None:
     store, reading = stored()
     manifest = store.load() or ""
-    wanted = reading.wanted(loads(manifest), start, end)
+    wanted = reading.wanted(parse_manifest(manifest), start, end)
     only = None if key is None else reading.key(key)
     some = {number: store.blobs[number] for number in wanted}
     found = reading.snapshot(manifest, some, start, end, only)
@@ -55,7 +55,7 @@ def test_a_stretch_needs_only_its_own_blobs(
     assert_frame_equal(found, direct)
     assert len(found)
     if (start, end) != (None, None):
-        assert len(wanted) < len(reading.wanted(loads(manifest)))
+        assert len(wanted) < len(reading.wanted(parse_manifest(manifest)))
 
 
 def test_a_blob_that_is_not_there_is_named() -> None:

@@ -17,7 +17,7 @@ from muntin.sources.flags import Flags
 from muntin.spark.agents.route import AgentStage, Route, RouteTask, TopicFormat
 from muntin.spark.host.messages import as_sent, timed
 from muntin.spark.sources.parquet import ParquetReader
-from muntin.state.frames import decode, encode
+from muntin.state.frames import decode_frame, encode_frame
 from muntin.tables import App
 
 BYTES = [b"a", b"\xff", None, "é\0".encode(), b"b\xc3", b""]
@@ -34,7 +34,7 @@ def test_it_is_escaped_and_marked(kind: Any) -> None:
     table = pa.table({"k": texts(BYTES, kind), "n": range(6), "x": ["y"] * 6})
     # A slice's own rows, wherever they are in what holds them.
     for start, end in ((0, 6), (1, 5), (2, 3)):
-        frame = decode(encode(frame_of(table.slice(start, end - start))))
+        frame = decode_frame(encode_frame(frame_of(table.slice(start, end - start))))
         assert frame["k"].to_list() == SHOWN[start:end]
         assert frame["n"].to_list() == list(range(start, end))
         bad = [["k"] if shown and "\\" in shown else [] for shown in SHOWN[start:end]]
@@ -64,7 +64,7 @@ def test_nested_text_is_escaped_where_it_is(kind: Any) -> None:
     wanted = pl.from_arrow(pa.table(nested(pa.array(SHOWN))))
     assert isinstance(wanted, pl.DataFrame)
     for start, end in ((0, 6), (1, 5), (1, 2), (4, 6)):
-        frame = decode(encode(frame_of(table.slice(start, end - start))))
+        frame = decode_frame(encode_frame(frame_of(table.slice(start, end - start))))
         assert frame.drop(GARBLED).equals(wanted[start:end])
         bad = [table.column_names if n in (1, 4) else [] for n in range(start, end)]
         assert frame[GARBLED].to_list() == bad

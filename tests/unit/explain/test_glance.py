@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muntin.explain.glance import glance, glance_html
+from muntin.explain.glance import format_html_summary, format_summary
 from muntin.model.aggregates import count
 from muntin.standalone import join, windowed
 
@@ -14,14 +14,14 @@ COLUMNS = [("a<b", "string"), ("all", "array<bigint>")]
 
 
 def test_windows_lie_on_a_ruler() -> None:
-    lines = glance(HOURS, COLUMNS).splitlines()
+    lines = format_summary(HOURS, COLUMNS).splitlines()
     assert lines[0] == "windows   hopping 1 hour by 20 minutes, by a<b, k on at"
     assert any("|--" in line for line in lines)
     assert lines[-1] == "columns   a<b string, all array<bigint>"
 
 
 def test_joins_say_who_are_partners() -> None:
-    assert glance(PAIRS, COLUMNS).splitlines()[:2] == [
+    assert format_summary(PAIRS, COLUMNS).splitlines()[:2] == [
         "join      left, on id",
         "partners  from 2 minutes before to 2 minutes after",
     ]
@@ -29,7 +29,7 @@ def test_joins_say_who_are_partners() -> None:
 
 @pytest.mark.parametrize("spec", [HOURS, PAIRS])
 def test_a_notebook_gets_a_table_and_no_markup_of_ours(spec: object) -> None:
-    page = glance_html(spec, COLUMNS)
+    page = format_html_summary(spec, COLUMNS)
     assert page.startswith("<pre>")
     assert "<tr><td>a&lt;b</td><td>string</td></tr>" in page
     assert "array&lt;bigint&gt;" in page

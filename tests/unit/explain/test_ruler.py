@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muntin.explain.ruler import picture, ruler
+from muntin.explain.ruler import create_picture, draw_ruler
 from muntin.model import cumulating, days, sessions, sliding, windows
 from muntin.model.axis import rows
 
@@ -63,13 +63,13 @@ whole days of Europe/Berlin, 23 to 25 hours long
     ids=["hopping", "tumbling", "cumulating", "session", "sliding", "days"],
 )
 def test_drawn(kind, width, expected):
-    assert "\n".join(["", *ruler(kind, width), ""]) == expected
+    assert "\n".join(["", *draw_ruler(kind, width), ""]) == expected
 
 
 @pytest.mark.parametrize("size", ["1 second", "7 minutes", "3 hours", "90 days"])
 @pytest.mark.parametrize("slide", ["1 ms", "77 ms", "1 second"])
 def test_windows_that_overlap_much_are_drawn_in_part(size, slide):
-    lines = ruler(windows.hopping(size, slide))
+    lines = draw_ruler(windows.hopping(size, slide))
     assert len(lines) <= 10
     assert max(map(len, lines)) < 100
     if len(lines) > 4:
@@ -77,6 +77,6 @@ def test_windows_that_overlap_much_are_drawn_in_part(size, slide):
 
 
 def test_bars_are_to_scale():
-    made = picture(windows.hopping("10 minutes", "4 minutes"))
+    made = create_picture(windows.hopping("10 minutes", "4 minutes"))
     assert [bar.end - bar.start for (bar,) in made.bars] == [600_000_000] * 4
     assert [bar.start // 60_000_000 for (bar,) in made.bars] == [0, 4, 8, 12]

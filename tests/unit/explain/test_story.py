@@ -6,10 +6,10 @@ import pytest
 from tests.unit.sql.twins import sentence
 
 import muntin as mt
-from muntin.explain.cautions import cautions, never_late_by
-from muntin.explain.flows import stories
-from muntin.explain.size import Rates, amount, estimate, memory
-from muntin.explain.story import Circumstances, story
+from muntin.explain.cautions import explain_never_late, list_cautions
+from muntin.explain.flows import describe_flows
+from muntin.explain.size import Rates, estimate, format_amount, format_bytes
+from muntin.explain.story import Circumstances, describe_spec
 from muntin.model.pipeline import Column, DeclaredTable
 from muntin.sql.door import pipeline
 
@@ -26,7 +26,7 @@ def test_every_part_of_a_query_is_said():
     known = Circumstances(
         4, True, None, None, "x > 1", "n > 2", "flights (parquet at /data)", "results to out"
     )
-    said = flat(story(twin.spec(n=mt.count()), known))
+    said = flat(describe_spec(twin.spec(n=mt.count()), known))
     for part in (
         "reads flights (parquet at /data): Parquet, in columns, by the workers",
         "takes messages for which x > 1",
@@ -64,7 +64,7 @@ def test_every_part_of_a_query_is_said():
     ],
 )
 def test_kinds(twin, said):
-    assert said in flat(story(twin.spec(n=mt.count())))
+    assert said in flat(describe_spec(twin.spec(n=mt.count())))
 
 
 @pytest.mark.parametrize(
@@ -91,14 +91,14 @@ def test_kinds(twin, said):
     ],
 )
 def test_what_to_be_careful_of(twin, aggregate, rates, said):
-    found = cautions(twin.spec(v=aggregate), rates)
+    found = list_cautions(twin.spec(v=aggregate), rates)
     assert [line for line in found if said in line], found
 
 
 def test_a_key_that_may_be_null_and_is_rejected():
     def said(nullable, **options):
         twin = sentence(key=["p", "k", "j"], offset=("p", "o"), **options).tumbling(mt.rows(3))
-        found = cautions(twin.spec(n=mt.count()), nullable=nullable)
+        found = list_cautions(twin.spec(n=mt.count()), nullable=nullable)
         return [line for line in found if "null_key" in line]
 
     (line,) = said(["k", "j", "p", "x"], nulls="reject")
@@ -114,12 +114,12 @@ def test_a_column_that_is_never_late_needs_no_lateness():
     )
     rate, plain = DeclaredTable("t", "rate"), DeclaredTable("t", "parquet")
     read = DeclaredTable("t", "parquet", computed=(Column("timestamp", "current_timestamp()"),))
-    assert never_late_by(spec, None, plain) is None
-    for why in (never_late_by(spec, None, rate), never_late_by(spec, None, read)):
+    assert explain_never_late(spec, None, plain) is None
+    for why in (explain_never_late(spec, None, rate), explain_never_late(spec, None, read)):
         assert why is not None
-        assert any("timestamp is never late" in line for line in cautions(spec, None, why))
-    assert never_late_by(spec, "timestamp") == "it says when a message arrived"
-    assert not any("never late" in line for line in cautions(spec))
+        assert any("timestamp is never late" in line for line in list_cautions(spec, None, why))
+    assert explain_never_late(spec, "timestamp") == "it says when a message arrived"
+    assert not any("never late" in line for line in list_cautions(spec))
 
 
 def test_sizes_follow_from_rates():
@@ -151,13 +151,13 @@ def test_early_firings_are_counted():
 
 
 def test_numbers_at_a_glance():
-    assert [amount(n) for n in (0.0046, 12, 4_200_000, 3e9)] == [
+    assert [format_amount(n) for n in (0.0046, 12, 4_200_000, 3e9)] == [
         "0.0046",
         "12",
         "4.2 million",
         "3.0 billion",
     ]
-    assert [memory(n) for n in (12, 3_400, 5e9)] == ["12 bytes", "3.4 kB", "5.0 GB"]
+    assert [format_bytes(n) for n in (12, 3_400, 5e9)] == ["12 bytes", "3.4 kB", "5.0 GB"]
 
 
 def test_pipelines_are_told_with_their_tables():
@@ -173,9 +173,9 @@ def test_pipelines_are_told_with_their_tables():
            INSERT INTO q SELECT x, y FROM a JOIN b
            OVER (ORDER BY timestamp RANGE 1 MINUTE PRECEDING) ON a.k = b.k WHERE a.x > y"""
     )
-    given = dict(stories(made, None, {"out": "/data"}))
+    given = dict(describe_flows(made, None, {"out": "/data"}))
     assert "results to o (parquet at /data/o); rejected messages to p" in flat(given["o"])
-    (one, windows), (two, pairs) = stories(made, Rates(10, 10))
+    (one, windows), (two, pairs) = describe_flows(made, Rates(10, 10))
     assert (one, two) == ("o", "q")
     said = flat(windows)
     assert "reads a (rate), chosen and computed row by row" in said
@@ -198,7 +198,7 @@ def test_queries_before_others_come_first() -> None:
                    AND one.window_end + INTERVAL '1' MINUTE)
            SELECT k, sum(n) AS n FROM pairs GROUP BY k, TUMBLE(at, 1 HOUR)"""
     )
-    ((_, said),) = stories(made)
+    ((_, said),) = describe_flows(made)
     order = ["tumbling 5 minutes", "join      inner", "tumbling 1 hour"]
     places = [said.index(text) for text in order]
     assert places == sorted(places)
@@ -209,7 +209,9 @@ def test_queries_before_others_come_first() -> None:
 
 def test_rows_or_the_clock() -> None:
     said = flat(
-        story(HOURS.early(rows=1000, every="5 seconds").spec(n=mt.count()), Circumstances(4))
+        describe_spec(
+            HOURS.early(rows=1000, every="5 seconds").spec(n=mt.count()), Circumstances(4)
+        )
     )
     clock = "every 5 seconds of wall clock if it has changed"
     assert f"early while it is current, after 1,000 new messages, or {clock}" in said
@@ -219,7 +221,7 @@ def test_a_policy_first_and_another_then() -> None:
     twin = HOURS.early(rows=1, then={"every": "1 minute"}).late(
         grace="1 hour", when="n > 3", then={"each": True}
     )
-    said = flat(story(twin.spec(n=mt.count()), Circumstances(4)))
+    said = flat(describe_spec(twin.spec(n=mt.count()), Circumstances(4)))
     clock = "every 1 minute of wall clock if it has changed"
     assert f"early while it is current, first after 1 new message; then {clock}" in said
     first = "first after each batch that changed it, if n > 3"

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.sql.twins import sentence
 
 import muntin as mt
-from muntin.explain.why import Clocks, about, of_sessions, of_windows
+from muntin.explain.why import Clocks, describe_query_state, explain_sessions, explain_windows
 from muntin.model.axis import moment
 from muntin.model.seen import SessionSeen, WindowSeen
 
@@ -85,7 +85,7 @@ TEN = AT.tumbling("10 seconds")
             window(0, messages=5, late=4, unemitted_late=1),
             "1 of 100 new messages are there",
         ),
-        (TEN, 10, window(0), "closed: the watermark has passed its end, and"),
+        (TEN, 10, window(0), "closed: the watermark has passed its end; its"),
         (TEN, 10, window(0), "its state is gone (kept 0 seconds after its end)"),
         (TEN.keep("1 hour"), 10, window(0, messages=3), "3 messages of it are still in the state"),
         (TEN.late(grace="5 seconds"), 11, window(0, messages=3), "emitted in full when"),
@@ -117,7 +117,7 @@ TEN = AT.tumbling("10 seconds")
     ],
 )
 def test_windows(twin, watermark, seen, words):
-    assert words in said(of_windows(facts(twin), clocks(watermark), [seen], 5 * SECOND))
+    assert words in said(explain_windows(facts(twin), clocks(watermark), [seen], 5 * SECOND))
 
 
 def test_a_message_is_taken_by_the_windows_that_are_open():
@@ -126,9 +126,13 @@ def test_a_message_is_taken_by_the_windows_that_are_open():
         WindowSeen(-10 * SECOND, 10 * SECOND, -1, 1, 0, 0, 0, 0),
         WindowSeen(0, 20 * SECOND, 0, 1, 0, 0, 0, 0),
     ]
-    assert "taken now, by 2 of its 2 windows" in said(of_windows(hop, clocks(5), both, 5 * SECOND))
-    assert "taken now, by 1 of its 2 windows" in said(of_windows(hop, clocks(10), both, 5 * SECOND))
-    closed = said(of_windows(hop, clocks(23), both, 5 * SECOND))
+    assert "taken now, by 2 of its 2 windows" in said(
+        explain_windows(hop, clocks(5), both, 5 * SECOND)
+    )
+    assert "taken now, by 1 of its 2 windows" in said(
+        explain_windows(hop, clocks(10), both, 5 * SECOND)
+    )
+    closed = said(explain_windows(hop, clocks(23), both, 5 * SECOND))
     assert "rejected as late" in closed
     assert "passed 1970-01-01 00:00:20, 3 seconds ago" in closed
 
@@ -136,7 +140,7 @@ def test_a_message_is_taken_by_the_windows_that_are_open():
 def test_many_windows_are_told_of_in_part():
     hop = facts(AT.hopping("100 seconds", "1 second"))
     many = [WindowSeen(n * SECOND, (n + 100) * SECOND, n, 1, 0, 0, 0, 0) for n in range(-99, 1)]
-    lines = list(of_windows(hop, clocks(None), many, 0))
+    lines = list(explain_windows(hop, clocks(None), many, 0))
     assert sum(line.startswith("window") for line in lines) == 12
     assert "88 windows between" in said(lines)
 
@@ -150,7 +154,13 @@ GAP = AT.session("10 seconds")
         (GAP, 5, SessionSeen(0, 5 * SECOND, 2, 0, 2), 7, "there is no early policy"),
         (GAP, 5, SessionSeen(0, 5 * SECOND, 2, 0, 2), 7, "would be taken now"),
         (GAP.early(each=True), 5, SessionSeen(0, 5 * SECOND, 2, 1, 2), 7, "early: 2 new messages"),
-        (GAP, 30, SessionSeen(0, 5 * SECOND, 2, 1, 0), 7, "closed: what it had to say is said"),
+        (
+            GAP,
+            30,
+            SessionSeen(0, 5 * SECOND, 2, 1, 0),
+            7,
+            "closed: its final result has been emitted",
+        ),
         (GAP, 30, SessionSeen(0, 5 * SECOND, 2, 1, 0), 7, "rejected as late: no session"),
         (GAP, 30, SessionSeen(0, 5 * SECOND, 2, 1, 0), 29, "none around this time"),
         (
@@ -178,19 +188,19 @@ GAP = AT.session("10 seconds")
     ],
 )
 def test_sessions(twin, watermark, session, at, words):
-    lines = of_sessions(facts(twin), clocks(watermark), [session], at * SECOND)
+    lines = explain_sessions(facts(twin), clocks(watermark), [session], at * SECOND)
     assert words in said(lines)
 
 
 def test_where_a_query_stands():
     found = facts(TEN)
-    assert "none: no message has moved it" in said(about(found, clocks(None, None)))
-    emitted = said(about(found, clocks(10)))
+    assert "none: no message has moved it" in said(describe_query_state(found, clocks(None, None)))
+    emitted = said(describe_query_state(found, clocks(10)))
     assert "watermark 1970-01-01 00:00:10, 5 seconds behind the latest event time" in emitted
     assert "clock 1970-01-01 00:00:12" in emitted
     assert "rejected 2 late, of all keys so far" in emitted
     fates = Clocks(None, None, {"seen": 9, "taken": 3, "duplicates": 4, "filtered": 1})
-    assert "rejected" not in said(about(found, fates))
+    assert "rejected" not in said(describe_query_state(found, fates))
 
 
 def test_moments_far_away_are_told_too():
@@ -199,6 +209,10 @@ def test_moments_far_away_are_told_too():
 
 
 def test_messages_that_came_too_late_for_some_of_their_windows_are_named() -> None:
-    emitted = said(about(facts(TEN), Clocks(0, None, {"seen": 9, "counted": 9, "partly_late": 4})))
+    emitted = said(
+        describe_query_state(
+            facts(TEN), Clocks(0, None, {"seen": 9, "counted": 9, "partly_late": 4})
+        )
+    )
     assert "4 of the counted came too late for some of their windows" in emitted
     assert "rejected" not in emitted

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from tests.doors import Batch, Door, EngineDoor, StandaloneDoor
 from tests.property.agreement import differences
 
-from muntin.explain.cautions import cautions
-from muntin.explain.ruler import ruler
+from muntin.explain.cautions import list_cautions
+from muntin.explain.ruler import draw_ruler
 from muntin.explain.size import Rates
-from muntin.explain.story import story
+from muntin.explain.story import describe_spec
 from muntin.model import aggregates
 from muntin.model.axis import Axis
 from muntin.model.by_number import ByNumber
@@ -124,8 +124,8 @@ def test_a_kind_of_its_own_gives_what_the_oracle_gives(
 
 def test_a_kind_of_its_own_is_explained() -> None:
     spec = query(Shifts(6, 3))
-    assert ruler(spec.windows, 31)[0] == "|-----------|-----|-----------|"
-    emitted = story(spec)
+    assert draw_ruler(spec.windows, 31)[0] == "|-----------|-----|-----------|"
+    emitted = describe_spec(spec)
     assert "shifts of 6 and 3" in emitted
     assert "up to 1 a window; a message is stored once a pane" in emitted
-    assert not any("slide is small" in caution for caution in cautions(spec, Rates(10, 3)))
+    assert not any("slide is small" in caution for caution in list_cautions(spec, Rates(10, 3)))

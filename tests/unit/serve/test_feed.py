@@ -9,7 +9,7 @@ def feed(batches: int = 0) -> Feed:
     made = Feed()
     made.add(Subject("visits", columns=("k", "n")))
     for number in range(batches):
-        made.batch("visits", number, at=number, numbers={"seen": number})
+        made.add_batch("visits", number, at=number, numbers={"seen": number})
     return made
 
 
@@ -19,8 +19,10 @@ def kept(made: Feed):
 
 def test_who_comes_later_sees_what_was_told():
     made = feed()
-    made.batch("visits", 0, at=5, numbers={"seen": 1}, windows=[{"k": "a"}], notes=["new"])
-    made.batch("visits", 1, at=6, numbers={"seen": 2}, rejected={"late": 3}, samples=[{"k": None}])
+    made.add_batch("visits", 0, at=5, numbers={"seen": 1}, windows=[{"k": "a"}], notes=["new"])
+    made.add_batch(
+        "visits", 1, at=6, numbers={"seen": 2}, rejected={"late": 3}, samples=[{"k": None}]
+    )
     seen = kept(made)
     assert [batch["numbers"]["seen"] for batch in seen["batches"]] == [1, 2]
     assert seen["windows"] == [{"k": "a"}]
@@ -32,7 +34,7 @@ def test_who_comes_later_sees_what_was_told():
 
 def test_a_repeated_batch_replaces_what_it_told():
     made = feed(3)
-    made.batch("visits", 1, at=9, numbers={"seen": 10})
+    made.add_batch("visits", 1, at=9, numbers={"seen": 10})
     assert [batch["numbers"]["seen"] for batch in kept(made)["batches"]] == [0, 10]
 
 
@@ -45,7 +47,7 @@ def test_events_come_once_and_in_order():
     assert [event["kind"] for event in made.since(0)] == ["added", "batch", "batch"]
     last = made.snapshot()["id"]
     assert made.since(last) == []
-    made.end("visits", "disk full")
+    made.mark_ended("visits", "disk full")
     (event,) = made.since(last)
     assert event["what"] == {"state": "failed", "failure": "disk full"}
     assert kept(made)["failure"] == "disk full"
@@ -59,7 +61,7 @@ def test_who_fell_too_far_behind_needs_everything_anew():
 
 def test_a_query_that_begins_again_begins_empty():
     made = feed(3)
-    made.end("visits")
+    made.mark_ended("visits")
     made.add(Subject("visits"))
     assert kept(made)["batches"] == []
     assert kept(made)["state"] == "running"

@@ -18,7 +18,7 @@ import muntin as mt
 from muntin.serve import Feed, Subject
 from muntin.serve.app import STATIC
 from muntin.serve.server import Server
-from muntin.web.timeouts import protocol
+from muntin.web.timeouts import create_protocol
 
 LOOK = {"X-Muntin": "look"}
 
@@ -53,8 +53,8 @@ def test_a_page_gets_a_snapshot_and_then_what_happens(feed: Feed):
         assert response.headers["Content-Type"].startswith("text/event-stream")
         ((kind, snapshot),) = events(response, 1)
         assert (kind, snapshot["queries"][0]["name"]) == ("snapshot", "visits")
-        feed.batch("visits", 0, at=1, numbers={"seen": 7})
-        feed.end("visits", "disk full")
+        feed.add_batch("visits", 0, at=1, numbers={"seen": 7})
+        feed.mark_ended("visits", "disk full")
         (batch, ended) = events(response, 2)
         assert batch[1]["numbers"] == {"seen": 7}
         assert ended == ("ended", {"query": "visits", "state": "failed", "failure": "disk full"})
@@ -206,7 +206,7 @@ def half_open(port: int, text: bytes = b"GET / HTTP/1.1\r\nHost: 127") -> socket
 
 
 def test_connections_that_ask_nothing_end(feed: Feed, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("muntin.web.server.protocol", lambda: protocol(patience=0.3))
+    monkeypatch.setattr("muntin.web.server.create_protocol", lambda: create_protocol(patience=0.3))
     again = b"GET /state HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     body = b"POST /state HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\nab"
     with Server(feed, port=0) as server:
@@ -220,7 +220,7 @@ def test_connections_that_ask_nothing_end(feed: Feed, monkeypatch: pytest.Monkey
         stream = asked(server, "/events")
         events(stream, 1)
         time.sleep(0.6)
-        feed.end("visits")
+        feed.mark_ended("visits")
         assert events(stream, 1)[0][0] == "ended"
         stream.close()
 
@@ -267,7 +267,7 @@ def test_text_that_is_no_text_and_numbers_that_are_none_end_no_answer(feed: Feed
         stream = asked(server, "/events")
         events(stream, 1)
         numbers = {"seen": 1, "lag": float("inf"), "rate": float("nan")}
-        feed.batch("visits", 0, at=1, numbers=numbers, windows=[odd], samples=[odd])
+        feed.add_batch("visits", 0, at=1, numbers=numbers, windows=[odd], samples=[odd])
         (batch,) = events(stream, 1)
         stream.close()
         (state, _) = json.loads(asked(server, "/state").read())["queries"]

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from muntin.model.errors import SinkError
 from muntin.sinks import kafka_producer
-from muntin.sinks.kafka_producer import Messages, send
+from muntin.sinks.kafka_producer import Messages, send_messages
 
 CLIENT = {"bootstrap.servers": "nowhere:9"}
 
@@ -68,9 +68,9 @@ def given(*values: bytes) -> Messages:
 def test_what_is_too_large_is_left_out(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     """Whether it is the client that refuses it, the broker, or neither."""
     broker = Broker(most)
-    monkeypatch.setattr(kafka_producer, "_producer", broker.of)
+    monkeypatch.setattr(kafka_producer, "_get_producer", broker.of)
     values = [b"x" * 500, b"y" * 50_000, b"a", b"z" * 900, b"b"]
-    unfit = send(CLIENT, "t", given(*values), range(len(values)))
+    unfit = send_messages(CLIENT, "t", given(*values), range(len(values)))
     large = [n for n, value in enumerate(values) if len(value) > min(most, 10_000)]
     assert sorted(unfit) == large
     assert unfit[1] == "the message is too large: 50006 bytes"
@@ -81,16 +81,16 @@ def test_what_is_too_large_is_left_out(monkeypatch: pytest.MonkeyPatch, most: in
 
 def test_only_some_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = Broker(1000)
-    monkeypatch.setattr(kafka_producer, "_producer", broker.of)
-    assert send(CLIENT, "t", given(b"a", b"b", b"c"), [0, 2]) == {}
+    monkeypatch.setattr(kafka_producer, "_get_producer", broker.of)
+    assert send_messages(CLIENT, "t", given(b"a", b"b", b"c"), [0, 2]) == {}
     assert broker.sent == [[b"a", b"c"]]
 
 
 def test_another_error_is_the_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = Broker(1000, error=KafkaError.TOPIC_AUTHORIZATION_FAILED)
-    monkeypatch.setattr(kafka_producer, "_producer", broker.of)
+    monkeypatch.setattr(kafka_producer, "_get_producer", broker.of)
     with pytest.raises(SinkError, match=r"Kafka nowhere:9, topic t takes no messages: .*authoriz"):
-        send(CLIENT, "t", given(b"a"), [0])
+        send_messages(CLIENT, "t", given(b"a"), [0])
 
 
 def test_a_new_producer_asks_for_its_topic_before_it_sends(
@@ -112,14 +112,14 @@ def test_a_new_producer_asks_for_its_topic_before_it_sends(
     monkeypatch.setattr("confluent_kafka.Producer", Asking)
     monkeypatch.setattr(kafka_producer, "_PRODUCERS", {})
     for value in (b"a", b"b"):
-        assert send(CLIENT, "t", given(value), [0]) == {}
+        assert send_messages(CLIENT, "t", given(value), [0]) == {}
     assert (asked, broker.sent) == (["t"], [[b"a", b"b"]])
 
 
 def test_brokers_that_are_away_are_an_error() -> None:
     """With one that librdkafka plays itself, and one that isn't there."""
     mock = {"bootstrap.servers": "", "test.mock.num.brokers": "1"}
-    assert send(mock, "t", given(b"a", b"b"), [0, 1]) == {}
+    assert send_messages(mock, "t", given(b"a", b"b"), [0, 1]) == {}
     away = {"bootstrap.servers": "127.0.0.1:1", "message.timeout.ms": "300"}
     with pytest.raises(SinkError, match=r"Kafka 127\.0\.0\.1:1, topic t takes no messages"):
-        send(away, "t", given(b"a"), [0])
+        send_messages(away, "t", given(b"a"), [0])

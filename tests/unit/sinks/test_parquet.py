@@ -51,7 +51,7 @@ def test_a_batch_that_was_cut_off_is_no_folder(
 
     sink = mt.to_parquet(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(parquet, "_replace", stop)
+        patch.setattr(parquet, "_replace_folder", stop)
         with pytest.raises(KeyboardInterrupt):
             sink.write(batch(0, rows("a", "b")))
     assert not (tmp_path / "batch=0").exists()

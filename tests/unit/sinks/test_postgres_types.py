@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from muntin.sinks.postgres_types import values
+from muntin.sinks.postgres_types import to_psycopg_values
 
 
 def refuse(constant: str) -> None:
@@ -16,7 +16,7 @@ def refuse(constant: str) -> None:
 
 def read(kind: pa.DataType, *given: Any) -> list[Any]:
     """Nested values as jsonb reads them."""
-    emitted = values(pa.chunked_array([pa.array(list(given), kind)]))
+    emitted = to_psycopg_values(pa.chunked_array([pa.array(list(given), kind)]))
     return [None if text is None else json.loads(text, parse_constant=refuse) for text in emitted]
 
 

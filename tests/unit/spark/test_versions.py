@@ -30,4 +30,4 @@ def test_topics_are_the_connectors(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_random_tuples_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(query, "BOUNDS_BATCHES", False)
     with pytest.raises(OptionError, match=r"source='random' needs Spark 4\.2; give another"):
-        query._due(Mock(spec=SparkSession), Options())
+        query._read_due_ranges(Mock(spec=SparkSession), Options())

@@ -93,8 +93,8 @@ def test_messages_that_are_taken_wait_for_what_is_due() -> None:
     emitted: list[dict[str, Any]] = []
     operator = made(Output(), downstream=True, errors=emitted.append)
     steps = []
-    take = operator._windows.take_each
-    operator._windows.take_each = lambda messages: steps.append(len(messages)) or take(messages)
+    take = operator._windows.process_each
+    operator._windows.process_each = lambda messages: steps.append(len(messages)) or take(messages)
     for second in range(100):
         operator.add_message(key="a", time=(100 + second % 10) * SECOND, value={"v": second})
     assert steps == [1]  # the first shows the columns, the others wait

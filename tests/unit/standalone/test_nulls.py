@@ -16,8 +16,8 @@ def test_messages_of_a_group_of_null_wait_too() -> None:
     operator = WindowedAggregator(spec, errors=rejected.append)
     steps = []
     operator.add_message(key="a", time=SECOND)
-    take = operator._windows.take_each
-    operator._windows.take_each = lambda messages: steps.append(len(messages)) or take(messages)
+    take = operator._windows.process_each
+    operator._windows.process_each = lambda messages: steps.append(len(messages)) or take(messages)
     for key in (None, "null", None):
         operator.add_message(key=key, time=2 * SECOND)
     assert steps == []

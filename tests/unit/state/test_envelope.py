@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from muntin.model.errors import StateCorruptedError
-from muntin.state.envelope import FORMAT, seal, unseal
+from muntin.state.envelope import ENVELOPE_FORMAT, seal, unseal
 
 MAGIC = b"TEST"
 BLOB = seal(MAGIC, b"body")
@@ -25,8 +25,8 @@ def test_a_body_comes_back() -> None:
         (lambda blob: blob + b"?", "blob 7 was cut: 5 of 4 bytes are left"),
         (lambda blob: blob[:-1] + b"?", "blob 7 was changed: its checksum doesn't fit"),
         (
-            lambda blob: blob[:4] + bytes([FORMAT + 1]) + blob[5:],
-            f"blob 7 has format {FORMAT + 1}, this muntin reads format {FORMAT}",
+            lambda blob: blob[:4] + bytes([ENVELOPE_FORMAT + 1]) + blob[5:],
+            f"blob 7 has format {ENVELOPE_FORMAT + 1}, this muntin reads format {ENVELOPE_FORMAT}",
         ),
     ],
 )

@@ -10,8 +10,8 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from muntin.model.errors import StateCorruptedError
-from muntin.state.envelope import FORMAT
-from muntin.state.frames import decode, encode
+from muntin.state.envelope import ENVELOPE_FORMAT
+from muntin.state.frames import decode_frame, encode_frame
 
 EVERYTHING = pl.DataFrame(
     [
@@ -45,7 +45,7 @@ EVERYTHING = pl.DataFrame(
 @pytest.mark.parametrize("name", EVERYTHING.columns)
 def test_a_column_of_every_type_comes_back(name: str) -> None:
     frame = EVERYTHING.select(name)
-    assert_frame_equal(decode(encode(frame)), frame)
+    assert_frame_equal(decode_frame(encode_frame(frame)), frame)
 
 
 @pytest.mark.parametrize(
@@ -59,35 +59,35 @@ def test_a_column_of_every_type_comes_back(name: str) -> None:
     ids=["whole", "empty", "slice", "chunks"],
 )
 def test_frames_come_back(frame: pl.DataFrame) -> None:
-    assert_frame_equal(decode(encode(frame)), frame)
+    assert_frame_equal(decode_frame(encode_frame(frame)), frame)
 
 
 def test_golden_header() -> None:
     # "MNTN", the format, the checksum of what follows, its length: little-endian, 18 bytes.
-    blob = encode(pl.DataFrame({"v": [1]}))
+    blob = encode_frame(pl.DataFrame({"v": [1]}))
     magic, version, checksum, length = struct.unpack_from("<4sHIQ", blob)
-    assert (magic, version, length) == (b"MNTN", FORMAT, len(blob) - 18)
+    assert (magic, version, length) == (b"MNTN", ENVELOPE_FORMAT, len(blob) - 18)
     assert checksum == zlib.crc32(blob[18:])
 
 
-BLOB = encode(pl.DataFrame({"v": range(50)}))
+BLOB = encode_frame(pl.DataFrame({"v": range(50)}))
 
 
 @pytest.mark.parametrize("left", [18, 19, len(BLOB) // 2, len(BLOB) - 1])
 def test_a_cut_blob(left: int) -> None:
     with pytest.raises(StateCorruptedError, match=rf"was cut: {left - 18} of {len(BLOB) - 18} by"):
-        decode(BLOB[:left])
+        decode_frame(BLOB[:left])
 
 
 @pytest.mark.parametrize("blob", [b"", b"MNTN", BLOB[:17], b"PAR1" + BLOB[4:], b"\x80\x04K\x01."])
 def test_a_foreign_blob(blob: bytes) -> None:
     with pytest.raises(StateCorruptedError, match="doesn't start as one of muntin's"):
-        decode(blob)
+        decode_frame(blob)
 
 
 def test_a_blob_with_something_behind_it() -> None:
     with pytest.raises(StateCorruptedError, match="bytes are left"):
-        decode(BLOB + b"\0")
+        decode_frame(BLOB + b"\0")
 
 
 @pytest.mark.parametrize("place", [18, 100, len(BLOB) - 1])
@@ -95,10 +95,12 @@ def test_a_changed_blob(place: int) -> None:
     changed = bytearray(BLOB)
     changed[place] ^= 1
     with pytest.raises(StateCorruptedError, match="its checksum doesn't fit"):
-        decode(bytes(changed))
+        decode_frame(bytes(changed))
 
 
 def test_a_blob_of_a_newer_format() -> None:
-    newer = BLOB[:4] + struct.pack("<H", FORMAT + 1) + BLOB[6:]
-    with pytest.raises(StateCorruptedError, match=f"has format {FORMAT + 1}.*use the muntin"):
-        decode(newer)
+    newer = BLOB[:4] + struct.pack("<H", ENVELOPE_FORMAT + 1) + BLOB[6:]
+    with pytest.raises(
+        StateCorruptedError, match=f"has format {ENVELOPE_FORMAT + 1}.*use the muntin"
+    ):
+        decode_frame(newer)

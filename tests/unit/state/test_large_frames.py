@@ -6,9 +6,9 @@ import polars as pl
 import pytest
 
 from muntin.state import frames
-from muntin.state.blobs import MemoryBlobs, blobs_of, drawn
-from muntin.state.frames import decode
-from muntin.state.manifest import Run, numbers
+from muntin.state.blobs import MemoryBlobs, draw_number, list_blobs
+from muntin.state.frames import decode_frame
+from muntin.state.manifest import Run, list_overlapping_blobs
 from muntin.state.runs import FrameCache, Frames, Runs
 
 
@@ -25,9 +25,9 @@ def frame(rows: int, first: int = 0) -> pl.DataFrame:
 def test_a_frame_is_read_as_it_was_written_and_removed_whole(rows: int) -> None:
     blobs = MemoryBlobs()
     number = Frames(blobs, FrameCache()).write(frame(rows))
-    assert [*blobs.blobs] == [*blobs_of(number)]
+    assert [*blobs.blobs] == [*list_blobs(number)]
     assert len(blobs.blobs) == -(-16 * rows // 400)
-    parts = [decode(blobs.get(one)) for one in blobs_of(number)]
+    parts = [decode_frame(blobs.get(one)) for one in list_blobs(number)]
     assert pl.concat(parts).equals(frame(rows))
     assert max(len(part) for part in parts) <= 25
     again = Frames(blobs, FrameCache())
@@ -37,12 +37,12 @@ def test_a_frame_is_read_as_it_was_written_and_removed_whole(rows: int) -> None:
 
 
 def test_numbers_of_an_earlier_build_are_of_one_blob() -> None:
-    for number in (0, 1, (1 << 62) - 1, drawn(1)):
-        assert [*blobs_of(number)] == [number]
-    one, other = drawn(3), drawn(3)
-    assert len({*blobs_of(one), *blobs_of(other)}) == 6
-    assert max(*blobs_of(one)) < 2**63
-    assert numbers([Run(5, 1, 0, 0), Run(one, 9, 0, 0)]) == [5, *blobs_of(one)]
+    for number in (0, 1, (1 << 62) - 1, draw_number(1)):
+        assert [*list_blobs(number)] == [number]
+    one, other = draw_number(3), draw_number(3)
+    assert len({*list_blobs(one), *list_blobs(other)}) == 6
+    assert max(*list_blobs(one)) < 2**63
+    assert list_overlapping_blobs([Run(5, 1, 0, 0), Run(one, 9, 0, 0)]) == [5, *list_blobs(one)]
 
 
 def test_runs_are_folded_whatever_they_lie_in() -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from muntin.state import lookup
 from muntin.state.blobs import MemoryBlobs
-from muntin.state.lookup import HASH, by_hash, matched, of_keys
+from muntin.state.lookup import HASH_COLUMN, join_null_safe, select_keys, sort_by_hash
 from muntin.state.runs import FrameCache, Runs
 
 Row = tuple[int | None, str | None]
@@ -23,13 +23,13 @@ def table(rows: list[Row]) -> pl.DataFrame:
 @given(ROWS, ROWS)
 def test_rows_of_keys_in_their_order(rows: list[Row], asked: list[Row]) -> None:
     keys = ["k0", "k1"]
-    frames = [by_hash(part, keys) for part in (table(rows), table(rows).clear())]
-    found, nothing = of_keys(frames, keys, table(asked).select(keys).unique())
+    frames = [sort_by_hash(part, keys) for part in (table(rows), table(rows).clear())]
+    found, nothing = select_keys(frames, keys, table(asked).select(keys).unique())
     assert nothing is None
     if found is None:
         assert not set(rows) & set(asked)
         return
-    assert HASH not in found.columns
+    assert HASH_COLUMN not in found.columns
     expected = [(n, *row) for n, row in enumerate(rows) if row in asked]
     assert sorted(found.rows()) == expected
     for key in set(rows):
@@ -41,7 +41,9 @@ def test_keys_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> Non
     honest = lookup.hash_rows
     monkeypatch.setattr(lookup, "hash_rows", lambda columns: honest(columns) % 2)
     rows: list[Row] = [(n, "a") for n in range(8)]
-    (found,) = of_keys([by_hash(table(rows), ["k0"])], ["k0"], pl.DataFrame({"k0": [3, 5]}))
+    (found,) = select_keys(
+        [sort_by_hash(table(rows), ["k0"])], ["k0"], pl.DataFrame({"k0": [3, 5]})
+    )
     assert found is not None
     assert sorted(found["k0"]) == [3, 5]
 
@@ -68,8 +70,8 @@ def test_null_matches_null_and_nothing_else(rows: list[Row], others: list[Row]) 
     frame, other = table(rows), table(others).select(keys).unique().with_columns(there=True)
     inside = [(n, *row) for n, row in enumerate(rows) if row in others]
     outside = [(n, *row) for n, row in enumerate(rows) if row not in others]
-    assert sorted(matched(frame, other, keys, "semi")["at"]) == [n for n, *_ in inside]
-    assert sorted(matched(frame, other, keys, "anti")["at"]) == [n for n, *_ in outside]
-    assert sorted(matched(frame, other, keys, "inner")["at"]) == [n for n, *_ in inside]
-    both = matched(frame, other, keys, "left").sort("at")
+    assert sorted(join_null_safe(frame, other, keys, "semi")["at"]) == [n for n, *_ in inside]
+    assert sorted(join_null_safe(frame, other, keys, "anti")["at"]) == [n for n, *_ in outside]
+    assert sorted(join_null_safe(frame, other, keys, "inner")["at"]) == [n for n, *_ in inside]
+    both = join_null_safe(frame, other, keys, "left").sort("at")
     assert both["there"].to_list() == [row in others or None for row in rows]

@@ -20,10 +20,10 @@ from muntin.model.spec import WindowSpec
 from muntin.model.windows import Windows
 from muntin.spark.rescale import division_of
 from muntin.state.blobs import MemoryBlobs
-from muntin.state.manifest import Manifest, loads
-from muntin.state.rescale import resplit
+from muntin.state.manifest import Manifest, parse_manifest
+from muntin.state.rescale import build_manifests
 from muntin.state.runs import FrameCache
-from muntin.state.shards import owners
+from muntin.state.shards import assign_shards
 
 FIRING = Firing(early=EveryRows(2), late=Each(), grace=30, retention=60)
 BATCHES = [
@@ -46,7 +46,7 @@ def stepped(one: Combiner, stores: list[MemoryBlobs], rows: list[Any]) -> list[A
     latest = max(at for _, at, _ in rows)
     for number, store in enumerate(stores):
         keys = pl.DataFrame({"k0": [key for key, *_ in rows]})
-        mine = [r for r, own in zip(rows, owners(keys, ["k0"], len(stores)), strict=True)
+        mine = [r for r, own in zip(rows, assign_shards(keys, ["k0"], len(stores)), strict=True)
                 if own == number]  # fmt: skip
         opened = shard(one, store, FrameCache())
         combined = batch(one, opened.state.watermark, *mine)
@@ -64,12 +64,12 @@ def test_it_goes_on_in_other_shards(kind: str, old: int, new: int) -> None:
     for rows in BATCHES[:5]:
         assert stepped(first, stores, rows) == stepped(alone, one, rows)
 
-    manifests = [loads(store.load() or "") for store in stores]
+    manifests = [parse_manifest(store.load() or "") for store in stores]
     shares = rescaled(stores, new)
-    counts = [loads(store.load() or "").counts for store in shares]
+    counts = [parse_manifest(store.load() or "").counts for store in shares]
     assert sum(c.get("counted", 0) for c in counts) == sum(m.counts["counted"] for m in manifests)
     # How many windows wait isn't known of a part.
-    assert not any("waits" in loads(store.load() or "").extra for store in shares)
+    assert not any("waits" in parse_manifest(store.load() or "").extra for store in shares)
 
     for rows in BATCHES[5:]:
         assert stepped(then, shares, rows) == stepped(alone, one, rows)
@@ -78,7 +78,7 @@ def test_it_goes_on_in_other_shards(kind: str, old: int, new: int) -> None:
 def test_shards_that_stand_elsewhere_are_not_moved() -> None:
     manifests = [Manifest("windows", watermark=mark) for mark in (1, 2)]
     with pytest.raises(OptionError, match="let the query run one batch"):
-        resplit(manifests, {}, 2, WindowDivision(manifests))
+        build_manifests(manifests, {}, 2, WindowDivision(manifests))
 
 
 def test_what_cannot_be_moved() -> None:

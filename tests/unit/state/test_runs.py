@@ -12,9 +12,9 @@ from tests.unit.engine.queries import CountingBlobs
 from muntin.engine.state import State
 from muntin.model.errors import StateCorruptedError
 from muntin.state.blobs import PartBlobs
-from muntin.state.frames import encode
+from muntin.state.frames import encode_frame
 from muntin.state.manifest import Manifest, Run
-from muntin.state.runs import MOST_RUNS, FrameCache, Runs, join_runs
+from muntin.state.runs import MAX_RUNS, FrameCache, Runs, join_runs
 
 
 def added(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
@@ -88,7 +88,7 @@ def test_only_runs_that_reach_into_the_stretch_are_read(
     writer = table(store)
     writer.append(rows((3, "a", 1), (15, "a", 1), (27, "a", 1)))
     reader = reopened(writer)
-    assert [low for _, low, _ in reader.ranged(low, high)] == wanted
+    assert [low for _, low, _ in reader.read_with_ranges(low, high)] == wanted
     assert store.calls["get"] == len(wanted)
 
 
@@ -124,8 +124,8 @@ def test_folding_keeps_content_and_forgets_what_was_folded() -> None:
     assert content(runs) == content(reopened(runs)) == sorted(wanted)
     listed = [run.number for run in runs.entries()]
     assert set(listed) == set(store.blobs)
-    assert len(listed) <= MOST_RUNS
-    for frame, low, high in runs.ranged():
+    assert len(listed) <= MAX_RUNS
+    for frame, low, high in runs.read_with_ranges():
         assert (frame["pane"].min(), frame["pane"].max()) == (low, high)
 
 
@@ -137,7 +137,7 @@ def test_folding_is_logarithmic(batches: int) -> None:
     for number in range(batches):
         runs.append(rows((number % 10, f"key {number}", 1)))
         longest = max(len(found) for found in segments(runs).values())
-        assert longest <= MOST_RUNS + math.log2(batches)
+        assert longest <= MAX_RUNS + math.log2(batches)
     assert store.calls["put"] <= 2 * batches
     assert store.written < 2000 * batches * math.log2(batches)
     assert runs.rows == batches
@@ -172,9 +172,9 @@ def test_what_lies_before_a_place_goes_when_its_run_is_folded() -> None:
     runs.append(rows((1, "a", 1), (8, "a", 1)))
     runs.drop_before(5)
     assert runs.rows == 2
-    for number in range(MOST_RUNS):
+    for number in range(MAX_RUNS):
         runs.append(rows((9, str(number), 1)))
-    assert (runs.low, runs.rows) == (8, MOST_RUNS + 1)
+    assert (runs.low, runs.rows) == (8, MAX_RUNS + 1)
     runs.drop_before(10)
     assert (runs.entries(), store.blobs) == ([], {})
 
@@ -328,22 +328,22 @@ def test_frames_are_stored_by_the_codec() -> None:
     store = CountingBlobs()
     frame = rows((1, "a", 1))
     table(store).append(frame)
-    assert list(store.blobs.values()) == [encode(frame)]
+    assert list(store.blobs.values()) == [encode_frame(frame)]
 
 
 def test_frames_that_another_process_has_dropped_are_forgotten() -> None:
     cache, frame = FrameCache(), rows((1, "a", 1))
     for owner, numbers in (("one", (1, 2, 3)), ("another", (4, 5))):
-        cache.turn_to(owner)
+        cache.set_owner(owner)
         for number in numbers:
             cache.put(number, frame)
-    cache.turn_to("one")
+    cache.set_owner("one")
     cache.drop(1)
-    cache.keep({2, 7})
+    cache.retain({2, 7})
     assert [number for number in range(9) if cache.get(number) is not None] == [2, 4, 5]
     assert cache.bytes == 3 * int(frame.estimated_size())
-    cache.turn_to("another")
-    cache.keep({4})
+    cache.set_owner("another")
+    cache.retain({4})
     assert [number for number in range(9) if cache.get(number) is not None] == [2, 4]
 
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.engine.queries import CountingBlobs
 
-from muntin.state.lookup import HASH
-from muntin.state.runs import MOST_RUNS, FrameCache, Runs
+from muntin.state.lookup import HASH_COLUMN
+from muntin.state.runs import MAX_RUNS, FrameCache, Runs
 
 Row = tuple[int, str, int, str]
 """Two key columns, a place, and what is kept."""
@@ -64,7 +64,7 @@ def test_rows_of_keys_oldest_run_first() -> None:
     found = runs.read(only=asked((1, "a"), (7, "z")))
     assert [frame["kept"].to_list() for frame in found] == [["old"], ["new", "and newer"]]
     assert all(frame.columns == list(SCHEMA) for frame in found)
-    assert all(HASH not in frame.columns for frame in runs.read())
+    assert all(HASH_COLUMN not in frame.columns for frame in runs.read())
 
 
 APPENDED = st.lists(
@@ -97,14 +97,14 @@ def test_the_newest_row_of_a_key_is_found_however_runs_were_folded(
 def test_a_restart_finds_the_rows_as_they_were_when_the_manifest_was_written() -> None:
     store = CountingBlobs()
     runs = table(store)
-    for number in range(MOST_RUNS):
+    for number in range(MAX_RUNS):
         runs.append(rows((number, "a", 0, "committed")))
     committed, entries = store.copy(), runs.entries()
     runs.append(rows((0, "a", 0, "lost")))
     runs.drop_before(None)
     again = table(committed, entries)
     assert set(content(again).values()) == {(0, "committed")}
-    assert len(content(again)) == MOST_RUNS
+    assert len(content(again)) == MAX_RUNS
 
 
 @pytest.mark.parametrize("batches", [100, 1000])
@@ -113,7 +113,7 @@ def test_rows_are_rewritten_a_few_times_in_their_life(batches: int) -> None:
     runs = table(store, merge=pl.concat, cached=1 << 20)
     for number in range(batches):
         runs.append(rows((number, "a", number, "")))
-    assert len(runs.entries()) <= 2 * MOST_RUNS
+    assert len(runs.entries()) <= 2 * MAX_RUNS
     levels = batches.bit_length()
     assert store.calls["put"] <= 2 * batches
     assert runs.rows == batches
@@ -127,14 +127,14 @@ def test_a_batch_costs_no_more_blobs_when_much_is_stored() -> None:
     runs = table(store, merge=pl.concat)
     runs.append(rows(*((n, "a", n, "") for n in range(10_000))))
     store.calls.clear()
-    for number in range(MOST_RUNS - 1):
+    for number in range(MAX_RUNS - 1):
         runs.append(rows((number, "b", number, "")))
         assert dict(store.calls) == {"put": number + 1}
     size = store.written
     runs.append(rows((0, "c", 0, "")))
-    assert store.calls["get"] == store.calls["remove"] == MOST_RUNS
+    assert store.calls["get"] == store.calls["remove"] == MAX_RUNS
     assert store.written - size < 10_000
-    assert [run[1] for run in runs.entries()] == [10_000, MOST_RUNS]
+    assert [run[1] for run in runs.entries()] == [10_000, MAX_RUNS]
 
 
 def test_a_look_up_reads_each_run_once_and_with_a_cache_none() -> None:
@@ -164,7 +164,7 @@ def test_runs_whose_rows_have_all_expired_go_unread() -> None:
 def test_what_merges_to_nothing_leaves_no_run() -> None:
     store = CountingBlobs()
     runs = table(store, merge=lambda frames: pl.concat(frames).clear())
-    for number in range(MOST_RUNS + 1):
+    for number in range(MAX_RUNS + 1):
         runs.append(rows((number, "a", 0, "")))
     assert (runs.entries(), runs.rows, store.blobs) == ([], 0, {})
     runs.append(rows((1, "a", 0, "")))
@@ -173,7 +173,7 @@ def test_what_merges_to_nothing_leaves_no_run() -> None:
 
 def test_a_run_remembers_where_its_folded_rows_lie() -> None:
     runs = table()
-    for number in range(MOST_RUNS + 1):
+    for number in range(MAX_RUNS + 1):
         runs.append(rows((0, "a", 10 - number, "")))
     # Only the newest row of the key is left, so nothing at the other places holds the run back.
-    assert [list(run[1:4]) for run in runs.entries()] == [[1, 10 - MOST_RUNS, 10 - MOST_RUNS]]
+    assert [list(run[1:4]) for run in runs.entries()] == [[1, 10 - MAX_RUNS, 10 - MAX_RUNS]]

@@ -3,14 +3,14 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from muntin.state.shards import owners, split
+from muntin.state.shards import assign_shards, split_by_shard
 
 FRAME = pl.DataFrame({"k0": [f"user-{n % 900}" for n in range(3000)], "v": range(3000)})
 
 
 @pytest.mark.parametrize("buckets", [1, 2, 3, 7, 64])
 def test_every_row_is_in_one_bucket_and_a_key_in_no_other(buckets: int) -> None:
-    parts = split(FRAME, ["k0"], buckets)
+    parts = split_by_shard(FRAME, ["k0"], buckets)
     assert set(parts) <= set(range(buckets))
     assert pl.concat(parts.values()).sort("v").equals(FRAME)
     homes = [set(part["k0"]) for part in parts.values()]
@@ -18,32 +18,32 @@ def test_every_row_is_in_one_bucket_and_a_key_in_no_other(buckets: int) -> None:
 
 
 def test_rows_keep_their_order_within_a_bucket() -> None:
-    assert all(part["v"].is_sorted() for part in split(FRAME, ["k0"], 5).values())
+    assert all(part["v"].is_sorted() for part in split_by_shard(FRAME, ["k0"], 5).values())
 
 
 def test_buckets_are_of_like_size() -> None:
-    sizes = [part["k0"].n_unique() for part in split(FRAME, ["k0"], 8).values()]
+    sizes = [part["k0"].n_unique() for part in split_by_shard(FRAME, ["k0"], 8).values()]
     assert min(sizes) > 900 / 8 * 0.7
     assert max(sizes) < 900 / 8 * 1.3
 
 
 def test_a_bucket_without_rows_is_absent() -> None:
-    assert len(split(FRAME[:1], ["k0"], 100)) == 1
-    assert split(FRAME.clear(), ["k0"], 4) == {}
+    assert len(split_by_shard(FRAME[:1], ["k0"], 100)) == 1
+    assert split_by_shard(FRAME.clear(), ["k0"], 4) == {}
 
 
 def test_golden_owners() -> None:
     # Where a key lives is in checkpoints, so it can never change.
     frame = pl.DataFrame({"k0": ["a", "b", "c", "é"], "k1": [1, 2, 3, 4]})
-    assert owners(frame, ["k0"], 8).tolist() == [4, 7, 5, 1]
-    assert owners(frame, ["k0", "k1"], 8).tolist() == [4, 2, 4, 3]
+    assert assign_shards(frame, ["k0"], 8).tolist() == [4, 7, 5, 1]
+    assert assign_shards(frame, ["k0", "k1"], 8).tolist() == [4, 2, 4, 3]
 
 
 def test_one_bucket_owns_everything() -> None:
-    assert owners(FRAME[:3], ["k0"], 1).tolist() == [0, 0, 0]
+    assert assign_shards(FRAME[:3], ["k0"], 1).tolist() == [0, 0, 0]
 
 
 def test_integer_keys_of_any_width_have_one_owner() -> None:
     narrow = pl.DataFrame({"k0": pl.Series([1, 2, 3], dtype=pl.Int16)})
     wide = narrow.cast(pl.Int64)
-    assert owners(narrow, ["k0"], 5).tolist() == owners(wide, ["k0"], 5).tolist()
+    assert assign_shards(narrow, ["k0"], 5).tolist() == assign_shards(wide, ["k0"], 5).tolist()

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muntin.model.errors import OptionError, StateCorruptedError
-from muntin.stores.keys import AFTER, decode, decode_part, encode
+from muntin.stores.keys import AFTER, decode_key, decode_part, encode_key
 
 ZONES = st.timezones() | st.just(UTC) | st.just(timezone(timedelta(hours=-7)))
 # Far enough from the ends of Python's calendar that every zone can say it.
@@ -41,8 +41,8 @@ ANY = st.none() | st.one_of(*PARTS.values())
 @given(data=st.data())
 def test_keys_compare_as_values_do(kind: str, data: st.DataObject) -> None:
     one, other = data.draw(PARTS[kind]), data.draw(PARTS[kind])
-    assert (encode((one,)) < encode((other,))) is (one < other)
-    assert (encode((one,)) == encode((other,))) is (one == other)
+    assert (encode_key((one,)) < encode_key((other,))) is (one < other)
+    assert (encode_key((one,)) == encode_key((other,))) is (one == other)
 
 
 @given(data=st.data())
@@ -51,78 +51,84 @@ def test_tuples_compare_part_by_part(data: st.DataObject) -> None:
     # The first parts are equal as often as not, so that the later ones decide.
     few = [data.draw(st.lists(PARTS[kind], min_size=1, max_size=2)) for kind in kinds]
     one, other = (tuple(data.draw(st.sampled_from(part)) for part in few) for _ in range(2))
-    assert (encode(one) < encode(other)) is (one < other)
+    assert (encode_key(one) < encode_key(other)) is (one < other)
 
 
 @given(st.lists(ANY, max_size=4))
 def test_a_tuple_comes_back(parts: list[Any]) -> None:
-    found = decode(encode(tuple(parts)))
+    found = decode_key(encode_key(tuple(parts)))
     assert found == tuple(parts)
     assert [type(part) for part in found] == [type(part) for part in parts]
 
 
 @given(ANY, ANY, ANY)
 def test_no_part_begins_another(one: Any, other: Any, behind: Any) -> None:
-    first, second = encode((one,)), encode((other,))
+    first, second = encode_key((one,)), encode_key((other,))
     assert first == second or not second.startswith(first)
     # What follows a part lies between the part and AFTER, and nothing else does.
-    assert first < first + encode((behind,)) < first + AFTER
-    assert (first <= second + encode((behind,)) < first + AFTER) is (first == second)
+    assert first < first + encode_key((behind,)) < first + AFTER
+    assert (first <= second + encode_key((behind,)) < first + AFTER) is (first == second)
 
 
 @given(ANY.filter(lambda part: part is not None))
 def test_nulls_come_first(part: Any) -> None:
-    assert encode((None,)) < encode((part,))
+    assert encode_key((None,)) < encode_key((part,))
 
 
 @pytest.mark.parametrize("nan", [math.nan, -math.nan, float("nan")])
 def test_nan_comes_last(nan: float) -> None:
-    assert encode((nan,)) > encode((math.inf,))
-    assert math.isnan(decode(encode((nan,)))[0])
-    assert encode((Decimal("NaN"),)) == encode((Decimal("-sNaN"),)) > encode((Decimal("Infinity"),))
+    assert encode_key((nan,)) > encode_key((math.inf,))
+    assert math.isnan(decode_key(encode_key((nan,)))[0])
+    assert (
+        encode_key((Decimal("NaN"),))
+        == encode_key((Decimal("-sNaN"),))
+        > encode_key((Decimal("Infinity"),))
+    )
 
 
 def test_what_comes_back_otherwise() -> None:
-    assert math.copysign(1, decode(encode((-0.0,)))[0]) == 1
-    assert str(decode(encode((Decimal("-10.500"),)))[0]) == "-10.5"
-    assert str(decode(encode((Decimal("1200"),)))[0]) == "1.2E+3"
+    assert math.copysign(1, decode_key(encode_key((-0.0,)))[0]) == 1
+    assert str(decode_key(encode_key((Decimal("-10.500"),)))[0]) == "-10.5"
+    assert str(decode_key(encode_key((Decimal("1200"),)))[0]) == "1.2E+3"
     noon = datetime(2026, 7, 1, 12, tzinfo=timezone(timedelta(hours=2)))
-    assert decode(encode((noon,))) == (noon,)
-    assert decode(encode((noon,)))[0].tzinfo is UTC
+    assert decode_key(encode_key((noon,))) == (noon,)
+    assert decode_key(encode_key((noon,)))[0].tzinfo is UTC
 
 
 def test_long_decimals_keep_their_digits() -> None:
     # Longer than the 28 digits of Python's decimal context.
     number = Decimal("1" * 40 + ".5")
-    assert decode(encode((number,))) == (number,)
-    assert encode((number,)) < encode((Decimal("1" * 40 + ".6"),))
+    assert decode_key(encode_key((number,))) == (number,)
+    assert encode_key((number,)) < encode_key((Decimal("1" * 40 + ".6"),))
 
 
 def test_subclasses_are_encoded_as_what_they_are() -> None:
     class Port(int):
         pass
 
-    assert encode((Port(7),)) == encode((7,))
-    assert encode((True,)) != encode((1,))
-    assert encode((datetime(2026, 1, 1),)) != encode((date(2026, 1, 1),))
+    assert encode_key((Port(7),)) == encode_key((7,))
+    assert encode_key((True,)) != encode_key((1,))
+    assert encode_key((datetime(2026, 1, 1),)) != encode_key((date(2026, 1, 1),))
 
 
 def test_what_is_no_key() -> None:
     with pytest.raises(OptionError, match="is a list, not a key; use None, bool"):
-        encode(([1],))
-    assert decode(encode((-(2**1008) + 1,))) == (-(2**1008) + 1,)
+        encode_key(([1],))
+    assert decode_key(encode_key((-(2**1008) + 1,))) == (-(2**1008) + 1,)
     with pytest.raises(OptionError, match="1009 bits"):
-        encode((2**1008,))
+        encode_key((2**1008,))
 
 
 @given(ANY.filter(lambda part: not isinstance(part, bool) and part is not None), st.data())
 def test_a_key_that_was_cut_is_named(part: Any, data: st.DataObject) -> None:
-    whole = encode((part,))
+    whole = encode_key((part,))
     with pytest.raises(StateCorruptedError, match="can't be read at byte"):
-        decode(whole[: data.draw(st.integers(1, len(whole) - 1))] if len(whole) > 1 else b"\x99")
+        decode_key(
+            whole[: data.draw(st.integers(1, len(whole) - 1))] if len(whole) > 1 else b"\x99"
+        )
 
 
 def test_a_part_can_be_read_alone() -> None:
-    data = encode((1, "a"))
+    data = encode_key((1, "a"))
     number, at = decode_part(data)
     assert (number, decode_part(data, at)) == (1, ("a", len(data)))

@@ -23,7 +23,7 @@ def check(pages: Pages) -> None:
         keys, values = page.rows()
         assert keys == sorted(set(keys)) != []
         assert page.bytes == sum(map(len, keys)) + sum(map(len, values))
-        assert page.bytes <= pages.most or len(keys) == 1
+        assert page.bytes <= pages.max_page_bytes or len(keys) == 1
         assert pages.lows[index] <= keys[0]
         if index + 1 < len(pages.lows):
             assert keys[-1] < pages.lows[index + 1]
@@ -116,7 +116,7 @@ def test_a_range_is_dropped_unread() -> None:
     pages, read = stored([0, 1], [10, 11], [20, 21], [30, 31])
     pages.delete_range(b"", b"0020")
     assert read == []
-    assert [page.number for page in pages.left] == [0, 1]
+    assert [page.number for page in pages.replaced] == [0, 1]
     assert content(pages) == [b"0020", b"0021", b"0030", b"0031"]
 
 
@@ -124,5 +124,8 @@ def test_a_page_that_is_written_leaves_its_blob() -> None:
     pages, _ = stored([0, 1], [10, 11])
     pages.put(b"0001", b"new")
     pages.delete(b"0000")
-    assert [page.number for page in pages.left] == [0, 1]  # too small now, so it joined the next
+    assert [page.number for page in pages.replaced] == [
+        0,
+        1,
+    ]  # too small now, so it joined the next
     assert [page.number for page in pages.pages] == [None]

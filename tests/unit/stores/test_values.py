@@ -8,11 +8,11 @@ import pytest
 
 from muntin.model.errors import MissingExtraError, OptionError, StateCorruptedError
 from muntin.stores import WindowMeta, rocks
-from muntin.stores.values import codec
+from muntin.stores.values import find_codec
 
 
 def test_json_keeps_what_json_has() -> None:
-    json = codec("json")
+    json = find_codec("json")
     for value in ({"a": [1, None, "é"]}, 2**70, 0.1, -math.inf, "", False):
         assert json.from_bytes(json.to_bytes(value)) == value
     assert json.to_bytes({"a": [1, 2]}) == b'{"a":[1,2]}'
@@ -21,7 +21,7 @@ def test_json_keeps_what_json_has() -> None:
 @pytest.mark.parametrize(("name", "value"), [("json", b"x"), ("raw", "x"), ("meta", {"n": 1})])
 def test_what_a_codec_cannot_write(name: str, value: object) -> None:
     with pytest.raises(OptionError, match="value="):
-        codec(name).to_bytes(value)
+        find_codec(name).to_bytes(value)
 
 
 def test_metadata_takes_messages_in_any_order() -> None:

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from muntin.model.errors import OptionError, StateCorruptedError
 from muntin.tables import packed
-from muntin.tables.cells import GONE, from_frame, newest, to_frame
-from muntin.tables.typed import codec_of
+from muntin.tables.cells import GONE, from_frame, keep_newest_entries, to_frame
+from muntin.tables.typed import make_codec
 
-PLAIN = codec_of(None)
+PLAIN = make_codec(None)
 ATOMS = st.one_of(
     st.none(),
     st.booleans(),
@@ -73,15 +73,19 @@ def test_the_newest_value_of_an_entry_wins(batches: list[dict[int, dict[Any, Any
         for place, values in entries.items():
             expected.update({(place, key): value for key, value in values.items()})
     frames = [to_frame(entries, PLAIN) for entries in batches]
-    whole = {(p, k): v for p, k, v in from_frame(newest(frames, gone=True), PLAIN)}
+    whole = {
+        (p, k): v for p, k, v in from_frame(keep_newest_entries(frames, keep_deleted=True), PLAIN)
+    }
     assert whole == expected
-    there = {(p, k): v for p, k, v in from_frame(newest(frames, gone=False), PLAIN)}
+    there = {
+        (p, k): v for p, k, v in from_frame(keep_newest_entries(frames, keep_deleted=False), PLAIN)
+    }
     assert there == {place: value for place, value in expected.items() if value is not GONE}
 
 
 def test_a_deletion_is_known_under_every_form_of_its_key() -> None:
     frames = [to_frame({0: {1: 5}}, PLAIN), to_frame({0: {1: GONE, "a": 6}}, PLAIN)]
-    assert list(from_frame(newest(frames, gone=False), PLAIN)) == [(0, "a", 6)]
+    assert list(from_frame(keep_newest_entries(frames, keep_deleted=False), PLAIN)) == [(0, "a", 6)]
 
 
 def test_numbers_and_text_are_columns() -> None:
@@ -94,7 +98,7 @@ def test_numbers_and_text_are_columns() -> None:
 
 @given(VALUES)
 def test_values_are_packed_and_unpacked(value: Any) -> None:
-    assert same(packed.loads(packed.dumps(value)), value)
+    assert same(packed.read_json(packed.write_json(value)), value)
 
 
 @pytest.mark.parametrize(
@@ -110,12 +114,12 @@ def test_values_are_packed_and_unpacked(value: Any) -> None:
     ],
 )
 def test_types_are_kept(value: Any) -> None:
-    assert same(packed.loads(packed.dumps(value)), value)
+    assert same(packed.read_json(packed.write_json(value)), value)
 
 
 def test_other_types_are_refused() -> None:
     with pytest.raises(OptionError, match=r"object.*value_type"):
-        packed.dumps([object()])
+        packed.write_json([object()])
 
 
 @pytest.mark.parametrize(
@@ -123,4 +127,4 @@ def test_other_types_are_refused() -> None:
 )
 def test_damaged_values_are_named(text: str) -> None:
     with pytest.raises(StateCorruptedError):
-        packed.loads(text)
+        packed.read_json(text)

@@ -388,7 +388,7 @@ def test_what_closing_writes_is_late_in_no_batch(batch: int) -> None:
         closed.append((*key, value))
 
     closed: list[Any] = []
-    app.define(replace(app.tables["best"], on_window_close=add))
+    app.redefine_table(replace(app.tables["best"], on_window_close=add))
     # Without a key all are in one partition, and what closes there may be added up there.
     source = mt.source(rows(*range(0, 300, 3)), time="at")
     with app.run({"events": source}, batch=batch) as run:

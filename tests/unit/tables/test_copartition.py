@@ -12,7 +12,7 @@ from tests.unit.tables.test_opened import opened
 import muntin as mt
 from muntin.stores import Image, memory
 from muntin.tables import App
-from muntin.tables.copartition import partitions_of
+from muntin.tables.copartition import assign_partitions
 
 PARTITIONS = 4
 ROWS = [
@@ -87,13 +87,13 @@ def test_a_key_is_looked_up_in_its_own_partition_alone() -> None:
     asked: list[int] = []
     table = opened(image, "plain", asked)
     assert table.handle["u1", "p1"] == 2
-    assert asked == partitions_of(["u1"], PARTITIONS)
+    assert asked == assign_partitions(["u1"], PARTITIONS)
 
 
 def test_the_partition_of_a_key_does_not_depend_on_those_beside_it() -> None:
     for others in ([], [2**70], ["a"], [None], [0.5]):
         keys = [*range(20), *others]
-        assert partitions_of(keys, 64) == [partitions_of([key], 64)[0] for key in keys]
+        assert assign_partitions(keys, 64) == [assign_partitions([key], 64)[0] for key in keys]
 
 
 def two_ways(app: App) -> Any:
@@ -134,13 +134,13 @@ def test_whoever_reads_such_a_key_is_told() -> None:
     two_ways(app)
     source = mt.source(ROWS, key="user", time="at")
     # As on Spark, where partitions can't ask each other.
-    with mock.patch("muntin.tables.running.agree"):
+    with mock.patch("muntin.tables.running.share_partitionings"):
         app.run({"views": source}, store=memory(image), partitions=PARTITIONS).close()
     table = opened(image, "t").handle
     apart = [
         key
         for key in {(row["user"], row["page"]) for row in ROWS}
-        if partitions_of([key], PARTITIONS) != partitions_of([key[0]], PARTITIONS)
+        if assign_partitions([key], PARTITIONS) != assign_partitions([key[0]], PARTITIONS)
     ]
     assert len(apart) > 4
     for key in apart:
@@ -157,7 +157,7 @@ def test_a_stream_without_keys_beside_one_with_keys(unkeyed_first: bool) -> None
     def view(event: Any) -> None:
         table[event] += 1
 
-    key = next(key for key in "abcdef" if partitions_of([key], PARTITIONS) != [0])
+    key = next(key for key in "abcdef" if assign_partitions([key], PARTITIONS) != [0])
     with app.open(partitions=PARTITIONS) as running:
         keys = [None, key] if unkeyed_first else [key, None]
         running.send("views", key, key=keys[0])
@@ -194,11 +194,11 @@ def test_what_closing_writes_lies_where_the_closed_key_lay(by: str | None) -> No
 
 def test_keys_that_are_equal_have_one_owner() -> None:
     equal: list[Any] = [1, 1.0, True, Decimal(1)]
-    assert len(set(partitions_of(equal, 64))) == 1
-    assert len({partitions_of([(key, "a")], 64)[0] for key in equal}) == 1
-    assert partitions_of([0.5, Decimal("0.5")], 64) == partitions_of([0.5], 64) * 2
-    assert len(set(partitions_of([0.0, -0.0, False], 64))) == 1
-    assert len(partitions_of([float("nan"), float("inf"), Decimal("NaN"), 1e300, 2.5], 64)) == 5
+    assert len(set(assign_partitions(equal, 64))) == 1
+    assert len({assign_partitions([(key, "a")], 64)[0] for key in equal}) == 1
+    assert assign_partitions([0.5, Decimal("0.5")], 64) == assign_partitions([0.5], 64) * 2
+    assert len(set(assign_partitions([0.0, -0.0, False], 64))) == 1
+    assert len(assign_partitions([float("nan"), float("inf"), Decimal("NaN"), 1e300, 2.5], 64)) == 5
     app = App("app", max_ahead=None)
     table = app.Table("t", default=int)
 

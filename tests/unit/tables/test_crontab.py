@@ -17,7 +17,7 @@ def due(text: str, since: str, count: int, zone: Any = "UTC") -> list[str]:
     """The first due times behind a time, in UTC."""
     crontab, time, found = Crontab.parse(text, zone), instant("since", since), []
     for _ in range(count):
-        time = crontab.after(time)
+        time = crontab.next_due(time)
         found.append(f"{as_datetime(time):%Y-%m-%d %H:%M}")
     return found
 

@@ -11,10 +11,10 @@ from tests.contract.checkpoints import MemoryCheckpoint, image_of, rescaled
 from muntin.model.errors import OptionError
 from muntin.spark.inspect.tables import OpenTable
 from muntin.state.blobs import MemoryBlobs
-from muntin.state.manifest import loads
+from muntin.state.manifest import parse_manifest
 from muntin.stores import Image, memory
 from muntin.tables import App
-from muntin.tables.partition_store import partition_blobs
+from muntin.tables.partition_store import open_partition_blobs
 
 TABLES = ("views", "last", "visits", "total", "members", "by_second", "pairs")
 Events = list[tuple[Any, float]]
@@ -81,9 +81,11 @@ class Run:
     def stores(self) -> list[MemoryBlobs]:
         found = []
         for number in range(self.partitions):
-            there = partition_blobs(memory(self.image), "app", number)
+            there = open_partition_blobs(memory(self.image), "app", number)
             store = MemoryBlobs(there.load())
-            store.blobs = {r.number: there.get(r.number) for r in loads(store.load() or "").runs()}
+            store.blobs = {
+                r.number: there.get(r.number) for r in parse_manifest(store.load() or "").runs()
+            }
             found.append(store)
         return found
 
@@ -95,7 +97,7 @@ class Run:
         self.image, self.partitions = Image(), partitions
         kept = memory(self.image)
         for number, store in enumerate(stores):
-            blobs = partition_blobs(kept, "app", number)
+            blobs = open_partition_blobs(kept, "app", number)
             for run, blob in store.blobs.items():
                 blobs.put(run, blob)
             blobs.save(store.load() or "")
@@ -147,7 +149,7 @@ def test_what_has_expired_in_one_partition_does_not_come_back() -> None:
     ahead, behind = run.stores()
 
     def put_back(name: str) -> None:
-        manifest = loads(behind.load() or "")
+        manifest = parse_manifest(behind.load() or "")
         table = manifest.extra["tables"][name]
         table["closed"] -= 2
         table["watermark"] -= 10_000_000

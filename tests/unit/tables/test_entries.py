@@ -13,9 +13,9 @@ from muntin.state.blobs import MemoryBlobs
 from muntin.state.manifest import Run
 from muntin.tables.cells import GONE, MISSING
 from muntin.tables.entries import Entries
-from muntin.tables.typed import codec_of
+from muntin.tables.typed import make_codec
 
-PLAIN = codec_of(None)
+PLAIN = make_codec(None)
 SPAN = 3
 WRITES = st.lists(
     st.tuples(st.integers(0, 10), st.sampled_from("abc"), st.integers(0, 9) | st.just(GONE)),
@@ -51,7 +51,7 @@ def write(entries: Entries, writes: list[tuple[int, str, Any]], low: int) -> Non
 
 
 def whole(entries: Entries) -> dict[tuple[int, str], int]:
-    return {(p, k): v for p in entries.places() for k, v in entries.at(p).items()}
+    return {(p, k): v for p in entries.list_positions() for k, v in entries.values_at(p).items()}
 
 
 @given(STEPS)
@@ -60,7 +60,7 @@ def test_three_workers_take_turns(steps: list[tuple[str, int, list[tuple[int, st
     place, low = Place(), -1
     model: dict[tuple[int, str], Any] = {}
     workers = [Entries(SPAN, PLAIN) for _ in range(3)]
-    with mock.patch.object(runs, "MOST_RUNS", 2):
+    with mock.patch.object(runs, "MAX_RUNS", 2):
         for what, number, writes in steps:
             worker, blobs = workers[number], place.copy()
             worker.begin(blobs, place.stored, low)

@@ -12,7 +12,7 @@ import pytest
 
 from muntin.model.errors import OptionError
 from muntin.tables import files
-from muntin.tables.files import Unread, rows_of_arrow, rows_of_file
+from muntin.tables.files import UnreadableRow, read_arrow_rows, read_file_rows
 
 NEVER = "a quote doesn't end where its field does"
 # Lines of CSV, and what they are: a row's values, or nothing where they can't be read.
@@ -44,34 +44,36 @@ def test_quotes(
     before: int,
     at_once: int,
 ) -> None:
-    monkeypatch.setattr(files, "_AT_ONCE", at_once)
+    monkeypatch.setattr(files, "_BATCH_ROWS", at_once)
     path = tmp_path / "rows.csv"
     # Whole numbers first, so that the types are the same wherever the odd ones are.
     lines = [PLAIN] * before + [line for line in LINES if before or line[0] != LINES[10][0]]
     written = [b'"page",at,note', *(line for line, _ in lines)]
     path.write_bytes(mark + ending.join(written))
     wanted = [
-        Unread(line, NEVER) if row is None else dict(zip(("page", "at", "note"), row, strict=True))
+        UnreadableRow(line, NEVER)
+        if row is None
+        else dict(zip(("page", "at", "note"), row, strict=True))
         for line, row in lines
     ]
-    assert list(rows_of_file(path, 0)) == wanted
+    assert list(read_file_rows(path, 0)) == wanted
     for start in (1, before + 4, before + 5, len(lines)):
-        assert list(rows_of_file(path, start)) == wanted[start:]
+        assert list(read_file_rows(path, start)) == wanted[start:]
 
 
 def test_a_quote_that_ends_nowhere_damages_nothing_behind_it(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_bytes(b'page,at\n"a,1\n' + b"b,2\n" * 500 + b'"' + b"x" * 2_000_000 + b"\nc,3\n")
-    found = list(rows_of_file(path, 0))
+    found = list(read_file_rows(path, 0))
     assert [row["page"] for row in found if isinstance(row, dict)] == ["b"] * 500 + ["c"]
-    assert [len(row.row) for row in found if isinstance(row, Unread)] == [4, 2_000_001]
+    assert [len(row.row) for row in found if isinstance(row, UnreadableRow)] == [4, 2_000_001]
 
 
 def test_names_in_a_quote_that_ends_nowhere_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_bytes(b'"page,at\na,1\n')
     with pytest.raises(OptionError, match="has names in a quote that doesn't end; close its"):
-        list(rows_of_file(path, 0))
+        list(read_file_rows(path, 0))
 
 
 def garbled(values: list[bytes | None]) -> pa.Array:
@@ -95,8 +97,8 @@ def test_text_of_parquet_files_that_isnt_utf8(tmp_path: Path, start: int, nested
     names = ["a", "\\xff", None, "b", "b\\xc3", "c", "d"]
     whole = pl.DataFrame({"k": [shown(name) for name in names], "at": pl.from_arrow(times)})
     wanted = [
-        Unread(row, "k isn't UTF-8") if "\\" in (names[n] or "") else row
+        UnreadableRow(row, "k isn't UTF-8") if "\\" in (names[n] or "") else row
         for n, row in enumerate(whole.rows(named=True))
     ]
-    assert list(rows_of_file(path, start)) == wanted[start:]
-    assert list(rows_of_arrow(pq.read_table(path).slice(start))) == wanted[start:]
+    assert list(read_file_rows(path, start)) == wanted[start:]
+    assert list(read_arrow_rows(pq.read_table(path).slice(start))) == wanted[start:]

@@ -8,7 +8,7 @@ import pytest
 
 import muntin as mt
 from muntin.tables import App
-from muntin.tables.copartition import partitions_of
+from muntin.tables.copartition import assign_partitions
 
 PARTITIONS = 4
 KEYS = [f"k{n}" for n in range(12)]
@@ -37,7 +37,7 @@ def asking(make: Any, write: Any, ask: Any, keyed: bool = True) -> list[Any]:
 
 
 def test_the_keys_lie_in_several_partitions() -> None:
-    assert len(set(partitions_of(KEYS, PARTITIONS))) == PARTITIONS
+    assert len(set(assign_partitions(KEYS, PARTITIONS))) == PARTITIONS
 
 
 @pytest.mark.parametrize("keyed", [True, False])
@@ -122,7 +122,7 @@ def test_what_is_read_of_another_partition_is_a_copy() -> None:
         for everything in (False, True):
             for key in KEYS:
                 running.send("events", {"key": key, "all": everything}, key=key)
-        owners = partitions_of(KEYS, PARTITIONS)
+        owners = assign_partitions(KEYS, PARTITIONS)
         for key, owner in zip(KEYS, owners, strict=True):
             counts = [table[key].count(word) for word in ("own", "one", "all")]
             # What is stored may be changed by any event of its partition.

@@ -11,8 +11,8 @@ import pytest
 import muntin as mt
 from muntin.stores import Image, memory
 from muntin.tables import App, WindowedTable
-from muntin.tables.opened import Opened, RunNumbers
-from muntin.tables.partition_store import partition_blobs
+from muntin.tables.opened import RunNumbers, StoredTable
+from muntin.tables.partition_store import open_partition_blobs
 
 PARTITIONS = 4
 EVENTS = [(f"page {n % 7}", float(n)) for n in range(60)]
@@ -57,16 +57,16 @@ def upstream(image: Image, app: App, events: list[tuple[str, float]] = EVENTS) -
     return running
 
 
-def opened(image: Image, table: str, asked: list[int] | None = None, **options: Any) -> Opened:
+def opened(image: Image, table: str, asked: list[int] | None = None, **options: Any) -> StoredTable:
     """A table as the store has it; ``asked`` gets the partitions that were fetched."""
-    blobs = [partition_blobs(memory(image), "app", number) for number in range(PARTITIONS)]
+    blobs = [open_partition_blobs(memory(image), "app", number) for number in range(PARTITIONS)]
 
     def fetch(wanted: RunNumbers) -> Mapping[int, Mapping[int, bytes]]:
         if asked is not None:
             asked.extend(wanted)
         return {n: {run: blobs[n].get(run) for run in runs} for n, runs in wanted.items()}
 
-    return Opened(table, [one.load() or "" for one in blobs], fetch, **options)
+    return StoredTable(table, [one.load() or "" for one in blobs], fetch, **options)
 
 
 @pytest.fixture(scope="module")

@@ -111,7 +111,7 @@ def test_text_that_isnt_utf8(tmp_path: Path, kind: str) -> None:
         assert [row.value["k"] for row in running.rejected] == ["\\xff", "\\xed\\xa0\\x80"]
         assert {row.detail for row in running.rejected} == {"k isn't UTF-8"}
     found = mt.source(given, key="k").messages(3)
-    assert [(message.key, message.unread) for message in found] == [
+    assert [(message.key, message.read_error) for message in found] == [
         ("\\xed\\xa0\\x80", "k isn't UTF-8"), ("a", None)
     ]  # fmt: skip
 

@@ -11,8 +11,8 @@ import pytest
 
 import muntin as mt
 from muntin.model.errors import OptionError
-from muntin.tables.record import Field, keying
-from muntin.tables.typed import MalformedError, codec_of, reader
+from muntin.tables.record import Field, parse_keying
+from muntin.tables.typed import InvalidValueError, make_codec, make_reader
 
 
 class Withdrawal(mt.Record):
@@ -41,11 +41,11 @@ def test_a_record_is_a_dataclass() -> None:
 
 @pytest.mark.parametrize("kind", [Withdrawal, Foreign])
 def test_records_are_checked_and_written(kind: Any) -> None:
-    read, table = reader(kind), codec_of(kind)
+    read, table = make_reader(kind), make_codec(kind)
     found = read({"account": "a"})
     assert found == kind("a")
     assert table.loads(table.dumps(found)) == found
-    with pytest.raises(MalformedError, match=r"^amount: .*number"):
+    with pytest.raises(InvalidValueError, match=r"^amount: .*number"):
         read({"account": "a", "amount": "much"})
 
 
@@ -61,19 +61,19 @@ def test_records_are_checked_and_written(kind: Any) -> None:
     ],
 )
 def test_what_a_stream_can_be_grouped_by(by: Any, value: Any) -> None:
-    assert keying("group_by", by).of(value) == "NL"
+    assert parse_keying("group_by", by).get_key(value) == "NL"
 
 
 def test_what_lacks_the_field_has_no_key() -> None:
-    assert keying("group_by", "country").of({}) is None
-    assert keying("group_by", "country").of(Withdrawal("a")) is None
+    assert parse_keying("group_by", "country").get_key({}) is None
+    assert parse_keying("group_by", "country").get_key(Withdrawal("a")) is None
 
 
 def test_other_things_are_refused() -> None:
     with pytest.raises(OptionError, match="group_by=7 is no field"):
-        keying("group_by", 7)
+        parse_keying("group_by", 7)
 
 
 def test_a_declared_type_must_be_one() -> None:
     with pytest.raises(OptionError, match=r"value_type=.* isn't a type"):
-        reader(object())
+        make_reader(object())

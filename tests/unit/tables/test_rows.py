@@ -13,7 +13,7 @@ import pytest
 
 import muntin as mt
 from muntin.tables.rows import RowReader
-from muntin.tables.typed import reader
+from muntin.tables.typed import make_reader
 
 
 @dataclass
@@ -109,7 +109,7 @@ def test_a_class_that_was_sent_whole_still_knows_what_has_no_default() -> None:
             # What pickling by value makes of dataclasses.MISSING.
             field.default = type(dataclasses.MISSING)()
             field.default_factory = type(dataclasses.MISSING)()
-    assert reader(Outer)({"inner": [{"n": 1}], "page": "a"}) == Outer([Inner(1)], "a")
+    assert make_reader(Outer)({"inner": [{"n": 1}], "page": "a"}) == Outer([Inner(1)], "a")
 
 
 @dataclass

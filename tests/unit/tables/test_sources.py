@@ -67,7 +67,7 @@ def test_fields_and_functions() -> None:
         assert (message.key, message.time, message.value) == ("a", 1.0, clicks[0])
     wrapped = [{"body": b'{"page": "a"}', "at": 1.0}]
     (message,) = mt.source(wrapped, value="body", time="at").messages(0)
-    assert (message.value, message.time, message.keyed) == (b'{"page": "a"}', 1.0, False)
+    assert (message.value, message.time, message.has_key_rule) == (b'{"page": "a"}', 1.0, False)
 
 
 def test_json_text_has_keys_too() -> None:
@@ -131,5 +131,5 @@ def test_topics_in_memory() -> None:
     assert topics.values("a") == [5, 6]
     assert topics.names() == ["a", "b"]
     (message,) = topics.messages("a", 1)
-    assert (message.value, message.keyed, message.timed) == (6, True, True)
+    assert (message.value, message.has_key_rule, message.has_time_rule) == (6, True, True)
     assert topics.messages("c") == []

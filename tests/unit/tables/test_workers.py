@@ -24,7 +24,7 @@ def partition() -> Partition:
     app.Table("views", default=int).hopping(20, 10, expires=600)
     app.Table("mixed", default=list).tumbling(20, expires=600)
     app.Table("total", default=int)
-    return Partition(app.rules())
+    return Partition(app.get_rules())
 
 
 def work(part: Partition, blobs: MemoryBlobs, key: str, at: int) -> None:
@@ -35,8 +35,8 @@ def work(part: Partition, blobs: MemoryBlobs, key: str, at: int) -> None:
     shards: dict[str, Any] = dict(part.shards)
     for name, operand in (("visits", [at]), ("views", 1), ("mixed", [at])):
         shards[name].apply(operator.add, key, operand, cursor, None)
-    shards["members"].change(key, [at], [at - 11], cursor)
-    shards["by_window"].change(key, [at], [at - 11], cursor, None)
+    shards["members"].change_members(key, [at], [at - 11], cursor)
+    shards["by_window"].change_members(key, [at], [at - 11], cursor, None)
     shards["total"].write(key, shards["total"].read(key) + 1, cursor)
     asyncio.run(part.finish({"clicks": cursor.time}))
 

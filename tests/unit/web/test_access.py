@@ -12,7 +12,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from muntin.model.errors import OptionError
-from muntin.web.access import may_ask
+from muntin.web.access import has_access
 from muntin.web.server import WebServer
 
 
@@ -39,11 +39,11 @@ def request(**headers: str) -> Request:
     ],
 )
 def test_without_a_token_only_this_machine_is_named(host: str, may: bool) -> None:
-    assert may_ask(request(host=host), None) is may
+    assert has_access(request(host=host), None) is may
 
 
 def test_a_request_that_names_no_host_is_refused() -> None:
-    assert not may_ask(request(), None)
+    assert not has_access(request(), None)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_request_that_names_no_host_is_refused() -> None:
     ],
 )
 def test_a_token_is_asked_for_wherever_a_client_is(headers: dict[str, str], may: bool) -> None:
-    assert may_ask(request(**headers), "sesame") is may
+    assert has_access(request(**headers), "sesame") is may
 
 
 def application(token: str | None, closing: object) -> Starlette:

@@ -1,9 +1,9 @@
-"""The check: every window of the demo, computed again by DuckDB from the replay files.
+"""Checks the demo: DuckDB computes every window again from the replay files.
 
-A message counts in a window unless the window had closed when the message came. Closed means that
-the watermark in force had reached the window's end plus the grace, and the watermark in force for
-a file is the greatest scheduled departure in the files before it, less the lateness: a batch is
-one file. All of that can be said in SQL, without asking muntin for anything but its final windows.
+A message counts in a window unless the window was closed when the message arrived. A window is
+closed when the watermark has reached its end plus the grace. The watermark for a file is the
+greatest scheduled departure in the files before it, minus the lateness: a batch is
+one file. SQL can express all of this without asking muntin for anything but its final windows.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ WITH counted AS (
 SELECT * EXCLUDE (delays), delays[ceil(0.95 * len(delays))::BIGINT] AS p95 FROM grouped
 """
 
-# A full join, so that a window which only one side has is a difference, too.
+# A full join, so that a window of only one side is a difference, too.
 _DIFFERENCES = """
 SELECT coalesce(e.{key}, t.{key}) AS key, coalesce(e.window_start, t.window_start) AS window_start,
        e.flights, t.flights, e.departed, t.departed, e.mean, t.mean, e.worst, t.worst, e.p95, t.p95
@@ -79,7 +79,7 @@ class Verdict:
 
     @property
     def equal(self) -> bool:
-        """Whether nothing differs."""
+        """True if nothing differs."""
         return not self.differences and self.rejected == self.expected
 
     def __str__(self) -> str:
@@ -94,7 +94,7 @@ class Verdict:
         )
 
 
-def check(
+def check_flights(
     database: Path,
     replay: Path,
     *,
@@ -103,14 +103,14 @@ def check(
     keys: tuple[str, ...] = ("origin", "carrier"),
 ) -> list[Verdict]:
     """Compare the newest state of every window with DuckDB's own computation."""
-    with opened(database, "the check of the flights") as connection:
+    with open_database(database, "the check of the flights") as connection:
         folder = str(replay).replace("'", "''")
         connection.execute(_MESSAGES.format(folder=folder, lateness=lateness))
         return [_compare(connection, key, grace) for key in keys]
 
 
-def opened(database: Path, what: str) -> Any:
-    """A file of DuckDB's, to be read; ``what`` is what can't be done without DuckDB."""
+def open_database(database: Path, what: str) -> Any:
+    """Open a DuckDB file for reading; ``what`` names the feature that needs DuckDB."""
     try:
         import duckdb
     except ImportError as error:
@@ -123,19 +123,19 @@ def _compare(connection: Any, key: str, grace: str) -> Verdict:
         return int(connection.execute(query).fetchone()[0])
 
     connection.execute(_EXPECTED.format(key=key, grace=grace))
-    found = connection.execute(_DIFFERENCES.format(key=key)).fetchall()
+    differences = connection.execute(_DIFFERENCES.format(key=key)).fetchall()
     tables = {row[0] for row in connection.execute("SHOW TABLES").fetchall()}
     rejected = f"{key}_rejected"
     return Verdict(
         key=key,
         windows=number("SELECT count(*) FROM expected"),
-        differences=[_line(row) for row in found],
+        differences=[_describe_difference(row) for row in differences],
         rejected=number(f"SELECT count(*) FROM {rejected}") if rejected in tables else 0,
         expected=number(_REJECTED.format(grace=grace)),
     )
 
 
-def _line(row: tuple[Any, ...]) -> str:
+def _describe_difference(row: tuple[Any, ...]) -> str:
     name, start, *pairs = row
     columns = ("flights", "departed", "mean", "worst", "p95")
     emitted = [

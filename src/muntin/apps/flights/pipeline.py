@@ -13,14 +13,14 @@ import muntin as mt
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-COLUMNS = """scheduled timestamp_ntz, landed timestamp_ntz, origin string, dest string,
+FLIGHT_COLUMNS = """scheduled timestamp_ntz, landed timestamp_ntz, origin string, dest string,
              carrier string, flight long, dep_delay long"""
 LATENESS, GRACE = "1 hour", "3 hours"
 
 
 def pipeline(spark: SparkSession, data: str, out: str) -> list[mt.WindowedQuery]:
     """Start one query for airports and one for carriers, over the same files."""
-    flights = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(data)
+    flights = spark.readStream.schema(FLIGHT_COLUMNS).option("maxFilesPerTrigger", 1).parquet(data)
 
     def by(key: str) -> mt.WindowedQuery:
         delays = (

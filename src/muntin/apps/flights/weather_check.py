@@ -1,11 +1,11 @@
-"""The check of the weather: the join and its windows, computed again by DuckDB."""
+"""Checks the weather demo: DuckDB computes the join and its windows again."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from muntin.apps.flights.check import Verdict, opened
-from muntin.apps.flights.weather import SKY, UNKNOWN
+from muntin.apps.flights.check import Verdict, open_database
+from muntin.apps.flights.weather import NO_READING, SKY_EXPRESSION
 
 _EXPECTED = """
 CREATE TEMP TABLE expected AS
@@ -33,16 +33,20 @@ ORDER BY ALL
 
 
 def check_weather(database: Path, replay: Path) -> Verdict:
-    """Compare every window with DuckDB's own join of all flights but those that were rejected."""
-    with opened(database, "the check of the weather") as connection:
-        there = {row[0] for row in connection.execute("SHOW TABLES").fetchall()}
-        but, rejected = "", 0
-        if "rejected" in there:
-            but = "ANTI JOIN rejected USING (scheduled, landed, origin, dest, carrier, flight)"
+    """Compare every window with DuckDB's own join of all flights that weren't rejected."""
+    with open_database(database, "the check of the weather") as connection:
+        tables = {row[0] for row in connection.execute("SHOW TABLES").fetchall()}
+        exclusion, rejected = "", 0
+        if "rejected" in tables:
+            exclusion = (
+                "ANTI JOIN rejected USING (scheduled, landed, origin, dest, carrier, flight)"
+            )
             rejected = int(connection.sql("SELECT count(*) FROM rejected").fetchall()[0][0])
         folder = str(replay).replace("'", "''")
-        query = _EXPECTED.format(folder=folder, sky=SKY, unknown=UNKNOWN, but=but)
+        query = _EXPECTED.format(
+            folder=folder, sky=SKY_EXPRESSION, unknown=NO_READING, but=exclusion
+        )
         connection.execute(query)
         windows = int(connection.sql("SELECT count(*) FROM expected").fetchall()[0][0])
-        found = [row[0] for row in connection.sql(_DIFFERENCES).fetchall()]
-    return Verdict("weather", windows, found, rejected, rejected)
+        differences = [row[0] for row in connection.sql(_DIFFERENCES).fetchall()]
+    return Verdict("weather", windows, differences, rejected, rejected)

@@ -1,1 +1,1 @@
-"""The page that shows what windows made of the flights: one HTML file that loads nothing else."""
+"""The pages about the flights: self-contained HTML files."""

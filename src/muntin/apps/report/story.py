@@ -1,4 +1,4 @@
-"""What the page shows, read out of the DuckDB file that the queries wrote."""
+"""Reads the contents of the page from the DuckDB file that the queries wrote."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from muntin.apps.flights.check import opened
+from muntin.apps.flights.check import open_database
 
 AIRPORTS = {"EWR": "Newark", "JFK": "Kennedy", "LGA": "LaGuardia"}
 EMISSIONS = ("early", "full", "late")
-# Windows that follow each other without overlap, so that no flight is counted twice.
+# Windows without overlap, so that no flight is counted twice.
 _WHOLE_HOURS = "minute(window_start) = 0 AND mean IS NOT NULL"
 
 _WEEK = """
@@ -26,7 +26,7 @@ WHERE window_start >= week AND window_start < week + INTERVAL 7 DAY
 ORDER BY origin, window_start
 """
 
-# A late firing beside the firing of the same window before it.
+# Each late emission with the previous emission of the same window.
 _CHANGES = """
 WITH corrections AS (
     SELECT emission, mean, lag(mean) OVER emitted AS before
@@ -38,7 +38,7 @@ SELECT CASE WHEN before IS NULL OR mean IS NULL THEN 0
             WHEN abs(mean - before) < 15 THEN 3 ELSE 4 END AS step, count(*)
 FROM corrections WHERE emission = 'late' GROUP BY step ORDER BY step
 """
-STEPS = (
+CHANGE_STEPS = (
     "first word, or no delay known",
     "less than 1 minute",
     "1 to 5 minutes",
@@ -68,25 +68,25 @@ class Hour:
 
 @dataclass(frozen=True)
 class Story:
-    """All that the page shows.
+    """The contents of the page.
 
     Attributes:
-        windows: Windows by query.
-        fired: Firings by query and emission.
+        windows: Number of windows by query.
+        emissions: Number of emissions by query and kind.
         weeks: Airport, first day of a week, mean delay.
         worst_week: Airport, start of a window, mean and p95, for the week with most delay.
         hours: Month, hour of the day, mean delay, flights.
-        months: Month, emission, firings.
-        changes: How many late firings changed the mean by how much; see ``STEPS``.
-        rejected: How many messages by query and reason.
+        months: Month, kind of emission, number of emissions.
+        changes: Number of late emissions by how much they changed the mean; see ``STEPS``.
+        rejected: Number of messages by query and reason.
         behind: Hours behind the watermark, rejected messages.
-        cancelled: How many of these never left.
+        cancelled: Number of rejected flights that never left.
         samples: Rejected messages: columns of ``SAMPLE``.
         worst: The worst hour of each carrier.
     """
 
     windows: dict[str, int]
-    fired: dict[str, dict[str, int]]
+    emissions: dict[str, dict[str, int]]
     weeks: list[tuple[str, date, float]]
     worst_week: list[tuple[str, datetime, float, float]]
     hours: list[tuple[int, int, float, int]]
@@ -99,13 +99,13 @@ class Story:
     worst: list[Hour]
 
 
-SAMPLE = ("flight", "from", "to", "scheduled", "known", "watermark then", "reason")
+SAMPLE_COLUMNS = ("flight", "from", "to", "scheduled", "known", "watermark then", "reason")
 
 
-def worst_hours(database: Path, key: str) -> list[Hour]:
-    """The worst hour of each airport or carrier, the worst first."""
-    with opened(database, "the page") as connection:
-        return _worst(connection, key)
+def read_worst_hours(database: Path, key: str) -> list[Hour]:
+    """Return the worst hour of each airport or carrier, the worst first."""
+    with open_database(database, "the page") as connection:
+        return _read_worst_hours(connection, key)
 
 
 _WEEKS = (
@@ -135,46 +135,46 @@ _SAMPLES = (
 
 
 def read_story(database: Path) -> Story:
-    """Everything the page shows, out of the queries' tables."""
-    with opened(database, "the page") as connection:
-        return _story(connection)
+    """Read the contents of the page from the queries' tables."""
+    with open_database(database, "the page") as connection:
+        return _read_story(connection)
 
 
-def _story(connection: Any) -> Story:
-    def rows(query: str) -> list[Any]:
-        found: list[Any] = connection.execute(query).fetchall()
-        return found
+def _read_story(connection: Any) -> Story:
+    def fetch_rows(query: str) -> list[Any]:
+        fetched: list[Any] = connection.execute(query).fetchall()
+        return fetched
 
-    tables = {name for (name,) in rows("SHOW TABLES")}
+    tables = {name for (name,) in fetch_rows("SHOW TABLES")}
 
-    def of_rejected(key: str, query: str) -> list[Any]:
-        # The sink makes a table when it gets a row.
-        return rows(query) if f"{key}_rejected" in tables else []
+    def fetch_rejected(key: str, query: str) -> list[Any]:
+        # The sink creates a table at its first row.
+        return fetch_rows(query) if f"{key}_rejected" in tables else []
 
     keys = [key for key in ("origin", "carrier") if key in tables]
     fired = "SELECT emission, count(*) FROM {key}_history GROUP BY emission"
     reasons = "SELECT reason, count(*) FROM {key}_rejected GROUP BY reason"
     changes: Counter[int] = Counter()
     for key in keys:
-        changes.update(dict(rows(_CHANGES.format(key=key))))
-    cancelled = of_rejected(
+        changes.update(dict(fetch_rows(_CHANGES.format(key=key))))
+    cancelled = fetch_rejected(
         "origin", "SELECT count(*) FROM origin_rejected WHERE dep_delay IS NULL"
     )
     return Story(
-        windows={key: rows(f"SELECT count(*) FROM {key}")[0][0] for key in keys},
-        fired={key: dict(rows(fired.format(key=key))) for key in keys},
-        weeks=rows(_WEEKS),
-        worst_week=rows(_WEEK.format(whole=_WHOLE_HOURS)),
-        hours=rows(_HOURS),
-        months=rows(_MONTHS),
+        windows={key: fetch_rows(f"SELECT count(*) FROM {key}")[0][0] for key in keys},
+        emissions={key: dict(fetch_rows(fired.format(key=key))) for key in keys},
+        weeks=fetch_rows(_WEEKS),
+        worst_week=fetch_rows(_WEEK.format(whole=_WHOLE_HOURS)),
+        hours=fetch_rows(_HOURS),
+        months=fetch_rows(_MONTHS),
         changes=dict(changes),
-        rejected={key: dict(of_rejected(key, reasons.format(key=key))) for key in keys},
-        behind=of_rejected("origin", _BEHIND),
+        rejected={key: dict(fetch_rejected(key, reasons.format(key=key))) for key in keys},
+        behind=fetch_rejected("origin", _BEHIND),
         cancelled=cancelled[0][0] if cancelled else 0,
-        samples=of_rejected("origin", _SAMPLES),
-        worst=_worst(connection, "carrier"),
+        samples=fetch_rejected("origin", _SAMPLES),
+        worst=_read_worst_hours(connection, "carrier"),
     )
 
 
-def _worst(connection: Any, key: str) -> list[Hour]:
+def _read_worst_hours(connection: Any, key: str) -> list[Hour]:
     return [Hour(*row) for row in connection.execute(_WORST.format(key=key)).fetchall()]

@@ -1,4 +1,4 @@
-"""The page's style sheet, and what every page begins and ends with."""
+"""The style sheet, header and frame of every page."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ dl{grid-template-columns:1fr 1fr} dl div{padding:12px 14px} dd{font-size:1.25rem
 """
 
 
-def whole(title: str, body: str) -> str:
-    """A page with nothing to load; neither title nor body is escaped here."""
+def build_page(title: str, body: str) -> str:
+    """Build a self-contained page; neither title nor body is escaped here."""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
@@ -71,10 +71,10 @@ def whole(title: str, body: str) -> str:
     )
 
 
-def header(
+def build_header(
     title: str, lede: str, verdicts: Sequence[tuple[str, bool]], numbers: Iterable[tuple[str, str]]
 ) -> str:
-    """What a page begins with: what it is of, what the checks found, and the run in numbers."""
+    """Build the header of a page: its subject, the results of the checks, and the numbers."""
     shown = "".join(f"<p>{'✓' if good else '✗'} {escape(text)}</p>" for text, good in verdicts)
     bad = "" if all(good for _, good in verdicts) else " bad"
     verdict = f'<div class="verdict{bad}" role="status">{shown}</div>' if shown else ""

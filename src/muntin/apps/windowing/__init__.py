@@ -1,8 +1,8 @@
-"""The windowing application: a table of timestamped tuples, kept short while it grows.
+"""The windowing application: a table of timestamped tuples that is pruned while it grows.
 
-Four things happen at once on one table: random tuples are inserted at a limited rate, what is too
-old or too much is deleted, the greatest value is followed, and averages are taken over the last
-seconds. ``query`` and ``random_tuples`` run it on Spark; all else needs none, bucket by bucket.
+Four things happen at once on one table: random tuples are inserted at a limited rate, rows beyond
+an age or a number are deleted, the greatest value is tracked, and averages are taken over the last
+seconds. ``query`` and ``random_tuples`` run it on Spark; the rest doesn't need Spark.
 
 Source: the VoltDB windowing example application.
 """
@@ -18,4 +18,4 @@ from muntin.apps.windowing.report import Monitor as Monitor
 from muntin.apps.windowing.report import Report as Report
 from muntin.apps.windowing.report import Summary as Summary
 from muntin.apps.windowing.tuples import TupleRange as TupleRange
-from muntin.apps.windowing.tuples import made as made
+from muntin.apps.windowing.tuples import generate_tuples as generate_tuples

@@ -1,7 +1,7 @@
-"""Calls from outside to delete the oldest rows: left in a folder, and answered there.
+"""Calls from outside to delete the oldest rows, which are passed and answered through a folder.
 
-A call is a file of JSON. The running query reads the folder as a stream, so that a call is part of
-its batch's offsets: it deletes once, and the same again where the batch is repeated.
+A call is a JSON file. The running query reads the folder as a stream, so a call is part of
+its batch's offsets: it deletes once, and the same rows again if the batch is repeated.
 
 Source: the VoltDB windowing example application, whose deleter calls a procedure for each partition
 until nothing is left to delete.
@@ -20,19 +20,19 @@ from pathlib import Path
 from muntin.apps.windowing.bucket import TableProgress
 from muntin.model.errors import MuntinError, OptionError
 
-COLUMNS = "id string, before bigint, bucketrows bigint, most bigint"
-# Spark's reader of files leaves out what begins so.
-_ANSWERS = "_answers"
-_LOOK_EVERY = 0.05
+CALL_COLUMNS = "id string, before bigint, bucketrows bigint, most bigint"
+# Spark's file reader ignores names that start with an underscore.
+_ANSWER_FOLDER = "_answers"
+_POLL_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
 class Deletion:
-    """What a call has done.
+    """The result of a call.
 
     Attributes:
-        deleted: How many rows it deleted.
-        left: How many more it had named, where it said how many to delete at most.
+        deleted: Number of deleted rows.
+        left: Number of further matching rows, if the call limited how many to delete.
     """
 
     deleted: int
@@ -48,43 +48,44 @@ def delete(
     most: int | None = None,
     patience: float = 30.0,
 ) -> Deletion:
-    """Have the running application delete its oldest rows, and wait until it has.
+    """Let the running application delete its oldest rows, and wait for the result.
 
-    What it deletes is deleted once, and with a batch. Where two limits are given, rows beyond
-    either go. To bound what a batch deletes give ``most``, and call again until nothing is left.
+    Rows are deleted once, with a batch. If two limits are given, rows beyond
+    either are deleted. To bound the size of a batch give ``most``, and call again until nothing is
+    left.
 
     Args:
         folder: The folder that the application was started with (``deletes``).
-        before: Rows that are older go; without a zone it is UTC.
-        historyseconds: Rows that are so old by this machine's clock go, or older.
-        bucketrows: Of each bucket all rows go but the newest so many.
-        most: How many rows each bucket deletes at most, the oldest first; any number where it isn't
-            given.
+        before: Delete rows older than this; without a zone it is UTC.
+        historyseconds: Delete rows of at least this age, by this machine's clock.
+        bucketrows: Delete all rows but the newest ``bucketrows`` of each bucket.
+        most: The maximum number of rows each bucket deletes, the oldest first; unlimited by
+            default.
         patience: How many seconds to wait.
 
     Raises:
-        OptionError: When no limit is given, a number is less than it can be, or there is no folder.
-        MuntinError: When the application hasn't answered in time; the call stays, and is taken when
-            it runs.
+        OptionError: When no limit is given, a number is too small, or there is no folder.
+        MuntinError: When the application hasn't answered in time; the call stays, and is executed
+            when the application runs.
     """
-    place = Path(folder)
-    name = _leave(place, _limit(before, historyseconds), bucketrows, most)
+    call_folder = Path(folder)
+    name = _write_call(call_folder, _find_age_limit(before, historyseconds), bucketrows, most)
     until = time.monotonic() + patience
-    answer = place / _ANSWERS / f"{name}.json"
+    answer = call_folder / _ANSWER_FOLDER / f"{name}.json"
     while time.monotonic() < until:
         if answer.exists():
-            found = Deletion(**json.loads(answer.read_text()))
+            deletion = Deletion(**json.loads(answer.read_text()))
             answer.unlink()
-            return found
-        time.sleep(_LOOK_EVERY)
+            return deletion
+        time.sleep(_POLL_SECONDS)
     raise MuntinError(
-        f"no application has taken the call within {patience:g} s: it stays in {place}, and is "
-        "taken when one runs with that folder; give more patience, or look whether it runs"
+        f"no application has taken the call within {patience:g} s: it stays in {call_folder}, "
+        "and is taken when one runs with that folder; give more patience, or look whether it runs"
     )
 
 
-def _limit(before: datetime | None, historyseconds: float | None) -> int | None:
-    """Before which millisecond rows are too old."""
+def _find_age_limit(before: datetime | None, historyseconds: float | None) -> int | None:
+    """Return the time in milliseconds before which rows are too old."""
     limits = []
     if before is not None:
         aware = before if before.tzinfo else before.replace(tzinfo=UTC)
@@ -96,8 +97,8 @@ def _limit(before: datetime | None, historyseconds: float | None) -> int | None:
     return max(limits, default=None)
 
 
-def _leave(folder: Path, before: int | None, bucketrows: int | None, most: int | None) -> str:
-    """Leave a call, whole; returns its name."""
+def _write_call(folder: Path, before: int | None, bucketrows: int | None, most: int | None) -> str:
+    """Write a call atomically; return its name."""
     if before is None and bucketrows is None:
         hint = "give before, historyseconds or bucketrows"
         raise OptionError("delete", None, "names no rows", hint)
@@ -107,7 +108,7 @@ def _leave(folder: Path, before: int | None, bucketrows: int | None, most: int |
     if not folder.is_dir():
         hint = "give the folder that the application was started with"
         raise OptionError("deletes", str(folder), "isn't a folder", hint)
-    # In the order of their names they are as old as their calls.
+    # Names sort by the time of the call.
     name = f"{time.time_ns()}-{uuid.uuid4().hex[:8]}"
     call = {"id": name, "before": before, "bucketrows": bucketrows, "most": most}
     unfinished = folder / f".{name}"
@@ -116,15 +117,15 @@ def _leave(folder: Path, before: int | None, bucketrows: int | None, most: int |
     return name
 
 
-def answer(folder: str, progress: Iterable[TableProgress]) -> None:
-    """Answer the calls that a batch has taken; again where it is repeated."""
-    found: dict[str, Deletion] = {}
+def answer_calls(folder: str, progress: Iterable[TableProgress]) -> None:
+    """Answer the calls of a batch; again if the batch is repeated."""
+    deletions: dict[str, Deletion] = {}
     for name, deleted, left in (one for table in progress for one in table.answers):
-        known = found.get(name, Deletion(0, 0))
-        found[name] = Deletion(known.deleted + deleted, known.left + left)
-    place = Path(folder) / _ANSWERS
-    for name, deletion in found.items():
-        place.mkdir(exist_ok=True)
-        unfinished = place / f".{name}"
+        previous = deletions.get(name, Deletion(0, 0))
+        deletions[name] = Deletion(previous.deleted + deleted, previous.left + left)
+    answer_folder = Path(folder) / _ANSWER_FOLDER
+    for name, deletion in deletions.items():
+        answer_folder.mkdir(exist_ok=True)
+        unfinished = answer_folder / f".{name}"
         unfinished.write_text(json.dumps(asdict(deletion)))
-        unfinished.rename(place / f"{name}.json")
+        unfinished.rename(answer_folder / f"{name}.json")

@@ -1,10 +1,10 @@
-"""How the application's table is divided among other buckets; see ``Division``.
+"""Divides the application's table among another number of buckets; see ``Division``.
 
-Only tuples say whose they are. Cells and the ledger count tuples of many, so they are counted anew
-out of the tuples when a bucket is opened for its first batch. Until then a bucket has, beside its
-own tuples, those of others that it has to count: all of them where a limit of rows is kept, else
-those of the millisecond in which deletion stands, since how many of them are gone is known by the
-order of their arrival alone.
+Only tuples have an owner. Cells and the ledger count tuples of many owners, so they are recomputed
+from the tuples when a bucket is opened for its first batch. Until then a bucket also has
+tuples of others that it needs to count: all of them if there is a limit of rows, otherwise
+those of the millisecond in which deletion stands, because their order of arrival determines how
+many of them are deleted.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Any
 
 import polars as pl
 
-from muntin.apps.windowing.packing import owners
-from muntin.apps.windowing.tuples import SCHEMA, TIME
+from muntin.apps.windowing.packing import assign_buckets
+from muntin.apps.windowing.tuples import TIME, TUPLE_SCHEMA
 from muntin.model.errors import OptionError
 from muntin.state.manifest import Manifest
 
 DIVIDED = "divided"
-# In which of the buckets before a tuple was.
+# The column with the previous bucket of a tuple.
 _WAS = "was"
 
 
 class WindowingDivision:
-    """The tuples of the windowing application.
+    """Divides the tuples of the windowing application.
 
     Raises:
         OptionError: When they were divided already, and no batch has followed.
@@ -44,54 +44,56 @@ class WindowingDivision:
             for blob in run.blobs
         }
 
-    def divided(self, blob: int, rows: pl.DataFrame, shards: int) -> Mapping[int, pl.DataFrame]:
+    def divide(self, blob: int, rows: pl.DataFrame, shards: int) -> Mapping[int, pl.DataFrame]:
         if blob not in self._was:
             return {}
         bucket = self._was[blob]
         mark = self._marks[bucket]
         rows = rows.with_columns(pl.lit(bucket, dtype=pl.Int32).alias(_WAS))
-        asked = pl.lit(self._counted)
+        is_wanted = pl.lit(self._counted)
         if mark is not None:
             rows = rows.filter(pl.col(TIME) >= mark[0])
-            asked = asked | (pl.col(TIME) == mark[0])
-        owner = pl.Series(owners(rows, shards))
-        return {n: rows.filter(asked | (owner == n)) for n in range(shards)}
+            is_wanted = is_wanted | (pl.col(TIME) == mark[0])
+        owner = pl.Series(assign_buckets(rows, shards))
+        return {n: rows.filter(is_wanted | (owner == n)) for n in range(shards)}
 
     def extra(self, manifests: Sequence[Manifest]) -> dict[str, Any]:
-        kept = [one.extra for one in manifests]
-        wakes = [one["wakes"] for one in kept]
+        extras = [one.extra for one in manifests]
+        wakes = [one["wakes"] for one in extras]
         return {
-            **{name: _greatest(one[name] for one in kept) for name in ("clock", "latest")},
-            # Where one had more to delete, all go on at once.
+            **{name: _find_greatest(one[name] for one in extras) for name in ("clock", "latest")},
+            # If one bucket has a backlog, all continue to delete at once.
             "wakes": None if None in wakes else max(wakes),
             DIVIDED: self._marks,
         }
 
 
 DIVISIONS = {"windowing": WindowingDivision}
-"""By the kind of query; see ``muntin.spark.rescale``."""
+"""Divisions by kind of query; see ``muntin.spark.rescale``."""
 
 
-def taken_over(frames: Sequence[pl.DataFrame], marks: Sequence[Any]) -> pl.DataFrame:
-    """The tuples that other buckets had left.
+def collect_tuples(frames: Sequence[pl.DataFrame], marks: Sequence[Any]) -> pl.DataFrame:
+    """Return the remaining tuples of the previous buckets.
 
     Args:
-        frames: What ``divided`` gave for this bucket.
-        marks: Up to where each of them had deleted.
+        frames: The frames that ``divide`` returned for this bucket.
+        marks: The positions up to which each previous bucket had deleted.
 
     Returns:
-        All of them, those of other buckets too, by the bucket that they were in.
+        All tuples, including those of other buckets, by their previous bucket.
     """
-    found = [pl.DataFrame(schema=SCHEMA)]
+    frames_by_bucket = [pl.DataFrame(schema=TUPLE_SCHEMA)]
     for bucket, mark in enumerate(marks):
-        mine = [frame.filter(pl.col(_WAS) == bucket).select(SCHEMA.names()) for frame in frames]
-        rows = pl.concat([pl.DataFrame(schema=SCHEMA), *mine])
+        own_frames = [
+            frame.filter(pl.col(_WAS) == bucket).select(TUPLE_SCHEMA.names()) for frame in frames
+        ]
+        rows = pl.concat([pl.DataFrame(schema=TUPLE_SCHEMA), *own_frames])
         if mark is not None:
-            there = pl.col(TIME) == mark[0]
-            rows = pl.concat([rows.filter(there)[mark[1] :], rows.filter(~there)])
-        found.append(rows)
-    return pl.concat(found)
+            is_at_mark = pl.col(TIME) == mark[0]
+            rows = pl.concat([rows.filter(is_at_mark)[mark[1] :], rows.filter(~is_at_mark)])
+        frames_by_bucket.append(rows)
+    return pl.concat(frames_by_bucket)
 
 
-def _greatest(places: Iterable[int | None]) -> int | None:
-    return max((place for place in places if place is not None), default=None)
+def _find_greatest(values: Iterable[int | None]) -> int | None:
+    return max((value for value in values if value is not None), default=None)

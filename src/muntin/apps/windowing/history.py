@@ -1,10 +1,10 @@
-"""One bucket's rows, oldest first, and what deleting the oldest costs: nearly nothing.
+"""One bucket's rows, oldest first, with deletion of the oldest at almost no cost.
 
-Rows are always deleted from the old end, in the order of time and then of arrival. So what is
-deleted is one **mark** that moves: everything before it is gone. Whole runs of rows that it passes
-are dropped unread; the one that it stands in stays until it is passed. Beside the rows there are
-**cells**, one a millisecond (how many rows, their sum, their greatest value), and a count and a
-maximum for each segment. Where the mark stands inside a millisecond, what is left of that one is
+Rows are always deleted from the old end, in the order of time and then of arrival. So deletion is
+one **mark** that moves: everything before it is deleted. Whole runs of rows before it
+are dropped unread; the run that contains it stays until it is passed. Beside the rows there are
+**cells**, one per millisecond (number of rows, their sum, their greatest value), and a count and a
+maximum for each segment. If the mark is inside a millisecond, the rest of that millisecond is
 computed from its rows.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from muntin.apps.windowing.ledger import Place
+from muntin.apps.windowing.ledger import RowPosition
 from muntin.apps.windowing.tuples import TIME, VALUE
 from muntin.state.blobs import Blobs
 from muntin.state.manifest import Manifest, Run
@@ -29,13 +29,14 @@ _ROW_BYTES = 32
 
 
 @dataclass
-class Mark:
-    """Up to where rows are deleted.
+class DeletionMark:
+    """The position up to which rows are deleted.
 
     Attributes:
-        time: Everything earlier is gone.
-        gone: How many rows of that time are gone too.
-        left: Of that time, where some are gone: how many are left, their sum, their maximum.
+        time: Everything earlier is deleted.
+        gone: Number of rows of that time that are deleted, too.
+        left: If some rows of that time are deleted: the number of the others, their sum and
+            maximum.
     """
 
     time: int
@@ -44,7 +45,7 @@ class Mark:
 
     @property
     def first(self) -> int:
-        """The least time whose cell is whole."""
+        """The least time whose cell is complete."""
         return self.time + 1 if self.gone else self.time
 
 
@@ -53,11 +54,11 @@ class History:
 
     def __init__(self, blobs: Blobs, cache: FrameCache, stored: Manifest, width: int) -> None:
         self.width = width
-        self._rows = Runs(TIME, width, blobs, cache, _in_order, stored.tables.get("rows", ()))
-        self._cells = Runs(TIME, width, blobs, cache, _merged, stored.tables.get("cells", ()))
+        self._rows = Runs(TIME, width, blobs, cache, _sort_by_time, stored.tables.get("rows", ()))
+        self._cells = Runs(TIME, width, blobs, cache, _merge_cells, stored.tables.get("cells", ()))
         mark = stored.extra.get("mark")
-        self.mark = None if mark is None else Mark(mark[0], mark[1], tuple(mark[2]))
-        # Of each segment: how many rows are left, and their maximum.
+        self.mark = None if mark is None else DeletionMark(mark[0], mark[1], tuple(mark[2]))
+        # The number of rows left in each segment, and their maximum.
         segments = stored.extra.get("segments", ())
         self._segments: dict[int, tuple[int, int]] = {s: (n, m) for s, n, m in segments}
 
@@ -68,7 +69,7 @@ class History:
 
     @property
     def extra(self) -> dict[str, Any]:
-        """What else has to be known at the next batch, as JSON can hold it."""
+        """Further state for the next batch, as plain JSON."""
         mark = self.mark
         return {
             "mark": None if mark is None else [mark.time, mark.gone, list(mark.left)],
@@ -77,38 +78,38 @@ class History:
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return sum(n for n, _ in self._segments.values())
 
     @property
     def bytes(self) -> int:
-        """How many bytes the rows take that are stored, with those not yet dropped."""
+        """The size of the stored rows, including those not dropped yet."""
         return self._rows.rows * _ROW_BYTES
 
     @property
     def greatest(self) -> int | None:
-        """The greatest value; ``None`` where there is no row."""
+        """The greatest value; ``None`` if there is no row."""
         return max((m for _, m in self._segments.values()), default=None)
 
     @property
     def oldest(self) -> int | None:
-        """The time of the oldest row; ``None`` where there is none."""
+        """The time of the oldest row; ``None`` if there is none."""
         if not self._segments:
             return None
-        cells = self._live(min(self._segments))
+        cells = self._read_live_cells(min(self._segments))
         return int(cells[TIME][0])
 
     @property
-    def end(self) -> Place:
-        """The place behind the newest row; there has to be one."""
-        return int(self._live(max(self._segments))[TIME][-1]) + 1, 0
+    def end(self) -> RowPosition:
+        """The position after the newest row; there must be one."""
+        return int(self._read_live_cells(max(self._segments))[TIME][-1]) + 1, 0
 
-    def stored(self) -> list[pl.DataFrame]:
-        """All that is stored of rows, deleted ones among them, oldest run first."""
+    def read_stored(self) -> list[pl.DataFrame]:
+        """Return all stored rows, including deleted ones, oldest run first."""
         return self._rows.read()
 
     def clear(self) -> None:
-        """Forget all rows."""
+        """Delete all rows."""
         self._rows.drop_before(None)
         self._cells.drop_before(None)
         self._segments = {}
@@ -118,101 +119,109 @@ class History:
         """Insert rows.
 
         Args:
-            rows: The columns of ``SCHEMA``, in the order of their arrival.
+            rows: The columns of ``TUPLE_SCHEMA``, in the order of their arrival.
 
         Returns:
-            How many of them lie where everything is deleted, and so are deleted at once.
+            Number of rows before the mark, which are deleted at once.
         """
-        rows = _in_order([rows])
-        given = len(rows)
+        rows = _sort_by_time([rows])
+        count = len(rows)
         if self.mark is not None:
             rows = rows.filter(pl.col(TIME) >= self.mark.time)
         if not len(rows):
-            return given
+            return count
         self._rows.append(rows)
-        cells = _cells_of(rows)
+        cells = _build_cells(rows)
         self._cells.append(cells)
         if self.mark is not None and self.mark.gone:
             more = cells.filter(pl.col(TIME) == self.mark.time)
-            self.mark.left = _joined(self.mark.left, _totals(more))
-        self._count(cells)
-        return given - len(rows)
+            self.mark.left = _add_totals(self.mark.left, _sum_cells(more))
+        self._add_counts(cells)
+        return count - len(rows)
 
-    def _count(self, cells: pl.DataFrame) -> None:
+    def _add_counts(self, cells: pl.DataFrame) -> None:
         segment = (pl.col(TIME) // self.width).alias("segment")
         news = cells.group_by(segment).agg(pl.col(COUNT).sum(), pl.col(MOST).max())
         for number, n, most in news.select("segment", COUNT, MOST).iter_rows():
             held, high = self._segments.get(number, (0, most))
             self._segments[number] = (held + n, max(high, most))
 
-    def before(self, place: Place) -> int:
-        """How many rows lie before a place."""
-        time, gone = place
+    def count_before(self, position: RowPosition) -> int:
+        """Return the number of rows before a position."""
+        time, gone = position
         segment = time // self.width
-        found = sum(n for s, (n, _) in self._segments.items() if s < segment)
+        count = sum(n for s, (n, _) in self._segments.items() if s < segment)
         if segment not in self._segments:
-            return found
-        cells = self._live(segment)
-        found += int(cells.filter(pl.col(TIME) < time)[COUNT].sum())
-        there = int(cells.filter(pl.col(TIME) == time)[COUNT].sum())
-        return found + min(there, max(0, gone - self._gone_at(time)))
+            return count
+        cells = self._read_live_cells(segment)
+        count += int(cells.filter(pl.col(TIME) < time)[COUNT].sum())
+        count_at_time = int(cells.filter(pl.col(TIME) == time)[COUNT].sum())
+        return count + min(count_at_time, max(0, gone - self._count_deleted_at(time)))
 
-    def place_of(self, count: int) -> Place:
-        """The place that so many rows lie before, of those that there are."""
+    def find_position(self, count: int) -> RowPosition:
+        """Return the position after the first ``count`` rows."""
         for segment in sorted(self._segments):
             held = self._segments[segment][0]
             if count >= held:
                 count -= held
                 continue
-            cells = self._live(segment)
+            cells = self._read_live_cells(segment)
             ends = np.cumsum(cells[COUNT].to_numpy())
             line = int(np.searchsorted(ends, count, side="right"))
             time = int(cells[TIME][line])
             inside = count - (int(ends[line - 1]) if line else 0)
-            return time, inside + self._gone_at(time) if inside else self._gone_at(time)
+            return time, inside + self._count_deleted_at(
+                time
+            ) if inside else self._count_deleted_at(time)
         return self.end
 
-    def _gone_at(self, time: int) -> int:
+    def _count_deleted_at(self, time: int) -> int:
         return self.mark.gone if self.mark is not None and self.mark.time == time else 0
 
-    def delete_before(self, place: Place) -> int:
-        """Delete all rows before a place.
+    def delete_before(self, position: RowPosition) -> int:
+        """Delete all rows before a position.
 
         Args:
-            place: A time, and how many rows of that time go too (those deleted earlier counted).
+            position: A time, and the number of rows of that time to delete (including deleted
+                ones).
+
+        Returns:
+            Number of rows deleted now.
         """
-        time, gone = place
-        known = self.mark
-        if known is not None and (time, gone) <= (known.time, known.gone):
+        time, gone = position
+        mark = self.mark
+        if mark is not None and (time, gone) <= (mark.time, mark.gone):
             return 0
-        deleted = self.before(place)
-        self.mark = Mark(time, gone, self._left_at(time, gone) if gone else (0, 0, None))
+        deleted = self.count_before(position)
+        self.mark = DeletionMark(
+            time, gone, self._summarize_rest(time, gone) if gone else (0, 0, None)
+        )
         self._rows.drop_before(time)
         self._cells.drop_before(time)
         segment = time // self.width
         for number in [s for s in self._segments if s <= segment]:
             del self._segments[number]
-        self._count(self._live(segment))
+        self._add_counts(self._read_live_cells(segment))
         return deleted
 
-    def _left_at(self, time: int, gone: int) -> tuple[int, int, int | None]:
-        """What is left of a millisecond when its first rows are gone."""
+    def _summarize_rest(self, time: int, gone: int) -> tuple[int, int, int | None]:
+        """Summarize the rest of a millisecond after deleting its first rows."""
         runs = [frame.filter(pl.col(TIME) == time) for frame in self._rows.read(time, time)]
-        return _totals(_cells_of(pl.concat(runs)[gone:])) if runs else (0, 0, None)
+        return _sum_cells(_build_cells(pl.concat(runs)[gone:])) if runs else (0, 0, None)
 
-    def _live(self, segment: int) -> pl.DataFrame:
-        """The cells of a segment, in order, without what is deleted."""
-        return self.cells(segment * self.width, (segment + 1) * self.width - 1)
+    def _read_live_cells(self, segment: int) -> pl.DataFrame:
+        """Return the cells of a segment, in order, without deleted rows."""
+        return self.read_cells(segment * self.width, (segment + 1) * self.width - 1)
 
-    def cells(self, low: int, high: int) -> pl.DataFrame:
-        """What is left of each millisecond.
+    def read_cells(self, low: int, high: int) -> pl.DataFrame:
+        """Return the remaining cell of each millisecond.
 
         Returns:
-            ``ts``, ``n``, ``sum`` and ``max``, in order; milliseconds without rows aren't there.
+            ``ts``, ``n``, ``sum`` and ``max``, in order; milliseconds without rows are absent.
         """
         first = low if self.mark is None else max(low, self.mark.first)
-        runs = self._cells.ranged(first, high) if first <= high else []
-        whole = join_runs(runs, TIME, _merged) if runs else pl.DataFrame(schema=_CELLS)
+        runs = self._cells.read_with_ranges(first, high) if first <= high else []
+        whole = join_runs(runs, TIME, _merge_cells) if runs else pl.DataFrame(schema=_CELLS)
         whole = whole.filter(pl.col(TIME).is_between(first, high))
         mark = self.mark
         if mark is not None and mark.gone and mark.left[0] and low <= mark.time <= high:
@@ -221,31 +230,31 @@ class History:
         return whole.sort(TIME)
 
 
-def _in_order(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Rows by time; those of one time in the order of their arrival."""
+def _sort_by_time(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Sort rows by time; rows of one time stay in the order of their arrival."""
     whole = frames[0] if len(frames) == 1 else pl.concat(frames)
     return whole if whole[TIME].is_sorted() else whole.sort(TIME, maintain_order=True)
 
 
-def _cells_of(rows: pl.DataFrame) -> pl.DataFrame:
+def _build_cells(rows: pl.DataFrame) -> pl.DataFrame:
     value = pl.col(VALUE)
     parts = (pl.len().cast(pl.Int64).alias(COUNT), value.sum().alias(SUM), value.max().alias(MOST))
     return rows.group_by(TIME).agg(*parts)
 
 
-def _merged(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+def _merge_cells(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     parts = (pl.col(COUNT).sum(), pl.col(SUM).sum(), pl.col(MOST).max())
     return pl.concat(frames).group_by(TIME).agg(*parts)
 
 
-def _totals(cells: pl.DataFrame) -> tuple[int, int, int | None]:
+def _sum_cells(cells: pl.DataFrame) -> tuple[int, int, int | None]:
     if not len(cells):
         return 0, 0, None
     return int(cells[COUNT].sum()), int(cells[SUM].sum()), int(cells[MOST].max())  # type: ignore[arg-type]
 
 
-def _joined(
+def _add_totals(
     one: tuple[int, int, int | None], other: tuple[int, int, int | None]
 ) -> tuple[int, int, int | None]:
-    known = [most for most in (one[2], other[2]) if most is not None]
-    return one[0] + other[0], one[1] + other[1], max(known, default=None)
+    maxima = [most for most in (one[2], other[2]) if most is not None]
+    return one[0] + other[0], one[1] + other[1], max(maxima, default=None)

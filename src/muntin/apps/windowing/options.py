@@ -14,38 +14,38 @@ _LEAST = {
     **dict.fromkeys(("maxrows", "bucketrows", "historyseconds", "deleteyieldtime", "seed"), 0),
     **dict.fromkeys(("deletechunksize", "ratelimit", "buckets"), 1),
 }
-# About how many segments a bucket has, so that a batch costs the same however much is kept.
+# The approximate number of segments of a bucket, which bounds the cost of a batch.
 _SEGMENTS = 600
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the application is to do; the defaults are the original's.
+    """The options of the application; the defaults are the original's.
 
     Attributes:
         displayinterval: Seconds between reports.
         duration: Seconds to run for.
-        maxrows: How many rows the whole table keeps; 0 is any number.
-        bucketrows: How many rows each bucket keeps; 0 is any number.
-        historyseconds: How many seconds a row is kept; 0 is indefinite.
-        deletes: A folder in which others leave calls to delete; ``None`` takes none. See
+        maxrows: Number of rows to keep in the whole table; 0 for unlimited.
+        bucketrows: Number of rows to keep in each bucket; 0 for unlimited.
+        historyseconds: How long to keep a row, in seconds; 0 for forever.
+        deletes: A folder for calls to delete from outside; ``None`` for none. See
             ``muntin.apps.windowing.delete``.
-        inline: Whether rows are deleted together with inserts. Otherwise a deleter of its own goes
-            round, also when nothing is inserted.
-        deletechunksize: How many rows one deletion takes at most. It is exact.
-        deleteyieldtime: Milliseconds that the deleter waits when it has caught up.
-        ratelimit: How many tuples are inserted a second at most.
+        inline: Whether rows are deleted together with inserts. If not, a separate deleter runs
+            in each batch, even without inserts.
+        deletechunksize: The maximum number of rows of one deletion.
+        deleteyieldtime: Milliseconds that the deleter waits when it has no backlog.
+        ratelimit: The maximum number of tuples inserted per second.
         averages: The spans, in seconds, over which averages are taken.
-        seed: What the random tuples follow from.
-        clock: What rows are old by: the ``wall`` clock, or the greatest ``event`` time seen.
-        buckets: Into how many parts the table is cut.
+        seed: The seed of the random tuples.
+        clock: The clock that rows age by: the ``wall`` clock, or the greatest ``event`` time seen.
+        buckets: The number of parts of the table.
 
     Raises:
         OptionError: Naming the option, its value and how to fix it.
 
     Source: the VoltDB windowing example application. Its row limit and its age limit exclude each
-    other; here all may be given. Where there is none, and nobody may call for deletes, the table
-    would grow without end: refused.
+    other; here they can be combined. Without any limit and without ``deletes``, the table
+    would grow forever: refused.
 
     Example:
         >>> Options(maxrows=1000, historyseconds=0).limits
@@ -95,7 +95,7 @@ class Options:
 
     @property
     def history(self) -> int | None:
-        """How long a row is kept, in milliseconds; ``None`` is indefinite."""
+        """The retention of a row in milliseconds; ``None`` for forever."""
         return round(self.historyseconds * 1000) if self.historyseconds else None
 
     @property
@@ -105,14 +105,14 @@ class Options:
 
     @property
     def width(self) -> int:
-        """How many milliseconds make a segment: a second, or more where much is kept."""
+        """The length of a segment in milliseconds: a second, or more if much is kept."""
         most = max(self.maxrows, self.bucketrows * self.buckets)
         seconds = max(self.historyseconds, most / self.ratelimit)
         return 1000 * max(1, round(seconds / _SEGMENTS))
 
     @property
     def limits(self) -> str:
-        """What is kept, in words."""
+        """A description of the rows that are kept."""
         text = f"the newest {self.maxrows:,} rows" if self.maxrows else "rows"
         if self.historyseconds:
             text += f" of the last {self.historyseconds:g} s"

@@ -1,4 +1,4 @@
-"""Before the shuffle: tuples are sent to their buckets, bad ones are put aside and counted."""
+"""Before the shuffle: assigns tuples to buckets, and counts rejected ones."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from muntin.apps.windowing.ledger import counted
-from muntin.apps.windowing.tuples import HIGH, LOW, SCHEMA, TIME, VALUE, parsed
+from muntin.apps.windowing.ledger import count_tuples
+from muntin.apps.windowing.tuples import HIGH, LOW, TIME, TUPLE_SCHEMA, VALUE, parse_uuids
 from muntin.engine.operator import Part
 from muntin.state.hashing import hash_rows
 
-# The columns of a table of one's own: a UUID as text, a whole number, a timestamp.
+# The columns of a custom source: a UUID as text, an integer, a timestamp.
 UUID, AT = "uuid", "update_ts"
 
 
-# What a bucket gets of a task: its tuples, and what every bucket has to know of all of them.
+# The frames that a task sends to a bucket: its tuples, and the counts of all tuples.
 ROWS, LEDGER = "rows", "ledger"
 _NONE: Mapping[str, int] = MappingProxyType({})
 
@@ -31,26 +31,26 @@ def pack(
     wall: int | None = None,
     rejected: Mapping[str, int] = _NONE,
 ) -> list[Part]:
-    """Cut tuples into buckets by their UUID's hash.
+    """Split tuples into a part for each bucket, by their UUID's hash.
 
     Args:
-        tuples: The columns of ``SCHEMA``, no nulls.
-        buckets: How many there are.
-        ledger: Whether a limit of rows has to be kept, for which every bucket has to know what
-            the others get.
-        wall: The batch's clock, milliseconds, if it came along.
-        rejected: How many rows were put aside, by reason.
+        tuples: The columns of ``TUPLE_SCHEMA``, without nulls.
+        buckets: The number of buckets.
+        ledger: Whether there is a limit of rows, for which every bucket needs the counts of
+            the others.
+        wall: The batch's clock, milliseconds, if the tuples have it.
+        rejected: The number of rejected rows by reason.
 
     Returns:
-        What each bucket is sent, also one that gets no tuples: so each batch runs everywhere.
+        The part of each bucket, even without tuples, so that each batch runs everywhere.
     """
-    parts = cut(tuples, buckets)
+    parts = split_tuples(tuples, buckets)
     header = {"latest": tuples[TIME].max(), "wall": wall}
-    whole = {LEDGER: counted(parts)} if ledger else {}
+    whole = {LEDGER: count_tuples(parts)} if ledger else {}
     return [
         Part(
             bucket,
-            # What was rejected is counted once, by the first bucket.
+            # Rejected rows are counted once, by the first bucket.
             {**header, "rejected": {} if bucket else dict(rejected)},
             {ROWS: parts[bucket], **whole} if bucket in parts else whole,
         )
@@ -58,29 +58,29 @@ def pack(
     ]
 
 
-def owners(tuples: pl.DataFrame, buckets: int) -> NDArray[np.int32]:
-    """The bucket of each tuple."""
+def assign_buckets(tuples: pl.DataFrame, buckets: int) -> NDArray[np.int32]:
+    """Return the bucket of each tuple."""
     return (hash_rows([tuples[HIGH], tuples[LOW]]) % np.uint64(buckets)).astype(np.int32)
 
 
-def cut(tuples: pl.DataFrame, buckets: int) -> dict[int, pl.DataFrame]:
-    """The tuples of each bucket that gets any."""
-    which = owners(tuples, buckets)
-    parts = {bucket: tuples.filter(pl.Series(which == bucket)) for bucket in range(buckets)}
+def split_tuples(tuples: pl.DataFrame, buckets: int) -> dict[int, pl.DataFrame]:
+    """Return the tuples of each bucket that has any."""
+    assigned = assign_buckets(tuples, buckets)
+    parts = {bucket: tuples.filter(pl.Series(assigned == bucket)) for bucket in range(buckets)}
     return {bucket: part for bucket, part in parts.items() if len(part)}
 
 
-def taken(rows: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
-    """Rows of a source of one's own as tuples.
+def convert_rows(rows: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
+    """Convert rows of a custom source to tuples.
 
     Args:
-        rows: Columns ``uuid`` (text), ``val`` (whole number) and ``update_ts`` (microseconds).
+        rows: Columns ``uuid`` (text), ``val`` (integer) and ``update_ts`` (microseconds).
 
     Returns:
-        The good ones as columns of ``SCHEMA``, times cut to milliseconds; and how many were
-        rejected, by reason.
+        The valid ones as columns of ``TUPLE_SCHEMA``, with times truncated to milliseconds; and the
+        number of rejected ones, by reason.
     """
-    high, low = parsed(rows[UUID])
+    high, low = parse_uuids(rows[UUID])
     reason = (
         pl.when(pl.col(UUID).is_null())
         .then(pl.lit("null_key"))
@@ -92,5 +92,5 @@ def taken(rows: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
     read = rows.with_columns(high.alias(HIGH), low.alias(LOW)).with_columns(reason.alias("reason"))
     bad = read["reason"].drop_nulls().value_counts()
     time = pl.col(AT).cast(pl.Int64).floordiv(1000).alias(TIME)
-    good = read.filter(pl.col("reason").is_null()).with_columns(time).select(SCHEMA.names())
-    return good.cast(SCHEMA), dict(bad.iter_rows())
+    good = read.filter(pl.col("reason").is_null()).with_columns(time).select(TUPLE_SCHEMA.names())
+    return good.cast(TUPLE_SCHEMA), dict(bad.iter_rows())

@@ -1,8 +1,8 @@
-"""The windowing application on Spark: one query that inserts, deletes, follows and averages.
+"""The windowing application on Spark: one query that inserts, deletes, tracks and averages.
 
-Tuples are made (or read) and cut into buckets before the shuffle; each bucket's rows, a shard of
-their own in Spark's state, are inserted, deleted and summed up behind it. Every task sends every
-bucket something, so that each batch runs everywhere, and all buckets know the same limits.
+Tuples are generated (or read) and split into buckets before the shuffle. After it, each bucket's
+rows, a shard in Spark's state, are inserted, deleted and summarized. Every task sends every
+bucket a part, so that each batch runs everywhere, and all buckets know the same limits.
 
 Source: the VoltDB windowing example application.
 """
@@ -21,11 +21,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from muntin.apps.windowing.bucket import TableProgress
-from muntin.apps.windowing.calls import COLUMNS, answer
+from muntin.apps.windowing.calls import CALL_COLUMNS, answer_calls
 from muntin.apps.windowing.division import DIVISIONS
 from muntin.apps.windowing.options import Options
 from muntin.apps.windowing.packing import AT, UUID
-from muntin.apps.windowing.random_tuples import NAME, RandomTuples
+from muntin.apps.windowing.random_tuples import FORMAT_NAME, RandomTuples
 from muntin.apps.windowing.source import RANDOM
 from muntin.apps.windowing.table_operator import CALLS, TableOperator
 from muntin.apps.windowing.tuples import VALUE
@@ -48,31 +48,31 @@ from muntin.spark.sources.inputs import Input, OperatorInput
 from muntin.spark.starting import launch
 from muntin.spark.writing import Written
 
-# The clock of a source of one's own ticks so often, microseconds.
+# The interval of the clock for a custom source, microseconds.
 _TICK = 200 * MILLISECOND
-# How many batches may wait for the one that follows the application: progress, and small.
+# The number of batches that may wait for the callback; their progress is small.
 _BATCHES = 10_000
 
-Took = Callable[[int, list[TableProgress], int], None]
+OnBatch = Callable[[int, list[TableProgress], int], None]
 
 
 class TableQuery(WindowedQuery):
     """A handle on a running application.
 
     Args:
-        took: Is given each batch's number, what its buckets emitted, and when it was done
-            (milliseconds since the epoch), in a thread of its own; more than once where a batch is
+        on_batch: Called with each batch's number, the progress of its buckets, and when it was done
+            (milliseconds since the epoch), in a separate thread; more than once if a batch is
             repeated.
         deletes: The folder in which calls to delete are answered, if there is one.
     """
 
-    def __init__(self, took: Took, deletes: str | None) -> None:
+    def __init__(self, on_batch: OnBatch, deletes: str | None) -> None:
         super().__init__()
-        self._took = took
+        self._on_batch = on_batch
         self._deletes = deletes
 
     def note(self, batch: Written) -> None:
-        """Take in what the buckets emitted with a batch."""
+        """Process the progress of the buckets after a batch."""
         emitted = [TableProgress(**json.loads(line)) for line in batch.lines]
         inserted = sum(one.inserted for one in emitted)
         rejected = summed(one.rejected for one in emitted)
@@ -83,15 +83,15 @@ class TableQuery(WindowedQuery):
         number = batch.number
         self._take(Progress(number, max(clocks, default=None), counts, backlog, rows))
         if self._deletes is not None:
-            answer(self._deletes, emitted)
+            answer_calls(self._deletes, emitted)
         shown = Shown(number, (number, emitted, time.time_ns() // 1_000_000))
-        self._show(self._took, shown, _BATCHES)
+        self._show(self._on_batch, shown, _BATCHES)
 
 
 def start(
     spark: SparkSession,
     options: Options,
-    took: Took,
+    on_batch: OnBatch,
     checkpoint: str,
     source: DataFrame | None = None,
     every: Duration = "500 milliseconds",
@@ -101,30 +101,32 @@ def start(
 
     Args:
         spark: The session.
-        options: What it does.
-        took: See ``TableQuery``.
-        checkpoint: Where progress and state are kept; a run that was stopped goes on from there.
-        source: A stream with the columns ``uuid``, ``val`` and ``update_ts``, in place of random
+        options: The application's options.
+        on_batch: A callback for each batch; see ``TableQuery``.
+        checkpoint: The folder for progress and state; a stopped run continues from there.
+        source: A stream with the columns ``uuid``, ``val`` and ``update_ts``, instead of random
             tuples.
-        every: How long a batch takes at least.
-        available_now: Whether to stop when all that the source has now was inserted.
+        every: The minimum duration of a batch.
+        available_now: Whether to stop when everything that the source has now is inserted.
 
     Returns:
-        The query. What a batch inserted and deleted is committed together, and a batch that is
-        repeated after a failure inserts and deletes the same.
+        The query. A batch's inserts and deletes are committed together, and a batch that is
+        repeated after a failure inserts and deletes the same rows.
 
     Raises:
         OptionError: When the source lacks a column, or the folder of deletes isn't on a disk.
-        SettingError: When the session isn't set as state needs it.
+        SettingError: When the session's settings don't suit stateful queries.
         SpecChangedError: When the checkpoint was written with ``deletes`` and this run has none,
             or the other way round.
     """
     require(spark)
     random = source is None
-    read = Input(_due(spark, options) if source is None else _columns(source), None)
+    read = Input(
+        _read_due_ranges(spark, options) if source is None else _select_columns(source), None
+    )
     inputs = [OperatorInput(read, read.columns())]
     if options.deletes is not None:
-        calls = Input(_calls(spark, options.deletes), None)
+        calls = Input(_read_calls(spark, options.deletes), None)
         inputs.append(OperatorInput(calls, calls.columns(), name=CALLS))
     name = f"windowing-{uuid.uuid4().hex[:8]}"
 
@@ -135,9 +137,9 @@ def start(
         _check_sources(stream, checkpoint)
         return launch(stream, [], checkpoint, buckets, name, every, available_now, query)
 
-    known = remembered(spark, checkpoint)
-    fit_checkpoint(spark, checkpoint, known, options.buckets, DIVISIONS)
-    query = TableQuery(took, options.deletes)
+    shard_count = remembered(spark, checkpoint)
+    fit_checkpoint(spark, checkpoint, shard_count, options.buckets, DIVISIONS)
+    query = TableQuery(on_batch, options.deletes)
     run(query, options.buckets)
     query.restarts(
         lambda handle: run(handle, remembered(spark, checkpoint) or options.buckets), DIVISIONS
@@ -145,17 +147,17 @@ def start(
     return query
 
 
-def _calls(spark: SparkSession, folder: str) -> DataFrame:
-    """Calls to delete, from a folder; each goes when the batch that took it is done."""
+def _read_calls(spark: SparkSession, folder: str) -> DataFrame:
+    """Read calls to delete from a folder; each file is removed when its batch is done."""
     if "://" in folder:
         raise OptionError("deletes", folder, "isn't on a disk", "give a folder on a disk")
     Path(folder).mkdir(parents=True, exist_ok=True)
-    reader = spark.readStream.schema(COLUMNS).option("cleanSource", "delete")
+    reader = spark.readStream.schema(CALL_COLUMNS).option("cleanSource", "delete")
     return reader.json(Path(folder).resolve().as_uri())
 
 
 def _check_sources(stream: DataFrame, checkpoint: str) -> None:
-    """Refuse a checkpoint that has calls to delete among its sources where the run has none."""
+    """Refuse a checkpoint whose sources include calls to delete if the run has none."""
     lines, has = newest_offsets(stream.sparkSession, checkpoint), streams(stream)
     had = None if lines is None else len([line for line in lines[2:] if line])
     if None in (had, has) or had == has:
@@ -167,16 +169,16 @@ def _check_sources(stream: DataFrame, checkpoint: str) -> None:
     )
 
 
-def _due(spark: SparkSession, options: Options) -> DataFrame:
-    """Which random tuples are due."""
+def _read_due_ranges(spark: SparkSession, options: Options) -> DataFrame:
+    """Read the ranges of due random tuples."""
     if not BOUNDS_BATCHES:
         raise OptionError("source", RANDOM, "needs Spark 4.2", "give another one, or a newer Spark")
     register(spark, RandomTuples)
-    reader = spark.readStream.format(NAME).option("rate", str(options.ratelimit))
+    reader = spark.readStream.format(FORMAT_NAME).option("rate", str(options.ratelimit))
     return reader.option("parts", str(options.buckets)).load()
 
 
-def _columns(source: DataFrame) -> DataFrame:
+def _select_columns(source: DataFrame) -> DataFrame:
     for column in (UUID, VALUE, AT):
         if column not in source.columns:
             hint = f"give a source with {UUID}, {VALUE} and {AT}"

@@ -1,7 +1,7 @@
-"""A source of random tuples at a limited rate: it says which are due, the workers make them.
+"""A source of random tuples at a limited rate: it defines ranges of tuples, which workers generate.
 
-A batch's offset holds how many tuples have been due so far, and the moments up to which they were.
-So a batch that is repeated brings the same tuples with the same times.
+A batch's offset has the number of tuples that have been due so far, and the time up to which they
+were. So a batch that is repeated generates the same tuples with the same times.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 
 from muntin.apps.windowing.tuples import TupleRange
 
-NAME = "muntin_random_tuples"
-# Of a standstill no more is made up for, microseconds: a burst is never greater. Spark's first
-# batch takes long, and isn't made up for at all.
-_MADE_UP = 5_000_000
-_AT_FIRST = 500_000
+FORMAT_NAME = "muntin_random_tuples"
+# The longest pause that is made up for, in microseconds, which bounds bursts. Spark's first batch
+# takes long, and isn't made up for.
+_MAX_CATCH_UP = 5_000_000
+_FIRST_CATCH_UP = 500_000
 
 
 class RandomTuples(DataSource):
-    """Which tuples are due; options ``rate`` (a second) and ``parts`` (tasks a batch)."""
+    """A data source of due tuples; options ``rate`` (per second) and ``parts`` (tasks a batch)."""
 
     @classmethod
     def name(cls) -> str:
-        """The format's name."""
-        return NAME
+        """Return the format's name."""
+        return FORMAT_NAME
 
     def schema(self) -> str:
-        """The attributes of ``TupleRange``."""
+        """Return the attributes of ``TupleRange``."""
         return "first long, end long, whole long, due long, rate long, clock long"
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
-        """The reader."""
-        return Due(int(self.options["rate"]), int(self.options["parts"]))
+        """Return the reader."""
+        return RandomTupleReader(int(self.options["rate"]), int(self.options["parts"]))
 
 
-class Due(DataSourceStreamReader):
-    """What is due when."""
+class RandomTupleReader(DataSourceStreamReader):
+    """Reads the ranges of due tuples."""
 
     def __init__(self, rate: int, parts: int) -> None:
         self.rate = rate
@@ -48,43 +48,45 @@ class Due(DataSourceStreamReader):
         self._asked = 0
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
-        """Nothing, from now on."""
-        now = _now()
+        """Return an offset with no tuples, from now on."""
+        now = _read_clock()
         return {"rows": 0, "due": now, "clock": now // 1000}
 
     def latestOffset(  # noqa: N802
         self, start: dict[str, int] | None = None, limit: Any = None
     ) -> dict[str, int]:
-        """All that is due now."""
+        """Return the offset of all tuples that are due now."""
         self._asked += 1
-        most = _AT_FIRST if self._asked <= 2 else _MADE_UP
-        return due(start or self.initialOffset(), _now(), self.rate, most)
+        most = _FIRST_CATCH_UP if self._asked <= 2 else _MAX_CATCH_UP
+        return advance_offset(start or self.initialOffset(), _read_clock(), self.rate, most)
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        """Some of the tuples for each task."""
+        """Split the due tuples into a range for each task."""
         whole = TupleRange(
             start["rows"], end["rows"], end["rows"], end["due"], self.rate, end["clock"]
         )
         return [InputPartition(part) for part in whole.parts(self.parts)]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
-        """One row: which tuples."""
+        """Yield one row: the range of tuples."""
         yield astuple(partition.value)
 
 
-def due(start: dict[str, int], now: int, rate: int, most: int = _MADE_UP) -> dict[str, int]:
-    """What is due at a moment.
+def advance_offset(
+    start: dict[str, int], now: int, rate: int, most: int = _MAX_CATCH_UP
+) -> dict[str, int]:
+    """Advance an offset to the tuples that are due now.
 
     Args:
-        start: What was due at the last batch; its ``due`` is the moment up to which.
+        start: The offset of the last batch; its ``due`` is the time up to which tuples were due.
         now: Microseconds since the epoch.
-        rate: How many a second.
-        most: Of how many microseconds before now it is made up for what wasn't inserted.
+        rate: Tuples per second.
+        most: The longest time before now that is made up for, microseconds.
 
     Example:
-        >>> due({"rows": 0, "due": 0, "clock": 0}, 1_000_000, 3)
+        >>> advance_offset({"rows": 0, "due": 0, "clock": 0}, 1_000_000, 3)
         {'rows': 3, 'due': 1000000, 'clock': 1000}
-        >>> due({"rows": 0, "due": 0, "clock": 0}, 500_000, 3)
+        >>> advance_offset({"rows": 0, "due": 0, "clock": 0}, 500_000, 3)
         {'rows': 1, 'due': 333334, 'clock': 500}
     """
     since = max(start["due"], now - most)
@@ -94,5 +96,5 @@ def due(start: dict[str, int], now: int, rate: int, most: int = _MADE_UP) -> dic
     return {"rows": start["rows"] + count, "due": since + passed, "clock": clock}
 
 
-def _now() -> int:
+def _read_clock() -> int:
     return time.time_ns() // 1000

@@ -1,4 +1,4 @@
-"""What is reported of a run: a report each interval, the changes of the maximum, and a summary."""
+"""Reports on a run: one per interval, the changes of the maximum, and a summary."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from muntin.apps.windowing.options import Options
 from muntin.model.counts import rejections_in_words, summed
 
 
-class Event:
-    """Something that is reported."""
+class ReportedEvent:
+    """A reported event."""
 
-    def record(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the event as plain JSON."""
         return {"event": type(self).__name__.lower(), **asdict(self)}  # type: ignore[call-overload]
 
 
 @dataclass(frozen=True)
-class Maximum(Event):
-    """The greatest value of the table has changed.
+class Maximum(ReportedEvent):
+    """A change of the greatest value of the table.
 
     Attributes:
-        before: What it was; ``None`` where the table was empty, or at the beginning.
-        now: What it is; ``None`` where the table is empty.
+        before: The previous value; ``None`` if the table was empty, or at the start.
+        now: The new value; ``None`` if the table is empty.
     """
 
     before: int | None
@@ -45,19 +45,19 @@ class Maximum(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunPart(Event):
-    """What happened in a part of a run.
+class RunPart(ReportedEvent):
+    """The numbers of a part of a run.
 
     Attributes:
-        seconds: How long it was.
+        seconds: Its duration.
         inserted: Rows inserted.
-        throughput: The same a second.
-        rejected: Rows that were put aside, by reason.
+        throughput: Rows inserted per second.
+        rejected: Rejected rows, by reason.
         deleted: Rows deleted.
-        chunks: In how many deletions.
+        chunks: Number of deletions.
         rows: Rows in the table at its end.
         maximum: The greatest value.
-        batches: How many batches there were.
+        batches: Number of batches.
     """
 
     seconds: float
@@ -71,8 +71,8 @@ class RunPart(Event):
     batches: int
 
     @property
-    def aside(self) -> str:
-        """What was put aside, in words."""
+    def rejected_text(self) -> str:
+        """A description of the rejected rows."""
         return rejections_in_words(self.rejected) or "0"
 
 
@@ -82,13 +82,13 @@ class Report(RunPart):
 
     Attributes:
         clock: The clock of its last batch, milliseconds since the epoch.
-        averages: The average of each span in seconds; ``None`` where there is no row.
-        latency: Milliseconds from a row's time until it was inserted, on average; ``None`` where
-            none was.
-        latency_95: That of all but the slowest 5 %.
-        bytes: What the table's rows take.
-        backlog: How many of them wait to be deleted.
-        lag: How many milliseconds the oldest is older than it may be.
+        averages: The average of each span in seconds; ``None`` if there is no row.
+        latency: Mean time from a row's time until it was inserted, in milliseconds; ``None``
+            without rows.
+        latency_95: The 95th percentile of the latency.
+        bytes: The size of the table's rows.
+        backlog: Number of rows that wait to be deleted.
+        lag: By how many milliseconds the oldest row exceeds the limit.
     """
 
     clock: int
@@ -100,9 +100,9 @@ class Report(RunPart):
     lag: int
 
     def lines(self) -> list[str]:
-        """The report in the original's words, and what that lacked."""
+        """Format the report as the original does, with some more numbers."""
         spans = [
-            f"    Average for past {span:>4}s: {_show(mean, '.2f')}"
+            f"    Average for past {span:>4}s: {_format_optional(mean, '.2f')}"
             for span, mean in self.averages.items()
         ]
         return [
@@ -110,11 +110,12 @@ class Report(RunPart):
             "  Average values over time windows:",
             *spans,
             "  Insert Statistics:",
-            f"    Throughput {self.throughput:,.0f}/s, rejected {self.aside}, "
-            f"avg/95% latency {_show(self.latency, '.0f')}/{_show(self.latency_95, '.0f')} ms",
+            f"    Throughput {self.throughput:,.0f}/s, rejected {self.rejected_text}, "
+            f"avg/95% latency {_format_optional(self.latency, '.0f')}/"
+            f"{_format_optional(self.latency_95, '.0f')} ms",
             f"  Deleted {self.deleted:,} tuples since last report, in {self.chunks:,} chunks",
             f"  Table: {self.rows:,} rows ({self.bytes / 1e6:,.1f} MB), backlog {self.backlog:,}, "
-            f"delete lag {self.lag:,} ms, maximum {_show(self.maximum, ',')}",
+            f"delete lag {self.lag:,} ms, maximum {_format_optional(self.maximum, ',')}",
         ]
 
 
@@ -123,10 +124,10 @@ class Summary(RunPart):
     """A whole run, from its first batch.
 
     Attributes:
-        most_rows: The most rows that the table had.
-        most_backlog: The most rows that waited to be deleted.
+        most_rows: The greatest number of rows in the table.
+        most_backlog: The greatest number of rows that waited to be deleted.
         worst_latency_95: The greatest ``latency_95`` of a report.
-        adds_up: Whether the rows are those inserted but those deleted, since the table began.
+        adds_up: True if all rows inserted since the table was created are deleted or left.
     """
 
     most_rows: int
@@ -135,15 +136,16 @@ class Summary(RunPart):
     adds_up: bool
 
     def lines(self) -> list[str]:
-        """The summary in words."""
+        """Format the summary."""
         return [
             f"Summary of {self.seconds:.0f} s in {self.batches:,} batches:",
-            f"  Inserted {self.inserted:,} tuples, {self.throughput:,.0f}/s; rejected {self.aside}",
+            f"  Inserted {self.inserted:,} tuples, {self.throughput:,.0f}/s; "
+            f"rejected {self.rejected_text}",
             f"  Deleted {self.deleted:,} tuples in {self.chunks:,} chunks; "
             f"the backlog was {self.most_backlog:,} at most",
             f"  {self.rows:,} rows are left, {self.most_rows:,} at most; "
-            f"the maximum is {_show(self.maximum, ',')}",
-            f"  95% latency {_show(self.worst_latency_95, '.0f')} ms at worst",
+            f"the maximum is {_format_optional(self.maximum, ',')}",
+            f"  95% latency {_format_optional(self.worst_latency_95, '.0f')} ms at worst",
             "  Inserted = deleted + left"
             if self.adds_up
             else "  WRONG: rows inserted aren't those deleted and left",
@@ -172,7 +174,7 @@ class _Sums:
 
 @dataclass(frozen=True)
 class Sample:
-    """A batch in short: rows inserted, rows deleted, rows there."""
+    """The numbers of a batch: rows inserted, rows deleted, rows in the table."""
 
     inserted: int
     deleted: int
@@ -180,12 +182,12 @@ class Sample:
 
 
 class Monitor:
-    """Follows a run by what its buckets emit; threads may share it.
+    """Follows a run by the progress of its buckets; thread-safe.
 
     Attributes:
-        progress: What the buckets emitted with the last batch.
+        progress: The progress of the buckets after the last batch.
         maxima: Changes of the maximum, the newest last.
-        moments: The last batches in short, the newest last.
+        moments: The numbers of the last batches, the newest last.
     """
 
     def __init__(self, options: Options) -> None:
@@ -201,17 +203,19 @@ class Monitor:
         self._most_rows = self._most_backlog = 0
         self._worst: float | None = None
 
-    def begin(self, now: float) -> None:
-        """The run begins; seconds of any clock that goes on."""
+    def start(self, now: float) -> None:
+        """Start the run; ``now`` is in seconds of any monotonic clock."""
         self._begun = self._since = now
 
-    def take(self, batch: int, progress: Sequence[TableProgress], written: int) -> Maximum | None:
-        """Take in what a batch emitted.
+    def add_batch(
+        self, batch: int, progress: Sequence[TableProgress], written: int
+    ) -> Maximum | None:
+        """Add the progress of a batch.
 
         Args:
-            batch: Its number; one that was taken before is repeated, and changes nothing.
-            progress: What each bucket emitted.
-            written: When it was done, milliseconds since the epoch.
+            batch: The batch's number; a repeated batch changes nothing.
+            progress: The progress of each bucket.
+            written: When the batch was done, milliseconds since the epoch.
 
         Returns:
             The change of the maximum, if it has changed.
@@ -237,12 +241,12 @@ class Monitor:
 
     @property
     def rows(self) -> int:
-        """Rows in the table."""
+        """Number of rows in the table."""
         return sum(table.rows for table in self.progress)
 
     @property
     def backlog(self) -> int:
-        """Rows that wait to be deleted."""
+        """Number of rows that wait to be deleted."""
         return sum(table.backlog for table in self.progress)
 
     @property
@@ -252,7 +256,7 @@ class Monitor:
 
     @property
     def rejected(self) -> dict[str, int]:
-        """Rows that were put aside, by reason."""
+        """Number of rejected rows, by reason."""
         return dict(self._whole.rejected)
 
     @property
@@ -263,34 +267,34 @@ class Monitor:
     @property
     def averages(self) -> dict[str, float | None]:
         """The average of each span, by its seconds."""
-        found: dict[str, float | None] = {}
-        for place, span in enumerate(self.options.averages):
-            parts = [table.averages[place] for table in self.progress]
+        averages: dict[str, float | None] = {}
+        for index, span in enumerate(self.options.averages):
+            parts = [table.averages[index] for table in self.progress]
             count = sum(n for _, n in parts)
-            found[f"{span:g}"] = sum(total for total, _ in parts) / count if count else None
-        return found
+            averages[f"{span:g}"] = sum(total for total, _ in parts) / count if count else None
+        return averages
 
     @property
     def lag(self) -> int:
-        """How many milliseconds the oldest row is older than it may be."""
+        """By how many milliseconds the oldest row exceeds the limit."""
         oldest = min((t.oldest for t in self.progress if t.oldest is not None), default=None)
         if oldest is None or self.clock is None or self.options.history is None:
             return 0
         return max(0, self.clock - self.options.history - oldest)
 
     def report(self, now: float) -> Report:
-        """The report of the time since the last one.
+        """Return the report of the time since the last one.
 
         Args:
-            now: Seconds of the clock that ``begin`` had.
+            now: Seconds of the clock that ``begin`` used.
         """
         with self._lock:
             since, self._since = self._since, now
             sums, self._interval = self._interval, _Sums()
-            mean, slow = _latency(sums.latencies)
+            mean, slow = _summarize_latencies(sums.latencies)
             self._worst = max((x for x in (self._worst, slow) if x is not None), default=None)
             return Report(
-                **self._part(sums, since, now),
+                **self._build_part(sums, since, now),
                 clock=self.clock or 0,
                 averages=self.averages,
                 latency=mean,
@@ -300,8 +304,8 @@ class Monitor:
                 lag=self.lag,
             )
 
-    def _part(self, sums: _Sums, since: float | None, now: float) -> dict[str, Any]:
-        """The attributes of ``RunPart``."""
+    def _build_part(self, sums: _Sums, since: float | None, now: float) -> dict[str, Any]:
+        """Return the attributes of ``RunPart``."""
         seconds = max(now - (now if since is None else since), 0.001)
         return {
             "seconds": round(seconds, 3),
@@ -316,15 +320,15 @@ class Monitor:
         }
 
     def summary(self, now: float) -> Summary:
-        """The summary of the run.
+        """Return the summary of the run.
 
         Args:
-            now: Seconds of the clock that ``begin`` had.
+            now: Seconds of the clock that ``begin`` used.
         """
         ever_in = sum(table.totals[0] for table in self.progress)
         ever_out = sum(table.totals[1] for table in self.progress)
         return Summary(
-            **self._part(self._whole, self._begun, now),
+            **self._build_part(self._whole, self._begun, now),
             most_rows=self._most_rows,
             most_backlog=self._most_backlog,
             worst_latency_95=self._worst,
@@ -332,18 +336,20 @@ class Monitor:
         )
 
 
-def _latency(found: Sequence[tuple[float, int]]) -> tuple[float | None, float | None]:
-    """The mean and the 95th percentile of weighted latencies."""
-    count = sum(n for _, n in found)
+def _summarize_latencies(
+    latencies: Sequence[tuple[float, int]],
+) -> tuple[float | None, float | None]:
+    """Return the mean and the 95th percentile of weighted latencies."""
+    count = sum(n for _, n in latencies)
     if not count:
         return None, None
     passed, slow = 0, 0.0
-    for late, n in sorted(found):
+    for late, n in sorted(latencies):
         passed, slow = passed + n, late
         if passed >= 0.95 * count:
             break
-    return sum(late * n for late, n in found) / count, slow
+    return sum(late * n for late, n in latencies) / count, slow
 
 
-def _show(value: float | None, form: str) -> str:
+def _format_optional(value: float | None, form: str) -> str:
     return "none" if value is None else format(value, form)

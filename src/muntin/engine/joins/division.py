@@ -14,7 +14,7 @@ from muntin.engine.joins.sessions import LAST, renamed
 from muntin.model.joins import SIDES, AsOf, JoinSpec, Joint, SideName
 from muntin.model.recall import recalled
 from muntin.state.manifest import Manifest
-from muntin.state.shards import split
+from muntin.state.shards import split_by_shard
 
 _KEPT = "kept"
 
@@ -61,7 +61,7 @@ class JoinDivision:
             for run in runs if whose == side else ():
                 self._blobs |= dict.fromkeys(run.blobs, _Kept(side, name, base, first))
 
-    def divided(self, blob: int, rows: pl.DataFrame, shards: int) -> Mapping[int, pl.DataFrame]:
+    def divide(self, blob: int, rows: pl.DataFrame, shards: int) -> Mapping[int, pl.DataFrame]:
         side, name, base, first = self._blobs[blob]
         joint = isinstance(self.spec.bound, Joint)
         if joint:
@@ -75,7 +75,7 @@ class JoinDivision:
         if name == "messages" and first is not None and not versions:
             # Another shard may keep what this one has let go for a limit of rows.
             rows = rows.filter(pl.col(LAST if joint else columns.TIME) >= first)
-        return split(rows, keys, shards)
+        return split_by_shard(rows, keys, shards)
 
     def extra(self, manifests: Sequence[Manifest]) -> dict[str, Any]:
         found = dict(manifests[0].extra)
@@ -99,5 +99,5 @@ def _matched(rows: pl.DataFrame, keys: Sequence[str], shards: int) -> dict[int, 
         return dict.fromkeys(range(shards), rows)
     # Folded together with some that have one. No message with a partner has a key that is NULL.
     unknown = rows.filter(pl.col(keys[0]).is_null())
-    known = split(rows.filter(pl.col(keys[0]).is_not_null()), keys, shards)
+    known = split_by_shard(rows.filter(pl.col(keys[0]).is_not_null()), keys, shards)
     return {n: pl.concat([unknown, known.get(n, rows.clear())]) for n in range(shards)}

@@ -14,7 +14,7 @@ from muntin.engine.arrival import Arrival, numbered
 from muntin.engine.clocks import clock_columns, clock_times
 from muntin.model.errors import OptionError
 from muntin.model.joins import OTHER, SIDES, JoinSpec, Newest, SideName
-from muntin.state.offsets import Offsets
+from muntin.state.offsets import TakenOffsets
 
 SIDE = "side"
 # What rejected messages have beside their own columns.
@@ -166,13 +166,13 @@ class Joiner:
         return pl.DataFrame(schema=kinds)
 
     def arrive(
-        self, side: SideName, messages: pl.DataFrame, taken: Offsets | None = None
+        self, side: SideName, messages: pl.DataFrame, taken: TakenOffsets | None = None
     ) -> Arrived:
         """Set aside what can be judged without a shard."""
         given, nothing = self.spec.side(side), self.nothing_aside(side)
         required = self.spec.required(side)
         if given.offset is not None:
-            before, axis = taken or Offsets(), self.spec.axis
+            before, axis = taken or TakenOffsets(), self.spec.axis
             by = clock_columns(given, messages)
             new, known = numbered(messages, given.offset, before, axis, by)
             new = new.drop(columns.CLOCK, columns.PARTITION, strict=False)

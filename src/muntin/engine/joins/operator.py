@@ -15,9 +15,9 @@ from muntin.engine.joins.shard import JoinShard
 from muntin.engine.operator import REJECTED, RESULTS, Part, ShardState, StepOutput, Task
 from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.state.blobs import Blobs
-from muntin.state.offsets import Offsets
+from muntin.state.offsets import TakenOffsets
 from muntin.state.runs import FrameCache
-from muntin.state.shards import split
+from muntin.state.shards import split_by_shard
 
 _MESSAGES = "messages"
 
@@ -41,7 +41,7 @@ class JoinOperator:
 
     def prepare(self, messages: Iterable[pl.DataFrame], task: Task) -> list[Part]:
         joiner, side = self.joiner, cast(SideName, task.input)
-        arrived, taken = [], Offsets()
+        arrived, taken = [], TakenOffsets()
         for frame in messages:
             arrived.append(joiner.arrive(side, frame, taken))
             taken.add(arrived[-1].offsets)
@@ -49,7 +49,7 @@ class JoinOperator:
             arrived.append(Arrived(joiner.no_messages(side), rejected=joiner.nothing_aside(side)))
         whole = pl.concat([part.messages for part in arrived])
         keys = list(joiner.spec.side(side).keys)
-        return parts_of(arrived, {_MESSAGES: split(whole, keys, task.shards)}, task)
+        return parts_of(arrived, {_MESSAGES: split_by_shard(whole, keys, task.shards)}, task)
 
     def open(self, state: ShardState) -> JoinStep:
         return JoinStep(self.joiner, state)
@@ -62,7 +62,7 @@ class JoinStep:
         self.joiner = joiner
         self.shard = join_shard(joiner, state.blobs, state.cache)
         self.shard.state.ends_run = state.ends_run
-        state.cache.keep(self.shard.state.numbers())
+        state.cache.retain(self.shard.state.numbers())
 
     def run(self, parts: Sequence[Part], wall: int | None, *, final: bool) -> StepOutput:
         arrived: dict[SideName, list[Arrived]] = {side: [] for side in SIDES}

@@ -33,7 +33,7 @@ from muntin.engine.order import arranged
 from muntin.engine.sessions.combine import session_numbers
 from muntin.engine.state import State
 from muntin.model.joins import OTHER, SIDES, Joint, SideName
-from muntin.state.runs import each_once, segment_length
+from muntin.state.runs import deduplicate, segment_length
 
 # Beside the columns of messages: whether one has found a partner, the last place of its session,
 # and whether it has come in this step. No user's column has such a name.
@@ -54,7 +54,7 @@ class SessionBuffer:
         self.messages = state.table(
             f"{side} messages", LAST, None, self._living, self.keys, present
         )
-        self.ends = state.table(f"{side} ends", LAST, span, each_once, complete=renamed)
+        self.ends = state.table(f"{side} ends", LAST, span, deduplicate, complete=renamed)
 
     @property
     def rows(self) -> int:

@@ -20,7 +20,7 @@ from muntin.engine.joins.joiner import ID, LATE, Joiner
 from muntin.engine.retention import RetentionCounter, share
 from muntin.engine.state import State
 from muntin.model.joins import SideName
-from muntin.state.lookup import matched
+from muntin.state.lookup import join_null_safe
 from muntin.state.runs import Runs, segment_length
 
 # A table is looked through for some keys only where it has so many times more rows.
@@ -89,7 +89,7 @@ class SideBuffer:
             found = self.near(only, len(only), low, high)
         waiting = self._within(self.waiting.read(low, high), low, high)
         found = pl.concat([found, waiting])
-        return found if only is None else matched(found, only, self.keys, "semi")
+        return found if only is None else join_null_safe(found, only, self.keys, "semi")
 
     def hold(self, messages: pl.DataFrame) -> pl.DataFrame:
         """Keep messages beyond their time, in place of those that were kept so."""

@@ -10,7 +10,7 @@ from muntin.engine import columns
 from muntin.engine.joins.joiner import ID, LATE, Joiner
 from muntin.engine.state import State
 from muntin.model.joins import SideName
-from muntin.state.lookup import matched
+from muntin.state.lookup import join_null_safe
 
 
 class StoredMessages:
@@ -49,7 +49,7 @@ class StoredMessages:
         """Those between two places, both included; of some keys or of all."""
         found = self._living([self.empty, *self.messages.read(low, high)])
         found = found.filter(pl.col(columns.TIME).is_between(low, high))
-        return found if only is None else matched(found, only, self.keys, "semi")
+        return found if only is None else join_null_safe(found, only, self.keys, "semi")
 
     def drop_before(self, place: int | None) -> None:
         """Forget those before a place, if there is one."""

@@ -31,8 +31,8 @@ from muntin.model.axis import HOUR
 from muntin.model.policies import FirstThen
 from muntin.model.sessions import Sessions
 from muntin.state.blobs import Blobs
-from muntin.state.lookup import matched
-from muntin.state.runs import FrameCache, each_once, segment_length
+from muntin.state.lookup import join_null_safe
+from muntin.state.runs import FrameCache, deduplicate, segment_length
 
 FIRED, UNEMITTED = "fired", "unemitted"
 # How often a session has emitted for late messages; kept where the late policy asks for it.
@@ -62,8 +62,8 @@ class SessionShard(WindowShard):
         self.sessions = table("sessions", last, None, self._newest, self.keys, self._complete)
         wait = combiner.patience + self.spec.lateness
         width = segment_length(wait if self.windows.by is None else wait + HOUR)
-        self.ends = table("ends", last, width, each_once)
-        self.waiting = table("waiting", last, width, each_once)
+        self.ends = table("ends", last, width, deduplicate)
+        self.waiting = table("waiting", last, width, deduplicate)
         # Of a session that had expired an old version may be left, beside one that lives on.
         self._retain(last, width)
 
@@ -150,7 +150,7 @@ class SessionShard(WindowShard):
             return doubtful, self.combiner.nothing_rejected
         by = [pl.col(key).alias(name) for name, key in self.combiner.named.items()]
         latest = closed.group_by(by).agg(last.max().alias(_CLOSED_LAST))
-        judged = matched(doubtful, latest, self.combiner.message_keys, "left")
+        judged = join_null_safe(doubtful, latest, self.combiner.message_keys, "left")
         is_late = pl.col(columns.TIME) - pl.col(_CLOSED_LAST) < self.windows.reach
         late = judged.select(is_late.fill_null(False)).to_series()
         taken, aside = split_off(doubtful, late, "late")
@@ -230,7 +230,7 @@ class SessionShard(WindowShard):
         # What each message reaches isn't a place of its session any more.
         ends: Any = "both" if self.windows.by is None else "left"
         inside = pl.col(columns.TIME).is_between("__first", "__last", closed=ends)
-        within = matched(numbered, bounds, self.combiner.message_keys, "inner")
+        within = join_null_safe(numbered, bounds, self.combiner.message_keys, "inner")
         late = within.filter(inside)["__row"]
         aside = doubtful[late.unique().sort()].with_columns(pl.lit("late").alias(columns.REASON))
         self.state.count({"late": len(aside), "counted": len(doubtful) - len(aside)})
@@ -271,11 +271,11 @@ class SessionShard(WindowShard):
             asked = asked.filter(last >= low)
         if high is not None:
             asked = asked.filter(last <= high)
-        asked = matched(asked.unique(), but, self._identity, "anti")
+        asked = join_null_safe(asked.unique(), but, self._identity, "anti")
         if not len(asked):
             return self._no_sessions()
         there = self._newest(self.sessions.read(only=asked.select(self.keys).unique()))
-        there = matched(there, asked, self._bounds, "semi")
+        there = join_null_safe(there, asked, self._bounds, "semi")
         return there.filter(pl.col(columns.MESSAGES) > 0)
 
     def _emit(

@@ -24,8 +24,8 @@ from muntin.engine.windows.shard import WindowShard
 from muntin.model.kinds import Paned
 from muntin.model.policies import by_clock
 from muntin.state.blobs import Blobs
-from muntin.state.lookup import matched
-from muntin.state.runs import FrameCache, each_once
+from muntin.state.lookup import join_null_safe
+from muntin.state.runs import FrameCache, deduplicate
 
 FIRED = "fired"
 # How many messages of its key a row knows of; how many there were before the batch, and how many
@@ -48,14 +48,14 @@ class ArrivalShard(WindowShard):
         self.cells = table("cells", _PLACE, None, self._newest, self.keys)
         self.changes = table("changes", _PLACE, None, self._newest, self.keys)
         # The keys that have something to emit, which a clock may wake.
-        self.waiting = table("waiting", _PLACE, 1, each_once)
+        self.waiting = table("waiting", _PLACE, 1, deduplicate)
 
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
         begun = self._begin(combined, wall, final)
         moment = begun.moment
         fresh, heads, aside = self._numbered(combined)
         cells, heads = self._with_stored(fresh, heads, moment, final)
-        windows = matched(self._composed(cells), heads, self.keys, "inner")
+        windows = join_null_safe(self._composed(cells), heads, self.keys, "inner")
         windows = self._full(windows, final)
         changes = self._changed(fresh, heads)
         emitted = self._emitted(windows, changes, moment)
@@ -74,7 +74,7 @@ class ArrivalShard(WindowShard):
         stored = self._newest(self.cells.read(only=only)).drop(_PLACE)
         heads = stored.select(*self.keys, HEAD).unique()
         panes = stored.filter(pl.col(columns.MESSAGES) > 0).drop(HEAD)
-        held = matched(self._composed(panes), heads, self.keys, "inner")
+        held = join_null_safe(self._composed(panes), heads, self.keys, "inner")
         first = window_start(held[columns.WINDOW], self.windows)
         after = window_end(held[columns.WINDOW], self.windows)
         wanted = after > held[HEAD]
@@ -101,7 +101,9 @@ class ArrivalShard(WindowShard):
         new = taken.group_by(names).agg(pl.len().cast(pl.Int64).alias(NEW)).rename(named)
         stored = self._newest(self.cells.read(only=new)).group_by(self.keys)
         before = stored.agg(pl.col(HEAD).max().alias(BEFORE))
-        heads = matched(new, before, self.keys, "left").with_columns(pl.col(BEFORE).fill_null(0))
+        heads = join_null_safe(new, before, self.keys, "left").with_columns(
+            pl.col(BEFORE).fill_null(0)
+        )
         heads = heads.select(*self.keys, (pl.col(BEFORE) + pl.col(NEW)).alias(HEAD), BEFORE)
         back = {key: name for name, key in named.items()}
         placed = taken.join(
@@ -125,7 +127,7 @@ class ArrivalShard(WindowShard):
             only = pl.concat([only, *asked]).unique()
         frames = self.cells.read(only=None if final else only) if final or len(only) else []
         stored = self._newest(frames).drop(_PLACE)
-        silent = matched(stored, heads, self.keys, "anti")
+        silent = join_null_safe(stored, heads, self.keys, "anti")
         silent = silent.select(*self.keys, HEAD).unique()
         heads = pl.concat([heads, silent.with_columns(pl.col(HEAD).alias(BEFORE))])
         panes = stored.filter(pl.col(columns.MESSAGES) > 0).drop(HEAD)
@@ -143,7 +145,7 @@ class ArrivalShard(WindowShard):
         moved = cells.with_columns(pl.col(columns.PANE) - pane_shift).drop("__first")
         top = int(moved[columns.PANE].max())  # type: ignore[arg-type]
         composed = compose(moved, 0, self.windows.last_window(top), self.combiner)
-        back = matched(composed, bases, self.keys, "inner")
+        back = join_null_safe(composed, bases, self.keys, "inner")
         return back.with_columns(pl.col(columns.WINDOW) + pl.col("__first")).drop("__first")
 
     def _full(self, windows: pl.DataFrame, final: bool) -> pl.DataFrame:
@@ -167,14 +169,14 @@ class ArrivalShard(WindowShard):
         rows = pl.concat([f for f in both if len(f)] or both[:1], how="diagonal")
         fired = rows.group_by(self._identity).agg(pl.col(FIRED).sum())
         merged = self.combiner.merge([rows.drop(FIRED, _PLACE, strict=False)], by=self._identity)
-        return matched(merged, fired, self._identity, "inner")
+        return join_null_safe(merged, fired, self._identity, "inner")
 
     def _emitted(
         self, windows: pl.DataFrame, changes: pl.DataFrame, moment: BatchClock
     ) -> pl.DataFrame:
         """The windows that emit."""
         counts = changes.select(*self._identity, FIRED, unemitted=columns.MESSAGES)
-        windows = matched(windows, counts, self._identity, "left")
+        windows = join_null_safe(windows, counts, self._identity, "left")
         early = pl.lit(False)
         windows = marked(windows, [self._early], self.combiner)
         if self._early is not None:
@@ -195,7 +197,7 @@ class ArrivalShard(WindowShard):
         if self.spec.firing.accumulate or self._early is None:
             return emitted
         emitted = emitted.select(*self._identity, columns.EMISSION, columns.REVISION)
-        return matched(emitted, changes.drop(FIRED), self._identity, "left")
+        return join_null_safe(emitted, changes.drop(FIRED), self._identity, "left")
 
     def _keep(self, cells: pl.DataFrame, heads: pl.DataFrame) -> None:
         """Store the open panes of the keys that got messages."""
@@ -203,10 +205,10 @@ class ArrivalShard(WindowShard):
         there = got[HEAD].unique()
         first = [self.windows.first_pane(self.windows.ended(int(n)) + 1) for n in there]
         opens = pl.DataFrame({HEAD: there, "__open": pl.Series(first, dtype=pl.Int64)})
-        kept = matched(cells, got.join(opens, on=HEAD), self.keys, "inner")
+        kept = join_null_safe(cells, got.join(opens, on=HEAD), self.keys, "inner")
         kept = kept.filter(pl.col(columns.PANE) >= pl.col("__open")).drop("__open")
         # A key whose windows are all closed has its number still.
-        bare = matched(got, kept, self.keys, "anti")
+        bare = join_null_safe(got, kept, self.keys, "anti")
         bare = bare.with_columns(_ZERO.alias(columns.MESSAGES), _ZERO.alias(columns.PANE))
         rows = pl.concat([kept, bare], how="diagonal").with_columns(_ZERO.alias(_PLACE))
         self.cells.append(rows)
@@ -218,14 +220,14 @@ class ArrivalShard(WindowShard):
         if self._early is None:
             return
         decided = emitted.select(*self._identity, columns.EMISSION)
-        after = matched(changes, decided, self._identity, "left")
+        after = join_null_safe(changes, decided, self._identity, "left")
         after = after.filter(pl.col(columns.EMISSION).ne_missing(pl.lit("full")))
         emits = pl.col(columns.EMISSION) == "early"
         again = after.filter(emits).select(*self._identity, pl.col(FIRED) + 1)
         again = again.with_columns(_ZERO.alias(columns.MESSAGES))
         quiet = after.filter(emits.fill_null(False).not_()).drop(columns.EMISSION)
         rows = pl.concat([quiet, again], how="diagonal")
-        without = matched(heads.select(self.keys), rows, self.keys, "anti")
+        without = join_null_safe(heads.select(self.keys), rows, self.keys, "anti")
         without = without.with_columns(pl.lit(None, dtype=pl.Int64).alias(columns.WINDOW))
         rows = pl.concat([rows, without], how="diagonal").with_columns(_ZERO.alias(_PLACE))
         self.changes.append(rows)
@@ -242,7 +244,7 @@ class ArrivalShard(WindowShard):
         kept: list[pl.DataFrame] = []
         known: pl.DataFrame | None = None
         for frame in reversed(frames):
-            mine = frame if known is None else matched(frame, known, self.keys, "anti")
+            mine = frame if known is None else join_null_safe(frame, known, self.keys, "anti")
             kept.append(mine)
             only = mine.select(self.keys).unique()
             known = only if known is None else pl.concat([known, only])

@@ -29,8 +29,8 @@ from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import PARTLY_LATE, WindowSpec
 from muntin.model.windows import Windows
-from muntin.state.offsets import Offsets
-from muntin.state.runs import extent, join_runs, ranged
+from muntin.state.offsets import TakenOffsets
+from muntin.state.runs import add_range, find_extent, join_runs
 
 
 @dataclass
@@ -136,7 +136,7 @@ class Combiner:
         return self.no_cells.rename({columns.PANE: columns.WINDOW})
 
     def combine(
-        self, messages: pl.DataFrame, watermark: int | None, taken: Offsets | None = None
+        self, messages: pl.DataFrame, watermark: int | None, taken: TakenOffsets | None = None
     ) -> Combined:
         """Combine the messages of a batch before the shuffle; see ``judge``.
 
@@ -148,7 +148,7 @@ class Combiner:
         if offset is None:
             clock = admission.clock(messages)
             return Combined(self.no_cells, messages, rejected=self.nothing_rejected, clock=clock)
-        before, axis = taken or Offsets(), self.spec.axis
+        before, axis = taken or TakenOffsets(), self.spec.axis
         by = clock_columns(self.spec, messages)
         new, known = numbered(messages, offset, before, axis, by)
         return Combined(self.no_cells, self._sent(new), rejected=self.nothing_rejected, **known)
@@ -319,7 +319,7 @@ class Combiner:
         bounds = bounds_of(messages, self.message_keys)
         if bounds is None:
             return None
-        first, last = map(self.numbered.pane_of, extent(messages[columns.TIME]))
+        first, last = map(self.numbered.pane_of, find_extent(messages[columns.TIME]))
         keys = {self.named[name]: ends for name, ends in bounds.items()}
         return Code.over({**keys, columns.PANE: (first, last)})
 
@@ -353,7 +353,7 @@ class Combiner:
 
     def together(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """The cells of several frames of messages as one frame."""
-        full = [ranged(f, columns.PANE) for f in frames if len(f)]
+        full = [add_range(f, columns.PANE) for f in frames if len(f)]
         return join_runs(full, columns.PANE, self.merge) if full else self.no_cells
 
     def _settle(self, cells: pl.DataFrame) -> pl.DataFrame:

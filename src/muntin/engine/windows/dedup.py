@@ -147,7 +147,7 @@ class PartitionedShard:
         else:
             judged = self.combiner.judge(messages, inner.state.watermark)
             del judged.counts["seen"]
-        judged.latest, judged.clock = self.state.offsets.reached(partition), None
+        judged.latest, judged.clock = self.state.offsets.next_offset(partition), None
         counted = dict(inner.state.counts)
         emitted = inner.step([judged], wall, final=final)
         new = {name: n - counted.get(name, 0) for name, n in emitted.counts.items()}

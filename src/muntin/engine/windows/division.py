@@ -9,7 +9,7 @@ import polars as pl
 
 from muntin.engine.retention import uncounted
 from muntin.state.manifest import Manifest
-from muntin.state.shards import split
+from muntin.state.shards import split_by_shard
 
 _KEPT, _WAITS, _FLOOR = "kept", "waits", "floor"
 
@@ -20,9 +20,9 @@ class WindowDivision:
     def __init__(self, manifests: Sequence[Manifest]) -> None:
         pass  # Rows say it all.
 
-    def divided(self, blob: int, rows: pl.DataFrame, shards: int) -> Mapping[int, pl.DataFrame]:
+    def divide(self, blob: int, rows: pl.DataFrame, shards: int) -> Mapping[int, pl.DataFrame]:
         keys = [name for name in rows.columns if name[0] == "k" and name[1:].isdigit()]
-        return split(rows, sorted(keys, key=lambda key: int(key[1:])), shards)
+        return split_by_shard(rows, sorted(keys, key=lambda key: int(key[1:])), shards)
 
     def extra(self, manifests: Sequence[Manifest]) -> dict[str, Any]:
         """See ``Division``; what was counted of an old shard is counted anew."""

@@ -22,8 +22,8 @@ from muntin.engine.windows.paned import FIRED, LATE, PanedShard
 from muntin.engine.windows.prefixes import Prefixes
 from muntin.engine.windows.waiting import BEFORE, Waiting
 from muntin.model.policies import Each, FirstThen, When, by_message
-from muntin.state.lookup import matched
-from muntin.state.runs import ranged
+from muntin.state.lookup import join_null_safe
+from muntin.state.runs import add_range
 
 ROW = "__muntin_step"
 _STORED = -1
@@ -61,7 +61,7 @@ class EachShard(PanedShard):
         """
         begun = self._begin(combined, wall, final=False)
         moment = begun.moment
-        fresh = [ranged(c.cells, columns.PANE) for c in combined if len(c.cells)]
+        fresh = [add_range(c.cells, columns.PANE) for c in combined if len(c.cells)]
         changes = self._changes(fresh, moment)
         nothing = self._no_windows()
         marks = [self._marks(changes["late"], nothing, nothing)]
@@ -120,7 +120,7 @@ class EachShard(PanedShard):
         low, high = int(window.min()), int(window.max())  # type: ignore[arg-type]
         only = before.select(self._identity)
         held = self._compose([], low, high, only.select(self.keys).unique())
-        held = matched(before.drop(columns.MESSAGES), held, self._identity, "left")
+        held = join_null_safe(before.drop(columns.MESSAGES), held, self._identity, "left")
         held = held.with_columns(pl.col(columns.MESSAGES).fill_null(0))
         held = self._with_marks(held, low, high, (), only)
         if emission == "late":
@@ -134,7 +134,7 @@ class EachShard(PanedShard):
         stored = known.filter(pl.col(columns.MESSAGES) > 0)
         stored = stored.with_columns(pl.lit(_STORED, dtype=pl.Int64).alias(ROW))
         named = known.select(*self._identity, BEFORE, FIRED)
-        single = matched(single, named, self._identity, "left")
+        single = join_null_safe(single, named, self._identity, "left")
         records = pl.concat([stored, single], how="diagonal_relaxed")
         records = arranged(records, [columns.WINDOW, *self.keys, ROW])
         line = Prefixes(begins(records, self._identity))

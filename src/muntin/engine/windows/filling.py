@@ -23,8 +23,8 @@ from muntin.engine.windows.panes import ended, window_end, window_start
 from muntin.engine.windows.shard import Begun
 from muntin.model.policies import Fill
 from muntin.state.blobs import Blobs
-from muntin.state.lookup import matched
-from muntin.state.runs import FrameCache, Ranged, extent
+from muntin.state.lookup import join_null_safe
+from muntin.state.runs import FrameCache, RangedFrame, find_extent
 
 _UNTIL, _STOP = "until", "__muntin_stop"
 
@@ -45,7 +45,7 @@ class FillingShard(PanedShard):
         passed = pl.concat([self._reaching(full), self._reaching(silent)])
         behind = self._gaps(late, before)
         if len(behind):
-            behind = matched(behind, self._emitted(behind, fresh), self._identity, "anti")
+            behind = join_null_safe(behind, self._emitted(behind, fresh), self._identity, "anti")
         known = self._known(late, before)
         due = behind.clear()
         if after > before:
@@ -82,9 +82,9 @@ class FillingShard(PanedShard):
         until = ended(end, self.windows).alias(_UNTIL)
         return windows.select(self._identity).with_columns(until)
 
-    def _emitted(self, windows: pl.DataFrame, fresh: list[Ranged]) -> pl.DataFrame:
+    def _emitted(self, windows: pl.DataFrame, fresh: list[RangedFrame]) -> pl.DataFrame:
         """Which windows have emitted, or have messages by which they will."""
-        low, high = extent(windows[columns.WINDOW])
+        low, high = find_extent(windows[columns.WINDOW])
         keys = windows.select(self.keys).unique()
         there = [self._compose(fresh, low, high, keys), *self.marks.read(low, high, keys)]
         return pl.concat([frame.select(self._identity) for frame in there]).unique()

@@ -23,9 +23,9 @@ from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 from muntin.state.blobs import Blobs
-from muntin.state.offsets import Offsets
+from muntin.state.offsets import TakenOffsets
 from muntin.state.runs import FrameCache
-from muntin.state.shards import split
+from muntin.state.shards import split_by_shard
 
 # What a shard gets of a task: a row per key and pane, and messages that only the shard can judge.
 _CELLS, _RAW = "cells", "raw"
@@ -43,7 +43,7 @@ class WindowOperator:
     def prepare(self, messages: Iterable[pl.DataFrame], task: Task) -> list[Part]:
         combiner, judged = self.combiner, task.judged()
         parts: list[Combined] = []
-        taken = judged.taken or Offsets()
+        taken = judged.taken or TakenOffsets()
         for frame in messages:
             if judged.known or combiner.forwards:
                 parts.append(combiner.combine(frame, judged.watermark, taken))
@@ -52,10 +52,10 @@ class WindowOperator:
                 parts.append(combiner.defer(frame))
         parts = parts or [Combined(combiner.no_cells, rejected=combiner.nothing_rejected)]
         cells = combiner.together([part.cells for part in parts])
-        frames = {_CELLS: split(cells, combiner.keys, task.shards)}
+        frames = {_CELLS: split_by_shard(cells, combiner.keys, task.shards)}
         raw = [part.raw for part in parts if part.raw is not None]
         if raw:
-            frames[_RAW] = split(_alike(raw), combiner.message_keys, task.shards)
+            frames[_RAW] = split_by_shard(_alike(raw), combiner.message_keys, task.shards)
         sent = parts_of(parts, frames, task)
         for part in sent:
             part.header |= {"known": judged.known, "judged": judged.watermark}
@@ -72,7 +72,7 @@ class WindowStep:
         self.combiner = combiner
         self.shard = shard(combiner, state.blobs, state.cache)
         self.shard.state.ends_run = state.ends_run
-        state.cache.keep(self.shard.state.numbers())
+        state.cache.retain(self.shard.state.numbers())
 
     def run(self, parts: Sequence[Part], wall: int | None, *, final: bool) -> StepOutput:
         state = self.shard.state

@@ -12,7 +12,7 @@ from muntin.engine.windows.combine import Combiner
 from muntin.engine.windows.compose import Flat
 from muntin.engine.windows.panes import in_columns
 from muntin.model.kinds import Paned
-from muntin.state.lookup import matched
+from muntin.state.lookup import join_null_safe
 
 
 def compose(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.DataFrame:
@@ -27,14 +27,14 @@ def compose(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.
     # A window ends with a message; where there is none, there is no window.
     ends = cells.select(*combiner.keys, (pl.col(columns.PANE) - span).alias(columns.WINDOW))
     identity = [*combiner.keys, columns.WINDOW]
-    composed = matched(composed, ends, identity, "semi")
+    composed = join_null_safe(composed, ends, identity, "semi")
     for (first, _), part in combiner.by_part.items():
         if part is not whole:
             shift = span - first
             mine = cells.select(part.no_cells.columns)
             own = _composed(mine, low + shift, high + shift, part).drop(columns.MESSAGES)
             own = own.with_columns(pl.col(columns.WINDOW) - shift)
-            composed = matched(composed, own, identity, "left")
+            composed = join_null_safe(composed, own, identity, "left")
     return composed
 
 

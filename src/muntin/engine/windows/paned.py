@@ -24,8 +24,15 @@ from muntin.engine.windows.waiting import FIRST, Waiting
 from muntin.model.kinds import Numbered
 from muntin.model.policies import FirstThen, Policy, by_change
 from muntin.state.blobs import Blobs
-from muntin.state.lookup import matched
-from muntin.state.runs import FrameCache, Ranged, extent, join_runs, ranged, segment_length
+from muntin.state.lookup import join_null_safe
+from muntin.state.runs import (
+    FrameCache,
+    RangedFrame,
+    add_range,
+    find_extent,
+    join_runs,
+    segment_length,
+)
 
 _WAITS = "waits"
 FIRED, LATE = "fired", "late"
@@ -68,7 +75,7 @@ class PanedShard(WindowShard):
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
         begun = self._begin(combined, wall, final)
         moment = begun.moment
-        fresh = [ranged(c.cells, columns.PANE) for c in combined if len(c.cells)]
+        fresh = [add_range(c.cells, columns.PANE) for c in combined if len(c.cells)]
         changes = self._changes(fresh, moment)
         full, silent = self._full(fresh, changes["early"], moment)
         marks = [self._marks(changes["late"], full, silent)]
@@ -84,7 +91,7 @@ class PanedShard(WindowShard):
         self,
         begun: Begun,
         combined: Sequence[Combined],
-        fresh: list[Ranged],
+        fresh: list[RangedFrame],
         frame: pl.DataFrame,
         marks: list[pl.DataFrame],
         order: Sequence[str] = (),
@@ -112,17 +119,17 @@ class PanedShard(WindowShard):
         low = low if whole is None else max(low, whole)
         held = self._compose([], low, high, only if self._by_key else None)
         if only is not None and not self._by_key:
-            held = matched(held, only, self.keys, "semi")
+            held = join_null_safe(held, only, self.keys, "semi")
         return described(held, self.combiner)
 
     def _full(
-        self, fresh: list[Ranged], changes: pl.DataFrame, moment: BatchClock
+        self, fresh: list[RangedFrame], changes: pl.DataFrame, moment: BatchClock
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """The windows whose end the watermark has just passed, and those that are silent then."""
         composed = self._compose(fresh, moment.before + 1, moment.after)
         silent = composed.clear()
         if self.spec.firing.early is not None and len(composed):
-            low, high = extent(composed[columns.WINDOW])
+            low, high = find_extent(composed[columns.WINDOW])
             if self._fulls_count_changes:
                 known = self.early.read(low, high, changes.clear())
                 waiting = self._merge_changes([known, changes])
@@ -130,9 +137,9 @@ class PanedShard(WindowShard):
                     composed = self._only_new(composed, waiting)
             composed = self._with_marks(composed, low, high)
             if not self.spec.firing.repeat:
-                same = matched(composed, waiting, self._identity, "anti")
+                same = join_null_safe(composed, waiting, self._identity, "anti")
                 silent = same.filter(pl.col(FIRED) > 0)
-                composed = matched(composed, silent, self._identity, "anti")
+                composed = join_null_safe(composed, silent, self._identity, "anti")
         else:
             composed = composed.with_columns(columns.number(FIRED))
         full = composed.with_columns(
@@ -157,7 +164,7 @@ class PanedShard(WindowShard):
         """Whether a full firing depends on what is new since the window emitted early."""
         return not (self.spec.firing.accumulate and self.spec.firing.repeat)
 
-    def _changes(self, fresh: list[Ranged], moment: BatchClock) -> dict[str, pl.DataFrame]:
+    def _changes(self, fresh: list[RangedFrame], moment: BatchClock) -> dict[str, pl.DataFrame]:
         """The windows that this batch changed, early and late, each once with its new messages."""
         firing = self.spec.firing
         late = self._touched(fresh, moment.closed_before + 1, moment.before)
@@ -168,7 +175,7 @@ class PanedShard(WindowShard):
             early = self._touched(fresh, since + 1, None)
         return {"late": late, "early": early}
 
-    def _touched(self, fresh: list[Ranged], low: int, high: int | None) -> pl.DataFrame:
+    def _touched(self, fresh: list[RangedFrame], low: int, high: int | None) -> pl.DataFrame:
         frames = [frame for frame, _, _ in fresh] or [self.combiner.no_cells]
         if self.spec.firing.accumulate:
             frames = [f.select(*self.keys, columns.PANE, columns.MESSAGES) for f in frames]
@@ -184,7 +191,7 @@ class PanedShard(WindowShard):
         self,
         emission: str,
         changes: pl.DataFrame,
-        fresh: list[Ranged],
+        fresh: list[RangedFrame],
         moment: BatchClock,
         marks: list[pl.DataFrame],
     ) -> pl.DataFrame:
@@ -197,7 +204,7 @@ class PanedShard(WindowShard):
         return self._emit(emission, emitting, fresh, marks)
 
     def _marked(
-        self, emission: str, fresh: list[Ranged], late: pl.DataFrame, windows: pl.DataFrame
+        self, emission: str, fresh: list[RangedFrame], late: pl.DataFrame, windows: pl.DataFrame
     ) -> pl.DataFrame:
         """Windows, and what their policy asks of them beside what is new; see ``Waiting.take``."""
         policy = getattr(self, emission).policy
@@ -208,11 +215,11 @@ class PanedShard(WindowShard):
             return windows
         held = self._no_windows()
         if len(windows):
-            low, high = extent(windows[columns.WINDOW])
+            low, high = find_extent(windows[columns.WINDOW])
             held = self._compose(fresh, low, high, windows.select(self.keys).unique())
-            held = matched(held, windows, self._identity, "semi")
+            held = join_null_safe(held, windows, self._identity, "semi")
         known = conditions.marked(held, [policy], self.combiner).select(*self._identity, *names)
-        return matched(windows, known, self._identity, "left").with_columns(
+        return join_null_safe(windows, known, self._identity, "left").with_columns(
             pl.col(names).fill_null(False)
         )
 
@@ -223,16 +230,20 @@ class PanedShard(WindowShard):
         extra, first = [late], pl.col(LATE) <= pl.col(columns.MESSAGES)  # all of them wait still
         if emission == "early":
             extra, first = [], pl.col(FIRED) == 0
-        only, bounds = windows.select(self._identity), extent(windows[columns.WINDOW])
+        only, bounds = windows.select(self._identity), find_extent(windows[columns.WINDOW])
         return self._with_marks(windows, *bounds, extra, only).with_columns(first.alias(FIRST))
 
     def _emit(
-        self, emission: str, emitting: pl.DataFrame, fresh: list[Ranged], marks: list[pl.DataFrame]
+        self,
+        emission: str,
+        emitting: pl.DataFrame,
+        fresh: list[RangedFrame],
+        marks: list[pl.DataFrame],
     ) -> pl.DataFrame:
-        low, high = extent(emitting[columns.WINDOW])
+        low, high = find_extent(emitting[columns.WINDOW])
         only = emitting.select(self._identity)
         composed = self._compose(fresh, low, high, only.select(self.keys).unique())
-        composed = matched(composed, only, self._identity, "semi")
+        composed = join_null_safe(composed, only, self._identity, "semi")
         whole = composed.select(*self._identity, columns.MESSAGES)
         if not self.spec.firing.accumulate:
             composed = self._only_new(composed, emitting)
@@ -251,12 +262,12 @@ class PanedShard(WindowShard):
         A window emitted in full if it held anything but late messages when its time came.
         """
         total = whole.rename({columns.MESSAGES: "total"})
-        composed = matched(composed, total, self._identity, "left")
+        composed = join_null_safe(composed, total, self._identity, "left")
         in_full = (pl.col("total") > pl.col(LATE)).cast(pl.Int64)
         return composed.with_columns(pl.col(FIRED) + in_full)
 
     def _compose(
-        self, fresh: list[Ranged], low: int, high: int, keys: pl.DataFrame | None = None
+        self, fresh: list[RangedFrame], low: int, high: int, keys: pl.DataFrame | None = None
     ) -> pl.DataFrame:
         """Windows ``low`` to ``high`` out of the state and this batch, for some keys or all."""
         if low > high:
@@ -264,8 +275,8 @@ class PanedShard(WindowShard):
         first, last = self.windows.first_pane(low), self.windows.last_pane(high)
         new = [r for r in fresh if r[2] >= first and r[1] <= last]
         if keys is not None:
-            new = [(matched(f, keys, self.keys, "semi"), a, b) for f, a, b in new]
-        frames = self.cells.ranged(first, last, keys) + new
+            new = [(join_null_safe(f, keys, self.keys, "semi"), a, b) for f, a, b in new]
+        frames = self.cells.read_with_ranges(first, last, keys) + new
         if not frames:
             return self._no_windows()
         cells = join_runs(frames, columns.PANE, self.combiner.merge)
@@ -276,7 +287,7 @@ class PanedShard(WindowShard):
 
     def _only_new(self, composed: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
         """The same windows, but only with what was new since they last emitted."""
-        return matched(composed.select(self._identity), new, self._identity, "left")
+        return join_null_safe(composed.select(self._identity), new, self._identity, "left")
 
     def _with_marks(
         self,
@@ -289,10 +300,12 @@ class PanedShard(WindowShard):
         """Add how often windows have emitted; ``only`` where only some keys' are asked for."""
         keys = None if only is None else only.select(self.keys).unique()
         added = self._add_marks([self._no_marks(), *self.marks.read(low, high, keys), *extra])
-        joined = matched(composed, added, self._identity, "left")
+        joined = join_null_safe(composed, added, self._identity, "left")
         return joined.with_columns(pl.col(FIRED, LATE).fill_null(0))
 
-    def _keep(self, fresh: list[Ranged], marks: list[pl.DataFrame], moment: BatchClock) -> None:
+    def _keep(
+        self, fresh: list[RangedFrame], marks: list[pl.DataFrame], moment: BatchClock
+    ) -> None:
         """Store what later steps may need, and drop what none can."""
         expired = kept_from(self.windows, self.state.watermark, self.spec.firing.retention)
         self.kept.learn(self.cells.read, self.kept.floor)

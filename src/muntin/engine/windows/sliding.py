@@ -21,8 +21,8 @@ from muntin.engine.windows.paned import FIRED, LATE, PanedShard
 from muntin.engine.windows.ranges import Positions, Ranges, reach
 from muntin.model.policies import FirstThen
 from muntin.model.sliding import Sliding
-from muntin.state.lookup import matched
-from muntin.state.runs import Ranged, join_runs
+from muntin.state.lookup import join_null_safe
+from muntin.state.runs import RangedFrame, join_runs
 
 
 class SlidingShard(PanedShard):
@@ -47,7 +47,7 @@ class SlidingShard(PanedShard):
     def _composed(self, cells: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
         return compose_sliding(cells, low, high, self.combiner)
 
-    def _touched(self, fresh: list[Ranged], low: int, high: int | None) -> pl.DataFrame:
+    def _touched(self, fresh: list[RangedFrame], low: int, high: int | None) -> pl.DataFrame:
         top = self.windows.last_window(max((b for _, _, b in fresh), default=0)) + 1
         high = top if high is None else min(high, top)
         low = max(low, self.windows.first_window(min((a for _, a, _ in fresh), default=0)))
@@ -56,7 +56,7 @@ class SlidingShard(PanedShard):
         new = join_runs(fresh, columns.PANE, self.combiner.merge)
         only = new.select(self.keys).unique()
         panes = self.windows.first_pane(low), self.windows.last_pane(high)
-        frames, merge = self.cells.ranged(*panes, only), self.combiner.merge
+        frames, merge = self.cells.read_with_ranges(*panes, only), self.combiner.merge
         stored = join_runs(frames, columns.PANE, merge) if frames else self.combiner.no_cells
         touched = changed_sliding(new, stored, low, high, self.combiner)
         return self._merge_changes([touched])
@@ -145,9 +145,9 @@ def changed_sliding(
     identity = [columns.WINDOW, *combiner.keys]
     known = partials_of(old, before, combiner).select(identity)
     whole = partials_of(laid, found, combiner)
-    made = matched(whole, known, identity, "anti")
+    made = join_null_safe(whole, known, identity, "anti")
     new = SortedCells.of(fresh, combiner.keys)
-    changed = matched(whole, known, identity, "semi").select(identity)
+    changed = join_null_safe(whole, known, identity, "semi").select(identity)
     return pl.concat([made, _within(changed, new, sliding.span, combiner)], how="diagonal")
 
 
@@ -156,7 +156,7 @@ def _within(
 ) -> pl.DataFrame:
     """What given windows hold of some cells; a window that holds none is left out."""
     named = laid.cells.select(combiner.keys).with_columns(pl.Series("__key", laid.key))
-    windows = matched(windows, named.unique(), combiner.keys, "inner")
+    windows = join_null_safe(windows, named.unique(), combiner.keys, "inner")
     window, key = windows[columns.WINDOW].to_numpy(), windows["__key"].to_numpy()
     start = reach(laid.key, laid.place, window, "left", key)
     stop = reach(laid.key, laid.place, window + span, "right", key)
@@ -174,7 +174,7 @@ def partials_of(laid: SortedCells, found: WindowSpans, combiner: Combiner) -> pl
         if part is not whole:
             inside = _select_part(laid, found, span - first, span - last)
             own = _partials(laid, inside, part).drop(columns.MESSAGES)
-            composed = matched(composed, own, identity, "left")
+            composed = join_null_safe(composed, own, identity, "left")
     return composed
 
 

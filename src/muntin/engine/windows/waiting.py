@@ -15,8 +15,8 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.firing import BatchClock, due, due_by_clock, may_be_due
 from muntin.model.policies import EveryRows, Policy, RowsOrEvery, by_change, by_message
-from muntin.state.lookup import matched
-from muntin.state.runs import Merge, Runs, extent, join_runs
+from muntin.state.lookup import join_null_safe
+from muntin.state.runs import Merge, Runs, find_extent, join_runs
 
 BEFORE, _READY = "__muntin_before", "__muntin_ready"
 # Whether a window hasn't emitted yet, early or late, where its policy asks for it.
@@ -76,7 +76,7 @@ class Waiting:
 
     def read(self, low: int | None, high: int | None, nothing: pl.DataFrame) -> pl.DataFrame:
         """The changes of some windows; ``nothing`` has the columns where there are none."""
-        frames = self.table.ranged(low, high)
+        frames = self.table.read_with_ranges(low, high)
         return join_runs(frames, columns.WINDOW, self.merge) if frames else nothing
 
     def take(self, changes: pl.DataFrame, moment: BatchClock, mark: Mark) -> pl.DataFrame:
@@ -121,7 +121,7 @@ class Waiting:
             return none
         assert self.counted is not None
         stored = self._stored(changes).rename({columns.MESSAGES: BEFORE})
-        both = matched(new, stored, self._identity, "left").with_columns(
+        both = join_null_safe(new, stored, self._identity, "left").with_columns(
             pl.col(BEFORE).fill_null(0)
         )
         # The first that lets a window emit takes all that waits; then every so many do.
@@ -164,15 +164,17 @@ class Waiting:
             changes = changes.filter(pl.col(columns.WINDOW) > moment.after)
         before = self._stored(changes)
         now = _summed([before, self._slim(changes)], self._identity)
-        passed = matched(self._passed(changes.clear(), moment), changes, self._identity, "anti")
+        passed = join_null_safe(
+            self._passed(changes.clear(), moment), changes, self._identity, "anti"
+        )
         emitting, waits = self._by_turn(now, moment, mark)
         if self.late:
             emitting = pl.concat([emitting, passed])
         if len(emitting) and not self.additive:
             return self._of_all(changes, moment, mark)
         self.counted += len(waits) - len(before) - len(passed)
-        rest = matched(changes, emitting, self._identity, "anti")
-        done = matched(before, emitting, self._identity, "semi")
+        rest = join_null_safe(changes, emitting, self._identity, "anti")
+        done = join_null_safe(before, emitting, self._identity, "semi")
         back = done.with_columns(-pl.col(columns.MESSAGES))
         self.table.append(pl.concat([rest, back], how="diagonal") if len(back) else rest)
         return emitting
@@ -194,10 +196,10 @@ class Waiting:
         if not len(changes):
             return self._slim(changes)
         keys = changes.select(self.table.keys).unique()
-        found = self.table.read(*extent(changes[columns.WINDOW]), keys)
+        found = self.table.read(*find_extent(changes[columns.WINDOW]), keys)
         frames = [changes.clear(), *found]
         there = pl.concat(self._slim(frame) for frame in frames)
-        return _summed([matched(there, changes, self._identity, "semi")], self._identity)
+        return _summed([join_null_safe(there, changes, self._identity, "semi")], self._identity)
 
     def _passed(self, nothing: pl.DataFrame, moment: BatchClock) -> pl.DataFrame:
         """The windows whose time to wait has ended in this step, with what is stored of them."""

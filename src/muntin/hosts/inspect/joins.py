@@ -16,9 +16,9 @@ from muntin.hosts.inspect.windows import StatePosition
 from muntin.model.axis import as_datetime, position
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec, SideName
-from muntin.state.lookup import matched
-from muntin.state.manifest import loads
-from muntin.state.shards import owners
+from muntin.state.lookup import join_null_safe
+from muntin.state.manifest import parse_manifest
+from muntin.state.shards import assign_shards
 
 
 class OpenJoin:
@@ -94,7 +94,9 @@ class OpenJoin:
         """Return the number of the shard that owns a key."""
         only = key_of(self.spec.side(side).keys, self._types[side], key)
         shards = self.spec.buckets or 1
-        return self.checkpoint.number_shards(shards)[int(owners(only, only.columns, shards)[0])]
+        return self.checkpoint.number_shards(shards)[
+            int(assign_shards(only, only.columns, shards)[0])
+        ]
 
     def schema(self, side: SideName) -> Any:
         """The columns of one side's messages."""
@@ -141,9 +143,11 @@ class OpenJoin:
             inside.append(place <= high)
 
         def rows(manifest: str, blobs: Mapping[int, bytes]) -> pl.DataFrame:
-            frames = kept_messages(loads(manifest), side, blobs, partners=partners)[1]
+            frames = kept_messages(parse_manifest(manifest), side, blobs, partners=partners)[1]
             messages = pl.concat([nothing, *frames], how="diagonal").select(nothing.columns)
-            messages = messages if only is None else matched(messages, only, own.keys, "semi")
+            messages = (
+                messages if only is None else join_null_safe(messages, only, own.keys, "semi")
+            )
             return messages.filter(*inside) if inside else messages
 
         # On the rows axis each partition numbers its own.

@@ -166,10 +166,10 @@ def _application(
     from starlette.responses import Response
     from starlette.routing import Route
 
-    from muntin.web.access import may_ask
+    from muntin.web.access import has_access
 
     def answer(request: Request) -> Response:
-        if not may_ask(request, token):
+        if not has_access(request, token):
             headers = {"WWW-Authenticate": "Bearer"}
             return Response("send the token as a bearer token\n", 401 if token else 403, headers)
         # Prometheus' text format, which every version of it reads.

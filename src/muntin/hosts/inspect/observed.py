@@ -17,7 +17,7 @@ from muntin.engine.operator import REJECTED, RESULTS
 from muntin.model.counts import rejections
 from muntin.query import Query
 from muntin.sinks.batch import Batch
-from muntin.sinks.plain import values
+from muntin.sinks.plain import to_plain_values
 
 # Of a batch no more rows are fetched than somebody could read.
 _WINDOWS, _SAMPLES = 500, 10
@@ -112,7 +112,9 @@ def newest(batch: Batch, most: int) -> list[dict[str, Any]]:
         rows = rows.take(pc.sort_indices(rows[columns.WINDOW_START]))
     last = rows.slice(max(0, rows.num_rows - most))
     shown = [
-        [plain(one) for one in values(column, lambda at: at // 1000)] for column in last.columns
+        [plain(one) for one in to_plain_values(column, lambda at: at // 1000)]
+        for column in last.columns
+        for column in last.columns
     ]
     return [dict(zip(last.column_names, row, strict=True)) for row in zip(*shown, strict=True)]
 

@@ -19,7 +19,7 @@ from muntin.model.joins import SIDES, JoinSpec
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
-from muntin.sinks.plain import values
+from muntin.sinks.plain import to_plain_values
 from muntin.state.manifest import Run
 
 StateReport = dict[str, Any]
@@ -190,7 +190,7 @@ def plain_rows(rows: pl.DataFrame) -> list[StateReport]:
     """Return the last rows as text and numbers, whatever their times are."""
     plain = (bool, int, float, str, type(None))
     rows = rows.tail(_ROWS)
-    columns = [values(column, moment) for column in rows.to_arrow().columns]
+    columns = [to_plain_values(column, moment) for column in rows.to_arrow().columns]
     return [
         {
             name: value if isinstance(value, plain) else str(value)

@@ -18,7 +18,7 @@ import polars as pl
 
 from muntin.engine.state_reader import CHANGE, StateReader, differences
 from muntin.model.errors import OptionError
-from muntin.state.manifest import Manifest, loads
+from muntin.state.manifest import Manifest, parse_manifest
 
 ShardBlobs = dict[int, dict[int, bytes]]
 """ShardBlobs by the numbers of their shard and their own."""
@@ -125,7 +125,7 @@ class StateSnapshot(ABC):
     @cached_property
     def read(self) -> dict[int, Manifest]:
         """The manifest of each shard at this batch."""
-        return {shard: loads(text) for shard, text in self.manifests.items()}
+        return {shard: parse_manifest(text) for shard, text in self.manifests.items()}
 
     @property
     def first(self) -> Manifest:
@@ -195,7 +195,7 @@ class StateSnapshot(ABC):
     def _rows(
         self, view: StateView, texts: Mapping[int, str], batch: int | None = None
     ) -> pl.DataFrame:
-        wanted = {shard: view.wanted(loads(text)) for shard, text in texts.items()}
+        wanted = {shard: view.wanted(parse_manifest(text)) for shard, text in texts.items()}
         blobs = self.blobs(wanted, batch)
         frames = [view.rows(text, blobs[shard]) for shard, text in texts.items()]
         return _sort(pl.concat([view.nothing, *frames], how="diagonal"), view)

@@ -10,8 +10,20 @@ from muntin.engine import columns, key_state
 from muntin.engine.clocks import InputClocks
 from muntin.engine.retention import ENDED
 from muntin.engine.state_reader import MATCHED, WAITS
-from muntin.explain.why import Clocks, about, of_arrivals, of_ended, of_sessions, of_windows
-from muntin.explain.why_joins import SideSeen, about_join, of_join, of_null_key
+from muntin.explain.why import (
+    Clocks,
+    describe_query_state,
+    explain_arrivals,
+    explain_ended_input,
+    explain_sessions,
+    explain_windows,
+)
+from muntin.explain.why_joins import (
+    SideSeen,
+    describe_join_state,
+    explain_null_keys,
+    explain_positions,
+)
 from muntin.hosts.inspect.joins import OpenJoin
 from muntin.hosts.inspect.opening import refuse_table, spec_of
 from muntin.hosts.inspect.snapshot import StateSnapshot
@@ -20,7 +32,7 @@ from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
-from muntin.state.manifest import Manifest, loads
+from muntin.state.manifest import Manifest, parse_manifest
 
 
 def explain_state(
@@ -70,13 +82,13 @@ def _of_windows(
     if manifest is None:
         raise _no_shard(key)
     if spec.by_arrival:
-        yield from of_arrivals(spec, _arrived(opened, shard, manifest, spec, asked), at)
+        yield from explain_arrivals(spec, _arrived(opened, shard, manifest, spec, asked), at)
         return
     mine = manifest
     if spec.axis == "rows":
         # The partition is the first key; one without a manifest has had no message.
         texts = {str(partition): text for partition, text in manifest.parts}
-        mine = loads(texts[key[0]]) if key[0] in texts else Manifest("windows")
+        mine = parse_manifest(texts[key[0]]) if key[0] in texts else Manifest("windows")
     held = InputClocks(manifest.extra.get("clocks", {}).get("", {}))
     # A query that nothing wakes by the clock has none.
     wall = manifest.wall or None
@@ -84,14 +96,22 @@ def _of_windows(
     clocks = Clocks(mine.watermark, wall, opened.counts, held.slowest(), holder)
     numbers = key_state.wanted(spec, mine.tables, at, at)
     blobs = opened.blobs({shard: [n for mine in numbers.values() for n in mine]})[shard]
-    yield from about(spec, clocks)
+    yield from describe_query_state(spec, clocks)
     ended = ENDED in manifest.extra
     if isinstance(spec.windows, Sessions):
         sessions = key_state.sessions_seen(spec, numbers, blobs, asked)
-        yield from of_ended(spec, sessions) if ended else of_sessions(spec, clocks, sessions, at)
+        yield from (
+            explain_ended_input(spec, sessions)
+            if ended
+            else explain_sessions(spec, clocks, sessions, at)
+        )
     else:
         windows = key_state.windows_seen(spec, numbers, blobs, asked, at, at)
-        yield from of_ended(spec, windows) if ended else of_windows(spec, clocks, windows, at)
+        yield from (
+            explain_ended_input(spec, windows)
+            if ended
+            else explain_windows(spec, clocks, windows, at)
+        )
 
 
 def _no_shard(key: Sequence[str]) -> OptionError:
@@ -108,13 +128,13 @@ def _arrived(
 
 
 def _of_join(opened: StateSnapshot, spec: JoinSpec, key: Sequence[str], at: int) -> Iterator[str]:
-    yield from about_join(spec)
+    yield from describe_join_state(spec)
     keys = {
         side: key_state.key_from_text(spec.side(side).keys, spec.side(side).types, key).row(0)
         for side in SIDES
     }
     if key_state.NULL in key:
-        yield from of_null_key(spec)
+        yield from explain_null_keys(spec)
         return
     state = OpenJoin(opened, spec)
     messages = {side: state.read_messages(side, keys[side]) for side in SIDES}
@@ -122,7 +142,7 @@ def _of_join(opened: StateSnapshot, spec: JoinSpec, key: Sequence[str], at: int)
     if shard is None:
         raise _no_shard(key)
     if spec.axis == "time":
-        yield from of_join(spec, _sides(messages, shard), at, dict.fromkeys(SIDES, 0))
+        yield from explain_positions(spec, _sides(messages, shard), at, dict.fromkeys(SIDES, 0))
         return
     starts = {side: dict(shard.extra.get("starts", {}).get(side, ())) for side in SIDES}
     for partition, manifest in shard.by_part().items():
@@ -132,7 +152,7 @@ def _of_join(opened: StateSnapshot, spec: JoinSpec, key: Sequence[str], at: int)
             column = (spec.side(side).offset or ("",))[0]
             mine[side] = messages[side].filter(pl.col(column) == partition)
         start: dict[SideName, int] = {side: starts[side].get(partition, 0) for side in SIDES}
-        yield from of_join(spec, _sides(mine, manifest), at, start)
+        yield from explain_positions(spec, _sides(mine, manifest), at, start)
 
 
 def _sides(messages: dict[SideName, pl.DataFrame], manifest: Manifest) -> dict[SideName, SideSeen]:

@@ -19,7 +19,7 @@ from muntin.hosts.inspect.snapshot import StateSnapshot, StateView
 from muntin.model.axis import as_datetime, position
 from muntin.model.errors import OptionError
 from muntin.model.spec import WindowSpec
-from muntin.state.manifest import loads
+from muntin.state.manifest import parse_manifest
 
 StatePosition = datetime | str | int | None
 """A time, as a datetime (a naive one is UTC) or ISO 8601; on the rows axis an offset."""
@@ -180,4 +180,4 @@ def _restrict(reader: StateReader, view: StateView, written: Sequence[bytes]) ->
 
 def _with_clock(then: str, now: str) -> str:
     """Return an earlier manifest with the watermark of a later one."""
-    return replace(loads(then), watermark=loads(now).watermark).dumps()
+    return replace(parse_manifest(then), watermark=parse_manifest(now).watermark).dumps()

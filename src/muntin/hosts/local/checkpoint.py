@@ -31,7 +31,7 @@ from muntin.hosts.local.log_contents import (
     Shard,
 )
 from muntin.model.errors import SpecChangedError
-from muntin.state.blobs import Blobs, MemoryBlobs, missing
+from muntin.state.blobs import Blobs, MemoryBlobs, missing_blob_error
 
 # A file of the log takes so many bytes before the next one begins.
 _FILE_BYTES = 64 << 20
@@ -205,7 +205,7 @@ class LogCheckpoint:
             return waiting
         place = self._places.get(key)
         if place is None:
-            raise missing(key[2])
+            raise missing_blob_error(key[2])
         return self._log.read(place)[NUMBER_BYTES:]
 
     def plan(self, batch: PlannedBatch, *, ahead: bool = False) -> None:

@@ -10,7 +10,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.explain.joins import explain_join
 from muntin.explain.size import Rates
-from muntin.explain.story import Circumstances, story
+from muntin.explain.story import Circumstances, describe_spec
 from muntin.hosts.definition import Definition, StartOptions, WindowDefinition, explain_chain
 from muntin.hosts.local.batch import run_once
 from muntin.hosts.local.plan import Plan, Upstream
@@ -115,6 +115,6 @@ def explain(plan: Plan, rates: Rates | None = None) -> str:
             return explain_join(one.spec, one.shards, None)
         source = "" if one.fed else repr(one.inputs[0].rows)
         known = Circumstances(one.shards, None, rates, source=source or None, local=True)
-        return story(one.spec, known)
+        return describe_spec(one.spec, known)
 
     return explain_chain(plan, describe)

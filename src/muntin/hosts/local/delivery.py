@@ -15,7 +15,14 @@ from muntin.hosts.local.plan import Plan
 from muntin.model.errors import BatchError, MuntinError
 from muntin.sinks.batch import Batch, LocalRows
 from muntin.sinks.memory import MemorySink
-from muntin.sinks.sink import Sink, SinkLike, check, check_apart, prepare, sink
+from muntin.sinks.sink import (
+    Sink,
+    SinkLike,
+    check_output,
+    check_separate_tables,
+    prepare_sinks,
+    to_sink,
+)
 from muntin.sinks.unwritable import UnwritableRows
 
 RESULTS, REJECTED = "results", "rejected"
@@ -55,15 +62,15 @@ def destinations(plan: Plan, sinks: tuple[SinkLike | None, SinkLike | None]) -> 
     Raises:
         OptionError: When a sink can't take such rows.
     """
-    results, rejected = map(sink, sinks)
+    results, rejected = map(to_sink, sinks)
     found = [
         Destination(RESULTS, plan.shown, plan.identity, results or MemorySink()),
         Destination(REJECTED, plan.layout.schema, None, rejected),
     ]
-    check_apart(one.sink for one in found)
+    check_separate_tables(one.sink for one in found)
     for one in found:
-        check(one.sink, one.columns, one.keys)
-    prepare(one.sink for one in found)
+        check_output(one.sink, one.columns, one.keys)
+    prepare_sinks(one.sink for one in found)
     return found
 
 

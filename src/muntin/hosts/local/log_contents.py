@@ -10,8 +10,8 @@ from typing import Any
 from muntin.hosts.local.log import BEGIN, BLOB, COMMIT, PLAN, Log, Place, Record
 from muntin.model.errors import StateCorruptedError
 from muntin.sources.source import SourceOffsets
-from muntin.state.blobs import missing
-from muntin.state.manifest import loads
+from muntin.state.blobs import missing_blob_error
+from muntin.state.manifest import parse_manifest
 
 FORMAT = 1
 # What stands before a blob in its record: its operator, its shard, its number.
@@ -102,7 +102,7 @@ class LogContents:
             StateCorruptedError: When there is none, or it is damaged.
         """
         if key not in self._places:
-            raise missing(key[2])
+            raise missing_blob_error(key[2])
         return self._log.read(self._places[key])[NUMBER_BYTES:]
 
     def sizes(self) -> dict[BlobKey, int]:
@@ -113,7 +113,7 @@ class LogContents:
         """Where the blobs lie that the manifests name."""
         live: set[BlobKey] = set()
         for (operator, shard), text in self.committed.manifests.items():
-            for run in loads(text).runs():
+            for run in parse_manifest(text).runs():
                 live |= {(operator, shard, number) for number in run.blobs}
         return {key: place for key, place in self._places.items() if key in live}
 

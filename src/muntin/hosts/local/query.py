@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from muntin.explain.glance import table_html
+from muntin.explain.glance import format_html_table
 from muntin.hosts.definition import StartOptions
 from muntin.hosts.interrupts import register_query
 from muntin.hosts.local.checkpoint import Checkpoint, LogCheckpoint, MemoryCheckpoint
@@ -94,7 +94,7 @@ class LocalQuery(Query):
         self._thread.start()
 
     def _repr_html_(self) -> str:
-        return table_html("figure", "value", self.progress.lines())
+        return format_html_table("figure", "value", self.progress.lines())
 
     @property
     def name(self) -> str | None:

@@ -9,9 +9,9 @@ from muntin.engine.joins.division import JoinDivision
 from muntin.engine.windows.division import WindowDivision
 from muntin.hosts.local.checkpoint import LogCheckpoint
 from muntin.model.errors import OptionError
-from muntin.state.blobs import drawn
-from muntin.state.manifest import Manifest, loads
-from muntin.state.rescale import Division, parts, resplit
+from muntin.state.blobs import draw_number
+from muntin.state.manifest import Manifest, parse_manifest
+from muntin.state.rescale import Division, build_manifests, split_blob
 
 _LOG = logging.getLogger(__name__)
 _DIVISIONS: Mapping[str, Callable[[Sequence[Manifest]], Division]] = {
@@ -55,15 +55,17 @@ def rescale_operators(checkpoint: LogCheckpoint, shards: Sequence[int]) -> None:
 def _rescale_operator(checkpoint: LogCheckpoint, operator: int, shards: int) -> None:
     before = range(checkpoint.committed.shards[operator])
     stored = checkpoint.committed.manifests
-    manifests = [loads(stored[operator, shard]) for shard in before]
+    manifests = [parse_manifest(stored[operator, shard]) for shard in before]
     division = _DIVISIONS[manifests[0].kind](manifests)
     moved: dict[int, dict[int, tuple[int, int]]] = {}
     blobs: dict[tuple[int, int], bytes] = {}
     for shard, manifest in zip(before, manifests, strict=True):
         for number in (number for run in manifest.runs() for number in run.blobs):
             blob = checkpoint.blob((operator, shard, number))
-            for new, rows, part in parts(number, blob, division, shards):
-                drawn_number = drawn(1)
+            for new, rows, part in split_blob(number, blob, division, shards):
+                drawn_number = draw_number(1)
                 moved.setdefault(number, {})[new] = (drawn_number, rows)
                 blobs[new, drawn_number] = part
-    checkpoint.replace_operator(operator, resplit(manifests, moved, shards, division), blobs)
+    checkpoint.replace_operator(
+        operator, build_manifests(manifests, moved, shards, division), blobs
+    )

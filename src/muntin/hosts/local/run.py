@@ -22,8 +22,8 @@ from muntin.hosts.local.plan import OperatorInput, Plan, Upstream
 from muntin.hosts.progress import INNER, STAGE
 from muntin.sources.source import Remainder
 from muntin.state.blobs import Blobs
-from muntin.state.manifest import loads
-from muntin.state.offsets import Offsets
+from muntin.state.manifest import parse_manifest
+from muntin.state.offsets import TakenOffsets
 from muntin.state.runs import FrameCache
 
 # The frames that all shards of an operator remember together.
@@ -179,7 +179,7 @@ class OperatorRun:
 
     def _state(self, shard: int, ends_run: bool = False) -> ShardState:
         cache = self._caches[shard]
-        cache.turn_to((self._identity, shard))
+        cache.set_owner((self._identity, shard))
         return ShardState(self._identity, shard, self._stores[shard], cache, ends_run)
 
     def _shown(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
@@ -204,9 +204,9 @@ def _judged(store: Blobs) -> Judged:
     """What is known of an operator's watermark by what a shard stored last."""
     text = store.load()
     if text is None:
-        return Judged(True, None, Offsets())
-    manifest = loads(text)
-    return Judged(True, manifest.watermark, Offsets(manifest.offsets.get("", ())))
+        return Judged(True, None, TakenOffsets())
+    manifest = parse_manifest(text)
+    return Judged(True, manifest.watermark, TakenOffsets(manifest.offsets.get("", ())))
 
 
 def _reached(progress: Sequence[dict[str, Any]], ahead: int | None) -> int | None:

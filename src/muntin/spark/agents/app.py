@@ -38,9 +38,9 @@ from muntin.spark.host.task import Stage, identity
 from muntin.spark.host.zones import zone_of
 from muntin.spark.session import require
 from muntin.spark.sources.inputs import Input, OperatorInput, check_ticks
-from muntin.tables.agent import reads
+from muntin.tables.agent import find_topic
 from muntin.tables.app import App
-from muntin.tables.loop import Loop
+from muntin.tables.loop import EventLoop
 from muntin.tables.sources import Source as Topic
 from muntin.tables.sources import source
 from muntin.tables.spec import TableSpec
@@ -112,10 +112,10 @@ def _check_app(app: App) -> None:
 
 def _routes(app: App) -> tuple[Route, ...]:
     """How agents want events partitioned, found by asking each for its first event."""
-    loop = Loop()
+    loop = EventLoop()
     found: dict[tuple[Any, ...], Route] = {}
     for agent in app.agents.values():
-        topic, by = loop.complete(reads(agent))
+        topic, by = loop.complete(find_topic(agent))
         # Each function is a way of its own to partition.
         known = (topic, by and (by.field, id(by.function)))
         first = not any(place[0] == topic for place in found)

@@ -13,14 +13,14 @@ from muntin.engine.admission import admit
 from muntin.engine.named_rows import listed
 from muntin.engine.operator import REJECTED, Part, Task
 from muntin.engine.utf8 import text
+from muntin.model.axis import MIN_POSITION
 from muntin.sources.flags import NOW
 from muntin.spark.agents.rows import REJECTED_FRAME, TABLE, kind_of
 from muntin.state.hashing import hash_rows
 from muntin.tables.app import App
-from muntin.tables.cells import KEYS, keys_column, keys_of
+from muntin.tables.cells import KEYS, build_key_column, read_keys
 from muntin.tables.clocks import FieldClock
-from muntin.tables.copartition import partitions_of
-from muntin.tables.moments import BEGINNING
+from muntin.tables.copartition import assign_partitions
 from muntin.tables.partition import Rules
 from muntin.tables.record import Keying
 from muntin.tables.rows import RowReader
@@ -92,7 +92,7 @@ class AgentStage:
     def rules(self) -> Rules:
         """What holds for all partitions, with the zones that events depend on."""
         zones = {name: one.zone for name, one in self.formats.items() if one.zone is not None}
-        return replace(self.app.rules(), zones=zones)
+        return replace(self.app.get_rules(), zones=zones)
 
     @property
     def tables(self) -> frozenset[str]:
@@ -141,15 +141,15 @@ class RouteTask:
         lateness = self.stage.app.topics[self.topic].lateness
         times = {self.topic: (JUDGED, events[columns.TIME])}
         for clock in self.stage.app.clocks:
-            times[clock.feed(self.topic)] = judged_by(clock), self._times(events, clock, now)
+            times[clock.name_for(self.topic)] = judged_by(clock), self._times(events, clock, now)
         # What is malformed moves no clock.
-        if wrong := list(self.reader.refused(events)):
+        if wrong := list(self.reader.find_malformed(events)):
             times = {clock: (to, at.scatter(wrong, None)) for clock, (to, at) in times.items()}
         judged = [
-            (found.fill_null(BEGINNING) - lateness)
+            (found.fill_null(MIN_POSITION) - lateness)
             .cum_max()
-            .shift(1, fill_value=BEGINNING)
-            .clip(lower_bound=BEGINNING)
+            .shift(1, fill_value=MIN_POSITION)
+            .clip(lower_bound=MIN_POSITION)
             .alias(column)
             for column, found in times.values()
         ]
@@ -164,7 +164,7 @@ class RouteTask:
             found = events[field].cast(pl.Datetime("us")).cast(pl.Int64)
         else:
             values, _ = self.reader(events)
-            found = pl.Series([clock.time(value) for value in values], dtype=pl.Int64)
+            found = pl.Series([clock.read_time(value) for value in values], dtype=pl.Int64)
         ahead = self.stage.app.max_ahead
         if ahead is None or now is None:
             return found
@@ -207,7 +207,7 @@ class RouteTask:
         if not names or buckets == 1:
             return {0: events}
         if names == ["key_any"]:
-            found = partitions_of(keys_of(events), buckets)
+            found = assign_partitions(read_keys(events), buckets)
         else:
             found = (hash_rows([events[names[0]]]) % buckets).tolist()
         owned = events.with_columns(pl.Series(_OWNER, found, dtype=pl.Int32))
@@ -240,7 +240,7 @@ class RouteTask:
                     rejected += [self._aside(frame, reason, agent) for agent in agents or (None,)]
             events = events.filter(there)
         if isinstance(keys, list):
-            column = keys_column([key for key in keys if key is not None])
+            column = build_key_column([key for key in keys if key is not None])
         else:
             column = _as_key(keys.filter(there))
         return events.drop(KEYS, strict=False).with_columns(column), rejected
@@ -261,7 +261,7 @@ class RouteTask:
             key = None
             if number not in wrong:
                 try:
-                    key = by.of(value)
+                    key = by.get_key(value)
                 except Exception as error:
                     # The function is the user's, and may be surprised by a value.
                     wrong[number] = f"group_by({by.name}): {error!r}"
@@ -327,4 +327,4 @@ def _as_key(keys: pl.Series) -> pl.Series:
         return keys.alias("key_str")
     if keys.dtype.is_integer() and keys.dtype != pl.UInt64:
         return keys.cast(pl.Int64).alias("key_int")
-    return keys_column(keys.to_list())
+    return build_key_column(keys.to_list())

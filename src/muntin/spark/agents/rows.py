@@ -28,7 +28,7 @@ from muntin.spark.host.schema import polars_schema
 from muntin.tables import typed
 from muntin.tables.cells import GONE
 from muntin.tables.partition import Rejected, SentMessage
-from muntin.tables.shard import Emitted
+from muntin.tables.shard import TableEntry
 from muntin.tables.spec import TableSpec
 
 _TYPES: dict[Any, DataType] = {
@@ -102,7 +102,7 @@ def value_type(spec: TableSpec) -> DataType:
     return StringType() if spec.sets else _TYPES.get(kind, StringType())
 
 
-def table_frame(spec: TableSpec, emitted: Sequence[Emitted], revision: int) -> pl.DataFrame:
+def table_frame(spec: TableSpec, emitted: Sequence[TableEntry], revision: int) -> pl.DataFrame:
     """What has changed in a table.
 
     Raises:
@@ -141,7 +141,7 @@ def _column(spec: TableSpec, option: str, kind: DataType, values: list[Any]) -> 
 
 def text(value: Any) -> str:
     """A key or value as text: text as it is, everything else as JSON."""
-    return value if isinstance(value, str) else json.dumps(typed.as_plain(value))
+    return value if isinstance(value, str) else json.dumps(typed.to_plain(value))
 
 
 def result_schema(result_type: Any) -> StructType:
@@ -173,7 +173,7 @@ def sent_frame(sent: Sequence[SentMessage], result_type: Any = None) -> pl.DataF
         {
             "key": [None if one.key is None else text(one.key) for one in sent],
             "time": pl.Series([one.time for one in sent], dtype=pl.Int64),
-            "value": [json.dumps(typed.as_plain(one.value)) for one in sent],
+            "value": [json.dumps(typed.to_plain(one.value)) for one in sent],
         },
         schema_overrides={"key": pl.String, "value": pl.String},
     )

@@ -19,7 +19,7 @@ import pyarrow as pa
 from muntin.engine import columns
 from muntin.engine.named_rows import listed
 from muntin.engine.operator import REJECTED, Part, ShardState, StepOutput, Task
-from muntin.sinks.plain import values
+from muntin.sinks.plain import to_plain_values
 from muntin.spark.agents.route import (
     DOOR,
     JUDGED,
@@ -40,12 +40,12 @@ from muntin.spark.agents.rows import (
     table_frame,
 )
 from muntin.tables.agent import AgentRun
-from muntin.tables.cells import keys_of
-from muntin.tables.clocks import NOBODY, ArrivalMarks
-from muntin.tables.loop import Loop
+from muntin.tables.cells import read_keys
+from muntin.tables.clocks import NO_ARRIVAL, EventArrival
+from muntin.tables.loop import EventLoop
 from muntin.tables.partition import Partition, Rejected
 from muntin.tables.rows import RowReader
-from muntin.tables.shard import Emitted
+from muntin.tables.shard import TableEntry
 from muntin.tables.stream import EventRow as Event
 
 # Events become Python's by so many at a time: they are worked on while they are new.
@@ -103,7 +103,7 @@ class AgentStep:
         if header["route"] == DOOR:
             self.part.counts.update(header["counts"])
 
-    async def work(self, *, final: bool) -> dict[str, list[Emitted]]:
+    async def work(self, *, final: bool) -> dict[str, list[TableEntry]]:
         """Let all agents work, and end the batch."""
         for number, route in enumerate(self.stage.routes):
             frames = self._frames.get(number, [])
@@ -122,14 +122,14 @@ class AgentStep:
         inbox.put(self.part, self._events(route, frames, emits=emits), count)
         inbox.close()
         restarts = 0
-        while not run.at_rest:
+        while not run.is_idle:
             try:
-                await run.live()
+                await run.run()
             except Exception as error:
                 run.fail(error, self.stage.app.errors)
             restarts += 1
             if restarts > count + 1:
-                raise run.ends_early()
+                raise run.unread_stream_error()
 
     def _events(
         self, route: Route, frames: Sequence[pl.DataFrame], *, emits: bool
@@ -152,7 +152,7 @@ class AgentStep:
         emits: bool,
     ) -> Iterable[Event]:
         values, malformed = reader(events)
-        keys = keys_of(events) or [None] * len(events)
+        keys = read_keys(events) or [None] * len(events)
         times = events[columns.TIME].to_list()
         judged = self._judged(events, JUDGED, topic)
         rows = zip(
@@ -166,16 +166,16 @@ class AgentStep:
 
     def _judged(self, events: pl.DataFrame, column: str, clock: str) -> list[int]:
         """The watermark that each event found."""
-        mark, judged = self.part.marks.get(clock), events[column]
+        mark, judged = self.part.watermarks.get(clock), events[column]
         return (judged if mark is None else judged.clip(lower_bound=mark)).to_list()
 
-    def _arrivals(self, events: pl.DataFrame, topic: str) -> Iterable[ArrivalMarks]:
+    def _arrivals(self, events: pl.DataFrame, topic: str) -> Iterable[EventArrival]:
         """What else each found."""
         clocks = self.stage.app.clocks
         if not clocks:
-            return repeat(NOBODY)
-        found = [self._judged(events, judged_by(c), c.feed(topic)) for c in clocks]
-        return (ArrivalMarks(0, judged) for judged in zip(*found, strict=True))
+            return repeat(NO_ARRIVAL)
+        found = [self._judged(events, judged_by(c), c.name_for(topic)) for c in clocks]
+        return (EventArrival(0, judged) for judged in zip(*found, strict=True))
 
     def _reject(
         self,
@@ -202,11 +202,11 @@ class AgentStep:
 def _held(column: pl.Series) -> Any:
     """The only value of a column, as text where Python can't hold it."""
     ((value,), wrong) = listed(column)
-    return values(pa.chunked_array([column.to_arrow()]))[0] if wrong else value
+    return to_plain_values(pa.chunked_array([column.to_arrow()]))[0] if wrong else value
 
 
 def _emitted(
-    step: AgentStep, emitted: dict[str, list[Emitted]]
+    step: AgentStep, emitted: dict[str, list[TableEntry]]
 ) -> Iterator[tuple[str, pl.DataFrame]]:
     """Everything wanted that the batch has emitted, by kind."""
     part, stage, app = step.part, step.stage, step.stage.app
@@ -225,7 +225,7 @@ def _emitted(
     yield REJECTED, pl.concat([pl.DataFrame(schema=REJECTED_FRAME), *rejected])
 
 
-def _progress(part: Partition, emitted: dict[str, list[Emitted]]) -> dict[str, Any]:
+def _progress(part: Partition, emitted: dict[str, list[TableEntry]]) -> dict[str, Any]:
     fired = Counter("full" if one.closed else "early" for rows in emitted.values() for one in rows)
     stored = sum(
         entries.journal.rows for shard in part.shards.values() for entries in shard.entries.values()
@@ -263,6 +263,6 @@ def _shrink(part: Partition) -> None:
 
 
 @cache
-def _loop() -> Loop:
+def _loop() -> EventLoop:
     """This worker's event loop."""
-    return Loop()
+    return EventLoop()

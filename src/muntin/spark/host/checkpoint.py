@@ -27,8 +27,8 @@ from muntin.spark.host.internals.versions import arrow_schema, find_state_stores
 from muntin.spark.host.schema import result_schema, to_batches
 from muntin.spark.host.shards import slots
 from muntin.spark.host.state import MANIFEST
-from muntin.state.blobs import missing
-from muntin.state.manifest import Manifest, loads
+from muntin.state.blobs import missing_blob_error
+from muntin.state.manifest import Manifest, parse_manifest
 
 VARIABLE = "blobs"
 _OPERATOR = "transformWithState"
@@ -143,7 +143,7 @@ class Checkpoint(StateSnapshot):
             found[row["slot"]][row["number"]] = bytes(row["blob"])
         for slot, numbers in wanted.items():
             for number in set(numbers) - found[slot].keys():
-                raise missing(number)
+                raise missing_blob_error(number)
         return found
 
     def sizes(self) -> dict[int, dict[int, int]]:
@@ -186,7 +186,7 @@ class Checkpoint(StateSnapshot):
 
     def frame(self, view: StateView) -> DataFrame:
         texts, schema = self.texts_of(view), view.schema
-        numbers = [n for text in texts.values() for n in view.wanted(loads(text))]
+        numbers = [n for text in texts.values() for n in view.wanted(parse_manifest(text))]
         wanted = F.col("slot").isin(list(texts)) & F.col("number").isin([MANIFEST, *numbers])
 
         def rows_of(table: pa.Table) -> pa.Table:

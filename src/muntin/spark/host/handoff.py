@@ -21,7 +21,7 @@ from pathlib import Path
 from pyspark import SparkFiles, TaskContext
 
 from muntin.engine.operator import Judged
-from muntin.state.offsets import OffsetRange, Offsets
+from muntin.state.offsets import OffsetRange, TakenOffsets
 
 _TAG = re.compile(r"muntin-(\w+)-batch-(\d+)")
 
@@ -29,13 +29,13 @@ _TAG = re.compile(r"muntin-(\w+)-batch-(\d+)")
 def in_force(operator: str, streams: bool = True) -> Judged:
     """The watermark that this batch's messages are judged by."""
     if not streams:
-        return Judged(True, None, Offsets())
+        return Judged(True, None, TakenOffsets())
     place = _place()
     if place is None:
         return Judged(False, None)
     query, batch = place
     if batch == 0:
-        return Judged(True, None, Offsets())
+        return Judged(True, None, TakenOffsets())
     try:
         left = _path(query, operator, batch - 1).read_bytes()
     except OSError:
@@ -85,7 +85,7 @@ def read(left: bytes) -> Judged | None:
     numbers = [0 if watermark is None else watermark, *(n for _, a, b in taken for n in (a, b))]
     if len(known) < len(taken) or not all(type(n) is int and abs(n) < 2**63 for n in numbers):
         return None
-    return Judged(True, watermark, Offsets(taken))
+    return Judged(True, watermark, TakenOffsets(taken))
 
 
 def tag(query: str, batch: int) -> str:

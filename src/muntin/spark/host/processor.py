@@ -24,7 +24,7 @@ from muntin.spark.host.schema import to_blob
 from muntin.spark.host.state import SparkBlobs
 from muntin.spark.host.task import Stage, received
 from muntin.spark.sources.inputs import WALL
-from muntin.state.frames import decode
+from muntin.state.frames import decode_frame
 from muntin.state.runs import FrameCache
 
 # What a shard emits in a batch: blobs of rows by kind, and one line of progress.
@@ -52,7 +52,7 @@ class ShardSteps:
         """One step of one shard."""
         waiting = list(rows)
         stage, shard = self.stage, self.stage.slots.index(key[0])
-        CACHE.turn_to((stage.identity, shard))
+        CACHE.set_owner((stage.identity, shard))
         wall, ends_run = clock_of(waiting)
         step = self.operator.open(ShardState(stage.identity, shard, blobs, CACHE, ends_run))
         made = step.run(received(shard, waiting), wall, final=self.final)
@@ -83,7 +83,7 @@ def _passed(rows: Sequence[Any]) -> Iterator[Row]:
     """What an operator before this one emitted beside its results, as rows of ``EMITTED``."""
     for row in rows:
         if row["passed"] is not None:
-            for one in decode(bytes(row["passed"])).iter_rows(named=True):
+            for one in decode_frame(bytes(row["passed"])).iter_rows(named=True):
                 yield Row(kind=one[KIND], blob=one[BLOB], progress=one[PASSED_PROGRESS])
 
 

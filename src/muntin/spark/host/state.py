@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, LongType, StructType
 
-from muntin.state.blobs import found
+from muntin.state.blobs import require_blob
 
 # Blobs have numbers from 0. One state variable costs a batch less than two.
 MANIFEST = -1
@@ -35,7 +35,7 @@ class SparkBlobs:
 
     def get(self, number: int) -> bytes:
         row = self._blobs.getValue((number,))
-        return found(number, None if row is None else bytes(row[0]))
+        return require_blob(number, None if row is None else bytes(row[0]))
 
     def put(self, number: int, blob: bytes) -> None:
         self._blobs.updateValue((number,), (blob,))

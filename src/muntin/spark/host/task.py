@@ -22,7 +22,7 @@ from muntin.engine.operator import Operator, Part, Task
 from muntin.hosts.progress import INNER, STAGE
 from muntin.spark.host.handoff import in_force
 from muntin.spark.host.messages import KIND, PASSED, PROGRESS, Reader, timed
-from muntin.state.frames import decoded, encode, encoded
+from muntin.state.frames import decode_blobs, encode_blobs, encode_frame
 
 # What a task sends to a shard: what it is to know, with the names of its frames; and what an
 # operator before this one emitted beside its results.
@@ -149,7 +149,7 @@ class ShuffleTask:
         if parts:
             rows = [*_rows(stage, task, parts)]
             if passed:
-                rows.append((stage.slots[0], None, [], encode(pl.concat(passed))))
+                rows.append((stage.slots[0], None, [], encode_frame(pl.concat(passed))))
             for few in _in_turn(rows):
                 columns_of = zip(zip(*few, strict=True), _ROW, strict=True)
                 arrays = [pa.array(values, field.type) for values, field in columns_of]
@@ -189,7 +189,7 @@ class ShuffleTask:
 
 def _rows(stage: Stage, task: Task, parts: Sequence[Part]) -> Iterator[_Sent]:
     for number, part in enumerate(parts):
-        frames = {name: encoded(frame) for name, frame in part.frames.items() if len(frame)}
+        frames = {name: encode_blobs(frame) for name, frame in part.frames.items() if len(frame)}
         order = [task.number, task.input, number]
         # A row passes through the JVM whole: large frames go in several, all else in the first.
         for place in range(max(map(len, frames.values()), default=1)):
@@ -223,6 +223,6 @@ def received(shard: int, rows: Sequence[Any]) -> list[Part]:
         for other, row in more:
             for name, blob in zip(other["frames"], row["frames"], strict=True):
                 blobs[name].append(blob)
-        frames = {name: decoded(map(bytes, mine)) for name, mine in blobs.items()}
+        frames = {name: decode_blobs(map(bytes, mine)) for name, mine in blobs.items()}
         found.append(Part(shard, label["header"], frames, order[1]))
     return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from muntin.explain.why_tables import TableSeen, of_table
+from muntin.explain.why_tables import TableSeen, explain_table
 from muntin.hosts.inspect.report import (
     Sizes,
     StateReport,
@@ -20,12 +20,11 @@ from muntin.hosts.inspect.report import (
     runs_by_table,
 )
 from muntin.hosts.inspect.why import describe_key, explain_state, position_of
-from muntin.model.axis import moment
+from muntin.model.axis import MIN_POSITION, moment
 from muntin.model.errors import OptionError
 from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.inspect.tables import OpenTable, one_table
-from muntin.tables.moments import BEGINNING
-from muntin.tables.spec import facts
+from muntin.tables.spec import list_facts
 
 
 def report_of(opened: Checkpoint, key: Sequence[str] = (), table: str | None = None) -> StateReport:
@@ -72,7 +71,7 @@ def reasons(opened: Checkpoint, key: Sequence[str], at: str, table: str | None =
     words = [(one.window, repr(one.value)) for one in entries]
     spec = state.spec
     seen = TableSeen(str(spec), spec.windows, spec.expires, mark, words)
-    return [describe_key(key), *of_table(seen, position_of(at, "time"))]
+    return [describe_key(key), *explain_table(seen, position_of(at, "time"))]
 
 
 def _of_tables(opened: Checkpoint, sizes: Sizes) -> StateReport:
@@ -82,7 +81,9 @@ def _of_tables(opened: Checkpoint, sizes: Sizes) -> StateReport:
     return {
         "kind": "tables",
         "spec": {name: _words(table) for name, table in spec.items()},
-        "watermark": {n: None if mark == BEGINNING else moment(mark) for n, mark in marks.items()},
+        "watermark": {
+            n: None if mark == MIN_POSITION else moment(mark) for n, mark in marks.items()
+        },
         "tables": list_tables(runs_by_table(opened), sizes, lambda *_: None),
     }
 
@@ -99,7 +100,7 @@ def _of_windowing(opened: Checkpoint, sizes: Sizes) -> StateReport:
 
 
 def _words(table: Mapping[str, Any]) -> str:
-    return ", ".join(one.words for one in facts(table).values())
+    return ", ".join(one.words for one in list_facts(table).values())
 
 
 def _table_rows(opened: Checkpoint, table: str | None, key: Sequence[str]) -> list[StateReport]:

@@ -14,17 +14,16 @@ from pyspark.sql.types import StructType
 
 from muntin.engine import columns
 from muntin.hosts.inspect.snapshot import StateView
-from muntin.model.axis import as_datetime, position
+from muntin.model.axis import MIN_POSITION, as_datetime, position
 from muntin.model.errors import OptionError
 from muntin.spark.agents.rows import table_frame, table_schema
 from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.host.shards import slots
 from muntin.spark.session import active_session
-from muntin.state.manifest import loads
-from muntin.tables.moments import BEGINNING
-from muntin.tables.opened import Opened, RunNumbers, numbers_of
-from muntin.tables.partition import tables_of
-from muntin.tables.shard import Emitted
+from muntin.state.manifest import parse_manifest
+from muntin.tables.opened import RunNumbers, StoredTable, list_blob_numbers
+from muntin.tables.partition import read_tables
+from muntin.tables.shard import TableEntry
 from muntin.tables.spec import TableSpec
 
 Given = datetime | str | None
@@ -88,7 +87,7 @@ class OpenTable:
         self._given = (name, default, value_type)
         self._slots = slots(len(opened.shards))
         texts = [opened.manifests[slot] for slot in self._slots]
-        self._opened = Opened(name, texts, self._blobs, default, value_type)
+        self._opened = StoredTable(name, texts, self._blobs, default, value_type)
         self.spec = self._opened.spec
         self.table = self._opened.handle
 
@@ -105,8 +104,8 @@ class OpenTable:
     @property
     def watermark(self) -> datetime | None:
         """Up to where the table's clock has come; ``None`` before the first write."""
-        marks = [self._opened.shard(part).watermark for part in self._opened.parts]
-        return None if max(marks) == BEGINNING else as_datetime(max(marks))
+        marks = [self._opened.get_shard(part).watermark for part in self._opened.parts]
+        return None if max(marks) == MIN_POSITION else as_datetime(max(marks))
 
     @property
     def schema(self) -> StructType:
@@ -129,19 +128,21 @@ class OpenTable:
         """
         return self.framed(self._opened.snapshot(key), _between(start, end))
 
-    def framed(self, entries: Iterable[Emitted], between: Between = (None, None)) -> pl.DataFrame:
+    def framed(
+        self, entries: Iterable[TableEntry], between: Between = (None, None)
+    ) -> pl.DataFrame:
         """Entries that lie between two times as the columns of ``fetch``."""
         return self.checkpoint.show(_frame(self.spec, between, entries), self.schema)
 
-    def of_text(self, key: Sequence[str]) -> tuple[int | None, list[Emitted]]:
+    def of_text(self, key: Sequence[str]) -> tuple[int | None, list[TableEntry]]:
         """Return the clock of the partition that holds a key, and the key's entries."""
         form: Any = None
         for form in _forms(key):
             found = list(self._opened.snapshot(form))
             if found:
                 break
-        mark = self._opened.shard(self._opened.partition_of(self.spec.name, form)).watermark
-        return None if mark == BEGINNING else mark, found
+        mark = self._opened.get_shard(self._opened.find_partition(self.spec.name, form)).watermark
+        return None if mark == MIN_POSITION else mark, found
 
     def frame(self, *, start: Given = None, end: Given = None) -> DataFrame:
         """Return the entries as a Spark DataFrame that workers read, in no order."""
@@ -169,14 +170,14 @@ class OpenTable:
         name, *rest = given
 
         def rows(manifest: str, blobs: Mapping[int, bytes]) -> pl.DataFrame:
-            held = Opened(name, [manifest], lambda asked: {0: blobs}, *rest)
+            held = StoredTable(name, [manifest], lambda asked: {0: blobs}, *rest)
             return _frame(spec, between, held.snapshot())
 
         return StateView(
             schema,
             _frame(spec, between, ()),
             [column for column in schema.names if column != "value"],
-            lambda manifest: numbers_of(tables_of(manifest).get(name, {})),
+            lambda manifest: list_blob_numbers(read_tables(manifest).get(name, {})),
             rows,
             judged=partial(_judged, name),
         )
@@ -204,7 +205,7 @@ def _forms(key: Sequence[str]) -> list[Any]:
     return [text]
 
 
-def _frame(spec: TableSpec, between: Between, entries: Iterable[Emitted]) -> pl.DataFrame:
+def _frame(spec: TableSpec, between: Between, entries: Iterable[TableEntry]) -> pl.DataFrame:
     """The entries that lie between two times."""
     low, high = between
     found = [
@@ -217,7 +218,7 @@ def _frame(spec: TableSpec, between: Between, entries: Iterable[Emitted]) -> pl.
 
 
 def _judged(name: str, then: str, now: str) -> str:
-    manifest, clock = loads(then), loads(now).extra["tables"][name]
+    manifest, clock = parse_manifest(then), parse_manifest(now).extra["tables"][name]
     if name in manifest.extra["tables"]:
         reached = {part: clock[part] for part in ("watermark", "closed")}
         manifest.extra["tables"][name] |= reached

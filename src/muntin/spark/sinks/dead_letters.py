@@ -9,10 +9,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from muntin.sinks.batch import Batch
-from muntin.sinks.unwritable import COLUMNS, SINK, UNSTORABLE, UnwritableRows
+from muntin.sinks.unwritable import SINK_COLUMN, UNWRITABLE, UNWRITABLE_COLUMNS, UnwritableRows
 from muntin.spark.host.internals.checkpoints import is_there
 
-_SCHEMA = ", ".join(f"{name} string" for name in COLUMNS)
+_SCHEMA = ", ".join(f"{name} string" for name in UNWRITABLE_COLUMNS)
 _LOG = logging.getLogger(__name__)
 
 
@@ -20,7 +20,7 @@ class DeadLetters:
     """A folder beside a query's state, with a folder for each batch in it."""
 
     def __init__(self, checkpoint: str) -> None:
-        self.path = f"{checkpoint.rstrip('/')}/{UNSTORABLE}"
+        self.path = f"{checkpoint.rstrip('/')}/{UNWRITABLE}"
         self._begun = False
 
     def keep(self, spark: SparkSession, batches: Sequence[Batch]) -> int:
@@ -44,22 +44,24 @@ class DeadLetters:
         for frame in frames[1:]:
             whole = whole.union(frame)
         whole.coalesce(1).write.mode("overwrite").json(path)
-        counts = spark.read.schema(_SCHEMA).json(path).groupBy("output", SINK).count().collect()
+        counts = (
+            spark.read.schema(_SCHEMA).json(path).groupBy("output", SINK_COLUMN).count().collect()
+        )
         for batch in batches:
             while batch.unwritable.frames:
                 batch.unwritable.frames.pop().unpersist()
         for row in counts:
             _LOG.warning(
                 "%s can't take %d rows of %s of batch %d; they are in %s",
-                row[SINK], row["count"], row["output"], number, path,
+                row[SINK_COLUMN], row["count"], row["output"], number, path,
             )  # fmt: skip
         return int(sum(row["count"] for row in counts))
 
 
 def _frames(unwritable: UnwritableRows, spark: SparkSession) -> Iterator[DataFrame]:
     """The rows of one output, in the columns that are kept of them."""
-    fixed = (F.lit(unwritable.output).alias("output"), F.lit(UNSTORABLE).alias("reason"))
+    fixed = (F.lit(unwritable.output).alias("output"), F.lit(UNWRITABLE).alias("reason"))
     for frame in unwritable.frames:
-        yield frame.select(*fixed, *COLUMNS[2:])
+        yield frame.select(*fixed, *UNWRITABLE_COLUMNS[2:])
     if unwritable.tables:
         yield spark.createDataFrame(unwritable.table())

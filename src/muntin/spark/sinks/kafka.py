@@ -13,8 +13,8 @@ from pyspark.sql.types import StructType
 from muntin.model.pipeline import quoted
 from muntin.sinks.batch import Batch
 from muntin.sinks.kafka import KafkaSink
-from muntin.sinks.kafka_messages import VALUE
-from muntin.sinks.unwritable import ROW, SINK, WHY
+from muntin.sinks.kafka_messages import VALUE_COLUMN
+from muntin.sinks.unwritable import ROW_COLUMN, SINK_COLUMN, WHY_COLUMN
 from muntin.sources.avro_schema import schema_of
 from muntin.sources.payloads import HEAD
 from muntin.sources.schema_registry import Registry
@@ -38,11 +38,13 @@ class KafkaWriter:
             # Sent from here: a job of Spark's takes longer than the few rows do.
             return False
         frame: DataFrame = batch.frame
-        sender = self.sink.sender(batch, frame.columns)
+        sender = self.sink.create_sender(batch, frame.columns)
         if sender.encoding.by_spark:
             frame = self._with_value(frame, sender.encoding.value)
-        refused = frame.mapInArrow(sender, f"{ROW} string, {WHY} string")
-        refused = refused.select(F.lit(self.sink.place).alias(SINK), WHY, ROW).persist()
+        refused = frame.mapInArrow(sender, f"{ROW_COLUMN} string, {WHY_COLUMN} string")
+        refused = refused.select(
+            F.lit(self.sink.location).alias(SINK_COLUMN), WHY_COLUMN, ROW_COLUMN
+        ).persist()
         if refused.isEmpty():
             refused.unpersist()
         else:
@@ -58,12 +60,12 @@ class KafkaWriter:
         registry, schema = self.sink.registry, self.sink.schema
         if registry is None:
             value = to_avro(row) if schema is None else to_avro(row, schema)
-            return frame.withColumn(VALUE, value)
+            return frame.withColumn(VALUE_COLUMN, value)
         written = StructType([frame.schema[name] for name in names])
         text = schema or json.dumps(schema_of(polars_schema(written), "Row"))
         number = _register(registry, self.sink.topic, text)
         begin = F.lit(bytearray(number.to_bytes(HEAD, "big")))
-        return frame.withColumn(VALUE, F.concat(begin, to_avro(row, text)))
+        return frame.withColumn(VALUE_COLUMN, F.concat(begin, to_avro(row, text)))
 
 
 @lru_cache(maxsize=100)

@@ -12,7 +12,7 @@ from pyspark.sql.types import DataType, StructType
 from muntin.engine import columns
 from muntin.model.errors import SinkError
 from muntin.sinks.batch import Batch
-from muntin.sinks.sink import BATCH, TableSink, warn_of_new_table
+from muntin.sinks.sink import BATCH_COLUMN, TableSink, warn_of_new_table
 from muntin.spark.host.internals.jvm import JvmError
 
 # What the JVM says where a lake's jars were made for another Spark.
@@ -58,8 +58,8 @@ class LakeWriter(ABC):
             self._ensure(frame, self.sink.table, batch.number)
             if not batch.empty:
                 _merge(frame, self._named(self.sink.table), batch.identity)
-        if (log := self.sink.log_table(batch.keys)) is not None:
-            numbered = frame.withColumn(BATCH, F.lit(batch.number).cast("long"))
+        if (log := self.sink.get_log_table(batch.keys)) is not None:
+            numbered = frame.withColumn(BATCH_COLUMN, F.lit(batch.number).cast("long"))
             self._ensure(numbered, log, batch.number)
             self._append(numbered, log, f"muntin {batch.query} {batch.kind}", batch)
 

@@ -12,9 +12,9 @@ from pyspark.sql.types import BinaryType, StringType, StructType
 from muntin.model.errors import OptionError
 from muntin.model.pipeline import quoted
 from muntin.sinks.batch import Batch
-from muntin.sinks.parquet import LONGEST_NAME, ParquetSink
-from muntin.sinks.sink import BATCH
-from muntin.sinks.unwritable import WHY
+from muntin.sinks.parquet import MAX_NAME_BYTES, ParquetSink
+from muntin.sinks.sink import BATCH_COLUMN
+from muntin.sinks.unwritable import WHY_COLUMN
 from muntin.spark.sources.naming import name_of
 
 # The characters that Spark writes as %XX in the name of a folder.
@@ -61,7 +61,7 @@ class ParquetWriter:
             frame = frame.coalesce(self.sink.files)
         writer = frame.write.mode("overwrite")
         writer = writer.partitionBy(*names) if names else writer
-        writer.parquet(f"{self.sink.table}/{BATCH}={batch.number}")
+        writer.parquet(f"{self.sink.table}/{BATCH_COLUMN}={batch.number}")
         return True
 
     def _with_short_folders(
@@ -75,17 +75,21 @@ class ParquetWriter:
         too_long = F.lit(False)
         why = F.lit("")
         for name, length in lengths.items():
-            too_long = too_long | (length > LONGEST_NAME)
-            said = f"the folder of {name} has a name of %s bytes; file systems take {LONGEST_NAME}"
-            why = F.when(length > LONGEST_NAME, F.format_string(said, length)).otherwise(why)
+            too_long = too_long | (length > MAX_NAME_BYTES)
+            said = (
+                f"the folder of {name} has a name of %s bytes; file systems take {MAX_NAME_BYTES}"
+            )
+            why = F.when(length > MAX_NAME_BYTES, F.format_string(said, length)).otherwise(why)
         frame = frame.persist()
         try:
-            aside = frame.where(too_long).select(why.alias(WHY), *frame.columns).toArrow()
+            aside = frame.where(too_long).select(why.alias(WHY_COLUMN), *frame.columns).toArrow()
         finally:
             frame.unpersist()
         if not aside.num_rows:
             return frame
-        batch.unwritable.add(aside.drop_columns([WHY]), self.sink.table, aside[WHY].to_pylist())
+        batch.unwritable.add(
+            aside.drop_columns([WHY_COLUMN]), self.sink.table, aside[WHY_COLUMN].to_pylist()
+        )
         return frame.where(~too_long)
 
 

@@ -19,7 +19,7 @@ from muntin.hosts.pair_columns import PairColumns
 from muntin.model.joins import JoinSpec
 from muntin.model.pipeline import NUMBER, ROW, SIDE_COLUMNS, Column, Joining, Windowing, quoted
 from muntin.sinks.batch import Batch
-from muntin.sinks.sink import Sink, SinkLike, sink
+from muntin.sinks.sink import Sink, SinkLike, to_sink
 from muntin.spark.host.chain import Upstream, bounds_of, kept
 from muntin.spark.host.plan import Plan
 from muntin.spark.join import Joined
@@ -272,7 +272,7 @@ class _Shaped:
 
 def shaped(target: SinkLike | None, shape: AnyShape, shown: StructType) -> Sink | None:
     """A sink that gets results in a shape, and the columns that are shown."""
-    made = sink(target)
+    made = to_sink(target)
     return None if made is None else _Shaped(made, shape, shown)
 
 

@@ -74,7 +74,7 @@ def check(target: Sink | None, schema: StructType, keys: tuple[str, ...] | None)
     if writer is not None:
         writer.check(schema, keys)
     elif target is not None:
-        sinks.check(target, _arrow_schema(schema), keys)
+        sinks.check_output(target, _arrow_schema(schema), keys)
 
 
 def folders_of(target: Sink | None) -> list[str]:

@@ -8,7 +8,7 @@ import duckdb
 import polars as pl
 
 from muntin.apps.flights import check
-from muntin.apps.flights.source import Replay, in_landing_order, write_replay
+from muntin.apps.flights.source import Replay, sort_by_landing, write_replay
 
 COLUMNS = ("month", "day", "sched_dep_time", "dep_delay", "air_time", "origin", "carrier")
 ROWS = [
@@ -31,7 +31,7 @@ def flights() -> pl.DataFrame:
 
 
 def replay(folder: Path, pieces: int = 4) -> Replay:
-    return write_replay(in_landing_order(flights()), folder / "replay", pieces)
+    return write_replay(sort_by_landing(flights()), folder / "replay", pieces)
 
 
 def database(folder: Path, made: Replay, *, lateness: str, grace: str) -> Path:

@@ -10,16 +10,16 @@ import pytest
 from tests.unit.apps.report import sample
 
 from muntin.apps.flights import source
-from muntin.apps.flights.check import check
-from muntin.apps.flights.source import in_landing_order, read_airlines, read_flights
-from muntin.apps.flights.weather import read_weather, write_both
+from muntin.apps.flights.check import check_flights
+from muntin.apps.flights.source import read_airlines, read_flights, sort_by_landing
+from muntin.apps.flights.weather import read_weather, write_flights_and_weather
 from muntin.model.errors import MissingExtraError
 
 BOUNDS = {"lateness": "1 hour", "grace": "3 hours"}
 
 
 def test_a_flight_becomes_known_when_it_lands():
-    rows = {r["flight"]: r["landed"] for r in in_landing_order(sample.flights()).to_dicts()}
+    rows = {r["flight"]: r["landed"] for r in sort_by_landing(sample.flights()).to_dicts()}
     assert rows[0] == datetime(2013, 1, 1, 7, 5)
     assert rows[4] == datetime(2013, 1, 2, 2, 10), "over midnight"
     assert rows[3] == datetime(2013, 1, 2), "cancelled: at the end of its day"
@@ -27,7 +27,7 @@ def test_a_flight_becomes_known_when_it_lands():
 
 
 def test_messages_are_in_the_order_in_which_they_became_known():
-    messages = in_landing_order(sample.flights())
+    messages = sort_by_landing(sample.flights())
     assert messages["landed"].is_sorted()
     assert not messages["scheduled"].is_sorted()
 
@@ -38,7 +38,7 @@ def test_files_hold_every_message_once_and_the_oldest_has_the_oldest_time(tmp_pa
     assert len(files) == made.files
     assert [f.stat().st_mtime for f in files] == sorted({f.stat().st_mtime for f in files})
     written = pl.concat([pl.read_parquet(f) for f in files])
-    assert written.equals(in_landing_order(sample.flights()))
+    assert written.equals(sort_by_landing(sample.flights()))
 
 
 def test_the_real_flights_are_all_there():
@@ -55,7 +55,7 @@ def test_a_missing_package_is_named(monkeypatch):
 def test_equal_windows_are_found_equal(tmp_path):
     made = sample.replay(tmp_path)
     database = sample.database(tmp_path, made, **BOUNDS)
-    verdicts = check(database, made.folder, **BOUNDS)
+    verdicts = check_flights(database, made.folder, **BOUNDS)
     assert all(v.equal for v in verdicts), [v.differences for v in verdicts]
     assert "equal DuckDB's" in str(verdicts[0])
     assert verdicts[0].expected > 0, "something must be rejected, or nothing is checked"
@@ -91,7 +91,7 @@ def test_a_planted_difference_is_found(tmp_path, planted):
     database = sample.database(tmp_path, made, **BOUNDS)
     with duckdb.connect(str(database)) as connection:
         connection.execute(planted)
-    by_origin, by_carrier = check(database, made.folder, **BOUNDS)
+    by_origin, by_carrier = check_flights(database, made.folder, **BOUNDS)
     assert not by_origin.equal
     assert "should be" in str(by_origin)
     assert by_carrier.equal
@@ -105,12 +105,12 @@ def test_readings_are_there_once_an_airport_and_hour():
 
 
 def test_flights_end_where_the_readings_end(tmp_path):
-    flights = in_landing_order(sample.flights())
+    flights = sort_by_landing(sample.flights())
     hours = pl.datetime_range(datetime(2013, 1, 1), datetime(2013, 1, 1, 12), "1h", eager=True)
     weather = pl.DataFrame({"origin": ["EWR"] * len(hours), "at": hours}).with_columns(
         known=pl.col("at") + pl.duration(hours=1)
     )
-    made = write_both(flights, weather, tmp_path, pieces=2)
+    made = write_flights_and_weather(flights, weather, tmp_path, pieces=2)
     last = datetime(2013, 1, 1, 12)
     assert made.flights == len(flights.filter(pl.col("scheduled") < last)) < len(flights)
     written = pl.read_parquet(tmp_path / "weather" / "*.parquet")

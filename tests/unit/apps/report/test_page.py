@@ -11,7 +11,7 @@ from tests.unit.apps.report import sample
 
 from muntin.apps.report import charts
 from muntin.apps.report.page import RunFacts, write_page
-from muntin.apps.report.story import read_story, worst_hours
+from muntin.apps.report.story import read_story, read_worst_hours
 
 VOID = {"meta", "br", "line", "rect", "path", "img", "hr", "input"}
 BOUNDS = {"lateness": "1 hour", "grace": "3 hours"}
@@ -95,7 +95,7 @@ def test_late_firings_are_measured_by_how_far_they_moved_the_mean(database):
 
 
 def test_each_airport_has_one_worst_hour(database):
-    found = worst_hours(database, "origin")
+    found = read_worst_hours(database, "origin")
     assert found
     assert [h.mean for h in found] == sorted((h.mean for h in found), reverse=True)
     assert len({h.name for h in found}) == len(found)
@@ -103,6 +103,6 @@ def test_each_airport_has_one_worst_hour(database):
 
 def test_steps_cover_their_range():
     for low, high in ((0, 0), (0, 7), (-3, 41), (0, 1e6)):
-        rungs = charts.steps(low, high)
+        rungs = charts.round_steps(low, high)
         assert rungs[0] <= low
         assert rungs[-1] >= high

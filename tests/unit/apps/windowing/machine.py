@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from muntin.apps.windowing import Bucket, Options, TableProgress, pack
-from muntin.apps.windowing.tuples import SCHEMA
+from muntin.apps.windowing.tuples import TUPLE_SCHEMA
 from muntin.engine.operator import Part
 from muntin.state.blobs import MemoryBlobs
 from muntin.state.runs import FrameCache
@@ -19,7 +19,7 @@ Given = tuple[int, int, int]
 
 def tuples(rows: Sequence[Given]) -> pl.DataFrame:
     """Rows of an id, a value and a time in milliseconds."""
-    return pl.DataFrame([(i, i, v, t) for i, v, t in rows], schema=SCHEMA, orient="row")
+    return pl.DataFrame([(i, i, v, t) for i, v, t in rows], schema=TUPLE_SCHEMA, orient="row")
 
 
 def call(name: str = "a", **limits: int) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def call(name: str = "a", **limits: int) -> dict[str, Any]:
 def held(bucket: Bucket) -> list[Given]:
     """What a bucket holds, oldest first."""
     history = bucket.history
-    stored = pl.concat([pl.DataFrame(schema=SCHEMA), *history.stored()])
+    stored = pl.concat([pl.DataFrame(schema=TUPLE_SCHEMA), *history.read_stored()])
     rows = stored.sort("ts", maintain_order=True).select("low", "val", "ts").rows()
     if history.mark is None:
         return rows

@@ -9,7 +9,7 @@ from tests.unit.apps.windowing.machine import Machine, call, tuples
 
 import muntin as mt
 from muntin.apps.windowing import TableProgress
-from muntin.apps.windowing.packing import cut
+from muntin.apps.windowing.packing import split_tuples
 
 
 def batch(first: int, count: int, time: int):
@@ -32,7 +32,7 @@ def test_maxrows_is_a_limit_over_all_buckets_however_uneven():
     machine.step(1, batch(0, 3, 1))
     progress = machine.step(2, batch(3, 3, 2))
     assert total(progress, "rows") == 6
-    unmatched = [n for n in range(100, 200) if 2 in cut(batch(n, 1, 3), 4)]
+    unmatched = [n for n in range(100, 200) if 2 in split_tuples(batch(n, 1, 3), 4)]
     progress = machine.step(3, tuples([(n, n, 3) for n in unmatched[:5]]))
     assert [emitted.inserted for emitted in progress] == [0, 0, 5, 0]
     assert total(progress, "rows") == 7
@@ -44,7 +44,7 @@ def test_bucketrows_is_a_limit_of_each_bucket():
     machine.step(1, batch(0, 40, 1))
     assert [len(rows) for rows in machine.rows()] == [3, 3]
     newest = [rows[-1] for rows in machine.rows()]
-    mine = next(n for n in range(100, 200) if 0 in cut(batch(n, 1, 2), 2))
+    mine = next(n for n in range(100, 200) if 0 in split_tuples(batch(n, 1, 2), 2))
     progress = machine.step(200, batch(mine, 1, 2))
     assert [emitted.deleted for emitted in progress] == [1, 0]
     assert machine.rows()[0][1:] == [newest[0], (mine, mine, 2)]

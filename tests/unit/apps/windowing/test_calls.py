@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import muntin as mt
 from muntin.apps.windowing import Deletion, delete
-from muntin.apps.windowing.calls import answer
+from muntin.apps.windowing.calls import answer_calls
 from muntin.cli.app import build
 
 
@@ -34,7 +34,7 @@ def answering(folder: Path, *found: tuple[int, int]) -> Iterator[list[dict[str, 
             call = json.loads(one.read_text())
             one.unlink()
             taken.append(call)
-            answer(str(folder), [progress(answers=[(call["id"], deleted, left)])])
+            answer_calls(str(folder), [progress(answers=[(call["id"], deleted, left)])])
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
@@ -54,7 +54,7 @@ def test_a_call_is_left_whole_and_its_answer_is_taken_away(tmp_path: Path) -> No
 def test_the_buckets_answer_together(tmp_path: Path) -> None:
     emitted = [progress(0, answers=[("a", 3, 1), ("b", 1, 0)]), progress(1, answers=[("a", 4, 0)])]
     for _ in range(2):  # as a batch that is repeated
-        answer(str(tmp_path), emitted)
+        answer_calls(str(tmp_path), emitted)
     found = {path.stem: json.loads(path.read_text()) for path in tmp_path.glob("_answers/*")}
     assert found == {"a": {"deleted": 7, "left": 1}, "b": {"deleted": 1, "left": 0}}
 

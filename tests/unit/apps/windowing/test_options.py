@@ -6,7 +6,7 @@ import pytest
 
 import muntin as mt
 from muntin.apps.windowing import Options
-from muntin.apps.windowing.source import source
+from muntin.apps.windowing.source import parse_source
 
 
 @pytest.mark.parametrize(
@@ -50,10 +50,10 @@ def test_segments_grow_with_what_is_kept():
 
 
 def test_sources_are_files_or_kafka():
-    assert source("random") is None
-    assert source("parquet:/data/x").options == {"path": "/data/x"}
-    made = source("kafka:a:9092,b:9092/timedata")
+    assert parse_source("random") is None
+    assert parse_source("parquet:/data/x").options == {"path": "/data/x"}
+    made = parse_source("kafka:a:9092,b:9092/timedata")
     assert made.options["bootstrap.servers"] == "a:9092,b:9092"
     for wrong in ("randon", "parquet:", "kafka:host", "x:y/z"):
         with pytest.raises(mt.OptionError, match="isn't a source; give random, parquet:FOLDER"):
-            source(wrong)
+            parse_source(wrong)

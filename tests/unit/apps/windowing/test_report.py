@@ -28,13 +28,13 @@ def progress(bucket: int = 0, **changes: object) -> TableProgress:
 
 def monitor() -> Monitor:
     made = Monitor(Options())
-    made.begin(100.0)
+    made.start(100.0)
     return made
 
 
 def test_a_report_is_the_originals_and_more():
     emitted = monitor()
-    emitted.take(0, [progress(0), progress(1, averages=[(2, 2)] * 4, greatest=9)], 3_722_105)
+    emitted.add_batch(0, [progress(0), progress(1, averages=[(2, 2)] * 4, greatest=9)], 3_722_105)
     assert emitted.report(105.0).lines() == [
         "01:02:03 Report:",
         "  Average values over time windows:",
@@ -54,7 +54,7 @@ def test_an_empty_table_has_no_averages_and_no_maximum():
     nothing = progress(
         inserted=0, rows=0, greatest=None, oldest=None, averages=[(0, 0)] * 4, times=[]
     )
-    emitted.take(0, [nothing], 0)
+    emitted.add_batch(0, [nothing], 0)
     report = emitted.report(101.0)
     assert set(report.averages.values()) == {None}
     assert (report.maximum, report.lag, report.latency) == (None, 0, None)
@@ -63,9 +63,9 @@ def test_an_empty_table_has_no_averages_and_no_maximum():
 
 def test_figures_of_a_report_are_those_of_its_interval():
     emitted = monitor()
-    emitted.take(0, [progress(rejected={"malformed": 2})], 3_723_000)
+    emitted.add_batch(0, [progress(rejected={"malformed": 2})], 3_723_000)
     assert emitted.report(101.0).rejected == {"malformed": 2}
-    emitted.take(1, [progress(inserted=5, deleted=0, chunks=0)], 3_724_000)
+    emitted.add_batch(1, [progress(inserted=5, deleted=0, chunks=0)], 3_724_000)
     second = emitted.report(103.0)
     assert (second.inserted, second.deleted, second.throughput) == (5, 0, 2.5)
     assert (second.rejected, second.seconds, second.batches) == ({}, 2.0, 1)
@@ -73,14 +73,14 @@ def test_figures_of_a_report_are_those_of_its_interval():
 
 def test_a_repeated_batch_is_taken_once():
     emitted = monitor()
-    emitted.take(3, [progress()], 3_723_000)
-    assert emitted.take(3, [progress(greatest=99)], 3_723_000) is None
+    emitted.add_batch(3, [progress()], 3_723_000)
+    assert emitted.add_batch(3, [progress(greatest=99)], 3_723_000) is None
     assert emitted.summary(110.0).inserted == 30
 
 
 def test_the_slowest_twentieth_is_left_out_of_the_percentile():
     emitted = monitor()
-    emitted.take(0, [progress(times=[(1000, 95), (0, 5)])], 1105)
+    emitted.add_batch(0, [progress(times=[(1000, 95), (0, 5)])], 1105)
     report = emitted.report(101.0)
     assert report.latency_95 == 100
     assert report.latency == 150
@@ -89,7 +89,7 @@ def test_the_slowest_twentieth_is_left_out_of_the_percentile():
 def test_changes_of_the_maximum_are_said_once_each():
     emitted = monitor()
     changes = [
-        emitted.take(batch, [progress(greatest=value)], 0)
+        emitted.add_batch(batch, [progress(greatest=value)], 0)
         for batch, value in enumerate([7, 7, 12, None, -3])
     ]
     assert [None if change is None else str(change) for change in changes] == [
@@ -99,26 +99,26 @@ def test_changes_of_the_maximum_are_said_once_each():
         "The dataset is empty; its maximum value was 12.",
         "The initial maximum value for the dataset has been set to -3.",
     ]
-    assert changes[2].record() == {"event": "maximum", "before": 7, "now": 12}
+    assert changes[2].to_dict() == {"event": "maximum", "before": 7, "now": 12}
 
 
 def test_the_summary_says_whether_rows_add_up():
     emitted = monitor()
-    emitted.take(0, [progress()], 0)
-    emitted.take(1, [progress(rows=9, backlog=0)], 0)
+    emitted.add_batch(0, [progress()], 0)
+    emitted.add_batch(1, [progress(rows=9, backlog=0)], 0)
     summary = emitted.summary(110.0)
     assert (summary.inserted, summary.deleted, summary.throughput) == (60, 40, 6.0)
     assert (summary.most_rows, summary.most_backlog) == (10, 4)
     assert not summary.adds_up
     assert summary.lines()[-1].strip().startswith("WRONG")
-    emitted.take(2, [progress(totals=(50, 40))], 0)
+    emitted.add_batch(2, [progress(totals=(50, 40))], 0)
     assert emitted.summary(110.0).adds_up
 
 
 def test_everything_is_told_in_json_too():
     emitted = monitor()
-    emitted.take(0, [progress()], 3_723_000)
-    report = json.loads(json.dumps(emitted.report(101.0).record()))
+    emitted.add_batch(0, [progress()], 3_723_000)
+    report = json.loads(json.dumps(emitted.report(101.0).to_dict()))
     assert report["event"] == "report"
     assert report["averages"] == {"1": 2.5, "5": None, "10": 2.5, "30": 2.5}
-    assert json.loads(json.dumps(emitted.summary(102.0).record()))["event"] == "summary"
+    assert json.loads(json.dumps(emitted.summary(102.0).to_dict()))["event"] == "summary"

@@ -25,7 +25,11 @@ AGGREGATES: dict[str, Aggregate] = {
     "last_of_all": aggregates.last("value"),
 }
 ROWS = st.lists(
-    st.tuples(st.integers(0, 9), st.none() | st.integers(0, 3), st.none() | st.integers(0, 3)),
+    st.tuples(
+        st.integers(0, 9),
+        st.none() | st.integers(0, 3),
+        st.none() | st.integers(0, 3),
+    ),
     min_size=1,
     max_size=9,
 )

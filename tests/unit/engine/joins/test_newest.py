@@ -22,9 +22,9 @@ from muntin.model.recall import recalled
 from muntin.model.windows import tumbling
 from muntin.spark.inspect.checkpoints import reasons
 from muntin.state.blobs import MemoryBlobs
-from muntin.state.manifest import loads
+from muntin.state.manifest import parse_manifest
 from muntin.state.runs import FrameCache
-from muntin.state.shards import split
+from muntin.state.shards import split_by_shard
 
 Rows = list[tuple[Any, ...]]
 KINDS = {"key": pl.String, "end": pl.Int64, "value": pl.Int64}
@@ -56,7 +56,9 @@ class Run:
         for bucket in range(len(self.stores)):
             mine = {}
             for side, one in arrived.items():
-                cut = split(one.messages, list(self.spec.side(side).keys), len(self.stores))
+                cut = split_by_shard(
+                    one.messages, list(self.spec.side(side).keys), len(self.stores)
+                )
                 mine[side] = [replace(one, messages=cut.get(bucket, one.messages.clear()))]
             found += self.opened(bucket).step(mine, 0).results.rows()
         return found
@@ -82,7 +84,7 @@ def test_from_outside_the_newest_rows_are_there():
     run.step([("a", 10, 1, "early", 0)])
     run.step([("a", 10, 2, "early", 1), ("b", 10, 3, "early", 0)])
     store = run.stores[0]
-    manifest = loads(store.load() or "")
+    manifest = parse_manifest(store.load() or "")
     numbers, _ = kept_messages(manifest, "left")
     blobs = {number: store.get(number) for number in numbers}
     assert recalled(manifest.spec) == run.spec

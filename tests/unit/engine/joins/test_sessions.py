@@ -17,8 +17,8 @@ from muntin.model.joins import SIDES, Bound, How, JoinSpec, Joint, Side, SideNam
 from muntin.model.policies import Each, Firing
 from muntin.model.sessions import Sessions
 from muntin.state.blobs import MemoryBlobs
-from muntin.state.frames import decode, encode
-from muntin.state.manifest import loads
+from muntin.state.frames import decode_frame, encode_frame
+from muntin.state.manifest import parse_manifest
 from muntin.state.runs import FrameCache
 
 # What the engine itself calls places, rows and sessions, or did.
@@ -83,18 +83,18 @@ def test_columns_may_have_ordinary_names(name: str, kind: Any, values: list[Any]
 
 
 def read_from_outside(run: Run, side: str) -> list[pl.DataFrame]:
-    return kept_messages(loads(run.store.load() or ""), side, run.store.blobs)[1]
+    return kept_messages(parse_manifest(run.store.load() or ""), side, run.store.blobs)[1]
 
 
 def written_before(run: Run) -> None:
     """Turn what is stored into what it was when the place of a session was called ``last``."""
     for number, blob in run.store.blobs.items():
-        frame = decode(blob)
+        frame = decode_frame(blob)
         names = [name for name in frame.columns if name != LAST]
         old = frame.with_columns(pl.col(LAST).alias("last"))
         if "last" not in names:
             names.insert(frame.columns.index(LAST), "last")
-        run.store.blobs[number] = encode(old.select(names))
+        run.store.blobs[number] = encode_frame(old.select(names))
 
 
 @pytest.mark.parametrize(("name", "known"), [("value", 7), ("last", None)])

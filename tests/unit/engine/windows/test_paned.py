@@ -16,7 +16,7 @@ from muntin.model.errors import SpecChangedError, StateCorruptedError
 from muntin.model.policies import Each, Every, EveryRows, Firing
 from muntin.model.windows import Windows
 from muntin.state.blobs import MemoryBlobs
-from muntin.state.manifest import FORMAT, loads
+from muntin.state.manifest import MANIFEST_FORMAT, parse_manifest
 from muntin.state.runs import FrameCache
 
 TUMBLING = Windows(10, 10)
@@ -203,7 +203,7 @@ class TestStore:
             again = step(shard(query, store), *rows, wall=n)
             assert facts(again) == facts(step(alone, *rows, wall=n))
         manifest = json.loads(store.manifest or "")
-        assert manifest["format"] == FORMAT
+        assert manifest["format"] == MANIFEST_FORMAT
         assert manifest["watermark"] == alone.state.watermark
         assert manifest["wall"] == 36
         assert manifest["counts"] == alone.state.counts
@@ -295,8 +295,10 @@ class TestStore:
         store = MemoryBlobs()
         step(shard(combiner(), store), ("a", 1, 1))
         manifest = json.loads(store.manifest or "")
-        store.save(json.dumps({**manifest, "format": FORMAT + 1}))
-        with pytest.raises(StateCorruptedError, match=f"format {FORMAT + 1}.*use the muntin"):
+        store.save(json.dumps({**manifest, "format": MANIFEST_FORMAT + 1}))
+        with pytest.raises(
+            StateCorruptedError, match=f"format {MANIFEST_FORMAT + 1}.*use the muntin"
+        ):
             shard(combiner(), store)
 
     def test_a_damaged_blob(self) -> None:
@@ -336,7 +338,7 @@ def facts(emitted: Output) -> tuple[Any, ...]:
 
 
 def listed(store: MemoryBlobs) -> set[int]:
-    return {run.number for run in loads(store.manifest or "").runs()}
+    return {run.number for run in parse_manifest(store.manifest or "").runs()}
 
 
 class TestCost:

@@ -67,7 +67,7 @@ def closed(one: PanedShard) -> Any:
 def test_pending_is_how_many_windows_wait(
     windows: Any, accumulate: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runs, "MOST_RUNS", 2)
+    monkeypatch.setattr(runs, "MAX_RUNS", 2)
     run = Run(windows, replace(FIRING, accumulate=accumulate))
     random, seen = np.random.default_rng(7), set()
     for n in range(18):
