@@ -157,7 +157,7 @@ def _spec(item: dict[str, str], columns: dict[str, str]) -> WindowSpec:
     offset = item.get("offset", "").split()
     watermark = item.get("watermark")
     by = watermark if watermark in (None, BY_GREATEST) else watermark.split()
-    named, clocks = read_watermark(by)
+    follows, clocks = read_watermark(by)
     keys = tuple(item.get("keys", "key").split())
     sets = None
     if "sets" in item:
@@ -176,7 +176,7 @@ def _spec(item: dict[str, str], columns: dict[str, str]) -> WindowSpec:
         offset=(offset[0], offset[1]) if offset else None,
         nulls=item.get("nulls", "reject"),
         sets=sets,
-        watermark=named,
+        watermark=follows,
         clocks=clocks,
     )
 
