@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from muntin.sinks.batch import Batch
-from muntin.sinks.unwritable import COLUMNS, SINK, UNSTORABLE, UnwritableRows
+from muntin.sinks.unwritable import COLUMNS, SINK, UNSTORABLE, WHY, UnwritableRows
 from muntin.spark.host.internals.checkpoints import is_there
 
 _SCHEMA = ", ".join(f"{name} string" for name in COLUMNS)
@@ -44,16 +44,17 @@ class DeadLetters:
         for frame in frames[1:]:
             whole = whole.union(frame)
         whole.coalesce(1).write.mode("overwrite").json(path)
-        counts = spark.read.schema(_SCHEMA).json(path).groupBy("output", SINK).count().collect()
+        kept = spark.read.schema(_SCHEMA).json(path).groupBy("output", SINK)
+        counts = kept.agg(F.count("*").alias("rows"), F.first(WHY).alias(WHY)).collect()
         for batch in batches:
             while batch.unwritable.frames:
                 batch.unwritable.frames.pop().unpersist()
         for row in counts:
             _LOG.warning(
-                "%s can't take %d rows of %s of batch %d; they are in %s",
-                row[SINK], row["count"], row["output"], number, path,
+                "%s can't take %d rows of %s of batch %d (the first: %s); they are in %s",
+                row[SINK], row["rows"], row["output"], number, row[WHY], path,
             )  # fmt: skip
-        return int(sum(row["count"] for row in counts))
+        return int(sum(row["rows"] for row in counts))
 
 
 def _frames(unwritable: UnwritableRows, spark: SparkSession) -> Iterator[DataFrame]:
