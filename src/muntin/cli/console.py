@@ -76,17 +76,28 @@ def reported() -> Iterator[None]:
     try:
         yield
     except MuntinError as error:
-        console = Console(stderr=True)
-        if (details := keep_details(error)) is not None:
-            say(console, f"details  {details}", "dim")
-        show_error(console, error)
+        show_error(Console(stderr=True), error, keep_details(error))
         raise typer.Exit(1) from error
 
 
-def show_error(console: Console, error: BaseException) -> None:
-    """Print an error in its own words."""
+def show_error(console: Console, error: BaseException, details: Path | None = None) -> None:
+    """Print an error in its own words; the first line and the last one are the cause.
+
+    Args:
+        console: Where to.
+        error: The error.
+        details: The file that has all that Spark says of it.
+    """
+    text = words(error)
     console.print("[bold red]error[/]", end=" ")
-    say(console, words(error))
+    if details is None:
+        say(console, text)
+        return
+    first, *more = text.splitlines() or [""]
+    if more:
+        say(console, text)
+        console.print("[bold red]error[/]", end=" ")
+    say(console, f"{first} (details in {details})")
 
 
 def cell(value: object) -> Text:
@@ -110,19 +121,20 @@ def session(
     """
     # Importing Spark takes a while.
     import muntin as mt
-    from muntin.spark.host.internals.jvm import silence_spark
+    from muntin.spark.host.internals.jvm import silence_dead_jvm, silence_spark, stop_session
 
     console.print(f"{doing} …", style="dim")
     with quit_on_signals() if quits else nullcontext():
         spark = mt.session(name, **settings)
         if not settings.get("verbose"):
             silence_spark(spark)
+            silence_dead_jvm()
         # The session has set a handler that calls Spark from within whatever runs.
         with quit_on_signals() if quits else nullcontext():
             try:
                 yield spark
             finally:
-                spark.stop()
+                stop_session(spark)
 
 
 @contextmanager

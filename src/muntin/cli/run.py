@@ -16,9 +16,14 @@ from muntin.cli.pipelines import (
     settings,
     spark_settings,
 )
-from muntin.cli.watch import watch
+from muntin.cli.watch import LogFormat, watch
 from muntin.hosts.interrupts import quit_on_signals
 from muntin.model.errors import OptionError
+
+LogOption = Annotated[
+    LogFormat | None,
+    typer.Option(help="Print progress in lines of this format, also on a terminal."),
+]
 
 
 def run(
@@ -46,6 +51,7 @@ def run(
         int | None,
         typer.Option(metavar="PORT", help="Serve figures for Prometheus on the loopback."),
     ] = None,
+    log: LogOption = None,
 ) -> None:
     """Run the queries of a pipeline until they end, or until Ctrl-C.
 
@@ -63,12 +69,12 @@ def run(
             with quit_on_signals():
                 queries = opened.start(None)
             _serve_metrics(console, queries, metrics)
-            watch(queries, console, until_quiet=until_quiet)
+            watch(queries, console, until_quiet=until_quiet, log=log)
             return
         with session(console, pipeline.stem, master=master, verbose=verbose, **wanted) as spark:
             queries = opened.start(spark)
             _serve_metrics(console, queries, metrics)
-            watch(queries, console, until_quiet=until_quiet)
+            watch(queries, console, until_quiet=until_quiet, log=log)
 
 
 def _serve_metrics(console: Console, queries: list[Any], port: int | None) -> None:

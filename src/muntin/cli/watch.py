@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
 from functools import partial
 from typing import Any
 
@@ -24,8 +27,20 @@ _REFRESH = 0.5
 _LINES_EVERY = 2.0
 
 
+class LogFormat(StrEnum):
+    """Format of the lines that say how far queries are."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
 def watch(
-    queries: Sequence[Any], console: Console, *, until_quiet: bool = False, total: int | None = None
+    queries: Sequence[Any],
+    console: Console,
+    *,
+    until_quiet: bool = False,
+    total: int | None = None,
+    log: LogFormat | None = None,
 ) -> None:
     """Show queries while they run; whatever happens, none runs afterwards.
 
@@ -36,6 +51,7 @@ def watch(
         console: Where to.
         until_quiet: Stop each when it has read all there is and emitted all it has to emit.
         total: How many messages each will see, if that is known.
+        log: Lines of this format, also on a terminal.
 
     Raises:
         QueryFailedError: When one failed, in its error's own words.
@@ -47,12 +63,12 @@ def watch(
             threading.Thread(target=_stop_when_quiet, args=(query,), daemon=True).start()
     try:
         with watch_signals() as interruption:
-            if console.is_terminal:
+            if console.is_terminal and log is None:
                 with Live(console=console, refresh_per_second=4) as live:
                     show: Callable[[], object] = lambda: live.update(table(queries, begun, total))  # noqa: E731
                     _follow(queries, show, _REFRESH, interruption)
             else:
-                show = _Lines(queries, begun, console).show
+                show = _Lines(queries, console, log or LogFormat.TEXT).show
                 _follow(queries, show, _LINES_EVERY, interruption)
             if interruption.signal is not None:
                 stop_queries(partial(say, console), interruption.cause, queries)
@@ -142,8 +158,8 @@ class _Lines:
     """Progress for who reads no terminal: a line per query when there is something new."""
 
     queries: Sequence[Any]
-    begun: float
     console: Console
+    form: LogFormat = LogFormat.TEXT
     last: dict[int, str] = field(default_factory=dict)
 
     def show(self) -> None:
@@ -152,14 +168,18 @@ class _Lines:
             if self.last.get(number) == line:
                 continue
             self.last[number] = line
-            say(self.console, f"{time.monotonic() - self.begun:6.1f} s  {line}")
+            now = datetime.now().astimezone()
+            if self.form is LogFormat.JSON:
+                say(self.console, json.dumps({"time": now.isoformat(), **_figures(query)}))
+            else:
+                say(self.console, f"{now:%H:%M:%S%z}  {line}")
 
     @staticmethod
     def _line(query: Any) -> str:
         progress = query.progress
         if progress.batch < 0:
-            shards = getattr(query, "shards", None)  # on Spark, whose start takes seconds
-            return f"starting in {shards} shards" if shards else "starting"
+            shards = getattr(query, "shards", 0)
+            return f"starting in {shards} shard{'s' * (shards != 1)}" if shards else "starting"
         text = f"batch {progress.batch}, {_seen(query):,} seen, {sum(progress.fired.values()):,} "
         text += f"emitted, up to {_moment(progress.watermark_micros)}"
         rejected = _rejected(progress)
@@ -167,8 +187,7 @@ class _Lines:
 
 
 def _name(query: Any) -> str:
-    # A query on Spark has its name from Spark's.
-    return str(getattr(query, "query", query).name or "query")
+    return str(query.name or "query")
 
 
 def _seen(query: Any) -> int:
@@ -184,4 +203,21 @@ def _rejected(progress: Any) -> str:
 def _moment(watermark: int | None) -> str:
     if watermark is None:
         return "-"
-    return moment(watermark).rpartition(":")[0]
+    return moment(watermark)
+
+
+def _figures(query: Any) -> dict[str, Any]:
+    """The figures of a query, for a line of JSON."""
+    progress = query.progress
+    if progress.batch < 0:
+        return {"query": query.name, "state": "starting"}
+    return {
+        "query": query.name,
+        "state": "running" if query.is_active else "ended",
+        "batch": progress.batch,
+        "watermark": _moment(progress.watermark_micros),
+        "counts": dict(progress.counts),
+        "fired": dict(progress.fired),
+        "pending": progress.pending,
+        "unstorable": progress.unstorable,
+    }

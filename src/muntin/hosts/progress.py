@@ -10,12 +10,14 @@ from datetime import datetime
 from typing import Any
 
 from muntin.explain.glance import format_html_table
-from muntin.model.axis import as_datetime
+from muntin.model.axis import SECOND, as_datetime
 from muntin.model.counts import accounted, rejections, summed
 
 # In an operator's figures: what it is to the one behind it, which may be the side of a join. The
 # last operator doesn't say.
 STAGE, INNER = "stage", "inner"
+# Clocks of two machines differ by less, microseconds.
+SKEW = 5 * SECOND
 _LOG = logging.getLogger(__name__)
 # What an operator may be to the one behind it.
 _BEFORE = ("join", INNER, "left", "right")
@@ -215,6 +217,37 @@ def warn_of_rejected(progress: Progress, warned: Collection[str]) -> frozenset[s
                     progress.batch, reason, number,
                 )  # fmt: skip
     return frozenset(new)
+
+
+def micros_ahead(progress: Progress, now: int) -> int:
+    """Return by how much a watermark is ahead of the clock, more than clocks differ; else 0.
+
+    Args:
+        progress: The figures of a query, with the operators before.
+        now: The clock, microseconds.
+
+    Example:
+        >>> micros_ahead(Progress(3, 8_000_000), 1_000_000)
+        7000000
+        >>> micros_ahead(Progress(3, 2_000_000), 1_000_000)
+        0
+    """
+    every = [progress.watermark_micros, *(one.watermark_micros for one in progress.before.values())]
+    ahead = max((mark - now for mark in every if mark is not None), default=0)
+    return ahead if ahead > SKEW else 0
+
+
+def warn_of_time_ahead(progress: Progress, now: int) -> bool:
+    """Warn if a watermark is ahead of the clock; returns whether it is."""
+    ahead = micros_ahead(progress, now)
+    if ahead:
+        _LOG.warning(
+            "batch %d: the watermark is %.0f s ahead of this machine's clock, so that messages "
+            "with the right time are late. Fix the producer's clock; max_ahead= bounds how far "
+            "ahead a message may be",
+            progress.batch, ahead / SECOND,
+        )  # fmt: skip
+    return ahead > 0
 
 
 class Totals:

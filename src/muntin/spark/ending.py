@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Callable
 
@@ -21,6 +22,7 @@ from muntin.model.errors import (
 )
 from muntin.spark.host.executors import explain_lost_tasks
 from muntin.spark.host.internals.checkpoints import changed_operators
+from muntin.spark.host.internals.jvm import JvmError, death_of_jvm
 
 _OURS = (
     LeaseLostError,
@@ -31,6 +33,11 @@ _OURS = (
     SpecChangedError,
     StateCorruptedError,
 )
+
+
+_SOURCE_DIED = re.compile(r"terminated with exception: (Broken pipe|Connection reset|null)\b")
+_OUT_OF_MEMORY = re.compile(r"java\.lang\.OutOfMemoryError: ([^\n]+)")
+_BOUND = "Bound batches with per_batch=, or give it more, as with spark.driver.memory=4g"
 
 
 class QueryEnd:
@@ -68,6 +75,18 @@ class QueryEnd:
             self._ended.set()
 
 
+def _describe_death(batch: int) -> SettingError | None:
+    """Return the error of a JVM that has died; ``None`` where it runs."""
+    how = death_of_jvm()
+    if how is None:
+        return None
+    return SettingError(f"Spark's JVM died ({how}){_after(batch)}. {_BOUND}")
+
+
+def _after(batch: int) -> str:
+    return f" after batch {batch}" if batch >= 0 else " before the first batch was done"
+
+
 def describe_changed_chain(written: int, now: int) -> SpecChangedError:
     """Return the error of a chain that has more or fewer operators than its checkpoint."""
     return SpecChangedError(
@@ -77,12 +96,28 @@ def describe_changed_chain(written: int, now: int) -> SpecChangedError:
     )
 
 
-def error_of_muntin(error: PySparkException) -> MuntinError | None:
-    """Return the error that a worker's traceback ends with, or that Spark's own stands for."""
+def error_of_muntin(error: Exception, batch: int = -1) -> MuntinError | None:
+    """Return the error that a worker's traceback ends with, or that Spark's own stands for.
+
+    Args:
+        error: The error of Spark's, or of the connection to its JVM.
+        batch: The last batch that was done.
+    """
+    if isinstance(error, JvmError | OSError):
+        return _describe_death(batch)
+    if not isinstance(error, PySparkException):
+        return None
     if (counts := changed_operators(str(error))) is not None:
         return describe_changed_chain(*counts)
     for kind in _OURS:
         _, name, rest = str(error).partition(f"{kind.__name__}: ")
         if name:
             return kind(rest.partition("\n")[0].strip())
+    if _SOURCE_DIED.search(str(error)) is not None and "PythonMicroBatchStream" in str(error):
+        return SourceError(
+            "the Python source process died (killed; out of memory?). Start the query again, which "
+            "resumes from its checkpoint; if it dies again, give the driver's machine more memory"
+        )
+    if (memory := _OUT_OF_MEMORY.search(str(error))) is not None:
+        return SettingError(f"Spark's JVM ran out of memory ({memory[1]}){_after(batch)}. {_BOUND}")
     return explain_lost_tasks(str(error), os.environ.get("PYSPARK_PYTHON", "python3"))

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 
-from pyspark.errors import PySparkException, PythonException
+from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from muntin.engine.operator import REJECTED
 from muntin.hosts.interrupts import register_query
 from muntin.hosts.leases import Lease
-from muntin.hosts.progress import Progress, Totals, warn_of_rejected
+from muntin.hosts.progress import Progress, Totals, warn_of_rejected, warn_of_time_ahead
 from muntin.model.errors import BatchError, OptionError
 from muntin.query import BatchTimes, Query
 from muntin.sources.kafka_ranges import lag_of_line
@@ -25,7 +26,7 @@ from muntin.spark.ending import QueryEnd, error_of_muntin
 from muntin.spark.failures import Failure
 from muntin.spark.host.executors import Executors
 from muntin.spark.host.internals.checkpoints import planned_offsets, remove_cut_off_move
-from muntin.spark.host.internals.jvm import is_connected, silence_spark
+from muntin.spark.host.internals.jvm import JvmError, is_connected, silence_spark
 from muntin.spark.remote import Follower, Reporter
 from muntin.spark.rescale import Divide, rescale_in_place
 from muntin.spark.running import CheckedSpec, Record, acquire
@@ -64,6 +65,8 @@ class WindowedQuery(Query):
         self._end_run: Callable[[], object] | None = None
         self._received_at_end = -1
         self._warned: frozenset[str] = frozenset()
+        self._is_ahead = False
+        self._name: str | None = None
 
     def _repr_html_(self) -> str:
         return Card(self).html()
@@ -74,8 +77,7 @@ class WindowedQuery(Query):
     @property
     def name(self) -> str | None:
         """The name of Spark's query, if it has one."""
-        name: str | None = self.query.name
-        return name
+        return self._name
 
     @property
     def label(self) -> str:
@@ -96,7 +98,10 @@ class WindowedQuery(Query):
     def is_active(self) -> bool:
         """Whether the query runs, or is about to resume in other shards."""
         ends = self._end_run is not None and not self._end.wait(0)
-        return ends or self._moving or self.query.isActive
+        try:
+            return ends or self._moving or self.query.isActive
+        except (JvmError, OSError):
+            return False
 
     def _halt(self, patience: float) -> None:
         self._end_run = None
@@ -139,7 +144,7 @@ class WindowedQuery(Query):
         if error is None:
             return
         # Over Spark Connect it is what the query failed with.
-        ours = error_of_muntin(error) if isinstance(error, PySparkException) else None
+        ours = error_of_muntin(error, self.progress.batch)
         if ours is not None:
             raise ours from error
         if self._failed is None:
@@ -242,6 +247,8 @@ class WindowedQuery(Query):
     def begin(self, query: StreamingQuery) -> None:
         """Take over a query of Spark's that has just been started."""
         self.query = query
+        # It is asked for when the JVM has died, too.
+        self._name = query.name
         self._end = QueryEnd(query, self._finish)
         register_query(self)
 
@@ -324,6 +331,9 @@ class WindowedQuery(Query):
         self._take(replace(progress, lag=self._lag(batch.number)))
         if not any(o.kind == REJECTED and o.target is not None for o in self.outputs):
             self._warned |= warn_of_rejected(self.progress, self._warned)
+
+        if not self._is_ahead:
+            self._is_ahead = warn_of_time_ahead(self.progress, time.time_ns() // 1000)
 
     def _lag(self, batch: int) -> dict[str, int]:
         """How many messages of each partition a batch has left unread, where sources say so."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+import io
+from pathlib import Path
 
-from muntin.cli.console import words
+import pytest
+from rich.console import Console
+
+from muntin.cli.console import show_error, words
 from muntin.cli.pipelines import check_fits, load, settings, spark_settings, started
 from muntin.model.errors import OptionError
 
@@ -74,6 +78,20 @@ def test_an_error_of_a_worker_is_told_in_its_own_words():
     text = "Job aborted\nTraceback\n  muntin.model.errors.SpecChangedError: another spec; go back\n"
     assert words(RuntimeError(text)) == "another spec; go back"
     assert words(RuntimeError("plain\n=== Streaming Query ===\nIdentifier: …")) == "plain"
+
+
+def test_the_first_line_and_the_last_one_are_the_cause():
+    def lines(error, details=None):
+        console = Console(file=io.StringIO(), width=80)
+        show_error(console, error, details)
+        return console.file.getvalue().splitlines()
+
+    details = Path("/tmp/muntin-1.log")
+    assert lines(OptionError("a", 1, "is odd", "give 2")) == ["error a=1 is odd; give 2"]
+    assert lines(RuntimeError("disk full"), details) == [f"error disk full (details in {details})"]
+    first, middle, last = lines(RuntimeError("disk full\nof blobs"), details)
+    assert (first, middle) == ("error disk full", "of blobs")
+    assert last == f"error disk full (details in {details})"
 
 
 def test_an_error_shows_no_secret():

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import io
+import json
+import re
 import signal
 import threading
 import time
+from datetime import datetime
 
 import pytest
 import typer
 from rich.console import Console
 
 from muntin.cli.console import QueryFailedError
-from muntin.cli.watch import table, watch
+from muntin.cli.watch import LogFormat, table, watch
 
 
 class Progress:
@@ -68,6 +71,23 @@ def test_figures_are_shown_and_a_quiet_query_is_stopped(terminal: bool):
     assert query.stopped
     for part in ("by origin", "1,200", "8 late, 2 null_key, 1 unstorable", "2013-01-01 00:26"):
         assert part in said
+
+
+def test_lines_have_the_time_of_day_with_its_zone():
+    shown = console(False)
+    watch([Query()], shown, until_quiet=True)
+    line = shown.file.getvalue().splitlines()[0]
+    assert re.match(r"\d\d:\d\d:\d\d[+-]\d{4}  by origin: batch 7, 1,200 seen", line)
+
+
+def test_lines_of_json_have_all_figures_also_on_a_terminal():
+    shown = console(True)
+    watch([Query()], shown, until_quiet=True, log=LogFormat.JSON)
+    first, *_ = (json.loads(line) for line in shown.file.getvalue().splitlines())
+    assert datetime.fromisoformat(first.pop("time")).utcoffset() is not None
+    assert first["query"] == "by origin"
+    assert first["counts"]["late"] == 8
+    assert first["unstorable"] == 1
 
 
 def test_a_query_that_ended_ends_the_watch():
@@ -134,11 +154,11 @@ def test_lines_are_short_and_said_once(monkeypatch):
     monkeypatch.setattr("muntin.cli.watch._LINES_EVERY", 0.0)
     monkeypatch.setattr("muntin.cli.watch.time.sleep", step)
     watch([query], shown)
-    said = [line.partition(" s  ")[2] for line in shown.file.getvalue().splitlines()]
-    rest = "1,200 seen, 11 emitted, up to 2013-01-01 00:26, rejected 8 late, 2 null_key, "
+    said = [line.partition("  ")[2] for line in shown.file.getvalue().splitlines()]
+    rest = "1,200 seen, 11 emitted, up to 2013-01-01 00:26:40, rejected 8 late, 2 null_key, "
     assert said == [
         "by origin: starting",
         f"by origin: batch 1, {rest}1 unstorable",
         f"by origin: batch 2, {rest}1 unstorable",
     ]
-    assert max(map(len, shown.file.getvalue().splitlines())) <= 120
+    assert max(map(len, shown.file.getvalue().splitlines())) <= 130

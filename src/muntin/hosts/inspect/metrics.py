@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from muntin.hosts.progress import Progress, micros_ahead
 from muntin.model.axis import SECOND
 from muntin.model.counts import FATES, rejections
 from muntin.model.errors import MissingExtraError, OptionError
@@ -35,6 +36,7 @@ class Metrics:
     def __init__(self, queries: tuple[Query, ...]) -> None:
         self._queries = queries
         self._times: dict[Query, BatchTimes] = {}
+        self._began = time.time()
         self._server: WebServer | None = None
         self.url = ""
 
@@ -66,23 +68,15 @@ class Metrics:
         yield counted("messages", "Messages by what became of them.", "fate", _fates)
         yield counted("rejected", "Rejected messages by reason.", "reason", _reasons)
         yield counted("fired", "Firings since the start.", "emission", lambda q: q.progress.fired)
-        yield now("watermark_seconds", "The watermark, Unix time.", _watermark)
-        yield now("watermark_lag_seconds", "How far it is behind this clock.", _lag)
-        yield now(
-            "windows_pending", "Changed windows that wait to emit.", lambda q: q.progress.pending
+        yield counted(
+            "operator_seen", "Messages of the operators before the last.", "operator", _seen_before
         )
-        yield now("state_rows", "Rows in the state.", lambda q: q.progress.state_rows)
-        yield now("state_bytes", "Memory of the state.", self._state_bytes)
-        yield by_label("lag", "Messages of Kafka not read yet.", "partition", _partition_lag)
-        yield now("batch", "The number of the last batch.", lambda q: q.progress.batch)
-        yield now("running", "Whether the query runs.", lambda q: float(q.is_active))
-        yield now(
-            "adds_up", "Whether every message is accounted for.", lambda q: q.progress.adds_up()
-        )
-        yield now("unstorable", "Rows that a sink couldn't take.", lambda q: q.progress.unstorable)
-        yield now("watcher_failures", "What raised as it watched.", lambda q: q.watcher_failures)
-        yield now("watcher_skipped", "Batches not watched in time.", lambda q: q.watcher_skipped)
         yield counted("batch_seconds", "Time of batches by phase.", "phase", self._phases)
+        yield by_label("lag", "Messages of Kafka not read yet.", "partition", _partition_lag)
+        yield now("state_bytes", "Memory of the state.", self._state_bytes)
+        yield now("start_time_seconds", "When this run began, Unix time.", lambda _: self._began)
+        for name, text, of in _FIGURES:
+            yield now(name, text, of)
 
     def _state_bytes(self, query: Query) -> float | None:
         times = self._times.get(query)
@@ -178,6 +172,21 @@ def _application(
     return Starlette(routes=[Route("/metrics", answer), Route("/", answer)])
 
 
+def _seen_before(query: Query) -> dict[str, float]:
+    """Messages of the sides of a join, and of the operators of a chain, by the way to them."""
+
+    def seen(progress: Progress, way: str) -> Iterator[tuple[str, float]]:
+        for name, before in progress.before.items():
+            yield f"{way}{name}", before.seen
+            yield from seen(before, f"{way}{name}/")
+
+    return dict(seen(query.progress, ""))
+
+
+def _degraded(query: Query) -> float:
+    return float(micros_ahead(query.progress, time.time_ns() // 1000) > 0)
+
+
 def _partition_lag(query: Query) -> dict[str, int]:
     return query.progress.lag
 
@@ -199,3 +208,18 @@ def _watermark(query: Query) -> float | None:
 def _lag(query: Query) -> float | None:
     moment = _watermark(query)
     return None if moment is None else time.time() - moment
+
+
+_FIGURES: tuple[tuple[str, str, Callable[[Query], float | None]], ...] = (
+    ("watermark_seconds", "The watermark, Unix time.", _watermark),
+    ("watermark_lag_seconds", "How far it is behind this clock.", _lag),
+    ("windows_pending", "Changed windows that wait to emit.", lambda q: q.progress.pending),
+    ("state_rows", "Rows in the state.", lambda q: q.progress.state_rows),
+    ("batch", "The number of the last batch.", lambda q: q.progress.batch),
+    ("running", "Whether the query runs.", lambda q: float(q.is_active)),
+    ("degraded", "Whether the watermark is ahead of this clock.", _degraded),
+    ("adds_up", "Whether every message is accounted for.", lambda q: q.progress.adds_up()),
+    ("unstorable", "Rows that a sink couldn't take.", lambda q: q.progress.unstorable),
+    ("watcher_failures", "What raised as it watched.", lambda q: q.watcher_failures),
+    ("watcher_skipped", "Batches not watched in time.", lambda q: q.watcher_skipped),
+)

@@ -13,7 +13,7 @@ from muntin.hosts.local.checkpoint import Checkpoint, PlannedBatch
 from muntin.hosts.local.delivery import REJECTED, RESULTS, Delivery
 from muntin.hosts.local.plan import Plan
 from muntin.hosts.local.run import OperatorRun
-from muntin.hosts.progress import Progress, Totals
+from muntin.hosts.progress import Progress, Totals, warn_of_time_ahead
 from muntin.sinks.batch import Batch
 from muntin.sources.source import Planned, SourceOffsets, SourceReader, remainder_of
 
@@ -95,6 +95,7 @@ class Loop:
         self._clock = clock
         self._last_tick: int | None = None
         self._begun = 0.0
+        self._is_ahead = False
         # Whether the last batch had rows for a sink, as the next one then has.
         self._delivers = False
         self._wait = _SHORTEST_WAIT
@@ -186,6 +187,8 @@ class Loop:
         unstorable = self._delivery.write(batches)
         progress = self.totals.add_shards(batch.number, emitted.progress, unstorable)
         self.checkpoint.commit(progress.to_dict(), self._shards)
+        if not self._is_ahead:
+            self._is_ahead = warn_of_time_ahead(progress, batch.now)
         return progress, batches
 
     def _pause(self) -> None:

@@ -3,6 +3,8 @@
 (() => {
   const $ = (id) => document.getElementById(id);
   const KEEP = { batches: 600, windows: 500, samples: 50, notes: 100 };
+  // Clocks of two machines differ by less, seconds.
+  const SKEW = 5;
   const OWN = new Set(["window_start", "window_end", "emission", "revision"]);
   const queries = new Map();
   let chosen = null;
@@ -280,10 +282,14 @@
     $("failure").hidden = !failed;
     $("failure").textContent = failed ? `${query.name} failed: ${query.failure}` : "";
     const last = query.batches.at(-1);
+    // The watermark is ahead of the clock: messages with the right time are late.
+    const ahead = last && last.numbers.lag !== null ? -last.numbers.lag : 0;
+    const degraded = query.state === "running" && ahead > SKEW;
+    const live = degraded ? `Degraded: the watermark is ${number.format(ahead)} s ahead of the clock` : "Live";
     const text = query.state === "running"
-      ? (last ? "Live" : "Waiting for the first batch …") : failed ? "Failed" : "Ended";
+      ? (last ? live : "Waiting for the first batch …") : failed ? "Failed" : "Ended";
     if ($("status").textContent !== text) $("status").textContent = text;
-    $("status").dataset.state = query.state === "running" ? "live" : query.state;
+    $("status").dataset.state = degraded ? "failed" : query.state === "running" ? "live" : query.state;
   }
 
   const heard = (handler) => (event) => handler(JSON.parse(event.data));

@@ -9,7 +9,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from muntin.sinks.batch import Batch
-from muntin.sinks.unwritable import SINK_COLUMN, UNWRITABLE, UNWRITABLE_COLUMNS, UnwritableRows
+from muntin.sinks.unwritable import (
+    SINK_COLUMN,
+    UNWRITABLE,
+    UNWRITABLE_COLUMNS,
+    WHY_COLUMN,
+    UnwritableRows,
+)
 from muntin.spark.host.internals.checkpoints import is_there
 
 _SCHEMA = ", ".join(f"{name} string" for name in UNWRITABLE_COLUMNS)
@@ -44,18 +50,19 @@ class DeadLetters:
         for frame in frames[1:]:
             whole = whole.union(frame)
         whole.coalesce(1).write.mode("overwrite").json(path)
-        counts = (
-            spark.read.schema(_SCHEMA).json(path).groupBy("output", SINK_COLUMN).count().collect()
-        )
+        by_sink = spark.read.schema(_SCHEMA).json(path).groupBy("output", SINK_COLUMN)
+        counts = by_sink.agg(
+            F.count("*").alias("rows"), F.first(WHY_COLUMN).alias(WHY_COLUMN)
+        ).collect()
         for batch in batches:
             while batch.unwritable.frames:
                 batch.unwritable.frames.pop().unpersist()
         for row in counts:
             _LOG.warning(
-                "%s can't take %d rows of %s of batch %d; they are in %s",
-                row[SINK_COLUMN], row["count"], row["output"], number, path,
+                "%s can't take %d rows of %s of batch %d (the first: %s); they are in %s",
+                row[SINK_COLUMN], row["rows"], row["output"], number, row[WHY_COLUMN], path,
             )  # fmt: skip
-        return int(sum(row["count"] for row in counts))
+        return int(sum(row["rows"] for row in counts))
 
 
 def _frames(unwritable: UnwritableRows, spark: SparkSession) -> Iterator[DataFrame]:

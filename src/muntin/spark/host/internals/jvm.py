@@ -2,21 +2,59 @@
 
 from __future__ import annotations
 
+import logging
+import subprocess
 import sys
+from contextlib import suppress
+from socketserver import BaseServer
 from typing import Any
 
 from py4j.protocol import Py4JError
-from pyspark import SparkContext
+from pyspark import SparkContext, accumulators
 from pyspark.sql import SparkSession
 
 # What the JVM's answers raise, and the packages of Spark's own lines in a traceback.
 JvmError = Py4JError
+# As Spark ends a JVM that has no memory left.
+_EXIT_OUT_OF_MEMORY = 52
+_CONNECTION_LOST = ("Exception while sending command", "Exception while reading")
 PACKAGES = ("pyspark", "py4j")
 
 
 def is_running() -> bool:
     """Whether this process has started a JVM."""
     return SparkContext._gateway is not None
+
+
+def death_of_jvm() -> str | None:
+    """Say how the JVM that this process has started has died; ``None`` where it runs."""
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is None:
+        return None
+    with suppress(subprocess.TimeoutExpired):
+        code = process.wait(timeout=2)
+        if code == _EXIT_OUT_OF_MEMORY:
+            return "out of memory"
+        return f"exit code {code}" if code >= 0 else f"signal {-code}; out of memory?"
+    return None
+
+
+def silence_dead_jvm() -> None:
+    """Keep PySpark from printing tracebacks of its connections when the JVM has died."""
+    for server in vars(accumulators).values():
+        if isinstance(server, type) and issubclass(server, BaseServer):
+            server.handle_error = _ignore  # type: ignore[method-assign, assignment]
+    root = logging.getLogger()
+    if _is_worth_logging not in root.filters:
+        root.addFilter(_is_worth_logging)
+
+
+def _ignore(*_: object) -> None:
+    """Say nothing: whoever waits for the query is told."""
+
+
+def _is_worth_logging(record: logging.LogRecord) -> bool:
+    return not str(record.msg).startswith(_CONNECTION_LOST)
 
 
 def is_connected(spark: SparkSession) -> bool:
@@ -95,6 +133,12 @@ def make_active(spark: SparkSession) -> None:
         held.setActiveSession(spark._jsparkSession)
         # Python remembers one of its own, perhaps that of a batch.
         SparkSession._activeSession = spark
+
+
+def stop_session(spark: SparkSession) -> None:
+    """Stop a session, whose JVM may have died."""
+    with suppress(JvmError, OSError):
+        spark.stop()
 
 
 def silence_spark(spark: SparkSession) -> None:

@@ -1,0 +1,54 @@
+"""The alert rules that are shipped are those of the docs, and ask for figures that are served."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import yaml
+
+from muntin.hosts.inspect.metrics import Metrics
+from muntin.hosts.progress import Progress
+
+ROOT = Path(__file__).parents[2]
+GROUPS = yaml.safe_load((ROOT / "monitoring" / "alerts.yml").read_text())["groups"]
+RULES: list[dict[str, Any]] = [rule for group in GROUPS for rule in group["rules"]]
+
+
+def served() -> dict[str, set[str]]:
+    """The figures of a query that has done everything, with the labels of each."""
+    progress = Progress(
+        7, 5, {"seen": 9, "late": 1}, fired={"full": 2}, lag={"orders[0]": 3}, state_rows=4
+    )
+    query = SimpleNamespace(
+        progress=progress, is_active=True, watcher_failures=0, watcher_skipped=0, label="views",
+        query=SimpleNamespace(name="views", id="1", runId="1"),
+    )  # fmt: skip
+    metrics = Metrics(cast(Any, (query,)))
+    return {
+        sample.name: {*sample.labels} for family in metrics.collect() for sample in family.samples
+    }
+
+
+@pytest.mark.parametrize("rule", RULES, ids=[rule["alert"] for rule in RULES])
+def test_a_rule_asks_for_figures_that_are_served(rule: dict[str, Any]) -> None:
+    figures = served()
+    for name, by in re.findall(r"(muntin_\w+)(?:\{(\w+)=)?", rule["expr"]):
+        assert name in figures
+        assert not by or by in figures[name]
+    labels = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
+    asked = re.search(r"muntin_\w+", rule["expr"])
+    assert asked is not None
+    assert labels <= figures[asked[0]]
+
+
+def test_the_rules_are_those_of_the_docs() -> None:
+    page = (ROOT / "docs" / "operations.md").read_text()
+    table = page.partition("| alert | rule |")[2].partition("\n\n")[0]
+    for rule in RULES:
+        for part in rule["expr"].split(" or "):
+            assert f"`{part}`" in table
+    assert table.count("\n|") - 1 == len(RULES)

@@ -1,0 +1,100 @@
+"""Faults that are staged while ``muntin run`` runs, and the first line that it prints of each."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.spark.drivers import batches, kill, members, start
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+PIPELINE = """
+import muntin as mt
+
+
+def pipeline(spark, folder, fails="no"):
+    rows = spark.readStream.schema("k string, at timestamp").json(f"{folder}/source")
+    windows = mt.windowed(rows, key="k", time="at").tumbling("1 minute").early(every="1 second")
+
+    def fail(frame, number):
+        raise KeyError("no such page")
+
+    return windows.agg(n=mt.count()).start(
+        checkpoint=f"{folder}/checkpoint",
+        results=fail if fails == "yes" else mt.to_parquet(f"{folder}/out"),
+    )
+"""
+
+
+def one_process(driver: subprocess.Popen[bytes], name: str) -> int:
+    (pid,) = members(driver, name)
+    return pid
+
+
+def kill_jvm(driver: subprocess.Popen[bytes], folder: Path) -> None:
+    os.kill(one_process(driver, "org.apache.spark.deploy.SparkSubmit"), signal.SIGKILL)
+
+
+def kill_source(driver: subprocess.Popen[bytes], folder: Path) -> None:
+    os.kill(one_process(driver, "python_streaming_source_runner"), signal.SIGKILL)
+
+
+def delete_checkpoint(driver: subprocess.Popen[bytes], folder: Path) -> None:
+    shutil.rmtree(folder / "checkpoint", ignore_errors=True)
+
+
+FAULTS: dict[str, tuple[Callable[[subprocess.Popen[bytes], Path], None] | None, str]] = {
+    "a function raises": (None, r"error KeyError: 'no such page' \(batch 0, the sink of results, "),
+    "the JVM is killed": (
+        kill_jvm,
+        r"error Spark's JVM died \(signal 9; out of memory\?\) after batch \d+\. Bound batches",
+    ),
+    "the source process is killed": (
+        kill_source,
+        r"error the Python source process died \(killed; out of memory\?\)\. Start the query",
+    ),
+    "the checkpoint is deleted": (
+        delete_checkpoint,
+        r"error .*checkpoint was deleted while the query ran",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_the_first_line_and_the_last_one_are_the_cause(name: str, tmp_path: Path) -> None:
+    strike, cause = FAULTS[name]
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "one.json").write_text('{"k": "a", "at": "2026-01-01T00:00:00Z"}\n')
+    pipeline, log = tmp_path / "pipeline.py", tmp_path / "log"
+    pipeline.write_text(PIPELINE)
+    program = "from muntin.cli.app import main; main()"
+    command = [sys.executable, "-c", program, "run", str(pipeline), "--set", f"folder={tmp_path}"]
+    command += ["--set", f"fails={'yes' if strike is None else 'no'}", "--master", "local[1]"]
+    driver = start(command, log)
+    try:
+        deadline = time.monotonic() + 200
+        while strike is not None and batches(tmp_path / "checkpoint", "commits") < 1:
+            assert driver.poll() is None, log.read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        if strike is not None:
+            strike(driver, tmp_path)
+        assert driver.wait(timeout=120) == 1, log.read_text()
+    finally:
+        kill(driver)
+    # Progress has the time of day in front.
+    progress = re.compile(r"\d\d:\d\d:\d\d[+-]\d{4}  |Starting Spark")
+    lines = [line for line in log.read_text().splitlines() if not progress.match(line)]
+    assert re.match(cause, lines[0]), log.read_text()
+    assert re.match(cause, lines[-1]), log.read_text()
+    assert len(lines) == 1

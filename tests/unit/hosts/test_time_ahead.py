@@ -1,0 +1,22 @@
+"""A watermark that is ahead of the clock is warned of."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from muntin.hosts.progress import Progress, warn_of_time_ahead
+
+
+def test_a_watermark_ahead_of_the_clock_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    hour = 3_600_000_000
+    with caplog.at_level(logging.WARNING):
+        assert not warn_of_time_ahead(Progress(1, None), hour)
+        assert not warn_of_time_ahead(Progress(1, hour), hour)
+        assert not caplog.messages
+        # That of an operator before counts as well.
+        assert warn_of_time_ahead(Progress(7, 0, left=Progress(7, 2 * hour)), hour)
+    (line,) = caplog.messages
+    assert line.startswith("batch 7: the watermark is 3600 s ahead of this machine's clock")
+    assert "max_ahead=" in line
