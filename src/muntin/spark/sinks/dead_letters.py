@@ -60,7 +60,7 @@ class DeadLetters:
         for row in counts:
             _LOG.warning(
                 "%s can't take %d rows of %s of batch %d (the first: %s); they are in %s",
-                row[SINK_COLUMN], row["rows"], row["output"], number, row[WHY_COLUMN], path,
+                row[SINK_COLUMN], row["rows"], row["output"], number, row["first"], path,
             )  # fmt: skip
         return int(sum(row["rows"] for row in counts))
 
