@@ -29,6 +29,7 @@ def test_sparks_insides_are_touched_in_one_room_only() -> None:
     assert {path.stem for path in _ROOM.glob("*.py") if _touches(path)} == {
         "archive",
         "checkpoints",
+        "executors",
         "hadoop_path",
         "jvm",
         "plans",

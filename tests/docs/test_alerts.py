@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -23,9 +23,9 @@ def served() -> dict[str, set[str]]:
     progress = Progress(
         7, 5, {"seen": 9, "late": 1}, fired={"full": 2}, lag={"orders[0]": 3}, state_rows=4
     )
-    query = SimpleNamespace(
+    query = Mock(
         progress=progress, is_active=True, watcher_failures=0, watcher_skipped=0, label="views",
-        query=SimpleNamespace(name="views", id="1", runId="1"),
+        query=Mock(name="views", id="1", runId="1"),
     )  # fmt: skip
     metrics = Metrics(cast(Any, (query,)))
     return {
