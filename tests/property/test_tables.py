@@ -100,7 +100,8 @@ class Cut:
     def run(self, happenings: list[Happening]) -> tuple[Running, Any]:
         rows = [asdict(event) for event in happenings]
         app, table = self.make(self.close)
-        for upto in self.data.draw(st.lists(st.integers(0, len(rows)), max_size=4), "cuts"):
+        cuts = st.lists(st.integers(0, len(rows)), max_size=4).map(sorted)
+        for upto in self.data.draw(cuts, "cuts"):
             run = self._part(app, rows[:upto])
             if self.data.draw(st.booleans(), "restart"):
                 run.close()
