@@ -158,7 +158,9 @@ class CountingStep:
 
 
 class PlainReader:
-    """Messages as they are read."""
+    """Messages as they are read, without clocks of partitions."""
+
+    partitions = False
 
     def read(self, frame: pl.DataFrame, now: int) -> pl.DataFrame:
         """Read rows as messages."""

@@ -169,7 +169,6 @@ class LocalRun:
         delivery = Delivery(outputs, checkpoint.identity, str(self._folder))
         readers = [source.open() for source in plan.sources]
         loop = Loop(plan, run, readers, checkpoint, delivery, Pace(), self.clock)
-        loop.closing.callback(checkpoint.close)
         commit = checkpoint.commit
 
         def watch(progress: dict[str, Any], shards: Sequence[int]) -> None:
