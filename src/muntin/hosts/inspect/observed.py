@@ -114,7 +114,6 @@ def newest(batch: Batch, most: int) -> list[dict[str, Any]]:
     shown = [
         [plain(one) for one in to_plain_values(column, lambda at: at // 1000)]
         for column in last.columns
-        for column in last.columns
     ]
     return [dict(zip(last.column_names, row, strict=True)) for row in zip(*shown, strict=True)]
 

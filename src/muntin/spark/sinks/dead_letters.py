@@ -51,16 +51,15 @@ class DeadLetters:
             whole = whole.union(frame)
         whole.coalesce(1).write.mode("overwrite").json(path)
         by_sink = spark.read.schema(_SCHEMA).json(path).groupBy("output", SINK_COLUMN)
-        counts = by_sink.agg(
-            F.count("*").alias("rows"), F.first(WHY_COLUMN).alias(WHY_COLUMN)
-        ).collect()
+        first_reason = F.first(WHY_COLUMN).alias("reason")
+        counts = by_sink.agg(F.count("*").alias("rows"), first_reason).collect()
         for batch in batches:
             while batch.unwritable.frames:
                 batch.unwritable.frames.pop().unpersist()
         for row in counts:
             _LOG.warning(
                 "%s can't take %d rows of %s of batch %d (the first: %s); they are in %s",
-                row[SINK_COLUMN], row["rows"], row["output"], number, row["first"], path,
+                row[SINK_COLUMN], row["rows"], row["output"], number, row["reason"], path,
             )  # fmt: skip
         return int(sum(row["rows"] for row in counts))
 
