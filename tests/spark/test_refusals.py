@@ -335,7 +335,7 @@ class Failed:
 def test_the_error_of_a_worker_is_raised(text: str, error: type[Exception], words: str) -> None:
     query = mt.WindowedQuery()
     query.query = Failed(text)
-    query._end = QueryEnd(query.query, lambda: None)
+    query._end = QueryEnd(query.query, lambda _: None)
     with pytest.raises(error, match=words):
         query.await_end()
 

@@ -71,8 +71,10 @@ class QueryEnd:
         except Exception as error:
             self.error = error
         finally:
-            self._finish(self)
-            self._ended.set()
+            try:
+                self._finish(self)
+            finally:
+                self._ended.set()
 
 
 def _describe_death(batch: int) -> SettingError | None:

@@ -64,13 +64,15 @@ def test_how_far_the_operator_before_has_come(
 
 
 @pytest.mark.parametrize(
-    ("latest", "reached", "known"),
-    [(None, None, None), (5, None, 5), (None, 0, 0), (5, 9, 9), (9, 5, 9)],
+    ("latest", "reached"), [(None, None), (5, None), (None, 0), (5, 9), (9, 5)]
 )
-def test_the_latest_time_is_as_far_as_the_input(
-    latest: int | None, reached: int | None, known: int | None
+def test_each_shard_learns_how_far_the_task_and_its_input_are(
+    latest: int | None, reached: int | None
 ) -> None:
     nothing = pl.DataFrame({"reason": []})
     arrived = Combined(nothing, rejected=nothing, latest=latest)
     parts = parts_of([arrived], {}, Task("", 0, 2, reached=lambda: reached))
-    assert [part.header["arrival"]["latest"] for part in parts] == [known, known]
+    headers = [
+        (part.header["arrival"]["latest"], part.header["arrival"]["reached"]) for part in parts
+    ]
+    assert headers == [(latest, reached)] * 2
