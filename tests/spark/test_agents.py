@@ -93,8 +93,8 @@ def in_process(partitions: int) -> dict[str, Any]:
         {"clicks": mt.source(values, key="page", time="at")}, partitions=partitions
     ) as running:
         shards = [part.shards for part in running.parts]
-        best = [item for one in shards for item in one["best"].values().items()]  # type: ignore[attr-defined]
-        numbers = [item for one in shards for item in one["numbers"].values().items()]  # type: ignore[attr-defined]
+        best = [item for one in shards for item in one["best"].get_values().items()]  # type: ignore[attr-defined]
+        numbers = [item for one in shards for item in one["numbers"].get_values().items()]  # type: ignore[attr-defined]
         return {
             "best": dict(best),
             "closed": sorted(closed),

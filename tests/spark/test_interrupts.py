@@ -14,6 +14,7 @@ import pytest
 
 SCRIPT = """
 import sys
+import threading
 from pyspark.sql import functions as F
 import muntin as mt
 
@@ -24,7 +25,8 @@ query = windows.tumbling("2 seconds").agg(n=mt.count()).start(
     checkpoint=sys.argv[1], name="views",
     results=lambda frame, batch: print("batch", batch, flush=True),
 )
-print("waiting", flush=True)
+# Printed while the script waits: a signal before that is Python's own affair.
+threading.Timer(1.0, print, ["waiting"], {"flush": True}).start()
 query.await_end()
 """
 UNSHARED = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]

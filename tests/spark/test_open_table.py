@@ -116,12 +116,12 @@ def test_tables(spark: SparkSession, tmp_path: Path) -> None:
     app = shop()
     with app.open(partitions=3) as running:
         read = {name: running.changes(name) for name in ("views", "total", "visits")}
+        events: list[dict[str, Any]] = []
         for number, batch in enumerate(BATCHES):
             for one in read.values():
                 list(one)
-            events = [{"page": page, "at": at(s), "n": n} for page, s, n in batch]
-            offset = sum(map(len, BATCHES[:number]))
-            clicks = mt.source([{}] * offset + events, key="page", time="at")
+            events += [{"page": page, "at": at(s), "n": n} for page, s, n in batch]
+            clicks = mt.source(events, key="page", time="at")
             running.feed({"clicks": clicks})
             for name, one in read.items() if number else ():
                 table = mt.open_table(checkpoint, name, batch=number)
