@@ -114,7 +114,7 @@ class RetentionCounter:
 
 
 def uncounted(floors: Iterable[int | None]) -> dict[str, Any]:
-    """Merge the stored entries of several shards; their messages must be counted anew.
+    """Merge the stored entries of several shards; their messages must be counted again.
 
     The floor is the greatest of theirs, since windows before it may have lost messages.
     """

@@ -93,7 +93,7 @@ def decode_text(values: pl.Series) -> pl.Series:
 
 
 def _find_garbled(data: NDArray[np.uint8], ends: NDArray[np.int64]) -> Rows:
-    """Return which pieces of bytes aren't UTF-8; ``ends`` has the first start and all ends."""
+    """Return which pieces of bytes aren't UTF-8; ``ends`` starts with the start of the first."""
     _NOTED.offsets = []
     first, last = ends[0], ends[-1]
     codecs.decode(data[first:last].tobytes(), "utf-8", _NOTE)

@@ -50,8 +50,8 @@ class ByNumber(WindowKind, ABC):
 
     Attributes:
         even: Whether ``start``, ``end`` and ``pane_of`` are formulas that work on columns, too.
-        block: So many panes from the origin on begin a stretch that no window reaches beyond; 0
-            where there is none.
+        block: Number of panes in a block that no window crosses, with blocks counted from the
+            origin; 0 if there are no such blocks.
     """
 
     __slots__ = ()
@@ -133,7 +133,7 @@ class ByNumber(WindowKind, ABC):
         return self.first_pane(window)
 
     def pattern(self, window: int) -> int:
-        """Return the latest window up to this one that starts the same layout as window 0."""
+        """Return the latest window up to this one after which the layout of windows repeats."""
         return window
 
     def opens(self, position: int) -> int:

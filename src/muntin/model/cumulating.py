@@ -1,4 +1,4 @@
-"""Cumulating windows: results that grow step by step up to a size, and then start anew.
+"""Cumulating windows: results that grow step by step up to a size, and then restart.
 
 Source: the cumulate table function of Flink SQL.
 """

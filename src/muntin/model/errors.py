@@ -1,4 +1,4 @@
-"""Every exception that muntin raises on purpose; a message says what to change."""
+"""The exceptions that muntin raises on purpose; their messages have a hint for a fix."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class SqlError(MuntinError, ValueError):
         column = start - (before.rfind("\n") + 1)
         shown = redacted(self.text).split("\n")[line - 1]
         width = max(1, min(self.span[1] - start, len(shown) - column))
-        # Tabs stay, so that the caret stands under what it points at.
+        # Tabs are kept, so that the caret is below the problem.
         indent = "".join("\t" if c == "\t" else " " for c in shown[:column])
         where = f"line {line}: {self.problem}; {self.hint}"
         return f"{_printable(where)}\n  {_printable(shown).rstrip()}\n  {indent}{'^' * width}"
@@ -110,11 +110,11 @@ class SettingError(MuntinError):
 
 
 class SpecChangedError(MuntinError):
-    """A checkpoint was written by another spec; the message names what differs."""
+    """A checkpoint was written by another spec; the message lists the differences."""
 
 
 class StateCorruptedError(MuntinError):
-    """A stored blob can't be read back as it was written."""
+    """A stored blob can't be read, since it isn't as it was written."""
 
 
 class LeaseLostError(MuntinError):
@@ -126,7 +126,7 @@ class RefusedError(MuntinError):
 
 
 class SinkError(MuntinError):
-    """A sink can't take a batch; the message says where and what to do, and shows no password."""
+    """A sink can't write a batch; the message names the place and a fix, and no password."""
 
 
 class BatchError(MuntinError):
@@ -158,22 +158,22 @@ class SourceError(MuntinError):
 
 
 class SelectorDisabledError(RefusedError):
-    """An operator takes no messages while its outputs wait to be sent; the message says what to do.
+    """An operator accepts no messages while its outputs wait to be sent; the message has a fix.
 
     Source: the Samza SQL window operator design (the message selector is disabled).
     """
 
 
 class PartitionError(MuntinError):
-    """A table is written under a key that its stream isn't partitioned by; says what to do."""
+    """A table is written under a key that its stream isn't partitioned by."""
 
 
 class OutsideStreamError(MuntinError, RuntimeError):
-    """Something needs the event that an agent is at, and there is none."""
+    """A value needs the current event of an agent, and there is none."""
 
 
 class MissingExtraError(MuntinError, ImportError):
-    """An optional part of muntin isn't installed; the message says what to install."""
+    """An optional part of muntin isn't installed; the message has the command to install it."""
 
     def __init__(self, feature: str, extra: str, instead: str = "") -> None:
         way = f", or {instead}" if instead else ""

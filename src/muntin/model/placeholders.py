@@ -46,7 +46,7 @@ def partly(value: str, given: Mapping[str, str]) -> str:
 
 
 class OutsideQuotesError(Exception):
-    """A placeholder stands where its value would be code; the message is the placeholder."""
+    """A placeholder is outside of quotes, so that its value would be code; it is the message."""
 
 
 def fill_expression(text: str, value_of: Callable[[str, int], str]) -> str:
@@ -57,8 +57,8 @@ def fill_expression(text: str, value_of: Callable[[str, int], str]) -> str:
         value_of: Returns the value of a placeholder, by its name and its position in the text.
 
     Raises:
-        OutsideQuotesError: When a placeholder stands outside of quotes, where a value would be
-            code, or in a raw string, in which nothing can be escaped.
+        OutsideQuotesError: When a placeholder is outside of quotes, where its value would be code,
+            or in a raw string, which has no escapes.
 
     Example:
         >>> print(fill_expression("page = '${p}'", lambda name, at: "it's"))

@@ -1,4 +1,4 @@
-"""Session windows: stretches of activity of a key, separated by silence.
+"""Session windows: periods of activity of a key, separated by gaps without messages.
 
 Source: KIP-94; the Samza SQL window operator design (sessions on the rows axis); Spark's
 ``session_window`` and Beam's session windows (a gap of its own for each message).

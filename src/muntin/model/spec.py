@@ -196,7 +196,7 @@ class WindowSpec(QuerySpec, InputSpec):
         These may change from one start to the next: the idle time, the retention, the late policy,
         the repetition of full firings, the filling of empty windows and, without ``deltas()``, the
         early policy. An early policy can't be removed, since the windows that have emitted by it
-        would number their revisions anew.
+        would number their revisions from the start again.
 
         Aggregates may be added after the existing ones; they don't include earlier messages. NULL
         keys may be accepted as groups, without the messages rejected before, but groups of NULL

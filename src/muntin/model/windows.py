@@ -28,7 +28,7 @@ class Windows(ByNumber):
         origin: Start of window 0.
         axis: The axis that all three are measured on.
 
-    A **pane** is the stretch between two neighbouring edges, where an edge is the start or the
+    A **pane** is the interval between two adjacent edges, where an edge is the start or the
     end of some window. There is one pane per slide if the slide divides the size, else two of
     alternating length, so a slide of 7 seconds costs no more than one of 6. Panes are numbered;
     window ``k`` is the panes ``first_pane(k)`` to ``first_pane(k) + panes_per_window - 1``.

@@ -158,7 +158,7 @@ class JoinShard:
         return shown
 
     def _pass_resting_sides(self, new: Mapping[SideName, Arrived], wall: int) -> None:
-        """Advance the watermark of a side that is idle or has ended to that of the other side."""
+        """Advance the watermark of a side that is idle or has ended to the later one of both."""
         marks = [mark for mark in self.marks.values() if mark is not None]
         for side in SIDES if marks else ():
             idle = self.state.is_idle(self.spec.side(side).idle, wall, side)

@@ -25,7 +25,7 @@ class WindowDivision:
         return split_by_shard(rows, sorted(keys, key=lambda key: int(key[1:])), shards)
 
     def extra(self, manifests: Sequence[Manifest]) -> dict[str, Any]:
-        """Merge the other values of the old shards; messages are counted anew for limits."""
+        """Merge the other values of the old shards; limits will count the messages again."""
         found = {k: v for k, v in manifests[0].extra.items() if k not in (_KEPT, _WAITS)}
         if _KEPT in manifests[0].extra:
             found[_KEPT] = uncounted(one.extra.get(_KEPT, {}).get(_FLOOR) for one in manifests)

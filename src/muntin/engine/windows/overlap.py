@@ -83,7 +83,11 @@ def _slid(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.Da
 def _laid_out(
     pane: NDArray[np.int64], new_key: NDArray[np.bool_], windows: Paned, low: int, high: int
 ) -> tuple[Flat, NDArray[np.int64], NDArray[np.bool_]]:
-    """Lay out panes; return the layout, and by place a window and whether it ends there."""
+    """Lay out panes on a line.
+
+    Returns:
+        The layout; for each place, the number of a window; and whether that window ends there.
+    """
     n = windows.panes_per_window
     if windows.block:
         # Each block is laid out as a separate key.
