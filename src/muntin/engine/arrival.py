@@ -35,7 +35,7 @@ class Arrival:
         rejected: The messages that the task rejects: the input columns and ``reason``.
         counts: The numbers of messages ``seen``, ``counted``, ``filtered`` and rejected, by reason.
         latest: The greatest event time that may move the watermark; ``None`` if there is none.
-        reached: The upstream watermark, if it is known; no message has it as its time.
+        reached: The upstream watermark, if it is known; it may be later than all messages.
         partitions: The greatest event time of each clock of the input, if it has several.
         finished: Whether this input has ended; other inputs may go on.
         clock: The greatest arrival time, if messages have arrival times.

@@ -133,7 +133,7 @@ class ByNumber(WindowKind, ABC):
         return self.first_pane(window)
 
     def pattern(self, window: int) -> int:
-        """Return the latest window up to this one after which the layout of windows repeats."""
+        """Return the latest window up to this one that starts a layout like that from window 0."""
         return window
 
     def opens(self, position: int) -> int:

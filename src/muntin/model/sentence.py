@@ -172,11 +172,12 @@ class Sentence:
     ) -> Self:
         """Use session windows, which a message opens and a gap without messages ends.
 
-        A session that changes after it was emitted is retracted (``emission`` is ``retract``, the
-        aggregates are null) and emitted again. ``window_end`` is the last message plus the gap.
+        A session whose bounds change after it was emitted is retracted (``emission`` is
+        ``retract``, the aggregates are null) and emitted again. ``window_end`` is the last message
+        plus the gap.
 
         Args:
-            gap: The time without messages that ends a session.
+            gap: The length without messages that ends a session.
             closed: ``both`` if messages exactly a gap apart share a session, as in Kafka Streams
                 and Spark; ``left`` if they don't, as in the text of KIP-94.
             by: Instead of ``gap``, the column of each message's own gap. On Spark it may be an

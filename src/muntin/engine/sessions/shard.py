@@ -1,4 +1,4 @@
-"""A shard of sessions, which merge as messages come and are retracted when they change.
+"""A shard of sessions, which merge as messages come and are retracted when they grow.
 
 Three tables are kept:
 
