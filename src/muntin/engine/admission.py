@@ -1,4 +1,4 @@
-"""Which messages are let in: each is taken, filtered by the user, or rejected for one reason."""
+"""Admission of messages: each is accepted, filtered by the user, or rejected for one reason."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ FLAGS = (
 def admit(
     messages: pl.DataFrame, keys: Sequence[str], edge: int | None
 ) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
-    """Part messages into those that are taken and those rejected, a frame per reason.
+    """Split messages into accepted ones and rejected ones, with a frame per reason.
 
-    Messages have ``columns.TIME``, and any of the flags ``KEEP``, ``MALFORMED``, ``FUTURE``. Those
-    with NULL in a key are rejected, and those before the edge are late.
+    Messages have ``columns.TIME``, and may have the flags ``KEEP``, ``MALFORMED`` and ``FUTURE``.
+    Those with NULL in one of ``keys`` are rejected, and those before ``edge`` are late.
     """
     rejected: list[pl.DataFrame] = []
 
@@ -47,7 +47,7 @@ def admit(
         messages = split(messages, null, "null_key")
     if columns.FUTURE in messages.columns:
         messages = split(messages, pl.col(columns.FUTURE), "future")
-    # There is no place for the windows around such a time.
+    # Windows around such a time would exceed the axis.
     within = messages[columns.TIME].is_between(-FARTHEST, FARTHEST, closed="none")
     if not within.all():
         messages, aside = split_off(messages, ~within, "malformed")
@@ -62,7 +62,7 @@ def admit(
 def split_off(
     messages: pl.DataFrame, bad: pl.Series, reason: str
 ) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
-    """Messages without the bad ones, and a frame of these with the reason, if there are any."""
+    """Split off the bad messages, if there are any, as a frame with the reason."""
     if not bad.any():
         return messages, []
     aside = messages.filter(bad).with_columns(pl.lit(reason).alias(columns.REASON))
@@ -70,7 +70,7 @@ def split_off(
 
 
 def flag_unplaced(messages: pl.DataFrame, partition: str, offset: str) -> pl.DataFrame:
-    """Flag messages without partition or offset: they can't be distinguished from others."""
+    """Flag messages without partition or offset, whose repetitions couldn't be detected."""
     lacks = pl.any_horizontal(pl.col(partition, offset).is_null())
     if columns.MALFORMED in messages.columns:
         lacks = lacks | pl.col(columns.MALFORMED)
@@ -80,7 +80,7 @@ def flag_unplaced(messages: pl.DataFrame, partition: str, offset: str) -> pl.Dat
 def counts(
     messages: pl.DataFrame, taken: pl.DataFrame, rejected: Sequence[pl.DataFrame]
 ) -> dict[str, int]:
-    """How many messages went where: ``seen``, ``counted``, ``filtered`` and each reason."""
+    """Count the messages that were ``seen``, ``counted``, ``filtered`` and rejected, by reason."""
     found = {"seen": len(messages), "counted": len(taken)}
     for frame in rejected:
         reason = frame[columns.REASON][0]
@@ -91,10 +91,10 @@ def counts(
 
 
 def moves_watermark(messages: pl.DataFrame) -> pl.Expr:
-    """Whether a message may move the watermark.
+    """Return an expression for whether a message may move the watermark.
 
-    Each does whose time can be read and isn't from the future, also one that the query filters or
-    rejects: a late one, or one with NULL in a key.
+    A message may if its time is valid and isn't in the future. That includes messages that the
+    query filters, and those that it rejects as late or for NULL in a key.
     """
     time = pl.col(columns.TIME)
     moves = time.is_between(-FARTHEST, FARTHEST, closed="none")
@@ -105,14 +105,14 @@ def moves_watermark(messages: pl.DataFrame) -> pl.Expr:
 
 
 def latest(messages: pl.DataFrame) -> int | None:
-    """The greatest event time that may move the watermark."""
+    """Return the greatest event time that may move the watermark."""
     moving = pl.col(columns.TIME).filter(moves_watermark(messages))
     time = messages.select(moving.max()).item()
     return time if isinstance(time, int) else None
 
 
 def clock(messages: pl.DataFrame) -> int | None:
-    """The greatest arrival time, where messages carry their own clock."""
+    """Return the greatest arrival time, or ``None`` if messages have none."""
     if columns.CLOCK not in messages.columns:
         return None
     moment = messages[columns.CLOCK].max()

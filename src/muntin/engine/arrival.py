@@ -1,4 +1,4 @@
-"""What a task knows of its messages beside the messages, and sends to shards with them."""
+"""Summaries of a task's messages, which it sends to the shards together with the messages."""
 
 from __future__ import annotations
 
@@ -29,20 +29,21 @@ from muntin.state.offsets import (
 
 @dataclass(kw_only=True)
 class Arrival:
-    """What a task knows of its messages.
+    """The summary of a task's messages.
 
     Attributes:
-        rejected: The messages that it can reject by itself: the input columns and ``reason``.
-        counts: How many messages were ``seen``, ``counted``, ``filtered`` and each reason.
-        latest: The greatest event time that may move the watermark; ``None`` where there is none.
-        reached: How far the input's time has come though no message says so, if that is known.
-        partitions: The greatest event time of each clock of the input, where it has several.
-        finished: Whether no message can come behind these, though those of other inputs can.
-        clock: The greatest arrival time, where messages carry their own clock.
-        offsets: The stretches of source offsets that these messages and those of other shards
-            cover. Where there are offsets, it depends on them which time is the latest:
-        times: The greatest event times that may move the watermark, and whose they are.
-        clocks: The greatest arrival times, and whose they are.
+        rejected: The messages that the task rejects: the input columns and ``reason``.
+        counts: The numbers of messages ``seen``, ``counted``, ``filtered`` and rejected, by reason.
+        latest: The greatest event time that may move the watermark; ``None`` if there is none.
+        reached: The upstream watermark, if it is known; it may be later than all messages.
+        partitions: The greatest event time of each clock of the input, if it has several.
+        finished: Whether this input has ended; other inputs may go on.
+        clock: The greatest arrival time, if messages have arrival times.
+        offsets: The ranges of source offsets of these messages and of those for other shards. If
+            messages have offsets, ``times`` and ``clocks`` replace ``latest`` and ``clock``, since
+            repeated messages don't count.
+        times: The greatest event times that may move the watermark, with their offsets.
+        clocks: The greatest arrival times, with their offsets.
     """
 
     rejected: pl.DataFrame
@@ -60,7 +61,7 @@ class Arrival:
 def parts_of(
     arrivals: Sequence[Arrival], frames: Mapping[str, Mapping[int, pl.DataFrame]], task: Task
 ) -> list[Part]:
-    """A part for each shard, so that all know the greatest time of the whole task."""
+    """Return a part for each shard, each with the summary of the whole task."""
     summary = {
         "latest": _greatest(arrival.latest for arrival in arrivals),
         "reached": task.reached(),
@@ -75,7 +76,7 @@ def parts_of(
     for name, by_shard in frames.items():
         for number, frame in by_shard.items():
             parts[number].frames[name] = frame
-    # The task's rejected messages and counts go to one shard, to be emitted once.
+    # The task's rejected messages and counts go to one shard, so that they are emitted once.
     parts[0].header["arrival"]["counts"] = summed(arrival.counts for arrival in arrivals)
     parts[0].frames[REJECTED] = pl.concat([arrival.rejected for arrival in arrivals])
     return parts
@@ -88,16 +89,22 @@ def numbered(
     axis: Axis,
     by: Sequence[str] = (),
 ) -> tuple[pl.DataFrame, dict[str, Any]]:
-    """Messages with offsets that are new as far as is known here; only a shard knows for sure.
+    """Return messages without repeated offsets, and their summary as attributes of ``Arrival``.
 
-    With them comes what is known of all messages, by attribute of ``Arrival``; ``by`` are the
-    columns by which clocks are told apart.
+    The task only knows some of the offsets that were taken before, so a shard checks again.
+
+    Args:
+        messages: The messages of a task.
+        offset: The columns of partition and offset.
+        taken: The offsets that are known to be taken.
+        axis: The axis of the windows or of the join.
+        by: The columns that distinguish the clocks of the input.
     """
     messages = flag_unplaced(messages, *offset)
     again = taken.find_repeated(messages, *offset)
     new = messages.filter(~again)
     known: dict[str, Any] = {"counts": _repeated(again), "offsets": to_ranges(new, *offset)}
-    # Each partition has a mark of its own on the rows axis.
+    # On the rows axis each partition has its own watermark.
     if axis == "time":
         known["times"] = find_greatest(new.filter(moves_watermark(new)), *offset, columns.TIME)
         known["partitions"] = clock_times(new, by)
@@ -113,11 +120,11 @@ def fresh(
     taken: TakenOffsets,
     count: Callable[[Mapping[str, int]], None],
 ) -> tuple[list[pl.DataFrame], dict[str, Any]]:
-    """What is new of what tasks sent to a shard, and the latest time and clock of the whole batch.
+    """Return the new messages of a shard, and the greatest times of the whole batch.
 
-    The others are counted, and all offsets of the batch are taken from now on. Of several messages
-    with one offset the first counts, also where they have different keys: each task brings along
-    the offsets of what it has for other shards.
+    Repeated messages are counted, and all offsets of the batch are marked as taken. Among several
+    messages with one offset the first counts, even if they have different keys, since each task
+    also sends the offsets of its messages for other shards.
     """
     new, latest, clocks = [], [], []
     reached = _greatest(arrival.reached for arrival in arrivals)
@@ -139,7 +146,7 @@ def fresh(
 
 
 def _known(sent: pl.DataFrame, offset: tuple[str, str], taken: TakenOffsets) -> NDArray[np.bool_]:
-    """Which messages were here before; the copies of one for grouping sets aren't repetitions."""
+    """Return which messages are repetitions; copies for grouping sets aren't."""
     if columns.GROUPING not in sent.columns:
         return taken.find_repeated(sent, *offset)
     found = np.zeros(len(sent), dtype=np.bool_)

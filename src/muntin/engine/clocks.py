@@ -1,8 +1,8 @@
-"""The clocks of an input: how far each partition of its source has come, or each value of columns.
+"""The clocks of an input: event time by partition of its source, or by value of some columns.
 
-The clock that holds the watermark is the slowest of those that more may come from. A partition of a
-source is such a clock while it isn't read to its end: so a backlog that is read at several speeds
-makes no message late. A value of columns is one until it has been silent for the idle time.
+The slowest active clock holds the watermark. The clock of a partition is active until the partition
+is read to its end, so that a backlog that is read at several speeds makes no message late. The
+clock of a value of columns is active until it had no messages for the idle time.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from muntin.engine.admission import moves_watermark
 from muntin.model.axis import FARTHEST
 from muntin.model.inputs import BY_GREATEST, InputSpec
 
-# How many clocks of an input are remembered: the one that was silent for longest is forgotten.
+# Greatest number of clocks per input; beyond it the one that is silent for longest is dropped.
 MOST_CLOCKS = 4096
-# How many are shown, the slowest first.
+# Greatest number of clocks that are shown, the slowest first.
 _MOST_SHOWN = 64
-# How many runs of messages of one partition are looked at one by one.
+# Greatest number of runs of messages of one partition that are processed one by one.
 _MOST_RUNS = 256
 
 
 class ClockTime(NamedTuple):
-    """How far a batch moves a clock.
+    """The time to which a batch moves a clock.
 
     Attributes:
-        name: The clock.
-        latest: The greatest event time that may move it; ``None`` where the batch has none.
-        behind: Whether the partition of the source has more than the batch reads; ``None`` where
-            the clock is none of a partition.
+        name: The name of the clock.
+        latest: The greatest event time that may move it; ``None`` if the batch has none.
+        behind: Whether the partition of the source has more messages than the batch reads; ``None``
+            if the clock isn't that of a partition.
     """
 
     name: str
@@ -42,14 +42,14 @@ class ClockTime(NamedTuple):
 
 
 def clock_columns(spec: InputSpec, messages: pl.DataFrame) -> tuple[str, ...]:
-    """The columns that tell the clocks of an input apart; none where it has one clock."""
+    """Return the columns that distinguish the clocks of an input; none if it has one clock."""
     if spec.clocks or spec.watermark == BY_GREATEST or columns.PARTITION not in messages.columns:
         return spec.clocks
     return (columns.PARTITION,)
 
 
 def clock_times(messages: pl.DataFrame, by: Sequence[str]) -> list[ClockTime]:
-    """The greatest time of each clock that some messages move."""
+    """Return the greatest time of each clock that the messages move."""
     if not by or not len(messages):
         return []
     if by == (columns.PARTITION,) and (times := _run_times(messages)) is not None:
@@ -61,9 +61,9 @@ def clock_times(messages: pl.DataFrame, by: Sequence[str]) -> list[ClockTime]:
 
 
 def _run_times(messages: pl.DataFrame) -> list[ClockTime] | None:
-    """Return the greatest time of each partition, where their messages stand in a few long runs.
+    """Return the greatest time of each partition, if their messages are in a few long runs.
 
-    That is how a source gives them, and takes a third of the time that grouping by text does.
+    Sources deliver messages in such runs, and this takes a third of the time of grouping by text.
     """
     name = pl.col(columns.PARTITION)
     moving = pl.when(moves_watermark(messages)).then(pl.col(columns.TIME)).alias(columns.TIME)
@@ -88,7 +88,7 @@ def _name(values: Sequence[Any]) -> str:
 def merge_times(
     parts: Iterable[Iterable[Sequence[Any]]], backlog: Mapping[str, bool] | None = None
 ) -> list[ClockTime]:
-    """Merge the clocks of several parts of a batch, with the partitions that were read."""
+    """Merge the clocks of several parts of a batch and of the partitions that were read."""
     merged = {name: ClockTime(name, None, behind) for name, behind in (backlog or {}).items()}
     for part in parts:
         for one in part:
@@ -98,29 +98,28 @@ def merge_times(
             flags = [flag for flag in (before.behind, behind) if flag is not None]
             merged[name] = ClockTime(name, max(times, default=None), any(flags) if flags else None)
     # A clock without a time comes first: it holds the watermark where it is.
-    # A clock without a time comes first: it holds the watermark where it is.
     ordered = sorted(merged.values(), key=lambda one: (one.latest is not None, one.latest or 0))
     return ordered[:MOST_CLOCKS]
 
 
 class InputClocks:
-    """The clocks of one input, as a shard keeps them.
+    """The clocks of one input in the state of a shard.
 
     Args:
-        stored: What is kept of each: its time, whether it is behind, and when it last moved. The
-            longest silent stands first.
+        stored: The clocks by name, each with its time, whether it is behind, and when it last
+            moved. The one that is silent for longest comes first.
     """
 
     def __init__(self, stored: dict[str, list[Any]]) -> None:
         self._stored = stored
 
     def take(self, times: Sequence[ClockTime], wall: int) -> None:
-        """Move the clocks by what a batch says."""
+        """Move the clocks by the times of a batch."""
         by_partition = any(one.behind is not None for one in times)
         for clock in self._stored.values():
-            # Partitions of which the source says nothing have nothing more.
+            # Partitions that the source doesn't report are read to their end.
             clock[1] = False if by_partition or clock[1] else clock[1]
-        # Of those that came together the greatest time is forgotten first: it holds nothing back.
+        # Among the clocks of one batch the greatest time is dropped first: it holds nothing back.
         for one in reversed(times):
             time, _, moved = self._stored.pop(one.name, [None, None, None])
             if one.latest is not None:
@@ -131,17 +130,21 @@ class InputClocks:
             del self._stored[name]
 
     def note_moved(self, names: Iterable[str], wall: int) -> None:
-        """Set when clocks last moved."""
+        """Set the time at which clocks last moved."""
         for name in names:
             if name in self._stored:
                 self._stored[name][2] = wall
 
     def reached(self, idle: int | None, wall: int) -> int | None:
-        """Return how far the input has come; ``None`` where that isn't certain.
+        """Return the time of the slowest active clock, or the greatest time if none is active.
 
         Args:
-            idle: After how long without messages a value of columns isn't waited for.
-            wall: The wall clock.
+            idle: Time without messages after which the clock of a value isn't active any more,
+                microseconds.
+            wall: The wall clock, microseconds.
+
+        Returns:
+            Microseconds; ``None`` if an active clock has no time yet.
         """
         holding = [time for _, time in self._holding(idle, wall)]
         if not holding:
@@ -149,24 +152,24 @@ class InputClocks:
         return None if None in holding else min(time for time in holding if time is not None)
 
     def latest(self) -> int | None:
-        """The greatest time of all clocks."""
+        """Return the greatest time of all clocks."""
         times = (time for time, _, _ in self._stored.values() if time is not None)
         return max(times, default=None)
 
     def holder(self, idle: int | None, wall: int) -> str | None:
-        """The clock that holds the watermark back; ``None`` where none does."""
+        """Return the clock that holds the watermark back; ``None`` if none does."""
         holding = [*self._holding(idle, wall)]
         unread = [name for name, time in holding if time is None]
         timed = [(time, name) for name, time in holding if time is not None]
         return min(unread) if unread else min(timed)[1] if timed else None
 
     def slowest(self) -> dict[str, int]:
-        """The times of the slowest clocks."""
+        """Return the times of the slowest clocks by name."""
         times = ((time, name) for name, (time, _, _) in self._stored.items() if time is not None)
         return {name: time for time, name in sorted(times)[:_MOST_SHOWN]}
 
     def _holding(self, idle: int | None, wall: int) -> Iterator[tuple[str, int | None]]:
-        """The clocks that more may come from, with their times."""
+        """Yield the active clocks with their times."""
         for name, (time, behind, moved) in self._stored.items():
             silent = idle is not None and moved is not None and wall >= moved + idle
             if behind or (behind is None and not silent):

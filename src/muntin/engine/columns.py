@@ -1,4 +1,4 @@
-"""The engine's own columns: named by positions, not by the user's names, so none can clash."""
+"""Names of the engine's internal columns, which can't clash with the user's names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import polars as pl
 from muntin.model.errors import OptionError
 from muntin.model.spec import WindowSpec
 
-# Beside the user's columns, in a frame of messages.
+# Internal columns of messages, beside the user's columns.
 TIME = "__muntin_time"
 FUTURE = "__muntin_future"
 MALFORMED = "__muntin_malformed"
@@ -15,11 +15,11 @@ KEEP = "__muntin_keep"
 CLOCK = "__muntin_clock"
 # The partition of the source that a message came from.
 PARTITION = "__muntin_partition"
-# Up to where a message holds its session open, where each says that for itself.
+# The position up to which a message extends its session, if each message has its own gap.
 REACH = "__muntin_reach"
-# The same in all messages: the key of a query that has none.
+# The key of a query without keys, with the same value in all messages.
 ALL = "__muntin_all"
-# What grouping sets are grouped by, and which copy of a message is counted.
+# The keys of grouping sets, the number of the set, and whether a copy of a message is counted.
 SET_KEY = "__muntin_set_key"
 GROUPING = "__muntin_grouping"
 COUNTS = "__muntin_counts"
@@ -41,28 +41,28 @@ WATERMARK = "watermark"
 
 
 def keys(spec: WindowSpec) -> list[str]:
-    """The key columns under the engine's names."""
+    """Return the engine's names of the key columns."""
     return [f"k{i}" for i in range(len(message_keys(spec)))]
 
 
 def message_keys(spec: WindowSpec) -> list[str]:
-    """The key columns of messages; there is always one."""
+    """Return the key columns of messages, of which there is always at least one."""
     if spec.sets is not None:
         return [*(f"{SET_KEY}{i}" for i in range(len(spec.key_columns))), GROUPING]
     return list(spec.keys) or [ALL]
 
 
 def number(name: str, value: int = 0) -> pl.Expr:
-    """A column that has the same whole number in all rows."""
+    """Return a column with the same integer in all rows."""
     return pl.lit(value, dtype=pl.Int64).alias(name)
 
 
 def partial(index: int, suffix: str) -> str:
-    """A partial column of the aggregate at a position."""
+    """Return the name of a partial column of the aggregate with an index."""
     return f"a{index}.{suffix}"
 
 
 def taken(option: str, name: str, whose: str) -> OptionError:
-    """What is wrong with a user's column that has the name of one of ours beside it."""
+    """Return the error for a user's column that has the name of an internal one."""
     hint = "rename it, or leave it out"
     return OptionError(option, name, f"is a column that {whose} have already", hint)

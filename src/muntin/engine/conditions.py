@@ -1,4 +1,4 @@
-"""Conditions of what windows hold, computed of all windows of a frame at once."""
+"""Evaluation of policies' conditions, for all windows of a frame at once."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from muntin.model.policies import Policy, When, parts
 def marked(
     windows: pl.DataFrame, policies: Sequence[Policy | None], combiner: Combiner
 ) -> pl.DataFrame:
-    """Windows, as partials of all that they hold, and whether policies' conditions hold of them."""
+    """Add a column to windows for each condition of the policies; windows are whole partials."""
     return windows.with_columns(
         _holding(windows, text, combiner).alias(column(text)) for text in _asked(policies)
     )
 
 
 def unmarked(windows: pl.DataFrame, policies: Sequence[Policy | None]) -> pl.DataFrame:
-    """The same windows without what ``marked`` has added."""
+    """Drop the columns that ``marked`` adds."""
     return windows.drop(holds(*policies))
 
 
 def holds(*policies: Policy | None) -> list[str]:
-    """The columns that ``marked`` adds."""
+    """Return the columns that ``marked`` adds."""
     return [column(text) for text in _asked(policies)]
 
 
@@ -38,7 +38,7 @@ def _asked(policies: Sequence[Policy | None]) -> list[str]:
 
 
 def column(text: str) -> str:
-    """What says whether a condition holds."""
+    """Return the name of the column for a condition."""
     return f"__muntin_holds {text}"
 
 

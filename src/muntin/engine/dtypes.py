@@ -1,4 +1,4 @@
-"""Types of columns: out of the words that a checkpoint has for them, and as aggregates see them."""
+"""Types of columns: their shapes for aggregates, and reading them from a checkpoint's text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FAMILIES: dict[type[pl.DataType], str] = {
 
 
 def shape_of(dtype: pl.DataType) -> Shape:
-    """A type as aggregates see it.
+    """Return a type as aggregates see it.
 
     Example:
         >>> sorted(shape_of(pl.List(pl.Map(pl.String(), pl.Int64()))).inside)
@@ -46,7 +46,7 @@ def shape_of(dtype: pl.DataType) -> Shape:
 
 
 def moment_of(dtype: pl.DataType) -> pl.DataType:
-    """The type of a point in time, where messages have theirs in a column of some type."""
+    """Return the type of points in time for messages whose time column has a given type."""
     if dtype.is_integer():
         return pl.Int64()
     return pl.Datetime("us", dtype.time_zone if isinstance(dtype, pl.Datetime) else "UTC")
@@ -57,10 +57,10 @@ def _made(dtype: object) -> pl.DataType:
 
 
 def dtype_of(text: str) -> pl.DataType:
-    """The type that is written so.
+    """Parse a type from its text.
 
     Raises:
-        ValueError: When it is written by no type that columns of messages have.
+        ValueError: When the text isn't that of a supported type.
 
     Example:
         >>> dtype_of("List(Decimal(precision=10, scale=2))")
@@ -75,7 +75,7 @@ def dtype_of(text: str) -> pl.DataType:
 
 
 def _read(node: ast.expr | None) -> pl.DataType:
-    """A type out of the Python expression that it is written as."""
+    """Build a type from the Python expression in its text."""
     match node:
         case ast.Name(name) if name in _PLAIN:
             return _PLAIN[name]

@@ -1,4 +1,4 @@
-"""What emits when: which windows are due, from the watermark, the clock and what has changed."""
+"""Trigger policies: the windows that are due, by watermark, wall clock and changes."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _FLOOR = "floor"
 
 @dataclass(frozen=True, slots=True)
 class BatchClock:
-    """Where a batch finds the watermark and the clock, and where it leaves them.
+    """The watermark, as window numbers, and the wall clock before and after a batch.
 
     Attributes:
         before: The latest window that had ended when the batch began.
         after: The latest window that has ended now.
-        closed_before: The latest window that took nothing more when the batch began.
-        closed_after: The latest window that takes nothing more now.
+        closed_before: The latest window that was closed when the batch began.
+        closed_after: The latest window that is closed now.
         wall: The wall clock now, microseconds.
-        last_wall: The wall clock of the batch before; ``None`` at the first.
-        ends_run: Whether what waits for the clock emits now, since the run ends.
+        last_wall: The wall clock of the batch before; ``None`` for the first batch.
+        ends_run: Whether the run ends, so that windows that wait for the wall clock emit now.
     """
 
     before: int
@@ -50,7 +50,7 @@ class BatchClock:
         final: bool,
         ends_run: bool = False,
     ) -> BatchClock:
-        """Say it in windows instead of times."""
+        """Convert watermarks before and after a batch to window numbers."""
 
         def ended(watermark: int | None, delay: int) -> int:
             return -FOREVER if watermark is None else windows.ended(watermark - delay)
@@ -67,19 +67,19 @@ class BatchClock:
         )
 
     def passed(self, period: int) -> bool:
-        """Whether the clock has passed a multiple of a period since the last batch."""
+        """Return whether the wall clock has passed a multiple of a period since the last batch."""
         if self.ends_run:
             return True
         return self.last_wall is not None and self.wall // period > self.last_wall // period
 
 
 def may_be_due(policy: Policy, moment: BatchClock) -> bool:
-    """Whether some window can be due under a policy at all, before looking at any."""
+    """Return whether some window can be due under a policy, without looking at the windows."""
     return by_message(policy) or due_by_clock(policy, moment)
 
 
 def due_by_clock(policy: Policy | None, moment: BatchClock) -> bool:
-    """Whether windows are due although no message is new to them."""
+    """Return whether a policy makes windows due by the wall clock, without new messages."""
     return any(part.period is not None and moment.passed(part.period) for part in parts(policy))
 
 
@@ -89,13 +89,13 @@ def due(
     unemitted: str = columns.MESSAGES,
     first: pl.Expr | None = None,
 ) -> pl.Expr:
-    """Which rows of changed windows are due; where a condition says so, they are marked by it.
+    """Return an expression for whether a changed window is due.
 
     Args:
-        policy: When windows emit.
-        moment: Where the watermark and the clock are.
-        unemitted: The column of how many messages are new to a window since it emitted.
-        first: Whether a window hasn't emitted yet, early or late, where the policy asks for it.
+        policy: The policy of the windows. A condition must have its column in the rows.
+        moment: The watermark and the wall clock.
+        unemitted: The column with the number of new messages since a window emitted.
+        first: Whether a window hasn't emitted yet, early or late; needed for ``FirstThen``.
     """
     if isinstance(policy, FirstThen):
         assert first is not None
@@ -112,12 +112,13 @@ def due(
 
 
 def whole_from(state: State, spec: WindowSpec, windows: Kind) -> int | None:
-    """The first window that is still whole; where more is kept from now on, it is remembered.
+    """Return the first window that still has all of its messages after a longer retention.
 
-    What had expired before comes within the retention again, but some of it is gone.
+    If the retention is longer than it was, windows that had expired are within it again, but have
+    lost messages. The first whole window is stored, for later starts.
 
     Returns:
-        A window's number or a session's last place; ``None`` where never more was kept.
+        A window's number, or a session's last position; ``None`` if the retention never grew.
     """
     then, mark = state.written_by, state.watermark
     found: int | None = state.extra.get(_FLOOR)

@@ -1,4 +1,4 @@
-"""What a shard's state says of one key around one time, read without changing anything."""
+"""Read-only access to a shard's state for one key around one time."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ _TYPES: dict[str, tuple[pl.DataType, Callable[[str], Any]]] = {
         for kind in (pl.Datetime("us"), pl.Datetime("us", "UTC"))
     },
 }
-# How a key that is NULL is given as text.
+# The text for a key that is NULL.
 NULL = r"\N"
 BlobBytes = Mapping[int, bytes]
-"""A shard's blobs by number; only those that ``wanted`` names are needed."""
+"""A shard's blobs by number; only those that ``wanted`` returns are needed."""
 
 
 def key_from_text(
     names: Sequence[str], types: Mapping[str, str], given: Sequence[str]
 ) -> pl.DataFrame:
-    r"""A key that was given as text, in the types of its columns: one row.
+    r"""Convert a key from text to one row with the types of its columns.
 
     The text ``\N`` is NULL, as in the files of PostgreSQL and Hive.
     """
@@ -66,7 +66,7 @@ def key_from_text(
 
 
 def bucket_of(spec: WindowSpec, key: pl.DataFrame) -> int:
-    """Which shard owns a key."""
+    """Return the shard that owns a key."""
     # A query without a key has an internal one, which all of its messages share.
     return int(assign_shards(key, key.columns, spec.buckets or 1)[0])
 
@@ -74,7 +74,7 @@ def bucket_of(spec: WindowSpec, key: pl.DataFrame) -> int:
 def wanted(
     spec: WindowSpec, tables: Mapping[str, Sequence[Run]], start: int | None, end: int | None
 ) -> dict[str, list[int]]:
-    """The numbers of the blobs that hold a stretch of time, by table."""
+    """Return the numbers of the blobs that cover a range of time, by table."""
     if isinstance(spec.windows, Sessions):
         return {"sessions": list_overlapping_blobs(tables.get("sessions", ()))}
     low, high = _reach(spec, start, end)
@@ -87,7 +87,7 @@ def wanted(
 
 
 def _reach(spec: WindowSpec, start: int | None, end: int | None) -> tuple[int | None, int | None]:
-    """The first and the last window that reach into a stretch."""
+    """Return the first and the last window that overlap a range of time."""
     windows = spec.windows
     assert not isinstance(windows, Sessions)
     if isinstance(windows, Sliding):
@@ -106,9 +106,9 @@ def windows_seen(
     start: int | None,
     end: int | None,
 ) -> list[WindowSeen]:
-    """The windows of a key that reach into a stretch of time, oldest first.
+    """Return the windows of a key that overlap a range of time, oldest first.
 
-    Where the stretch is open, those that something is known of.
+    If the range is open, only windows that are in the state are included.
     """
     windows = spec.windows
     assert not isinstance(windows, Sessions)
@@ -139,7 +139,7 @@ def windows_seen(
 def _numbered(
     windows: Numbered, rows: Mapping[str, pl.DataFrame], low: int | None, high: int | None
 ) -> Sequence[int]:
-    """The windows to show: all of a closed stretch, and of an open one those that are known."""
+    """Return the windows to show: all of a closed range, or those in the state for an open one."""
     if low is not None and high is not None:
         return range(low, high + 1)
     cells = rows["cells"]
@@ -149,7 +149,7 @@ def _numbered(
         if not isinstance(windows, Sliding):
             known.update(range(windows.first_window(pane), windows.last_window(pane) + 1))
             continue
-        # Every place is a pane: one window ends with it, and one may begin just behind it.
+        # Every position is a pane: a window ends with it, and another may start right after it.
         known.add(pane - windows.span)
         follows = place + 1 < len(panes) and panes[place + 1] <= windows.last_pane(pane + 1)
         known.update({pane + 1} if follows and not windows.rolls else ())
@@ -162,12 +162,12 @@ def _numbered(
 def sessions_seen(
     spec: WindowSpec, named: Mapping[str, list[int]], blobs: BlobBytes, key: pl.DataFrame
 ) -> list[SessionSeen]:
-    """The sessions of a key that the state holds, oldest first."""
+    """Return the sessions of a key in the state, oldest first."""
     frames = [decode_frame(blobs[number]) for number in named["sessions"]]
     rows = _of_key(frames, spec, key)
     if not len(rows):
         return []
-    # Of several versions of a session the last counts; one without messages has vanished.
+    # The last version of a session counts; one without messages has vanished.
     newest = rows.unique(columns.FIRST, keep="last", maintain_order=True)
     newest = newest.filter(pl.col(columns.MESSAGES) > 0).sort(columns.FIRST)
     names = [columns.FIRST, columns.LAST, columns.MESSAGES, FIRED, UNEMITTED]
@@ -178,7 +178,7 @@ def sessions_seen(
 
 
 def arrived(spec: WindowSpec, blobs: Iterable[bytes], key: pl.DataFrame) -> int:
-    """How many messages of a key have come, where windows count them as they arrive."""
+    """Return the number of messages of a key that arrived, for windows by arrival."""
     rows = _of_key(list(map(decode_frame, blobs)), spec, key)
     return int(rows[HEAD].max()) if len(rows) else 0  # type: ignore[arg-type]
 
@@ -210,7 +210,7 @@ SEEN = pl.Schema(
         "stage": pl.String(),
     }
 )
-"""The columns of what is known of windows."""
+"""The columns that ``known`` returns."""
 
 
 def known(
@@ -221,11 +221,11 @@ def known(
     between: tuple[int | None, int | None],
     manifest: Manifest,
 ) -> pl.DataFrame:
-    """What is known of the windows or sessions of a key that reach into a stretch of time.
+    """Describe the windows or sessions of a key that overlap a range of time.
 
     Returns:
-        The columns ``SEEN``; windows that hold nothing and never emitted aren't there. Where a
-        window has expired, or was closed and what it emitted is forgotten, the columns are null.
+        The columns ``SEEN``, without windows that hold no messages and never emitted. Columns are
+        null for expired windows, and for closed ones whose emissions the state has forgotten.
     """
     start, end = between
     rows: list[tuple[object, ...]] = []
@@ -250,22 +250,22 @@ def known(
     return pl.DataFrame(rows, schema=SEEN, orient="row")
 
 
-# Some of what is left of an expired window may be other windows', or an older version.
+# Rows left of an expired window may belong to other windows, or to an older version.
 _EXPIRED = (None, None, None, 0)
 
 
 def _emitted(spec: WindowSpec, seen: WindowSeen, stage: str) -> tuple[int | None, ...]:
-    """Messages, firings, late messages and those that wait, as far as the state knows them."""
+    """Return the numbers of messages, firings, late messages and waiting ones, if known."""
     if stage == "expired":
         return _EXPIRED
     if stage == "current":
         return seen.messages, seen.fired, seen.late, seen.unemitted_early
     if stage == "closed":
-        # How often a window has fired is forgotten when it closes.
+        # The state drops the number of a window's firings when it closes.
         once = spec.firing.early is None and not spec.firing.grace
         return seen.messages, 1 if once else None, 0 if not spec.firing.grace else None, 0
-    # Full firings leave no mark where windows lie on a grid: one that held anything but late
-    # messages when its time came fired in full.
+    # Windows on a grid don't record full firings: a window fired in full if it had messages that
+    # weren't late when it ended.
     full = not spec.windows.moves and seen.messages > seen.late
     return seen.messages, seen.fired + full, seen.late, seen.unemitted_late
 
@@ -273,7 +273,7 @@ def _emitted(spec: WindowSpec, seen: WindowSeen, stage: str) -> tuple[int | None
 def _stage(
     spec: WindowSpec, place: int, *, watermark: int | None, whole: int | None, ended: bool
 ) -> str:
-    """The stage of a window: ``current``, ``past``, ``closed`` or ``expired``."""
+    """Return the stage of a window: ``current``, ``past``, ``closed`` or ``expired``."""
     if whole is not None and place < whole:
         return "expired"
     if ended:

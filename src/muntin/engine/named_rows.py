@@ -1,4 +1,4 @@
-"""Rows of a frame as Python's values, whatever times they have."""
+"""Conversion of frames to Python values, including times that Python can't hold."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 import polars as pl
 
-# Python's times begin with the year 1 and end with 9999; of the very last ones Polars panics.
+# Python's times are within the years 1 to 9999; for the greatest times Polars panics.
 UNHELD = (OverflowError, ValueError, pl.exceptions.PanicException)
 _AT_ONCE = 512
 
 
 def named_rows(frame: pl.DataFrame) -> Iterator[dict[str, Any]]:
-    """The rows as dictionaries; times that Python can't hold are text.
+    """Yield the rows as dictionaries, with text for times that Python can't hold.
 
-    Times some 250 000 years away, which Polars can't write either, are their number in text.
+    Times some 250 000 years away, which Polars can't format either, are numbers in text.
 
     Example:
         >>> list(named_rows(pl.DataFrame({"at": pl.Series([0, 2**60]).cast(pl.Datetime("us"))})))
@@ -33,7 +33,7 @@ def named_rows(frame: pl.DataFrame) -> Iterator[dict[str, Any]]:
 
 
 def listed(column: pl.Series) -> tuple[list[Any], dict[int, str]]:
-    """A column's values, ``None`` in place of those that Python can't hold, and why, by row.
+    """Return a column's values, ``None`` for those that Python can't hold, and their errors by row.
 
     Example:
         >>> listed(pl.Series([0, 2**62]).cast(pl.Datetime))
@@ -70,7 +70,7 @@ def _texts(column: pl.Series) -> list[Any]:
 
 
 def _with_times(dtype: Any, time: Any) -> Any:
-    """A type with another in place of times, however deep."""
+    """Replace times by another type, at any depth of a nested type."""
     if isinstance(dtype, pl.List):
         return pl.List(_with_times(dtype.inner, time))
     if isinstance(dtype, pl.Struct):

@@ -1,9 +1,9 @@
-"""What a host and an operator know of each other: a host knows no operator, an operator no host.
+"""The interface between hosts and operators, which don't depend on each other.
 
-A host has a stream cut into batches, tasks that read a part of a batch each, and shards that own
-some of the keys each and keep state for them. It gives every task's messages to the operator,
-brings the parts that come of it to their shards, and has the operator take a step there. What to
-keep, and what to emit when, is the operator's.
+A host cuts a stream into batches. Its tasks read a part of a batch each, and its shards own some of
+the keys each, with their state. The host passes every task's messages to the operator, brings the
+resulting parts to their shards, and lets the operator run a step there. The operator decides what
+to keep and when to emit.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Judged:
     """The watermark in force, if it is known before the shuffle.
 
     Attributes:
-        known: Whether it is.
-        watermark: Microseconds; ``None`` while no message has moved it.
-        taken: The source offsets taken before, where they are known here.
+        known: Whether it is known.
+        watermark: The watermark, microseconds; ``None`` before the first message.
+        taken: The source offsets that were taken before, if they are known.
     """
 
     known: bool
@@ -42,15 +42,16 @@ class Task:
     """A part of a batch, before the shuffle.
 
     Attributes:
-        input: Which of the operator's inputs it reads.
-        number: Its number, by which shards put messages in the order of their arrival.
-        shards: How many shards there are.
-        judged: Asks for what the shards left for this batch's tasks; that costs something.
-        reached: Asks, when all messages were read, how far the input's event time has come though
-            none of them says so; ``None`` where nothing is known.
-        backlog: Asks, when all messages were read, which partitions of the source were read, and
-            whether each has more than the batch reads; nothing where clocks aren't partitions.
-        finished: Whether no message can come behind those of this batch: the source is finite.
+        input: The input of the operator that the task reads.
+        number: The number of the task, by which shards order messages by arrival.
+        shards: The number of shards.
+        judged: Returns the watermark that the shards left for this batch. Calls are expensive.
+        reached: Returns the upstream watermark once the task has read all of its input; ``None``
+            if it isn't known.
+        backlog: Returns, once the task has read all of its input, the partitions that it read, and
+            whether each has more messages than the batch reads. It is empty if clocks aren't by
+            partition.
+        finished: Whether the source is finite and ends with this batch.
     """
 
     input: str
@@ -64,13 +65,13 @@ class Task:
 
 @dataclass
 class Part:
-    """What a task sends to a shard.
+    """A part of a task's output, for one shard.
 
     Attributes:
         shard: The shard's number.
-        header: What it is to know; plain JSON.
-        frames: Rows, by a name of the operator's.
-        input: Which of the operator's inputs it comes from.
+        header: Information for the shard; plain JSON.
+        frames: Rows, by a name that the operator chooses.
+        input: The input of the operator that the task read.
     """
 
     shard: int
@@ -81,15 +82,15 @@ class Part:
 
 @dataclass(frozen=True)
 class ShardState:
-    """What a shard keeps.
+    """The state of a shard.
 
     Attributes:
         operator: The identity of the operator in this run of its query.
         shard: The shard's number.
-        blobs: Its store, committed by the host after the step.
-        cache: Decoded blobs of this process, turned to this shard.
-        ends_run: Whether the run of the query ends with this step, which then emits what waits for
-            the wall clock.
+        blobs: The shard's store, which the host commits after the step.
+        cache: The decoded blobs of this shard in this process.
+        ends_run: Whether the run of the query ends with this step, so that windows that wait for
+            the wall clock emit now.
     """
 
     operator: str
@@ -101,13 +102,13 @@ class ShardState:
 
 @dataclass
 class StepOutput:
-    """What a step emits.
+    """The output of a step.
 
     Attributes:
-        rows: Rows by kind; which columns a kind has is agreed on when the query is built.
-        progress: What the shard has counted; plain JSON. ``counts``, ``watermark``, ``pending``,
-            ``rows`` and ``fired`` are summed up over the shards.
-        judged: What the next batch's tasks are to know; ``None`` where they don't ask.
+        rows: Rows by kind; the columns of each kind are fixed when the query is built.
+        progress: Counts and clocks of the shard; plain JSON. Hosts combine ``counts``,
+            ``watermark``, ``pending``, ``rows`` and ``fired`` over the shards.
+        judged: The watermark for the next batch's tasks; ``None`` if they don't need it.
     """
 
     rows: Mapping[str, pl.DataFrame]
@@ -119,29 +120,29 @@ class Step(Protocol):
     """A shard, opened for one batch."""
 
     def run(self, parts: Sequence[Part], wall: int | None, *, final: bool) -> StepOutput:
-        """Take a batch in, and emit what is due; state is changed, and not committed.
+        """Process a batch and emit what is due; the state is changed, but not committed.
 
-        It is a function of the state and its input alone, so that a batch that is repeated from the
-        same state emits the same again.
+        The output depends only on the state and the arguments, so that a batch that is repeated
+        from the same state emits the same rows.
 
         Args:
-            parts: What the tasks sent to this shard, in the tasks' order.
-            wall: The wall clock of the batch, microseconds; ``None`` where nothing ticks.
+            parts: The parts of all tasks for this shard, in the order of the tasks.
+            wall: The wall clock of the batch, microseconds; ``None`` if there is no clock.
             final: Whether the input ends with this batch.
         """
 
 
 class Operator(Protocol):
-    """Something that keeps state by key, and holds none itself."""
+    """A stateful operator, which keeps its state by key in shards and none in itself."""
 
     def prepare(self, messages: Iterable[pl.DataFrame], task: Task) -> list[Part]:
-        """Combine, partition and set aside the messages of a task; it knows no state.
+        """Combine, partition and reject the messages of a task, without access to state.
 
         Args:
             messages: The messages, in frames of a bounded number of rows. The first task of each
-                input is asked though there are none, so that shards may say where they stand.
-            task: Which task it is.
+                input is called even without messages, so that every shard takes a step.
+            task: The task.
         """
 
     def open(self, state: ShardState) -> Step:
-        """Open a shard over what it kept at the last commit."""
+        """Open a shard over its state as of the last commit."""

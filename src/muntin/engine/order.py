@@ -1,4 +1,4 @@
-"""Several integer columns as one: sorting and grouping by one number is several times faster."""
+"""Packing of several integer columns into one, to sort and group several times faster."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _INT64_MAX = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """How the values of some columns, within their bounds, are numbered in their order.
+    """An encoding of several integer columns within bounds as one integer, in their order.
 
     Attributes:
         names: The columns, the most significant first.
         least: The least value of each.
-        spans: How many values each may have.
+        spans: The number of values in the bounds of each.
     """
 
     names: tuple[str, ...]
@@ -29,7 +29,7 @@ class Code:
 
     @classmethod
     def over(cls, bounds: Mapping[str, tuple[int, int]]) -> Code | None:
-        """The code over columns within bounds; ``None`` where 63 bits don't hold it."""
+        """Return the encoding of columns within bounds; ``None`` if it exceeds 63 bits."""
         least = tuple(low for low, _ in bounds.values())
         spans = tuple(high - low + 1 for low, high in bounds.values())
         fits = math.prod(spans) <= _INT64_MAX
@@ -37,11 +37,11 @@ class Code:
 
     @property
     def size(self) -> int:
-        """How many codes there are."""
+        """Number of possible codes."""
         return math.prod(self.spans)
 
     def expression(self, columns: Mapping[str, pl.Expr] | None = None) -> pl.Expr:
-        """The code of each row; ``columns`` stand in for the columns of their names."""
+        """Return the code of each row; ``columns`` replaces columns by expressions."""
         code: pl.Expr | None = None
         for name, least, span in zip(self.names, self.least, self.spans, strict=True):
             column = (columns or {}).get(name, pl.col(name)).cast(pl.Int64)
@@ -51,7 +51,7 @@ class Code:
         return code
 
     def columns(self, code: str) -> list[pl.Expr]:
-        """The columns back from their code."""
+        """Return the columns, decoded from their code."""
         rest, found = pl.col(code), []
         for name, least, span in reversed(
             list(zip(self.names, self.least, self.spans, strict=True))
@@ -62,13 +62,13 @@ class Code:
 
 
 def code_of(frame: pl.DataFrame, names: Sequence[str]) -> Code | None:
-    """The code of columns that are all integers; ``None`` where some aren't, or are too wide."""
+    """Return the encoding of integer columns; ``None`` if some aren't, or are too wide."""
     bounds = bounds_of(frame, names)
     return None if bounds is None else Code.over(bounds)
 
 
 def bounds_of(frame: pl.DataFrame, names: Sequence[str]) -> dict[str, tuple[int, int]] | None:
-    """The least and the greatest value of columns; ``None`` where some aren't all integers."""
+    """Return the bounds of integer columns; ``None`` if some aren't integers, or have nulls."""
     bounds = {}
     for name in names:
         dtype = frame.schema[name]
@@ -82,7 +82,7 @@ def bounds_of(frame: pl.DataFrame, names: Sequence[str]) -> dict[str, tuple[int,
 
 
 def arranged(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
-    """The rows in the order of some columns.
+    """Sort rows by some columns.
 
     Example:
         >>> arranged(pl.DataFrame({"a": [2, 1, 1], "b": [0, 5, 3]}), ["a", "b"]).rows()
@@ -91,13 +91,13 @@ def arranged(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
     code = code_of(frame, names)
     if code is None:
         return frame.sort(*names)
-    # What comes of sorted frames often is sorted, and looking costs next to nothing.
+    # Frames that come from sorted ones often are sorted, and the check costs next to nothing.
     numbers = frame.select(code.expression()).to_series()
     return frame if numbers.is_sorted() else frame[numbers.arg_sort()]
 
 
 def begins(frame: pl.DataFrame, names: Sequence[str]) -> NDArray[np.bool_]:
-    """Which rows differ in some columns from the row before; the first one does.
+    """Return which rows differ in some columns from the row before; the first row counts.
 
     Example:
         >>> begins(pl.DataFrame({"a": [1, 1, 2], "b": [0, 0, 0]}), ["a", "b"]).tolist()

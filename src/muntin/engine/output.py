@@ -1,4 +1,4 @@
-"""What a shard emits after a step, and what every kind of shard can do."""
+"""The output of a shard's step, and the interface of window shards."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from muntin.model.joins import SideName
 
 @dataclass(frozen=True)
 class LetIn:
-    """Messages of one side that were let into a join.
+    """Messages of one side that entered a join in a step.
 
     Attributes:
-        messages: The messages, at their places on the axis.
-        mark: The side's watermark then; ``None`` before the first message.
+        messages: The messages, with their positions on the axis.
+        mark: The side's watermark in that step; ``None`` before the first message.
         final: Whether the input ended.
-        start: What place 0 is, where each partition is an axis of its own.
+        start: The offset of position 0, if each partition is an axis of its own.
     """
 
     messages: pl.DataFrame
@@ -33,19 +33,19 @@ class LetIn:
 
 @dataclass
 class Output:
-    """What a step emits.
+    """The output of a step.
 
     Attributes:
         results: Keys, ``window_start``, ``window_end`` (microseconds), aggregates, ``emission``,
             ``revision``; by window start, then key.
         rejected: The input columns and ``reason``.
-        judged: The watermark that messages of this step were judged by.
+        judged: The watermark that decided which messages of this step are late.
         watermark: The watermark now.
-        counts: Messages so far: ``seen``, ``counted``, ``filtered``, and each reason.
-        pending: How many changed windows wait for their policy.
-        rows: How many rows the state holds.
-        let_in: Of a join, what each side let in.
-        clocks: The clocks of the input, where it has several; see ``State.describe_clocks``.
+        counts: Messages so far: ``seen``, ``counted``, ``filtered``, and rejected by reason.
+        pending: Number of changed windows that wait for their policy.
+        rows: Number of rows in the state.
+        let_in: The messages that entered a join, by side.
+        clocks: The clocks of the input, if it has several; see ``State.describe_clocks``.
     """
 
     results: pl.DataFrame
@@ -60,7 +60,7 @@ class Output:
 
     @property
     def progress(self) -> dict[str, Any]:
-        """What the shard has counted, for a host to sum up."""
+        """Counts and clocks of the shard, which a host combines over the shards."""
         return {
             "watermark": self.watermark,
             "counts": self.counts,
@@ -78,7 +78,7 @@ class Output:
         rejected: Sequence[pl.DataFrame],
         counts: dict[str, int],
     ) -> Output:
-        """What several partitions emit, whose watermarks have nothing in common."""
+        """Combine the outputs of several partitions, which have independent watermarks."""
         return cls(
             pl.concat([nothing, *(one.results for one in emitted)]),
             pl.concat([*rejected, *(one.rejected for one in emitted)], how="diagonal"),
@@ -91,40 +91,40 @@ class Output:
 
 
 class Shard(Protocol):
-    """The windows of some keys.
+    """The windows of the keys that a shard owns.
 
-    A shard owns some of the keys. It knows no Spark and no clock: its host gives it the time, and
-    commits the store after each step. A step is a function of the state and its input alone, so a
-    batch that is repeated from the same state emits the same again.
+    A shard depends neither on Spark nor on a clock: its host passes the time, and commits the store
+    after each step. The output of a step depends only on the state and the arguments, so that a
+    batch that is repeated from the same state emits the same rows.
 
-    It is made of the query's combiner, a store as the last commit left it, and the decoded blobs
-    of this process; see ``windows.operator.shard``.
+    ``windows.operator.shard`` opens a shard from the query's combiner, the store as of the last
+    commit, and the decoded blobs of this process.
     """
 
     state: State
 
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
-        """Take a batch in, and emit what is due.
+        """Process a batch and emit what is due.
 
         Args:
-            combined: The batch, combined and judged by the watermark in force.
-            wall: The wall clock, microseconds; the messages' own clock goes before it.
+            combined: The batch, combined and classified by the watermark in force.
+            wall: The wall clock, microseconds; arrival times of messages take precedence.
             final: Whether the input has ended, so that every window emits now.
 
         Returns:
-            What is to be emitted; the store holds the new state, not yet committed.
+            The output; the store has the new state, which isn't committed yet.
         """
 
     def snapshot(
         self, start: int | None, end: int | None, only: pl.DataFrame | None = None
     ) -> pl.DataFrame:
-        """What the windows within retention hold that overlap a range of the axis.
+        """Return the values of the windows within retention that overlap a range of the axis.
 
         Args:
-            start: Where the range begins; ``None`` is open.
-            end: Where it ends, included; ``None`` is open.
-            only: The keys wanted, under the engine's names and each once; all where not given.
+            start: The start of the range; ``None`` for an open range.
+            end: The end of the range, included; ``None`` for an open range.
+            only: The keys to return, each once, under the engine's names. Default: all keys.
 
         Returns:
-            The columns of results but ``emission`` and ``revision``; by window start, then key.
+            The columns of results except ``emission`` and ``revision``; by window start, then key.
         """

@@ -1,4 +1,4 @@
-"""From partials to the rows that users see: values under their names, times for window numbers."""
+"""Conversion of partials to result rows, with named values and bounds of windows."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from muntin.engine.windows.combine import Combiner
 from muntin.engine.windows.panes import window_end, window_start
 from muntin.model.sessions import Sessions
 
-# Whether a window is still there, as a number to sort by.
+# A sort key: 0 for retractions, 1 for windows that still exist.
 _LIVES = "__muntin_lives"
 
 
 def results(emitted: pl.DataFrame, combiner: Combiner, order: Sequence[str] = ()) -> pl.DataFrame:
-    """Lower partials to values, by window start, then key; what vanished comes first."""
+    """Lower partials to values, by window start, then key, with retractions first."""
     spec = combiner.spec
     gone = emitted[columns.EMISSION] == "retract"
     if isinstance(spec.windows, Sessions):
         order = [columns.FIRST, *combiner.keys]
         if gone.any():
-            # A reader that adds up subtracts what is replaced before it adds the replacement. And
-            # only what vanished begins where another session of its key does.
+            # A reader that adds up must subtract the old row before it adds its replacement. And
+            # only a retracted session can start where another session of its key does.
             lives = (pl.col(columns.EMISSION) != "retract").cast(pl.Int64).alias(_LIVES)
             emitted, order = emitted.with_columns(lives), [_LIVES, *order, columns.LAST]
         emitted = arranged(emitted, order)
@@ -34,14 +34,14 @@ def results(emitted: pl.DataFrame, combiner: Combiner, order: Sequence[str] = ()
         emitted = arranged(emitted, order or [columns.WINDOW, *combiner.keys])
         end = window_end(emitted[columns.WINDOW], combiner.numbered)
     identity = emitted.select(
-        # Of a query without keys the engine's one key isn't emitted.
+        # The internal key of a query without keys isn't emitted.
         *(pl.col(k).alias(n) for k, n in zip(combiner.keys, spec.keys, strict=False)),
         _starts(emitted, combiner).alias(columns.WINDOW_START),
         end.alias(columns.WINDOW_END),
     )
     values = _values(emitted, combiner)
     if gone.any():
-        # What vanished has no value, not even a count of nothing.
+        # Retracted windows have no values, not even a count of 0.
         there = emitted[columns.EMISSION] != "retract"
         values = [v.zip_with(there, v.clear(len(v))) for v in values]
     return identity.with_columns(
@@ -50,7 +50,7 @@ def results(emitted: pl.DataFrame, combiner: Combiner, order: Sequence[str] = ()
 
 
 def _values(emitted: pl.DataFrame, combiner: Combiner) -> list[pl.Series]:
-    """What windows hold, under its names; a window that is filled has no partials."""
+    """Return the named values of windows; filled windows have no partials."""
     named = list(zip(combiner.algebras, combiner.spec.aggregates.items(), strict=True))
     fill = combiner.spec.firing.fill
     if fill is None:
@@ -67,17 +67,17 @@ def _values(emitted: pl.DataFrame, combiner: Combiner) -> list[pl.Series]:
 
 
 def _holding(emitted: pl.DataFrame) -> pl.Series:
-    """Which windows hold messages, where others are filled."""
+    """Return which windows have messages and aren't filled."""
     return emitted[columns.MESSAGES].ne_missing(0)
 
 
 def described(held: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
-    """What windows hold, in the order and columns of results but for emission and revision."""
+    """Return the values of windows like results, but without emission and revision."""
     return _unemitted(held, combiner).drop(columns.EMISSION, columns.REVISION)
 
 
 def no_results(combiner: Combiner) -> pl.DataFrame:
-    """Results of nothing, which have the columns and types of all others."""
+    """Return an empty frame of results, with all columns and types."""
     return _unemitted(combiner.no_windows, combiner)
 
 
@@ -87,9 +87,9 @@ def _unemitted(held: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
 
 
 def overflows(emitted: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
-    """A rejected row for each firing with a sum or mean that doesn't fit its type.
+    """Return a rejected row for each firing with a sum or mean that doesn't fit its type.
 
-    It names the key, and where there is a column for it, the window's start.
+    The row has the key and, if there is a column for it, the window's start.
     """
     if combiner.spec.firing.fill is not None:
         emitted = emitted.filter(_holding(emitted))
@@ -117,7 +117,7 @@ def overflows(emitted: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
 
 
 def _starts(emitted: pl.DataFrame, combiner: Combiner) -> pl.Series:
-    """Where windows start, as it is emitted."""
+    """Return the starts of windows as they are emitted."""
     if isinstance(combiner.spec.windows, Sessions):
         return emitted[columns.FIRST]
     start = window_start(emitted[columns.WINDOW], combiner.numbered)

@@ -1,9 +1,10 @@
-"""How many messages are kept in windows that take no more, and which go when there are too many.
+"""Retention by a limit of messages in closed windows.
 
-Messages are counted by stretches of the axis, some hundreds of them at most, and go by stretches,
-the oldest first. So a batch costs what the batch is, whatever is kept.
-Source: the VoltDB windowing application (a limit of rows; rows of one time go together, so that a
-deletion always makes progress).
+Messages are counted by ranges of the axis, at most some hundreds, and are dropped by ranges, the
+oldest first. So the cost of a batch doesn't depend on how much is kept.
+
+Source: the VoltDB windowing application (a limit of rows; rows of one time are dropped together, so
+that a deletion always makes progress).
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from muntin.model.kinds import Kind
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 
-# Into how many stretches a segment of a table is cut, where it has so many places.
+# Number of ranges per segment of a table, if the segment has that many positions.
 _A_SEGMENT = 32
-# In the state of a query that has read all of its input, where closed windows are kept.
+# A mark in the state of a query that has read all of its input, if closed windows are kept.
 ENDED = "ended"
 
 
 def share(rows: int | None, buckets: int | None) -> int | None:
-    """Each shard's part of a limit.
+    """Return each shard's share of a limit.
 
     Example:
         >>> share(10, 4), share(None, 4)
@@ -35,20 +36,20 @@ def share(rows: int | None, buckets: int | None) -> int | None:
 
 
 class RetentionCounter:
-    """The messages of a shard by where they lie; counted only where there is a limit.
+    """Counts of a shard's messages by ranges of the axis, if there is a limit.
 
     Args:
-        axis: The column that says where a row lies.
-        span: How many places make a segment of the table.
-        most: How many messages may be kept; ``None``: any number.
-        stored: What ``entries`` gave when the manifest was written.
-        count: The column of how many messages a row stands for; ``None`` where it is one.
+        axis: The column of a row's position.
+        span: Number of positions in a segment of the table.
+        most: Greatest number of messages to keep; ``None`` for no limit.
+        stored: The result of ``entries`` when the manifest was written.
+        count: The column with the number of messages that a row stands for; ``None`` for one.
 
     Attributes:
-        unknown: Whether what is stored is still to be counted: there was no limit, or another
-            width of stretches, when it was written, or other shards wrote it.
-        floor: Before this place the limit has left nothing, or not everything; ``None`` where it
-            has never been passed. A window that begins before it can't be read any more.
+        unknown: Whether the stored messages must be counted first: when they were written there was
+            no limit, or another width of ranges, or other shards wrote them.
+        floor: Position before which the limit has dropped messages; ``None`` if it never has. A
+            window that starts before it can't be read any more.
     """
 
     def __init__(
@@ -64,25 +65,25 @@ class RetentionCounter:
         self._messages = pl.len() if count is None else pl.col(count).sum()
         self._width = max(1, span // _A_SEGMENT)
         self.floor: int | None = stored["floor"] if stored else None
-        # An earlier build didn't write down the width.
+        # Earlier versions didn't store the width.
         same = stored is not None and stored.get("width") == self._width
         self.unknown = most is not None and not same
         self._counts: dict[int, int] = dict(stored["counts"] if stored and same else ())
 
     def entries(self) -> dict[str, Any]:
-        """The floor, and the stretches with their messages; plain JSON."""
+        """Return the floor and the counts by range; plain JSON."""
         width = None if self.most is None else self._width
         return {"floor": self.floor, "width": width, "counts": list(self._counts.items())}
 
     def learn(self, stored: Callable[[], Iterable[pl.DataFrame]], first: int | None) -> None:
-        """Count what is stored, where that is unknown; before anything else is counted."""
+        """Count the stored messages if that is still to be done; call it before ``add``."""
         if self.unknown:
             self.unknown = False
             for rows in stored():
                 self.add(rows if first is None else rows.filter(pl.col(self.axis) >= first))
 
     def add(self, rows: pl.DataFrame, sign: int = 1) -> None:
-        """Count the messages of rows, or take them away again."""
+        """Add the messages of rows to the counts, or subtract them for ``sign=-1``."""
         if self.most is None or not len(rows):
             return
         stretch = pl.col(self.axis).floordiv(self._width).alias("stretch")
@@ -92,11 +93,11 @@ class RetentionCounter:
                 del self._counts[at]
 
     def first(self, opened: int, expired: int | None) -> int | None:
-        """The first place that is kept; what lies before it is forgotten.
+        """Apply the limit, and return the first position that is kept.
 
         Args:
-            opened: The first place of windows that may still take messages.
-            expired: The first place that the retention keeps, as far as time goes.
+            opened: The first position of the windows that are open.
+            expired: The first position that the retention by time keeps.
         """
         if self.most is None:
             return expired
@@ -113,9 +114,9 @@ class RetentionCounter:
 
 
 def uncounted(floors: Iterable[int | None]) -> dict[str, Any]:
-    """What several shards remember together of a limit, which is counted anew.
+    """Merge the stored entries of several shards; their messages must be counted again.
 
-    Of a window that lies before one of their floors, some part may be gone.
+    The floor is the greatest of theirs, since windows before it may have lost messages.
     """
     floor = max((floor for floor in floors if floor is not None), default=None)
     return {"floor": floor, "width": None, "counts": []}
@@ -124,12 +125,17 @@ def uncounted(floors: Iterable[int | None]) -> dict[str, Any]:
 def first_whole(
     spec: WindowSpec, windows: Kind, watermark: int | None, floor: int | None, limit: int | None
 ) -> int | None:
-    """The first window (of sessions: their last place) that still has all of its messages.
+    """Return the first window, or a session's last position, that still has all messages.
 
-    The floor is what ``whole_from`` gave, and the limit is the ``floor`` of a counter.
+    Args:
+        spec: The query.
+        windows: Its windows.
+        watermark: The watermark in force.
+        floor: The result of ``whole_from``.
+        limit: The ``floor`` of a ``RetentionCounter``.
     """
     floors = [floor]
-    if limit is not None:  # a window that begins before it has lost messages
+    if limit is not None:  # windows that start before it have lost messages
         floors.append(
             limit if isinstance(windows, Sessions) else windows.last_window(limit - 1) + 1
         )

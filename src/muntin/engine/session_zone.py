@@ -1,4 +1,4 @@
-"""A session's time zone, which Spark may call by an offset or one of Java's names, in Polars."""
+"""Spark's session time zone in Polars, also if it is an offset or one of Java's names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from muntin.model.axis import SECOND
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d\d))?")
 _UTC = ("Z", "UT")
 _DAY = timedelta(days=1)
-# ``ZoneId.SHORT_IDS``. Spark takes them before the database's: its EST has no summer time.
+# ``ZoneId.SHORT_IDS``. Spark prefers them to the database's names: its EST has no summer time.
 _SHORT = {
     "ACT": "Australia/Darwin", "AET": "Australia/Sydney", "AGT": "America/Argentina/Buenos_Aires",
     "ART": "Africa/Cairo", "AST": "America/Anchorage", "BET": "America/Sao_Paulo",
@@ -33,25 +33,25 @@ class SessionZone:
     """A time zone of the database, or an offset.
 
     Attributes:
-        name: As Polars calls it; UTC where it is an offset.
-        offset: The microseconds by which its clocks are ahead of that.
+        name: The zone's name in Polars; UTC if the zone is an offset.
+        offset: The offset by which local time is ahead of that zone, microseconds.
     """
 
     name: str = "UTC"
     offset: int = 0
 
     def moments(self, local: pl.Series) -> pl.Series:
-        """Local times as moments: which ones, where clocks are changed, as Java has it.
+        """Convert local times to instants, with Java's rules for clock changes.
 
-        A time that comes twice is the first, and one that is skipped is read as if clocks hadn't
-        been changed yet.
+        A local time that occurs twice is the first of the two. One that is skipped is read as if
+        clocks hadn't been changed yet.
         """
         if self.offset:
             return (local - timedelta(microseconds=self.offset)).dt.replace_time_zone("UTC")
         found = self._existing(local)
         skipped = (found.is_null() & local.is_not_null()).arg_true()
         if len(skipped):
-            # No change skips more than a day.
+            # No clock change skips more than a day.
             found = found.scatter(skipped, self._existing(local.gather(skipped) - _DAY) + _DAY)
         return found
 
@@ -60,7 +60,7 @@ class SessionZone:
         return zoned.dt.convert_time_zone("UTC")
 
     def local(self, moments: pl.Expr) -> tuple[pl.Expr, str]:
-        """Moments as a clock shows them, and how their offset is written, as a format."""
+        """Return instants as local times, and the format string of their offset."""
         if not self.offset:
             return moments.dt.convert_time_zone(self.name), "%:z"
         hours, minutes = divmod(abs(self.offset) // (60 * SECOND), 60)
@@ -70,7 +70,7 @@ class SessionZone:
 
 @lru_cache(maxsize=100)
 def session_zone(name: str) -> SessionZone | None:
-    """A zone by what Spark calls it; ``None`` where only Java knows it (``SystemV/PST8``).
+    """Return a zone by its name in Spark; ``None`` if only Java has it (``SystemV/PST8``).
 
     Example:
         >>> session_zone("PST")

@@ -1,4 +1,4 @@
-"""What every shard keeps beside its tables: the watermark, the clock and the counts."""
+"""The state of a shard: watermark, wall clock, counts and tables."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ _ACTIVE, _CLOCKS = "active", "clocks"
 
 
 class StoredSpec(Protocol):
-    """What a store remembers to have been written by."""
+    """The spec that a store records as its writer."""
 
     def to_dict(self) -> dict[str, Any]:
-        """All that state depends on, as plain JSON."""
+        """Return everything that the state depends on, as plain JSON."""
 
     def check_same(self, stored: Mapping[str, Any]) -> None:
-        """Refuse to go on from what another spec wrote."""
+        """Refuse to continue from state that another spec wrote."""
 
 
 class State:
-    """The manifest of a shard, read and written, and the tables that it names.
+    """The manifest of a shard and the tables that it lists.
 
     Attributes:
         watermark: The watermark in force, microseconds; ``None`` before the first message.
         wall: The wall clock of the last step, microseconds.
-        counts: Messages so far, by what became of them.
-        stored: The runs of each table as they were written.
-        tables: The tables that are opened.
-        taken: The source offsets taken so far, by input; none where it has no offsets.
-        extra: What else the kind of shard keeps; plain JSON.
-        partitions: What is kept of each partition apart, where each is an axis of its own.
-        written_by: The spec that wrote the store, as plain JSON; ``None`` where none did.
+        counts: Messages so far: ``seen``, ``counted``, ``filtered``, and rejected by reason.
+        stored: The runs of each table as the manifest lists them.
+        tables: The tables that are open.
+        taken: The source offsets taken so far, by input; empty if it has no offsets.
+        extra: Other values that the kind of shard stores; plain JSON.
+        partitions: The stores of the partitions, if each is an axis of its own.
+        written_by: The spec that wrote the store, as plain JSON; ``None`` for a new store.
         ends_run: Whether the run of the query ends with this step; not stored.
-        moving: The inputs whose messages have moved a watermark since it was cleared, each with
-            its clocks that moved; not stored.
+        moving: The inputs whose messages have moved a watermark since the last ``note_moving``,
+            each with the clocks that moved; not stored.
 
     Raises:
         SpecChangedError: When the store was written by another spec.
@@ -79,7 +79,7 @@ class State:
 
     @property
     def offsets(self) -> TakenOffsets:
-        """The source offsets taken so far, where there is one input."""
+        """The source offsets taken so far, for operators with one input."""
         return self.taken[""]
 
     def table(
@@ -91,7 +91,7 @@ class State:
         keys: Sequence[str] = (),
         complete: Complete | None = None,
     ) -> Runs:
-        """Open a table, which is saved with the manifest; see ``Runs``."""
+        """Open a table of ``Runs``, which is saved with the manifest."""
         stored = self.stored.get(name, ())
         made = Runs(axis, span, self.blobs, self.cache, merge, stored, keys, complete)
         self.tables[name] = made
@@ -103,19 +103,19 @@ class State:
             table.drop_before(None)
 
     def numbers(self) -> set[int]:
-        """The numbers of all blobs that the manifest named when it was read."""
+        """Return the numbers of all blobs that the manifest listed when it was read."""
         read = Manifest(self.kind, tables=self.stored, parts=self._parts())
         return {run.number for run in read.runs()}
 
     def partition(self, name: Any) -> PartBlobs:
-        """What is kept of a partition, which may be new."""
+        """Return the store of a partition, which may be new."""
         return self.partitions.setdefault(name, PartBlobs(self.blobs, None))
 
     def _parts(self) -> list[tuple[Any, str]]:
         return [(name, one.manifest) for name, one in self.partitions.items() if one.manifest]
 
     def clock(self, arrivals: Iterable[Arrival], wall: int) -> int:
-        """The wall clock of this step: the messages' own where they have one, and never back."""
+        """Return the wall clock of this step: arrival times if there are any, never decreasing."""
         clocks = [c.clock for c in arrivals if c.clock is not None]
         if not clocks:
             return wall
@@ -131,17 +131,18 @@ class State:
         *,
         final: bool = False,
     ) -> int | None:
-        """Return where a batch leaves the watermark of an input: by its messages, or by the clock.
+        """Return the watermark of an input after a batch.
 
-        The latter where ``idle`` says after how long without messages.
+        It follows the event times of the messages or, once the input has been idle for
+        ``spec.idle``, the wall clock.
 
         Args:
-            mark: The watermark before.
-            arrivals: What the tasks say of the batch.
-            spec: What the query says of the input.
-            wall: The wall clock of the batch.
-            name: The input.
-            final: Whether the input ends, so that no clock holds the watermark.
+            mark: The watermark before, microseconds.
+            arrivals: The tasks' summaries of the batch.
+            spec: The spec of the input.
+            wall: The wall clock of the batch, microseconds.
+            name: The name of the input.
+            final: Whether the input ends, so that no clock holds the watermark back.
         """
         latest = [one.latest for one in arrivals if one.latest is not None]
         times = merge_times(arrival.partitions for arrival in arrivals)
@@ -173,7 +174,7 @@ class State:
         wall: int,
         name: str,
     ) -> InputClocks | None:
-        """Move the clocks of an input by a batch; ``None`` where it has one clock."""
+        """Move the clocks of an input by a batch; return ``None`` if it has one clock."""
         if spec.watermark == BY_GREATEST or (latest and not times):
             self.extra.get(_CLOCKS, {}).pop(name, None)
             return None
@@ -184,28 +185,28 @@ class State:
         return clocks
 
     def clocks(self, name: str = "") -> InputClocks:
-        """The clocks of an input."""
+        """Return the clocks of an input."""
         return InputClocks(self.extra.setdefault(_CLOCKS, {}).setdefault(name, {}))
 
     def describe_clocks(self, idle: int | None, wall: int, name: str = "") -> dict[str, Any]:
-        """The times of an input's slowest clocks, and which of them holds the watermark back."""
+        """Return the times of the slowest clocks, and the clock that holds the watermark back."""
         if not self.extra.get(_CLOCKS, {}).get(name):
             return {}
         clocks = self.clocks(name)
         return {"clocks": clocks.slowest(), "held_by": clocks.holder(idle, wall)}
 
     def is_idle(self, idle: int | None, wall: int, name: str = "") -> bool:
-        """Whether an input has had no messages for as long as `idle` says."""
+        """Return whether an input has had no messages for the time ``idle``."""
         active: dict[str, int] = self.extra.get(_ACTIVE, {})
         return idle is not None and name in active and wall >= active[name] + idle
 
     def note_active(self, wall: int, name: str = "") -> None:
-        """Note when an input last had messages; a clock that wasn't set yet says nothing."""
+        """Record the time at which an input last had messages, unless the clock isn't set yet."""
         if abs(wall) < FARTHEST:
             self.extra.setdefault(_ACTIVE, {})[name] = wall
 
     def note_moving(self, wall: int) -> None:
-        """Note that the messages since the clock was set last have come now."""
+        """Record that the messages since the last call arrived now."""
         for name, clocks in self.moving.items():
             self.note_active(wall, name)
             if clocks and abs(wall) < FARTHEST:
@@ -218,7 +219,7 @@ class State:
 
     def save(self) -> None:
         """Write the manifest; the store isn't committed yet."""
-        for name in self.stored.keys() - self.tables.keys():  # of what the query no longer does
+        for name in self.stored.keys() - self.tables.keys():  # tables not in use any more
             for run in self.stored.pop(name):
                 for blob in run.blobs:
                     self.blobs.remove(blob)

@@ -1,7 +1,7 @@
-"""State read from outside: what windows hold, out of a shard's manifest and some of its blobs.
+"""Reading of state from outside, given a shard's manifest and some of its blobs.
 
-The shard itself answers, over a store that can only be read. So outside reads say what the next
-firing would, without a second way to put a window together.
+The reader opens the shard itself over a read-only store. So a read returns what the next firing
+would emit, without a second implementation of windows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from muntin.state.manifest import Manifest, list_overlapping_blobs
 from muntin.state.runs import FrameCache
 
 CHANGE, NEW = "change", "new"
-# Of kept messages: whether they wait for their policy to let them in, and have found a partner.
+# Columns of a join's messages: whether they wait for their policy, and whether they have a partner.
 WAITS, MATCHED = "waits", "__muntin_matched"
 
 
@@ -47,17 +47,17 @@ class StateReader:
 
     @property
     def nothing(self) -> pl.DataFrame:
-        """No windows, with the columns and types of all others."""
+        """An empty frame of windows, with all columns and types."""
         return described(self.combiner.no_windows, self.combiner)
 
     def key(self, given: Any) -> pl.DataFrame:
-        """A key in the types of its columns, under the engine's names: one row."""
+        """Convert a key to one row with the types of its columns and the engine's names."""
         return key_of(self.spec.keys, {GROUPING_ID: pl.Int64(), **self.types}, given)
 
     def wanted(
         self, manifest: Manifest, start: int | None = None, end: int | None = None
     ) -> list[int]:
-        """The blobs that ``snapshot`` needs for a stretch."""
+        """Return the numbers of the blobs that ``snapshot`` needs for a range of the axis."""
         if self.spec.by_arrival or isinstance(self.spec.windows, Moving):
             start = end = None
         named = [wanted(self.spec, one.tables, start, end) for one in manifest.each()]
@@ -71,12 +71,12 @@ class StateReader:
         end: int | None = None,
         only: pl.DataFrame | None = None,
     ) -> pl.DataFrame:
-        """What the windows of one shard hold; see ``Shard.snapshot``."""
+        """Return the values of one shard's windows, as ``Shard.snapshot`` does."""
         opened = shard(self.combiner, ReadBlobs(manifest, lambda: blobs), FrameCache())
         return opened.snapshot(start, end, only)
 
     def touched(self, blobs: Sequence[bytes]) -> pl.DataFrame | None:
-        """The keys that some blobs have rows of, each once; ``None`` where there are none."""
+        """Return the distinct keys of the rows in some blobs; ``None`` if there are none."""
         names = self.combiner.keys
         frames = [frame for frame in map(decode_frame, blobs) if set(names) <= {*frame.columns}]
         frames = [frame.select(names) for frame in frames if len(frame)]
@@ -84,7 +84,7 @@ class StateReader:
 
 
 def types_of(words: Mapping[str, str]) -> dict[str, pl.DataType]:
-    """The types of columns."""
+    """Parse the types of columns."""
     found = {}
     for name, text in words.items():
         try:
@@ -96,9 +96,9 @@ def types_of(words: Mapping[str, str]) -> dict[str, pl.DataType]:
 
 
 def key_of(names: Sequence[str], types: Mapping[str, pl.DataType], given: Any) -> pl.DataFrame:
-    """A key in the types of its columns, under the engine's names: one row.
+    """Convert a key to one row with the types of its columns and the engine's names.
 
-    It is given as a value; as a tuple, or a dictionary by column, where there are several.
+    The key is a value, or for several columns a tuple or a dictionary by column.
     """
     if isinstance(given, Mapping) and given.keys() == set(names):
         given = tuple(given[name] for name in names)
@@ -123,10 +123,10 @@ def kept_messages(
     *,
     partners: bool = False,
 ) -> tuple[list[int], list[pl.DataFrame]]:
-    """The messages that a shard of a join keeps of one side, and the numbers of their blobs.
+    """Return the messages of one side in a shard of a join, and the numbers of their blobs.
 
-    They come as they were written, in a frame for each kind of table, with the columns ``WAITS``
-    and ``MATCHED`` (where ``partners`` are looked for). Without blobs only the numbers are found.
+    There is a frame for each table, with the stored columns, ``WAITS`` and ``MATCHED``. The latter
+    is only computed with ``partners``. Without ``blobs`` only the numbers are returned.
     """
     wanted: list[int] = []
     found: list[pl.DataFrame] = []
@@ -146,7 +146,7 @@ def kept_messages(
             if blobs is None or not mine:
                 continue
             frames = [decode_frame(blobs[number]) for number in mine]
-            # Only messages of session joins have the mark of having met one.
+            # Only messages of session joins have the column ``MET``.
             frames = [renamed(frame) if MET in frame.columns else frame for frame in frames]
             # The latest version of a message says where its session ends now.
             rows = pl.concat(frames, how="diagonal").unique(ID, keep="last")
@@ -164,7 +164,7 @@ def kept_messages(
 
 
 def differences(then: pl.DataFrame, now: pl.DataFrame, identity: Sequence[str]) -> pl.DataFrame:
-    """What has changed from one state of some rows to another.
+    """Return the differences between two states of some rows.
 
     Returns:
         The rows that are ``new`` or ``changed`` as they are now, and those that are ``gone`` as

@@ -1,7 +1,7 @@
-r"""Text that isn't UTF-8: Spark has whatever bytes were cast to text, the engine doesn't.
+r"""Handling of text that isn't UTF-8, which Spark allows and the engine doesn't.
 
-Such text is found where messages reach Python, escaped (``\xff``) so that it can be shown, and
-marked, so that messages are rejected where something would be computed with it.
+Such text is detected when messages reach Python. It is escaped (``\xff``), so that it can be shown,
+and marked, so that a message is rejected if the query computes with it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 Rows = NDArray[np.bool_]
 
-# The names of a message's columns whose text isn't UTF-8; only in frames that have such a message.
+# The names of a message's columns with invalid text; only in frames with such a message.
 GARBLED = "__muntin_garbled"
 
 
 def frame_of(table: pa.Table) -> pl.DataFrame:
-    """Columns from Arrow, whose text may be any bytes; with ``GARBLED`` where some isn't UTF-8."""
+    """Convert an Arrow table, and add ``GARBLED`` if some of its text isn't UTF-8."""
     if _valid(table):
         frame = pl.from_arrow(table)
         assert isinstance(frame, pl.DataFrame)
@@ -39,7 +39,7 @@ def frame_of(table: pa.Table) -> pl.DataFrame:
 
 
 def from_pandas(data: Any) -> pl.DataFrame:
-    """A pandas frame; half a surrogate pair in its text isn't UTF-8, and so escaped and marked."""
+    """Convert a pandas frame; text with half a surrogate pair is escaped and marked."""
     try:
         return pl.DataFrame(data)
     except UnicodeEncodeError:
@@ -56,7 +56,7 @@ def from_pandas(data: Any) -> pl.DataFrame:
 
 
 def marked(messages: pl.DataFrame, bad: dict[str, pl.Series]) -> pl.DataFrame:
-    """Messages with ``GARBLED``, given by column whose text isn't UTF-8."""
+    """Add ``GARBLED`` to messages, given the rows with invalid text of each column."""
     names = [pl.when(rows).then(pl.lit(name)) for name, rows in bad.items() if rows.any()]
     if not names:
         return messages
@@ -64,7 +64,7 @@ def marked(messages: pl.DataFrame, bad: dict[str, pl.Series]) -> pl.DataFrame:
 
 
 def text(values: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """Bytes as text, escaped where they aren't any, and which these are."""
+    """Decode bytes, with escapes where they aren't UTF-8, and return which rows those are."""
     texts = decode_text(values)
     bad = texts.is_null() & values.is_not_null()
     rows = bad.arg_true()
@@ -75,7 +75,7 @@ def text(values: pl.Series) -> tuple[pl.Series, pl.Series]:
 
 
 def decode_text(values: pl.Series) -> pl.Series:
-    """Decode bytes as UTF-8; null where they aren't."""
+    """Decode bytes as UTF-8, with null for those that aren't valid."""
     try:
         return values.cast(pl.String)
     except pl.exceptions.PolarsError:
@@ -93,7 +93,7 @@ def decode_text(values: pl.Series) -> pl.Series:
 
 
 def _find_garbled(data: NDArray[np.uint8], ends: NDArray[np.int64]) -> Rows:
-    """Tell which pieces of bytes aren't UTF-8; the first offset is where the first piece begins."""
+    """Return which pieces of bytes aren't UTF-8; ``ends`` starts with the start of the first."""
     _NOTED.offsets = []
     first, last = ends[0], ends[-1]
     codecs.decode(data[first:last].tobytes(), "utf-8", _NOTE)
@@ -101,7 +101,7 @@ def _find_garbled(data: NDArray[np.uint8], ends: NDArray[np.int64]) -> Rows:
     starts, sizes = ends[:-1], np.diff(ends)
     garbled = np.zeros(len(sizes), np.bool_)
     garbled[np.searchsorted(ends, wrong, "right") - 1] = True
-    # A character may not go on in the next piece either.
+    # A character that continues in the next piece makes both pieces invalid.
     begun = np.flatnonzero(sizes > 0)
     continued = begun[(data[starts[begun]] & 0xC0) == 0x80]
     garbled[continued] = True
@@ -111,7 +111,7 @@ def _find_garbled(data: NDArray[np.uint8], ends: NDArray[np.int64]) -> Rows:
 
 
 def _note(error: UnicodeError) -> tuple[str, int]:
-    """Note where bytes aren't UTF-8, and go on behind them."""
+    """Record the position of invalid bytes, and continue after them."""
     assert isinstance(error, UnicodeDecodeError)
     _NOTED.offsets.append(error.start)
     return "", error.end
@@ -122,7 +122,7 @@ codecs.register_error(_NOTE, _note)
 
 
 def unchecked(batch: pa.RecordBatch, names: Collection[str]) -> pa.RecordBatch:
-    """A batch in which some columns of bytes are text as they are, as Spark takes them."""
+    """Turn some columns of bytes into text without validation, which Spark accepts."""
     for place, name in enumerate(batch.schema.names):
         if name in names:
             held = batch.column(place)
@@ -134,7 +134,7 @@ def unchecked(batch: pa.RecordBatch, names: Collection[str]) -> pa.RecordBatch:
 
 
 def _escaped(array: pa.Array) -> tuple[pa.Array, Rows]:
-    """Values with their text escaped, however deep, and which have some that isn't UTF-8."""
+    """Escape invalid text at any depth of values, and return which values have some."""
     kind, there = array.type, array.is_valid().to_numpy(zero_copy_only=False)
     if pa.types.is_dictionary(kind):
         made, bad = _escaped(array.dictionary_decode())
@@ -156,7 +156,7 @@ def _escaped(array: pa.Array) -> tuple[pa.Array, Rows]:
     is_map = pa.types.is_map(kind)
     if not (is_map or pa.types.is_list(kind) or pa.types.is_large_list(kind)):
         return array, np.zeros(len(array), dtype=np.bool_)
-    # What is a slice has values before and behind its own.
+    # The child array of a slice also has values before and after the slice.
     ends = array.offsets.to_numpy()
     own = slice(ends[0], ends[-1])
     offsets = pa.array(ends - ends[0], array.offsets.type)

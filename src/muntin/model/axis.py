@@ -20,7 +20,7 @@ from muntin.model.errors import OptionError
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A length on the rows axis; made by ``rows``."""
+    """A length on the rows axis, as ``rows`` returns it."""
 
     count: int
 
@@ -32,7 +32,7 @@ Duration = str | timedelta
 Length = Duration | Rows
 Axis = Literal["time", "rows"]
 Origin = str | date | int | None
-"""Where some window starts: a point in time, a day, or a row."""
+"""The start of some window: a point in time, a day, or a row."""
 
 MICROSECOND = 1
 MILLISECOND = 1_000
@@ -44,7 +44,8 @@ WEEK = 7 * DAY
 
 # Before and after every position on an axis.
 MIN_POSITION, MAX_POSITION = -(1 << 62), 1 << 62
-# A quarter of what 64 bits hold, some 73 000 years from the epoch: windows lie around a time.
+# Greatest distance of a time from the epoch, some 73 000 years: a quarter of the range of 64 bits,
+# so that the bounds of windows around it fit, too.
 FARTHEST = 1 << 61
 # After 400 years the calendar repeats itself.
 _CYCLE = 146_097 * DAY
@@ -77,7 +78,7 @@ _PHRASE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*")
 _ISO = re.compile(
     r"P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.IGNORECASE
 )
-# As SQL writes it: INTERVAL '10' MINUTE, INTERVAL 10 MINUTES.
+# Intervals of SQL: INTERVAL '10' MINUTE, INTERVAL 10 MINUTES.
 _INTERVAL = re.compile(r"\s*interval\s+'?(\d+(?:\.\d+)?)'?\s+([a-z]+)\s*")
 _CALENDAR = re.compile(r"month|quarter|year")
 _HINT = 'write for example "10 minutes", "1 hour 30 minutes", "PT10M", or a timedelta'
@@ -89,7 +90,7 @@ def micros(option: str, value: Duration, *, zero: bool = True) -> int:
     Args:
         option: The option's name, for the error.
         value: ``"10 minutes"``, ISO 8601, or a ``timedelta``.
-        zero: Whether a duration of nothing is allowed.
+        zero: Whether a duration of zero is allowed.
 
     Returns:
         The duration in microseconds, never negative.
@@ -140,7 +141,7 @@ def _parse(text: str) -> int | None:
 
 
 def phrase(duration: int) -> str:
-    """Say a duration in words, for errors and ``explain``.
+    """Format a duration in words, for errors and ``explain``.
 
     Example:
         >>> phrase(5_400_000_000)
@@ -162,10 +163,10 @@ def phrase(duration: int) -> str:
 
 
 def rows(count: int) -> Rows:
-    """A number of rows, in place of a duration.
+    """Measure a length in rows, in place of a duration.
 
     Args:
-        count: How many rows, at least 1.
+        count: Number of rows, at least 1.
 
     Returns:
         The length, for windows, gaps, grace and retention that are measured in rows.
@@ -183,10 +184,10 @@ def rows(count: int) -> Rows:
 
 
 def measure(option: str, value: Length, *, zero: bool = False) -> tuple[int, Axis]:
-    """A length, and the axis that it is measured on.
+    """Return the value of a length, and the axis that it is measured on.
 
     Raises:
-        OptionError: When the value is no length, is negative, or is zero where it may not be.
+        OptionError: When the value is no length, or is negative, or is zero without ``zero``.
 
     Example:
         >>> measure("size", "1 second"), measure("size", rows(3))
@@ -198,7 +199,7 @@ def measure(option: str, value: Length, *, zero: bool = False) -> tuple[int, Axi
 
 
 def spell(length: int, axis: Axis) -> str:
-    """A length in words.
+    """Format a length in words.
 
     Example:
         >>> spell(60_000_000, "time"), spell(1, "rows")
@@ -225,7 +226,7 @@ def instant(option: str, value: str | date) -> int:
 
 
 def position(option: str, given: datetime | str | int | None, axis: Axis) -> int | None:
-    """A position on an axis as users give it: a point in time, or a row.
+    """Read a position on an axis: a point in time, or a row.
 
     Example:
         >>> position("start", "1970-01-01T00:00:01", "time"), position("start", "12", "rows")
@@ -243,7 +244,7 @@ def position(option: str, given: datetime | str | int | None, axis: Axis) -> int
 
 
 def located(place: int, axis: Axis) -> str:
-    """A position in words.
+    """Format a position.
 
     Example:
         >>> located(1_500_000, "time"), located(12, "rows")
@@ -253,7 +254,7 @@ def located(place: int, axis: Axis) -> str:
 
 
 def moment(position: int, separator: str = " ") -> str:
-    """A point in time as people write it, in UTC, whatever its year; there is a year 0.
+    """Format a point in time in UTC, whatever its year; the years include a year 0.
 
     Example:
         >>> moment(1_500_000), moment(1_767_225_600_000_000_000), moment(-63_000_000_000_000_000)
@@ -268,7 +269,7 @@ def moment(position: int, separator: str = " ") -> str:
 
 
 def as_datetime(position: int) -> datetime:
-    """A moment in UTC; beyond the times that Python has, the first or the last of them.
+    """Return a point in time in UTC, limited to the times that Python's ``datetime`` can hold.
 
     Example:
         >>> as_datetime(2**62).year, as_datetime(-(2**62)).year

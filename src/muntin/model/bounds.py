@@ -1,7 +1,7 @@
-"""What bounds a pair: a distance, a window that holds both, a session, a version, or a key.
+"""Bounds of join pairs: a distance, a shared window, a shared session, a version, or a key.
 
-Source: the Samza SQL window operator design (join windows, message keys); versions as Flink's
-temporal joins have them; changes as Kafka Streams' joins of tables.
+Source: the Samza SQL window operator design (join windows, message keys); Flink's temporal joins
+(versions); Kafka Streams' joins of tables (changes).
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ class Within(JsonDataclass):
     """Partners at a bounded distance: from ``before`` before the left message to ``after`` after.
 
     Attributes:
-        before: How far the right message may lie before the left one; less than zero where it lies
-            at least so far after it.
-        after: How far after it, or less than zero; both ends belong to it.
-        axis: What both are measured on: microseconds, or rows since each side's first.
+        before: Greatest distance of the right message before the left one. A negative value is the
+            least distance after it.
+        after: Greatest distance of the right message after the left one, or with a negative value
+            the least distance before it. Both ends are included.
+        axis: Axis of both distances: microseconds, or rows since the first row of each side.
 
     Example:
         >>> near = Within(before=5, after=2)
@@ -46,19 +47,19 @@ class Within(JsonDataclass):
 
     @property
     def reach(self) -> int:
-        """How long the stretch is in which partners lie."""
+        """Length of the range in which the partners of a message lie."""
         return self.before + self.after
 
     def first_taken(self, watermark: int, grace: int) -> int:
-        """The first place that a message may still have; earlier ones are late."""
+        """Return the first position that is accepted; messages at earlier positions are late."""
         return watermark - grace
 
     def first_kept(self, side: SideName, edge: int) -> int:
-        """The first place on a side that may find partners from ``edge`` on upon the other."""
+        """Return the first position that can have partners from ``edge`` on on the other side."""
         return edge - (self.after if side == "left" else self.before)
 
     def partners(self, side: SideName, low: int, high: int) -> tuple[int, int]:
-        """Where the partners of the messages between two places lie, ends included."""
+        """Return the range of the partners of messages between two positions, ends included."""
         back, ahead = (self.before, self.after) if side == "left" else (self.after, self.before)
         return low - back, high + ahead
 
@@ -73,7 +74,7 @@ class Within(JsonDataclass):
 
 @dataclass(frozen=True, slots=True)
 class Together(JsonDataclass):
-    """Partners that share a window: one of each of these kinds holds both.
+    """Partners that share a window of each of these kinds.
 
     Example:
         >>> from muntin.model.windows import tumbling
@@ -88,30 +89,30 @@ class Together(JsonDataclass):
 
     @property
     def axis(self) -> Axis:
-        """What the windows are measured on."""
+        """The axis that the windows are measured on."""
         return self.windows[0].axis
 
     @property
     def reach(self) -> int:
-        """How long the first window is; stored state is laid out by it, so it stays as it was."""
+        """Length of window 0 of the shortest kind; it is fixed, as state is laid out by it."""
         return min(w.reach for w in self.windows)
 
     @property
     def longest(self) -> int:
-        """How long the longest stretch is in which partners lie, of all windows of each kind."""
+        """Length of the longest range in which partners can lie, over all windows of each kind."""
         ends = [w.end(w.last_window(w.first_pane(0))) for w in self.windows]
         return min(end - w.start(0) for end, w in zip(ends, self.windows, strict=True))
 
     def first_taken(self, watermark: int, grace: int) -> int:
-        """The first place that is in an open window of each kind."""
+        """Return the first position that is in an open window of each kind."""
         return max(windows.opens(watermark - grace) for windows in self.windows)
 
     def first_kept(self, side: SideName, edge: int) -> int:
-        """The first place that shares a window with places from ``edge`` on."""
+        """Return the first position that shares a window with positions from ``edge`` on."""
         return max(windows.opens(edge) for windows in self.windows)
 
     def partners(self, side: SideName, low: int, high: int) -> tuple[int, int]:
-        """Where the partners of the messages between two places lie, ends included."""
+        """Return the range of the partners of messages between two positions, ends included."""
         starts = [w.start(w.first_window(w.pane_of(low))) for w in self.windows]
         ends = [w.end(w.last_window(w.pane_of(high))) for w in self.windows]
         return max(starts), min(ends) - 1
@@ -122,7 +123,7 @@ class Together(JsonDataclass):
 
 @dataclass(frozen=True, slots=True)
 class Joint(JsonDataclass):
-    """Partners in one session: messages of both sides with the same key make up the sessions."""
+    """Partners in one session, which consists of the messages of both sides with the same key."""
 
     KIND: ClassVar[str] = "joint"
 
@@ -130,7 +131,7 @@ class Joint(JsonDataclass):
 
     @property
     def axis(self) -> Axis:
-        """Always time."""
+        """The axis of the sessions, which is always time."""
         return self.sessions.axis
 
     def __str__(self) -> str:
@@ -139,10 +140,10 @@ class Joint(JsonDataclass):
 
 @dataclass(frozen=True, slots=True)
 class AsOf(JsonDataclass):
-    """The partner of a left message is the newest right one of its time or before: its version.
+    """The version of a left message: the newest right message at or before its time.
 
     Attributes:
-        most: How far it may lie before the left one, microseconds; ``None`` is any distance.
+        most: Greatest age of the version in microseconds; ``None`` for any age.
 
     Example:
         >>> str(AsOf(60_000_000))
@@ -155,16 +156,16 @@ class AsOf(JsonDataclass):
 
     @property
     def axis(self) -> Axis:
-        """Always time."""
+        """Time, the only axis that this bound supports."""
         return "time"
 
     @property
     def reach(self) -> int:
-        """How far a left message looks back, where that is bounded."""
+        """Greatest distance from a left message back to its version; 0 if it isn't bounded."""
         return self.most or 0
 
     def first_taken(self, watermark: int, grace: int) -> int:
-        """The first place that a message may still have; earlier ones are late."""
+        """Return the first position that is accepted; messages at earlier positions are late."""
         return watermark - grace
 
     def __str__(self) -> str:
@@ -175,7 +176,9 @@ class AsOf(JsonDataclass):
 
 @dataclass(frozen=True, slots=True)
 class Newest(JsonDataclass):
-    """The newest row of either side with the same key, whose time is a part; at each change.
+    """The newest rows of both sides with one key, paired again at each change of either side.
+
+    The time is one of the key columns.
 
     Example:
         >>> str(Newest())
@@ -186,20 +189,20 @@ class Newest(JsonDataclass):
 
     @property
     def axis(self) -> Axis:
-        """Always time."""
+        """Time, the only axis that this bound supports."""
         return "time"
 
     @property
     def reach(self) -> int:
-        """Partners have the same time."""
+        """Distance of partners, which is 0 since they have the same time."""
         return 0
 
     def first_taken(self, watermark: int, grace: int) -> int:
-        """The first place that a row may still have; earlier ones are late."""
+        """Return the first position that is accepted; rows at earlier positions are late."""
         return watermark - grace
 
     def partners(self, side: SideName, low: int, high: int) -> tuple[int, int]:
-        """Where the partners of the rows between two places lie, ends included."""
+        """Return the range of the partners of rows between two positions, which is the same."""
         return low, high
 
     def __str__(self) -> str:
@@ -218,16 +221,16 @@ def bound_of(
     as_of: bool | Duration = False,
     each_change: bool = False,
 ) -> Bound:
-    """What bounds a pair: the distance where one is given, else the windows of the sides.
+    """Return the bound of pairs: a distance if one is given, else the windows of the sides.
 
     Args:
-        within: The greatest distance either way, or two of them: how far the right message may lie
-            before the left one, and how far after. One of the two may be negative.
+        within: Greatest distance in both directions, or a pair: the greatest distance of the right
+            message before the left one, and after it. One of the two may be negative.
         left: The left side's windows.
         right: The right side's windows.
-        at_once: Whether the times of both are among the columns that must be equal.
-        as_of: Whether the partner is the right side's newest message, or how old it may be.
-        each_change: Whether a change of either side gives the pair of both sides' newest rows.
+        at_once: Whether the times of both sides are among the columns that must be equal.
+        as_of: Whether the partner is the right side's newest message, or the greatest age of it.
+        each_change: Whether each change of a side emits the pair of the newest rows again.
 
     Example:
         >>> bound_of(("1 minute", 0), None, None)
@@ -268,7 +271,7 @@ def bound_of(
 
 
 def _share_sliding(kinds: Sequence[Kind]) -> Within:
-    """The bound of partners that share a sliding window."""
+    """Return the bound of partners that share a sliding window."""
     if any(isinstance(kind, Sliding) and kind.rolls for kind in kinds):
         hint = 'give within=("5 minutes", 0) for partners up to so much before'
         raise OptionError("rolling", (*map(str, kinds),), "emits a row for each message", hint)
@@ -287,7 +290,7 @@ def _check_alone(
     kinds: Sequence[Kind],
     why: str,
 ) -> None:
-    """Refuse what bounds a pair a second time."""
+    """Refuse a second option that bounds a pair."""
     if within is not None or kinds:
         other = "within" if within is not None else "windows"
         text = f"stands beside {other}, which bounds a pair, too"
@@ -315,7 +318,7 @@ def _within(within: Length | Sequence[Length | int]) -> Within:
 
 
 def _signed(length: Length | int) -> tuple[int, Length | None]:
-    """A sign, and the length without it; of a plain 0 no length, since it lies on every axis."""
+    """Split a length into sign and absolute value; a plain 0 has no length, as it has no axis."""
     if isinstance(length, int) and length == 0:
         return 1, None
     if isinstance(length, timedelta) and length < timedelta(0):
@@ -326,5 +329,5 @@ def _signed(length: Length | int) -> tuple[int, Length | None]:
 
 
 def placed(windows: Kind) -> str:
-    """Windows in words, and where they begin where that isn't at zero."""
+    """Describe windows in words, with their origin unless it is zero."""
     return f"{windows}, origin {windows.begins}" if windows.origin else str(windows)

@@ -1,8 +1,8 @@
-"""What follows from the numbers of windows, where windows have some.
+"""Base classes of window kinds, with the arithmetic on the numbers of windows.
 
-A kind of windows says where a window starts and ends and which panes it is made of; what is here
-follows from that. Places and numbers are whole numbers; where a kind is ``even``, its formulas hold
-for columns of whole numbers as well.
+A kind of windows defines where a window starts and ends and which panes it consists of; the methods
+here derive the rest. Positions and window numbers are integers. Where a kind is ``even``, its
+formulas work on columns of integers as well.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from muntin.model.json_dataclass import JsonDataclass
 
 
 class WindowKind(JsonDataclass):
-    """What all kinds of windows say of themselves.
+    """Attributes that all kinds of windows have.
 
     Attributes:
-        moves: Whether windows move with the messages, so that each may have one of its own.
-        retracts: Whether windows that were emitted may be taken back.
-        row: What a row of state is.
+        moves: Whether windows move with the messages, so that each message may have its own.
+        retracts: Whether windows may be retracted after they were emitted.
+        row: Description of one row of the state.
     """
 
     __slots__ = ()
@@ -33,25 +33,25 @@ class WindowKind(JsonDataclass):
 
         @property
         def axis(self) -> Axis:
-            """What they are measured on."""
+            """The axis that the windows are measured on."""
 
         @property
         def origin(self) -> int:
-            """Where window 0 starts, or day 0 of its zone."""
+            """Start of window 0, or of day 0 in the zone of calendar windows."""
 
     @property
     def begins(self) -> str:
-        """Where windows are counted from, in words."""
+        """The origin of the windows, in words."""
         return f"{self.origin} us" if self.axis == "time" else f"row {self.origin}"
 
 
 class ByNumber(WindowKind, ABC):
-    """Windows with numbers that grow with their ends, and with panes or places that grow too.
+    """Windows with numbers that grow with their ends and with their panes or positions.
 
     Attributes:
-        even: Whether ``start``, ``end`` and ``pane_of`` are formulas.
-        block: So many panes from the origin on begin a stretch that no window reaches beyond; 0
-            where there is none.
+        even: Whether ``start``, ``end`` and ``pane_of`` are formulas that work on columns, too.
+        block: Number of panes in a block that no window crosses, with blocks counted from the
+            origin; 0 if there are no such blocks.
     """
 
     __slots__ = ()
@@ -60,63 +60,63 @@ class ByNumber(WindowKind, ABC):
 
     @property
     def block(self) -> int:
-        """See the attributes."""
+        """Number of panes in a block that no window crosses; 0 by default, for no such blocks."""
         return 0
 
     @abstractmethod
     def start(self, window: int) -> int:
-        """Where a window starts."""
+        """Return the start of a window."""
 
     @abstractmethod
     def end(self, window: int) -> int:
-        """Where a window ends (exclusive)."""
+        """Return the end of a window (exclusive)."""
 
     @abstractmethod
     def pane_of(self, position: int) -> int:
-        """The pane that a position falls into."""
+        """Return the pane that a position falls into."""
 
     @abstractmethod
     def pane_start(self, pane: int) -> int:
-        """Where a pane starts."""
+        """Return the start of a pane."""
 
     @abstractmethod
     def first_pane(self, window: int) -> int:
-        """The earliest pane that a window depends on."""
+        """Return the earliest pane that a window depends on."""
 
     @abstractmethod
     def last_pane(self, window: int) -> int:
-        """The latest pane of a window."""
+        """Return the latest pane of a window."""
 
     @abstractmethod
     def first_window(self, pane: int) -> int:
-        """The earliest window that contains a pane."""
+        """Return the earliest window that contains a pane."""
 
     @abstractmethod
     def last_window(self, pane: int) -> int:
-        """The latest window that contains a pane."""
+        """Return the latest window that contains a pane."""
 
     @abstractmethod
     def ended(self, position: int) -> int:
-        """The latest window whose end is at or before a position."""
+        """Return the latest window that ends at or before a position."""
 
     @property
     @abstractmethod
     def panes_per_window(self) -> int:
-        """How many panes make the longest window."""
+        """Number of panes in the longest window."""
 
     @property
     @abstractmethod
     def pace(self) -> int:
-        """The distance between two windows of a key."""
+        """Distance between two consecutive windows of a key."""
 
     @property
     @abstractmethod
     def length(self) -> int:
-        """How long the longest window is, about."""
+        """Approximate length of the longest window."""
 
     @property
     def reach(self) -> int:
-        """How long the first window is."""
+        """Length of window 0."""
         return self.end(0) - self.start(0)
 
     @property
@@ -125,33 +125,33 @@ class ByNumber(WindowKind, ABC):
         return f"up to {self.panes_per_window:,} a window; a message is stored once a pane"
 
     def panes_within(self, length: int) -> int:
-        """How many panes there are in a length."""
+        """Return the number of panes that cover a length."""
         return -(-length // self.pace)
 
     def first_inside(self, window: int) -> int:
-        """The earliest pane of a window."""
+        """Return the earliest pane of a window."""
         return self.first_pane(window)
 
     def pattern(self, window: int) -> int:
-        """The latest window up to this one from which on windows lie as from window 0 on."""
+        """Return the latest window up to this one that starts a layout like that from window 0."""
         return window
 
     def opens(self, position: int) -> int:
-        """The first place that some window holds which ends behind a position."""
+        """Return the first position in a window that ends after a position."""
         return self.pane_start(self.first_inside(self.ended(position) + 1))
 
     def last_end(self, position: int) -> int:
-        """Messages from here on belong to no window that has ended at a position."""
+        """Return the end of the latest ended window; later messages are in no ended window."""
         return self.end(self.ended(position))
 
     def next_edge(self, position: int, grace: int) -> int:
-        """The least position at which some window has ended or closed that hasn't at this one."""
+        """Return the next position at which another window ends or closes."""
         closing = self.end(self.ended(position - grace) + 1) + grace
         return min(self.end(self.ended(position) + 1), closing)
 
 
 class Moving(WindowKind):
-    """Windows that move with the messages: each message may have one of its own."""
+    """Windows that move with the messages, so that each message may have its own."""
 
     __slots__ = ()
 
@@ -159,17 +159,17 @@ class Moving(WindowKind):
     origin: ClassVar[int] = 0
 
     def panes_within(self, length: int) -> int:
-        """See ``ByNumber``; every place is its own pane."""
+        """Return the number of positions in a length, since every position is its own pane."""
         return max(1, length)
 
     def opens(self, position: int) -> int:
-        """See ``ByNumber``; a window may begin and end with any message."""
+        """Return the position itself, since a window may start and end with any message."""
         return position
 
     def last_end(self, position: int) -> int:
-        """See ``ByNumber``."""
+        """Return the position itself, since a window may end at any position."""
         return position
 
     def next_edge(self, position: int, grace: int) -> int:
-        """See ``ByNumber``."""
+        """Return the next position, since a window may end or close at any position."""
         return position + 1

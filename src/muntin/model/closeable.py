@@ -1,4 +1,4 @@
-"""What is closed at the end of a ``with``."""
+"""The base class of context managers that are closed at the end of ``with``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Self
 
 
 class Closeable(ABC):
-    """Something that has to be closed, and is, however its ``with`` ends.
+    """A context manager that calls ``close`` however its ``with`` ends.
 
     Example:
         >>> class Door(Closeable):
@@ -22,7 +22,7 @@ class Closeable(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Release what is held; a second call does nothing."""
+        """Release all resources; a second call does nothing."""
 
     def __enter__(self) -> Self:
         return self

@@ -1,8 +1,7 @@
-"""Conditions of what a window holds: ``worst > 100 AND (n >= 10 OR NOT closed)``.
+"""Conditions on the values of a window: ``worst > 100 AND (n >= 10 OR NOT closed)``.
 
-Each door can say them, and each engine can compute them: comparisons of aggregates and keys with
-numbers and texts, in the three values of SQL. NaN is equal to itself and greater than any number,
-as Spark SQL has it.
+They compare aggregates and keys with numbers and texts, in SQL's three-valued logic. All front ends
+accept them. NaN is equal to itself and greater than any number, as in Spark SQL.
 """
 
 from __future__ import annotations
@@ -42,14 +41,14 @@ _HINT = 'write for example "worst > 100" or "n >= 10 AND worst > 100"'
 
 @dataclass(frozen=True)
 class Name:
-    """An aggregate, or a key."""
+    """The name of an aggregate or a key."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Part:
-    """A node: ``AND``, ``OR``, ``NOT``, a comparison, or a name that is true or false."""
+    """A node of a condition: ``AND``, ``OR``, ``NOT`` or a comparison."""
 
     sign: str
     parts: tuple[Any, ...]
@@ -57,10 +56,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition that was read.
+    """A parsed condition.
 
     Attributes:
-        tree: What it says.
+        tree: The root of its syntax tree.
         names: The aggregates and keys in it, each once.
     """
 
@@ -68,7 +67,7 @@ class Condition:
     names: tuple[str, ...]
 
     def holds(self, values: Mapping[str, Any]) -> bool:
-        """Whether it holds of some values; where NULL leaves it open, it doesn't.
+        """Return whether the condition is true for some values; unknown (NULL) isn't true.
 
         Example:
             >>> read("worst > 100 OR NOT n = 3").holds({"worst": None, "n": 4})
@@ -79,10 +78,10 @@ class Condition:
 
 @cache
 def read(text: str) -> Condition:
-    """Read a condition.
+    """Parse a condition.
 
     Raises:
-        OptionError: When it can't be read.
+        OptionError: When the text can't be parsed.
 
     Example:
         >>> read("worst > 100 AND n <> 3").names
@@ -164,7 +163,7 @@ class _Reader:
         return Part("NOT", (self._bare(self._not()),)) if self._takes("NOT") else self._compared()
 
     def _bare(self, node: Any) -> Part:
-        """A part of a condition, of which a name alone is one that is true or false."""
+        """Return a node as a condition; a name alone is compared with true."""
         if isinstance(node, Name):
             return Part("=", (node, True))
         return node if isinstance(node, Part) else self._fail(f"has no comparison at {node!r}")

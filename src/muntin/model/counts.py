@@ -1,4 +1,4 @@
-"""What figures count: messages by what became of them."""
+"""Counts of messages: seen, counted, filtered, and rejected by reason."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping
 
 from muntin.model.spec import DUPLICATES, PARTLY_LATE
 
-# What is no reason of rejection; an agent takes what a window counts.
+# Names of counts that are no reason for rejection; agents count "taken", windows "counted".
 FATES = frozenset({"seen", "counted", "taken", "filtered", DUPLICATES, PARTLY_LATE})
-# What is said of messages that were counted elsewhere among these.
+# Counts of messages that another count includes as well.
 _ASIDE = frozenset({"seen", PARTLY_LATE})
 
 
 def summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Counts added up by name.
+    """Add up counts by name.
 
     Example:
         >>> summed([{"seen": 3, "late": 1}, {"seen": 2}])
@@ -27,7 +27,7 @@ def summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def accounted(counts: Mapping[str, int]) -> int:
-    """How many messages it is known of what became of them.
+    """Return the number of messages whose outcome is counted.
 
     Example:
         >>> accounted({"seen": 9, "counted": 5, "partly_late": 2, "late": 3, "filtered": 1})
@@ -37,7 +37,7 @@ def accounted(counts: Mapping[str, int]) -> int:
 
 
 def rejections(counts: Mapping[str, int]) -> dict[str, int]:
-    """How many messages were rejected, by reason.
+    """Return the numbers of rejected messages by reason.
 
     Example:
         >>> rejections({"seen": 1_205, "counted": 5, "late": 1_200, "future": 0})
@@ -47,7 +47,7 @@ def rejections(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def rejections_in_words(counts: Mapping[str, int]) -> str:
-    """The same in words; empty where none was rejected.
+    """Format the numbers of rejected messages by reason; empty if none was rejected.
 
     Example:
         >>> rejections_in_words({"seen": 1_205, "counted": 5, "late": 1_200, "future": 0})

@@ -1,6 +1,6 @@
-"""Cumulating windows: a result that grows step by step until its size is full, then starts anew.
+"""Cumulating windows: results that grow step by step up to a size, and then restart.
 
-Source: the cumulate table function of Flink SQL, as the window model takes it over.
+Source: the cumulate table function of Flink SQL.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class Cumulating(ByNumber):
     Attributes:
         size: Length of the longest window.
         step: Distance between two ends; it divides the size.
-        origin: Where window 0 starts.
-        axis: What all three are measured on.
+        origin: Start of window 0.
+        axis: The axis that all three are measured on.
 
-    Window ``k`` ends ``(k + 1) * step`` after the origin and starts at the last whole size before.
-    There is one pane a step.
+    Window ``k`` ends ``(k + 1) * step`` after the origin, and starts at the last multiple of the
+    size before that. There is one pane per step.
 
     Example:
         >>> day = Cumulating(size=24, step=6)
@@ -42,12 +42,12 @@ class Cumulating(ByNumber):
 
     @property
     def steps(self) -> int:
-        """How many windows start together."""
+        """Number of windows with the same start."""
         return self.size // self.step
 
     @property
     def block(self) -> int:
-        """Windows that start together end together."""
+        """Number of panes of the windows with the same start, which no window crosses."""
         return self.steps
 
     @property
@@ -87,7 +87,7 @@ class Cumulating(ByNumber):
         return pane // self.steps * self.steps + (self.steps - 1)
 
     def pattern(self, window: int) -> int:
-        """The first of the windows that start together."""
+        """Return the first of the windows with the same start."""
         return window // self.steps * self.steps
 
     def ended(self, position: int) -> int:
@@ -98,7 +98,7 @@ class Cumulating(ByNumber):
 
 
 def cumulating(size: Length, step: Length, *, origin: int = 0) -> Cumulating:
-    """Windows that start every ``size`` and emit the result so far at each ``step``.
+    """Return windows that start every ``size`` and emit the result so far at each ``step``.
 
     Example:
         >>> str(cumulating("1 day", "1 hour"))

@@ -32,13 +32,14 @@ class Days(ByNumber):
     Attributes:
         grid: The windows counted in days; day 0 is 1970-01-01.
         zone: The time zone, by its IANA name.
-        shift: How long after midnight, by the clock on the wall, a day begins, microseconds.
+        shift: Local time at which a day begins, microseconds after midnight.
 
-    Panes and windows are numbered as those of the grid. A day begins at the first moment that bears
-    its date: where a change to summer time skips midnight, at one o'clock. Where the calendar has
-    no local date, before year 1 and after year 9999, days are those of UTC.
+    Panes and windows are numbered as those of the grid. A day begins at the first instant with its
+    date: at one o'clock if a change to summer time skips midnight. Where the calendar has no local
+    date, before year 1 and after year 9999, days are those of UTC.
 
-    Other calendar windows count something else than days; what they count begins with a day.
+    Subclasses count other units than days, such as months or parts of a day. The methods speak of
+    units, numbered from 1970 on.
 
     Example:
         >>> berlin = Days(Windows(1, 1), "Europe/Berlin")
@@ -49,7 +50,7 @@ class Days(ByNumber):
 
     KIND: ClassVar[str] = "days"
     even: ClassVar[bool] = False
-    # What the grid counts, and how long that is but for the hour that clocks are changed by.
+    # The unit that the grid counts, and its length apart from the hour of a clock change.
     counts: ClassVar[str] = "day"
     shortest: ClassVar[int] = DAY
     longest: ClassVar[int] = DAY
@@ -60,7 +61,7 @@ class Days(ByNumber):
 
     @classmethod
     def of(cls, size: Length, slide: Length | None, zone: str, origin: LocalTime) -> Self:
-        """Windows of so many days, or of what else is counted; see ``days``."""
+        """Return windows of a number of units in a time zone."""
         length = cls.number("size", size)
         step = length if slide is None else cls.number("slide", slide)
         if step > length:
@@ -70,7 +71,7 @@ class Days(ByNumber):
 
     @staticmethod
     def number(option: str, value: Length) -> int:
-        """How many days a length has."""
+        """Return the number of days in a length."""
         length = 0 if isinstance(value, Rows) else micros(option, value, zero=False)
         if isinstance(value, Rows) or length % DAY:
             hint = 'give whole days, as "1 day", or leave the zone away'
@@ -78,20 +79,20 @@ class Days(ByNumber):
         return length // DAY
 
     def first_day(self, number: int) -> int:
-        """The day that one of what is counted begins with."""
+        """Return the first day of a unit."""
         return number
 
     def number_at(self, wall: int) -> int:
-        """The one of what is counted that a local time is in, microseconds since local 1970."""
+        """Return the unit that a local time is in, given in microseconds since local 1970."""
         return (wall - self.shift) // DAY
 
     def wall_start(self, number: int) -> int:
-        """The local time at which one of what is counted begins, microseconds."""
+        """Return the local time at which a unit begins, microseconds since local 1970."""
         return self.first_day(number) * DAY + self.shift
 
     @property
     def axis(self) -> Axis:
-        """Days are stretches of time."""
+        """The time axis."""
         return "time"
 
     @property
@@ -132,14 +133,14 @@ class Days(ByNumber):
         return self.grid.panes_within(-(-length // self.shortest))
 
     def midnight(self, number: int) -> int:
-        """When a local day, or what else is counted, begins, microseconds since the epoch."""
+        """Return the start of a unit, microseconds since the epoch."""
         return _instant(self.wall_start(number), self.zone)
 
     def day_of(self, position: int) -> int:
-        """The local day, or what else is counted, that a time falls into.
+        """Return the unit that a time falls into.
 
-        Where clocks are set back over its beginning an hour bears the date of the day before again;
-        it belongs to the day that has begun, so that no day is in two pieces.
+        If clocks are set back across the start of a day, an hour has the date of the day before
+        again. It belongs to the day that has begun, so that no day is split in two.
         """
         number = self.number_at(local_time(position, self.zone))
         while position < self.midnight(number):
@@ -149,7 +150,7 @@ class Days(ByNumber):
         return number
 
     def numbers_around(self, day: int) -> range:
-        """The numbers of all that may hold a time of a day of UTC."""
+        """Return the numbers of all units that may contain a time of a day in UTC."""
         # Clocks are less than a day away from UTC.
         first, last = self.number_at((day - 1) * DAY), self.number_at((day + 2) * DAY)
         return range(first - 1, last + 2)
@@ -186,22 +187,22 @@ class Days(ByNumber):
 
     @property
     def first_moment(self) -> str:
-        """With what windows begin, in words, where that isn't midnight."""
+        """The local time at which windows begin, in words; empty for midnight."""
         return f", from {_clock(self.shift)}" if self.shift else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Hours(Days):
-    """Windows on a grid of equal parts of local days, by the clock on the wall.
+    """Windows on a grid of equal parts of local days, measured in local time.
 
     Attributes:
         grid: The windows counted in parts; part 0 begins 1970-01-01.
         zone: The time zone, by its IANA name.
-        shift: How much later than the local midnight the first part of a day begins, microseconds.
-        part: How long a part is, microseconds; it divides a day.
+        shift: Local time at which the first part of a day begins, microseconds after midnight.
+        part: Length of a part, microseconds; it divides a day.
 
-    Where clocks are set forward the parts that the wall skips don't exist; where they are set back
-    the part that the wall shows twice is as much longer.
+    Parts that are skipped when clocks are set forward don't exist. A part that is repeated when
+    clocks are set back is longer by that time.
 
     Example:
         >>> delhi = Hours(Windows(1, 1), "Asia/Kolkata", part=HOUR)
@@ -216,7 +217,7 @@ class Hours(Days):
 
     @classmethod
     def of(cls, size: Length, slide: Length | None, zone: str, origin: LocalTime) -> Self:
-        """Windows of so many parts of a local day."""
+        """Return windows of a number of parts of local days."""
         length, step = micros("size", size), micros("slide", size if slide is None else slide)  # type: ignore[arg-type]
         if step > length:
             hint = f"give {phrase(length)} or less"
@@ -232,12 +233,12 @@ class Hours(Days):
 
     @property
     def shortest(self) -> int:  # type: ignore[override]
-        """How long a part is on most days."""
+        """Length of a part on most days."""
         return self.part
 
     @property
     def longest(self) -> int:  # type: ignore[override]
-        """How long a part is where clocks are set back."""
+        """Length of a part when clocks are set back."""
         return self.part + HOUR
 
     def number_at(self, wall: int) -> int:
@@ -254,19 +255,19 @@ class Hours(Days):
 
 @dataclass(frozen=True, slots=True)
 class LocalTime:
-    """A local time: its day, counted from 1970-01-01, and how long after midnight it is."""
+    """A local time: its day since 1970-01-01, and its time of day in microseconds."""
 
     day: int = 0
     time: int = 0
 
 
 def local_origin(origin: Origin, zone: str, offset: int = 0) -> LocalTime:
-    """The local time at which some window starts.
+    """Return the local time at which some window starts.
 
     Args:
-        origin: A point in time; a plain date is the zone's own day. ``None`` is 1970-01-01 there.
+        origin: A point in time, or a plain date in the zone; ``None`` for 1970-01-01 in the zone.
         zone: The time zone.
-        offset: How much later windows start, by the clock on the wall, microseconds.
+        offset: Local time by which windows start later, microseconds.
 
     Example:
         >>> local_origin("2020-01-01", "America/New_York"), local_origin(None, "UTC", HOUR)
@@ -292,7 +293,7 @@ def days(
     origin: Origin = None,
     offset: int = 0,
 ) -> Days:
-    """Windows of local days, or of parts of them; see ``local_origin``.
+    """Return windows of local days or of parts of them, aligned by ``local_origin``.
 
     Example:
         >>> str(days("1 day", "America/New_York")), str(days("6 hours", "Asia/Kolkata"))
@@ -310,7 +311,7 @@ def days(
 def cumulating_days(
     size: Length, step: Length, zone: str, *, origin: Origin = None, offset: int = 0
 ) -> Days:
-    """Windows that start every so many local days and end at each step of the local day.
+    """Return windows that start every few local days and end at each step of local time.
 
     Example:
         >>> str(cumulating_days("1 day", "6 hours", "Europe/Berlin"))
@@ -330,7 +331,7 @@ def cumulating_days(
 
 
 def local_time(position: int, zone: str) -> int:
-    """What the clock on the wall shows, microseconds since 1970; UTC's where no date is there."""
+    """Return the local time in microseconds since 1970; UTC outside of the years 1 to 9999."""
     try:
         moment = (_EPOCH + timedelta(microseconds=position)).replace(tzinfo=UTC)
         wall = moment.astimezone(ZoneInfo(zone)).replace(tzinfo=None)
@@ -341,18 +342,18 @@ def local_time(position: int, zone: str) -> int:
 
 @lru_cache(maxsize=1 << 16)
 def _instant(wall: int, zone: str) -> int:
-    """When the clock on the wall first shows a time or a later one, in microseconds."""
+    """Return the first instant at which the local time is a given one or later."""
     try:
         local = (_EPOCH + timedelta(microseconds=wall)).replace(tzinfo=ZoneInfo(zone))
         moments = [local.replace(fold=fold).astimezone(UTC) for fold in (0, 1)]
     except OverflowError:
-        # One message with such a time may not stop the stream: it comes again and again.
+        # Raising would stop the stream at one message with such a time, again on each restart.
         return wall
     epoch = _EPOCH.replace(tzinfo=UTC)
     first, before = ((moment - epoch) // _MICROSECOND for moment in moments)
     if before >= first:
         return first
-    # Clocks skip that time somewhere between.
+    # A clock change between the two instants skips that time.
     while before + 1 < first:
         middle = (before + first) // 2
         before, first = (middle, first) if local_time(middle, zone) < wall else (before, middle)
@@ -360,7 +361,7 @@ def _instant(wall: int, zone: str) -> int:
 
 
 def _clock(time: int) -> str:
-    """A time of day as a clock shows it.
+    """Format a time of day.
 
     Example:
         >>> _clock(6 * HOUR), _clock(1)
@@ -371,7 +372,7 @@ def _clock(time: int) -> str:
 
 
 def known_zone(zone: str, option: str = "zone") -> str:
-    """A time zone's name, if there is one of that name."""
+    """Return a time zone's name; refuse it if there is no such zone."""
     try:
         ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:

@@ -1,4 +1,4 @@
-"""Every exception that muntin raises on purpose; a message says what to change."""
+"""The exceptions that muntin raises on purpose; their messages have a hint for a fix."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class OptionError(MuntinError, ValueError):
 
     Args:
         option: The option as the user writes it, for example ``slide``.
-        value: The value that was given.
-        problem: What is wrong with it.
-        hint: What to write instead.
+        value: The refused value.
+        problem: The reason why it can't work.
+        hint: A value or an option that works.
 
     Example:
         >>> print(OptionError("slide", "2 h", "is greater than the size", "use 1 hour or less"))
@@ -34,7 +34,7 @@ class OptionError(MuntinError, ValueError):
 
 
 def _shown(value: object) -> str:
-    """A value on one line; of a whole frame or array its type."""
+    """Format a value on one line; a frame or an array by its type."""
     text = repr(value)
     if "\n" not in text:
         return text
@@ -43,13 +43,13 @@ def _shown(value: object) -> str:
 
 
 class SqlError(MuntinError, ValueError):
-    r"""A statement can't work; the message shows the place with a caret and says what would.
+    r"""A statement can't work; the message marks the place with a caret and has a hint.
 
     Args:
         text: The whole text.
-        span: Where in it the problem lies: the first character, and the one behind the last.
-        problem: What is wrong.
-        hint: What to write instead.
+        span: Position of the problem: its first character, and the one after its last.
+        problem: The reason why it can't work.
+        hint: A statement that works.
 
     Example:
         >>> print(SqlError("SELECT x\nFORM t", (9, 13), "FORM isn't known here", "write FROM"))
@@ -66,14 +66,14 @@ class SqlError(MuntinError, ValueError):
         super().__init__(f"{problem}; {hint}")
 
     def __str__(self) -> str:
-        # A span behind the last character is the end of the text, which has no line of its own.
+        # A span after the last character marks the end of the text, which has no line of its own.
         start = min(max(self.span[0], 0), len(self.text.rstrip()))
         before = self.text[:start]
         line = before.count("\n") + 1
         column = start - (before.rfind("\n") + 1)
         shown = redacted(self.text).split("\n")[line - 1]
         width = max(1, min(self.span[1] - start, len(shown) - column))
-        # Tabs stay, so that the caret stands under what it points at.
+        # Tabs are kept, so that the caret is below the problem.
         indent = "".join("\t" if c == "\t" else " " for c in shown[:column])
         where = f"line {line}: {self.problem}; {self.hint}"
         return f"{_printable(where)}\n  {_printable(shown).rstrip()}\n  {indent}{'^' * width}"
@@ -92,7 +92,7 @@ class ProblemsError(MuntinError):
 
     @classmethod
     def raise_if_any(cls, problems: Sequence[MuntinError]) -> None:
-        """Raise what is in a list: a single mistake as it is, several as one error."""
+        """Raise the mistakes of a list: a single one as it is, several as one error."""
         flat = [one for p in problems for one in (p.problems if isinstance(p, cls) else (p,))]
         if len(flat) == 1:
             raise flat[0]
@@ -101,7 +101,7 @@ class ProblemsError(MuntinError):
 
 
 def _printable(text: str) -> str:
-    """A line as one line on any terminal, with every character in its place."""
+    """Replace unprintable characters, so that the caret below the line stays aligned."""
     return "".join(c if c.isprintable() or c == "\t" else "·" for c in text)
 
 
@@ -110,11 +110,11 @@ class SettingError(MuntinError):
 
 
 class SpecChangedError(MuntinError):
-    """A checkpoint was written by another spec; the message names what differs."""
+    """A checkpoint was written by another spec; the message lists the differences."""
 
 
 class StateCorruptedError(MuntinError):
-    """A stored blob can't be read back as it was written."""
+    """A stored blob can't be read, since it isn't as it was written."""
 
 
 class LeaseLostError(MuntinError):
@@ -122,23 +122,23 @@ class LeaseLostError(MuntinError):
 
 
 class RefusedError(MuntinError):
-    """What is downstream can't take an output now; it is kept, and sent again later."""
+    """A consumer can't accept an output now; the output is kept, and sent again later."""
 
 
 class SinkError(MuntinError):
-    """A sink can't take a batch; the message says where and what to do, and shows no password."""
+    """A sink can't write a batch; the message names the place and a fix, and no password."""
 
 
 class BatchError(MuntinError):
-    """What a query runs of yours raised: a sink, a function, an aggregate, an agent.
+    """The user's code in a query raised an error: a sink, a function, an aggregate or an agent.
 
-    The exception itself is its ``__cause__``; where it was raised in another process, one of the
-    same class if Python has that, with the traceback as a note.
+    The exception is its ``__cause__``. If another process raised it, the cause is one of the same
+    class, if this process has that class, with the traceback as a note.
 
     Args:
-        message: What was raised, with its class.
+        message: The exception's class and message.
         batch: The number of the batch.
-        part: What ran.
+        part: The part of the query that ran.
         place: The line that raised it.
 
     Example:
@@ -154,26 +154,26 @@ class BatchError(MuntinError):
 
 
 class SourceError(MuntinError):
-    """A source can't give what a batch has to read; the message says what, and what to do."""
+    """A source can't deliver the messages of a batch; the message says which, and what to do."""
 
 
 class SelectorDisabledError(RefusedError):
-    """An operator takes no messages while its outputs wait to be sent; the message says what to do.
+    """An operator accepts no messages while its outputs wait to be sent; the message has a fix.
 
     Source: the Samza SQL window operator design (the message selector is disabled).
     """
 
 
 class PartitionError(MuntinError):
-    """A table is written under a key that its stream isn't partitioned by; says what to do."""
+    """A table is written under a key that its stream isn't partitioned by."""
 
 
 class OutsideStreamError(MuntinError, RuntimeError):
-    """Something needs the event that an agent is at, and there is none."""
+    """A value needs the current event of an agent, and there is none."""
 
 
 class MissingExtraError(MuntinError, ImportError):
-    """An optional part of muntin isn't installed; the message says what to install."""
+    """An optional part of muntin isn't installed; the message has the command to install it."""
 
     def __init__(self, feature: str, extra: str, instead: str = "") -> None:
         way = f", or {instead}" if instead else ""

@@ -1,4 +1,4 @@
-"""What a query's state depends on, fact by fact: values that are compared, and words for people."""
+"""Facts that a query's state depends on, each with a value to compare and words for people."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from muntin.model.json_dataclass import JsonDataclass
 
 
 class Fact(NamedTuple):
-    """One of them."""
+    """A property of a query that its state depends on."""
 
     value: Any
     words: str
@@ -24,24 +24,24 @@ Facts = Mapping[str, Fact]
 
 
 def fact(value: Any) -> Fact:
-    """A value that says itself what it is."""
+    """Return the fact of a value that describes itself in words."""
     return Fact(value, str(value))
 
 
 def length(value: int, axis: Axis = "time") -> Fact:
-    """A duration, or a number of rows."""
+    """Return the fact of a duration or of a number of rows."""
     return Fact(value, phrase(value) if axis == "time" else spell(value, axis))
 
 
 def names(value: Sequence[str]) -> Fact:
-    """Names of columns."""
+    """Return the fact of column names."""
     return Fact(tuple(value), ", ".join(map(named, value)))
 
 
 def of_source(
     lateness: int, idle: int | None, offset: Sequence[str] | None, zone: str | None
 ) -> dict[str, Fact]:
-    """What state depends on of how messages come; what wasn't asked for is no fact."""
+    """Return the facts of a source; options that aren't set have no fact."""
     found = {"lateness": length(lateness)}
     if idle is not None:
         found["idle"] = length(idle)
@@ -53,7 +53,7 @@ def of_source(
 
 
 def named(name: str) -> str:
-    """A column's name within a sentence: quoted where it could be taken for something else.
+    """Format a column's name for a sentence, in quotes where it could be misread.
 
     Example:
         >>> named("größe"), named("a, b"), named("none")
@@ -63,10 +63,10 @@ def named(name: str) -> str:
 
 
 class QuerySpec(JsonDataclass, ABC):
-    """What a checkpoint remembers of a query."""
+    """A query as its checkpoint stores it."""
 
     def to_dict(self) -> dict[str, Any]:
-        """See ``JsonDataclass``; made once, for every batch writes it. Not to be changed."""
+        """Return the query as plain JSON, cached for all batches; callers must not modify it."""
         return self._plain
 
     @cached_property
@@ -76,26 +76,26 @@ class QuerySpec(JsonDataclass, ABC):
     @property
     @abstractmethod
     def title(self) -> str:
-        """The query in a few words, among others of a chain."""
+        """The query in a few words, to tell it from others of a chain."""
 
     @abstractmethod
     def facts(self) -> dict[str, Fact]:
-        """What state depends on, by name."""
+        """Return the facts that the state depends on, by name."""
 
     def free(self, then: Self) -> Collection[str]:
-        """The facts that may be others than when state was written."""
+        """Return the names of facts that may differ from the spec that wrote the state."""
         return ()
 
     def differences(self, then: Self) -> list[str]:
-        """What has changed since and may not, in words."""
+        """Return the changes since an earlier spec that aren't allowed, in words."""
         return differences(then.facts(), self.facts(), self.free(then))
 
     def words(self) -> dict[str, str]:
-        """The facts in words."""
+        """Return the facts in words, by name."""
         return {name: one.words for name, one in self.facts().items()}
 
     def check_same(self, stored: Mapping[str, Any]) -> None:
-        """Refuse to go on from state that another query wrote."""
+        """Refuse to continue from state that another query wrote."""
         if stored == self.to_dict():
             return
         if stored["kind"] != self.KIND:
@@ -111,7 +111,7 @@ class QuerySpec(JsonDataclass, ABC):
 
 
 def differences(then: Facts, now: Facts, free: Collection[str] = ()) -> list[str]:
-    """What has changed, in words."""
+    """Return the facts that differ, in words, except those that are free to change."""
     lines = []
     for name in sorted({*then, *now} - {*free}):
         was, is_ = then.get(name, ABSENT), now.get(name, ABSENT)

@@ -1,8 +1,8 @@
-"""Grouping sets: windows by several choices of the key columns at once.
+"""Grouping sets: windows grouped by several sets of the key columns at once.
 
-A set is a number: the value of ``grouping_id`` in its rows, which has a bit for each key column,
-the first one the most significant; it is 1 where the column isn't in the set. (Flink, Spark and the
-SQL standard number them so.)
+A set is identified by a number, the value of ``grouping_id`` in its rows. It has a bit for each key
+column, the first one the most significant, which is 1 if the column isn't in the set. (Flink, Spark
+and the SQL standard number sets in the same way.)
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Literal
 from muntin.model.errors import OptionError
 
 GROUPING_ID = "grouping_id"
-"""The key column that says of which set a row is."""
+"""The key column with the number of a row's set."""
 
 Sets = Literal["rollup", "cube"] | tuple[tuple[str, ...], ...]
 _HINT = 'give sets("rollup"), sets("cube"), or lists of key columns: sets(["a", "b"], ["a"], [])'
 
 
 def sets_of(asked: Sets, keys: Sequence[object]) -> tuple[int, ...]:
-    """The numbers of sets over these key columns.
+    """Return the numbers of grouping sets over these key columns.
 
     Example:
         >>> sets_of("rollup", ("a", "b")), sets_of("cube", ("a", "b"))
@@ -51,7 +51,7 @@ def sets_of(asked: Sets, keys: Sequence[object]) -> tuple[int, ...]:
 
 
 def number_of(present: Sequence[bool]) -> int:
-    """The number of the set of the columns that are present.
+    """Return the number of a set, given which columns it includes.
 
     Example:
         >>> number_of([True, False])
@@ -64,7 +64,7 @@ def number_of(present: Sequence[bool]) -> int:
 
 
 def absent(number: int, count: int) -> list[int]:
-    """The places of the columns that aren't in a set.
+    """Return the indices of the columns that aren't in a set.
 
     Example:
         >>> absent(1, 2), absent(3, 2)
@@ -74,7 +74,7 @@ def absent(number: int, count: int) -> list[int]:
 
 
 def read_sets(asked: tuple[str | Sequence[str], ...]) -> Sets:
-    """The sets as the sentence names them."""
+    """Read the arguments of ``sets()``."""
     if asked == ("rollup",):
         return "rollup"
     if asked == ("cube",):
@@ -86,7 +86,7 @@ def read_sets(asked: tuple[str | Sequence[str], ...]) -> Sets:
 
 
 def words(sets: Sequence[int], keys: Sequence[str]) -> str:
-    """The sets in words.
+    """Format sets in words.
 
     Example:
         >>> words((0, 1, 3), ("region", "product"))

@@ -1,4 +1,4 @@
-"""What a query says of an input: where its messages lie, and what is taken of them."""
+"""Options of a query's input: the positions of its messages, its watermark and its columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from muntin.model.json_dataclass import JsonDataclass
 from muntin.model.policies import Firing
 
 AHEAD = 15 * MINUTE
-"""How far ahead of the wall clock a message may be, where nothing else is said."""
+"""Default of ``max_ahead``: how far a message may be ahead of the wall clock."""
 WatermarkBy = Literal["source", "greatest"]
 BY_SOURCE: WatermarkBy = "source"
 """Each partition of the source has a clock of its own."""
@@ -23,19 +23,20 @@ BY_GREATEST: WatermarkBy = "greatest"
 
 @dataclass(frozen=True)
 class Marks:
-    """What is said about the places of an input's messages.
+    """Options for the positions and the watermark of an input's messages.
 
     Attributes:
         time: The event-time column.
         lateness: How far the watermark trails the greatest event time, microseconds.
-        max_ahead: How far ahead of the wall clock a message may be; ``None`` is any.
+        max_ahead: How far ahead of the wall clock a message may be, microseconds; ``None`` for no
+            limit.
         offset: The columns of a message's partition and of its offset in it.
-        clock: The column that says when a message arrived.
-        idle: After how long without messages the watermark moves on with the wall clock,
-            microseconds; ``None`` is never.
-        watermark: Whether each partition of the source has a clock (``source``) or the input has
-            one (``greatest``); ``None`` is the first where the source can say it.
-        clocks: The columns that have a clock for each of their values, in place of these.
+        clock: The column of the messages' arrival times.
+        idle: Time without messages after which the watermark follows the wall clock, microseconds;
+            ``None`` for never.
+        watermark: ``source`` if each partition of the source has a clock, ``greatest`` if the
+            input has one; ``None`` for ``source`` where the source reports partitions.
+        clocks: The columns whose values have a clock each, instead of the partitions.
     """
 
     time: str | None = None
@@ -58,7 +59,7 @@ class Marks:
         clock: str | None = None,
         watermark: str | Sequence[str] | None = None,
     ) -> Marks:
-        """The marks that options say, with their durations in words."""
+        """Return the marks of these options, whose durations are text or ``timedelta``."""
         late = micros("lateness", lateness)
         ahead = None if max_ahead is None else micros("max_ahead", max_ahead)
         silent = None if idle is None else micros("idle", idle, zero=False)
@@ -66,20 +67,20 @@ class Marks:
         return cls(time, late, ahead, offset, clock, silent, named, clocks)
 
     def on(self, axis: Axis) -> Marks:
-        """The same without what goes by time, where windows are measured in rows."""
+        """Return the marks for windows on an axis; on the rows axis without options of time."""
         if axis == "time":
             return self
         return replace(self, time=None, lateness=0, idle=None, watermark=None, clocks=())
 
     @property
     def options(self) -> dict[str, Any]:
-        """The marks as the options of ``InputSpec``, but for the time."""
+        """The marks as options of ``InputSpec``, except the time column."""
         names = ("lateness", "max_ahead", "offset", "idle", "watermark", "clocks")
         return {name: getattr(self, name) for name in names}
 
 
 def read_watermark(value: object) -> tuple[WatermarkBy | None, tuple[str, ...]]:
-    """Read what the watermark goes by: a word, or the columns with a clock for each value.
+    """Read the option ``watermark``: a word, or the columns whose values have a clock each.
 
     Example:
         >>> read_watermark("greatest"), read_watermark(["device"])
@@ -100,23 +101,24 @@ def read_watermark(value: object) -> tuple[WatermarkBy | None, tuple[str, ...]]:
 
 @dataclass(frozen=True)
 class InputSpec(JsonDataclass):
-    """One input of a query, as a checkpoint remembers it.
+    """One input of a query, as its checkpoint stores it.
 
     Attributes:
-        keys: The key columns, in order; of a join those that are compared for equality.
+        keys: The key columns, in order; in a join those that are compared for equality.
         time: The event-time column; on the rows axis there may be none.
-        firing: When what is made of the messages is emitted, and how long late ones are taken.
+        firing: The trigger policies, with the grace for late messages and the retention.
         lateness: How far the watermark trails the greatest event time, microseconds.
-        max_ahead: How far ahead of the wall clock a message may be; ``None`` is any.
-        offset: The columns of a message's partition and of its offset in it, if they are known: a
-            message whose offset was taken before changes nothing.
+        max_ahead: How far ahead of the wall clock a message may be, microseconds; ``None`` for no
+            limit.
+        offset: The columns of a message's partition and of its offset in it, if messages have
+            offsets. A message whose offset was accepted before changes nothing.
         types: The Arrow type of every column that is read, in words.
-        zone: The session's time zone, where the messages depend on it.
-        idle: After how long without messages the watermark moves on with the wall clock,
-            microseconds; ``None`` is never.
-        watermark: Whether each partition of the source has a clock, or the input has one; ``None``
-            is the first where the source can say it.
-        clocks: The columns that have a clock for each of their values, in place of these.
+        zone: The session's time zone, if the messages depend on it.
+        idle: Time without messages after which the watermark follows the wall clock, microseconds;
+            ``None`` for never.
+        watermark: ``source`` if each partition of the source has a clock, ``greatest`` if the
+            input has one; ``None`` for ``source`` where the source reports partitions.
+        clocks: The columns whose values have a clock each, instead of the partitions.
     """
 
     keys: tuple[str, ...]
@@ -133,7 +135,7 @@ class InputSpec(JsonDataclass):
     clocks: tuple[str, ...] = ()
 
     def check_input(self, axis: Axis, whose: str = "") -> None:
-        """Refuse what is kept for less than it is taken, and what goes by time where rows count."""
+        """Refuse a retention below the grace, and options of time on the rows axis."""
         grace, kept = (spell(n, axis) for n in (self.firing.grace, self.firing.retention))
         if self.firing.retention < self.firing.grace:
             hint = f"keep at least {grace}"
@@ -148,7 +150,7 @@ class InputSpec(JsonDataclass):
             raise OptionError("watermark", f"{asked}{whose}", "isn't measured in rows", hint)
 
     def input_facts(self, axis: Axis) -> dict[str, Fact]:
-        """What state depends on; what wasn't asked for is no fact."""
+        """Return the facts of the input by name; options that aren't set have no fact."""
         facts = {
             "time": Fact(self.time, "none" if self.time is None else named(self.time)),
             "late": fact(self.firing.late),
@@ -168,13 +170,13 @@ class InputSpec(JsonDataclass):
         return facts | {type_fact(name): fact(kind) for name, kind in sorted(self.types.items())}
 
     def free_of_input(self, then: Self) -> set[str]:
-        """The facts that may change: the idle time, the clocks, a zone on which nothing depends."""
+        """Return the facts that may change: the idle time, the clocks, and a zone not in use."""
         free = {"idle", "watermark"}
         return free if then.zone and self.zone else {*free, "zone"}
 
 
 def check_clocks(spec: InputSpec, columns: Collection[str], *, results: bool) -> None:
-    """Refuse clocks of columns that an input doesn't have, and those of another query's results."""
+    """Refuse clocks by columns that an input lacks, and any for another query's results."""
     asked = spec.watermark or spec.clocks
     if asked and results:
         hint = "leave it out: the time of results is that of the query before"
@@ -186,5 +188,5 @@ def check_clocks(spec: InputSpec, columns: Collection[str], *, results: bool) ->
 
 
 def type_fact(column: str) -> str:
-    """What the fact of a column's type is called."""
+    """Return the name of the fact of a column's type."""
     return f"type of {column}"

@@ -1,13 +1,17 @@
-"""Windowed joins: which messages of two streams are partners, and how long one waits for another.
+"""Windowed joins: the partners of messages in two streams, and how long a message waits for one.
 
-A pair is emitted once, however many windows hold it. What bounds it is either the distance between
-the two (``Within``) or a window that holds both (``Together``). Each side has a watermark of its
-own: a message is kept as long as the other side may still bring a partner. Or each left message has
-one partner, the right one that was the newest at its time (``AsOf``). Or each change of a side
-gives a pair again (``Newest``).
+A pair is emitted once, however many windows hold it. One of these bounds it:
 
-Source: the Samza SQL window operator design (join windows, message keys); outer joins as Kafka
-Streams has them, but never a null and a partner for the same message; versions as Flink has them.
+- the distance between the two messages (``Within``);
+- a window or a session that holds both (``Together``, ``Joint``);
+- the version of the left message: the newest right one at its time (``AsOf``);
+- the key alone, where each change of a side emits the pair again (``Newest``).
+
+Each side has its own watermark, and a message is kept as long as the other side may still bring a
+partner.
+
+Source: the Samza SQL window operator design (join windows, message keys); Kafka Streams' outer
+joins, except that a message is never emitted both with NULL and with a partner; Flink's versions.
 """
 
 from __future__ import annotations
@@ -48,16 +52,16 @@ On = str | Sequence[str | tuple[str, str]]
 HOWS: tuple[How, ...] = ("inner", "left", "right", "full", "semi", "anti")
 SIDES: tuple[SideName, SideName] = ("left", "right")
 OTHER: dict[SideName, SideName] = {"left": "right", "right": "left"}
-# Beyond this reach a key's messages are few among those of all keys in the same stretch.
+# Beyond this reach, few of the messages in a time range have the key that is searched for.
 LARGE = 3_600_000_000
 
 
 @dataclass(frozen=True)
 class Side(InputSpec):
-    """One input of a join; its policies say when messages are let into the join.
+    """One input of a join; its policies define when messages enter the join.
 
     Attributes:
-        windows: This side's windows, if it has any.
+        windows: The windows of this side, if it has any.
     """
 
     windows: Kind | None = None
@@ -65,12 +69,12 @@ class Side(InputSpec):
 
     @property
     def kept(self) -> int | None:
-        """How long a message may be kept at most by its own side's clock; ``None``: any time."""
+        """Longest time that a message is kept by its own side's clock; ``None`` for no limit."""
         firing = self.firing
         return firing.retention if firing.retention > firing.grace else None
 
     def facts(self, name: SideName, axis: Axis) -> dict[str, Fact]:
-        """What state depends on."""
+        """Return the facts of this side that the state depends on, by name."""
         windows, firing = self.windows, self.firing
         facts = {
             "on": names(self.keys),
@@ -89,13 +93,14 @@ class JoinSpec(QuerySpec):
     Attributes:
         left: The left input.
         right: The right input.
-        bound: What else partners must have in common.
-        how: Which messages are emitted without a partner, or once for all of their partners.
-        layout: What the state is sorted by first; ``None`` leaves the choice to ``state_layout``.
-        buckets: How many shards the keys are kept in, if that is known.
-        nulls: What becomes of a message with NULL in a key, which has no partner: it is rejected,
-            or taken where its side's unmatched messages are emitted, and emitted as one.
-        shared_time: Whether both sides go by one watermark, the later one of theirs.
+        bound: The condition on the positions of partners.
+        how: The kind of join, which decides whether messages are emitted without a partner, or once
+            for all of their partners.
+        layout: Sort order of the state; ``None`` leaves the choice to ``state_layout``.
+        buckets: Number of shards of the state, if it is known.
+        nulls: Treatment of messages with NULL in a key, which have no partner: they are rejected,
+            or accepted and emitted as unmatched if their side's unmatched messages are emitted.
+        shared_time: Whether both sides share one watermark, the later of the two.
     """
 
     KIND: ClassVar[str] = "join"
@@ -127,7 +132,7 @@ class JoinSpec(QuerySpec):
             hint = 'leave it out, or write layout="time"'
             text = f"can't find in time what is unmatched in a {self.how} join"
             if self.how == "semi":
-                # It is found by its place, to be marked, and is emitted no second time.
+                # It is looked up by its position, to be marked, and isn't emitted a second time.
                 text = "can't mark who has a partner, which a semi join emits once"
             raise OptionError("layout", self.layout, text, hint)
 
@@ -154,7 +159,7 @@ class JoinSpec(QuerySpec):
                 if isinstance(self.bound, Newest):
                     text = "isn't for each_change joins: rows are kept until neither side changes"
                 raise OptionError(option, f"on the {name}", text, "leave it out")
-        # ``Side.kept`` would take it for nothing said, and keep messages for any time.
+        # ``Side.kept`` would read it as unset, and keep messages without a limit.
         side.check_input(self.axis, f" on the {name}")
         rows = side.firing.rows
         if rows is not None and (self.axis == "rows" or self.layout == "keys"):
@@ -212,17 +217,17 @@ class JoinSpec(QuerySpec):
 
     @property
     def axis(self) -> Axis:
-        """What the distance of partners is measured on."""
+        """The axis that the distance of partners is measured on."""
         return self.bound.axis
 
     @property
     def lag(self) -> int | None:
-        """How far a row may lie behind rows emitted before it, if messages come within grace.
+        """Greatest time by which a row trails rows emitted before it, if messages are within grace.
 
-        Either the message that has just come is as late as its side takes them, or it has met one
-        that lies within reach of it; a window is open as a whole, whatever of it has passed.
-        ``None`` where the reach isn't a time, or a policy lets messages in by the wall clock. Of
-        versions it is the left side's time that is meant.
+        A message is at most as late as its side accepts, and its partner lies within reach of it.
+        A shared window counts twice, since it accepts messages until it closes as a whole. ``None``
+        where the reach isn't a time, or a policy on the wall clock lets messages in. For ``as_of``
+        joins it refers to the time of the left side.
         """
         firings = [self.side(name).firing for name in SIDES]
         slow = any(isinstance(p, Every) for f in firings for p in (f.early, f.late))
@@ -236,7 +241,7 @@ class JoinSpec(QuerySpec):
 
     @property
     def marked(self) -> tuple[SideName, ...]:
-        """The sides on which it is remembered who has found a partner."""
+        """The sides whose messages are marked once they have a partner."""
         if self.how == "full":
             return SIDES
         if self.how == "inner":
@@ -245,28 +250,30 @@ class JoinSpec(QuerySpec):
 
     @property
     def unmatched(self) -> tuple[SideName, ...]:
-        """The sides whose messages are emitted when they stay without a partner."""
+        """The sides whose unmatched messages are emitted."""
         return () if self.how == "semi" else self.marked
 
     def required(self, name: SideName) -> tuple[str, ...]:
-        """The keys of a side without which a message is rejected."""
+        """Return the keys of a side in which NULL rejects a message."""
         taken = self.nulls == "unmatched" and name in self.unmatched
         return () if taken else self.side(name).keys
 
     def side(self, name: SideName) -> Side:
-        """One of the inputs."""
+        """Return one of the inputs."""
         return self.left if name == "left" else self.right
 
     def with_side(self, name: SideName, side: Side) -> JoinSpec:
-        """The same join with another input."""
+        """Return this join with another input on one side."""
         return replace(self, left=side) if name == "left" else replace(self, right=side)
 
     @property
     def state_layout(self) -> StateLayout:
-        """What the state is sorted by first: ``time``, then keys; or ``keys``, then time.
+        """Sort order of the state: ``time``, then keys; or ``keys``, then time.
 
-        The message-key matrix of the Samza design: the equal fields come first where many windows
-        or a large one would have to be looked through for few partners.
+        Keys come first where a search by time would scan many windows, or a large one, for few
+        partners.
+
+        Source: the message-key matrix of the Samza design.
         """
         if self.layout is not None:
             return self.layout
@@ -279,11 +286,11 @@ class JoinSpec(QuerySpec):
 
     @property
     def title(self) -> str:
-        """See ``QuerySpec``."""
+        """The kind of the join and its bound, in words."""
         return f"{self.how} join {self.bound}"
 
     def facts(self) -> dict[str, Fact]:
-        """See ``QuerySpec``."""
+        """Return the facts of the join and of both sides, by name."""
         facts = {"join": fact(self.how), "partners": fact(self.bound)}
         facts["layout"] = fact(self.state_layout)
         if self.shared_time:
@@ -295,9 +302,10 @@ class JoinSpec(QuerySpec):
         return facts | self.left.facts("left", self.axis) | self.right.facts("right", self.axis)
 
     def free(self, then: JoinSpec) -> set[str]:
-        """The facts that may be others than when state was written: unused zones, NULL keys, idle.
+        """Return the facts that may change: idle time, watermarks, unused zones and NULL keys.
 
-        Those that were rejected before are in no result; but once they are taken, they stay so.
+        NULL keys may be accepted from now on, since rejected messages are in no result. Once they
+        are accepted, they can't be rejected again.
         """
         sides = ((name, self.side(name).free_of_input(then.side(name))) for name in SIDES)
         free = {f"{name} {one}" for name, found in sides for one in found}
@@ -305,7 +313,7 @@ class JoinSpec(QuerySpec):
 
 
 def pairs_of(on: On) -> list[tuple[str, str]]:
-    """The columns that must be equal, by pairs of a left and a right name.
+    """Return the columns that must be equal, as pairs of a left and a right name.
 
     Example:
         >>> pairs_of(["id", ("city", "place")])
@@ -316,7 +324,7 @@ def pairs_of(on: On) -> list[tuple[str, str]]:
 
 
 def firing_of(firing: Firing) -> Firing:
-    """The policies of a side, with the defaults of joins: each message, early and late."""
+    """Return the policies of a side with the defaults of joins: each message, early and late."""
     early: Policy = firing.early or Each()
     late: Policy = Each() if firing.late is DEFAULT_LATE else firing.late
     return replace(firing, early=early, late=late)

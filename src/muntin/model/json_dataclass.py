@@ -1,7 +1,7 @@
-"""Values of the model as plain JSON, and back: what a checkpoint remembers of a query.
+"""Conversion of the model's values to plain JSON and back, for checkpoints.
 
-A value is stored by the names of its fields, and read by their types. A field that may hold one of
-several kinds holds the kind's own word beside them.
+A value is stored by the names of its fields, and read by their types. A value in a field that may
+hold one of several kinds is stored with the name of its kind.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any, ClassVar, Self, Union, get_args, get_origin, get_type_hi
 
 
 class JsonDataclass:
-    """A dataclass that JSON can hold; fields that aren't compared aren't stored.
+    """A dataclass that can be stored as JSON, without the fields that aren't compared.
 
     Attributes:
-        KIND: The word for this kind, where a field may hold one of several.
+        KIND: The name of this kind, if a field may hold one of several.
 
     Example:
         >>> from muntin.model.policies import EveryRows
@@ -30,16 +30,16 @@ class JsonDataclass:
     KIND: ClassVar[str] = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """The value as JSON gives it back: with lists for tuples, and of pairs for mappings."""
+        """Return the value as plain JSON, with lists for tuples and lists of pairs for mappings."""
         own = {name: _plain(getattr(self, name)) for name in _types(type(self))}  # type: ignore[arg-type]
         return {"kind": self.KIND, **own} if self.KIND else own
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Self:
-        """The value that was stored so.
+        """Return the value that ``to_dict`` stored.
 
         Raises:
-            KeyError: When it has a field that this kind hasn't.
+            KeyError: When a field is unknown to this kind.
             TypeError: When a field is missing, or isn't of its type.
         """
         known = _types(cls)  # type: ignore[arg-type]
@@ -53,13 +53,13 @@ class JsonDataclass:
 
 @cache
 def _types(kind: type[JsonDataclass]) -> dict[str, Any]:
-    """What is stored of a kind, and of which type it is."""
+    """Return the stored fields of a kind with their types."""
     types = get_type_hints(kind)
     return {one.name: types[one.name] for one in fields(kind) if one.compare}  # type: ignore[arg-type]
 
 
 def value_of(kind: Any, stored: Any) -> Any:
-    """The value of a type that was stored so; see ``JsonDataclass.from_dict``.
+    """Return the value of a type from its stored form.
 
     Example:
         >>> from muntin.model.policies import Policy
@@ -93,6 +93,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(one) for one in value]
     if isinstance(value, Mapping):
-        # Pairs, since their order counts, and an object of JSON has none.
+        # The order counts, and JSON objects have none.
         return [[name, _plain(one)] for name, one in value.items()]
     return value

@@ -1,4 +1,4 @@
-"""All kinds of windows, and those that are unions of panes."""
+"""All kinds of windows, and the functions that choose one by its options."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from muntin.model.windows import Windows, hopping
 
 Paned = Windows | Cumulating | Days | Hours | Months
 Numbered = Paned | Sliding
-"""Windows that have numbers, growing with their ends: all but sessions."""
+"""Windows with numbers that grow with their ends: all kinds but sessions."""
 Kind = Paned | Sliding | Sessions
 
 
 MOST_OVERLAPPING = 100_000
-"""In how many windows a message may be, where no other number is given."""
+"""Default of ``overlap``: the greatest number of windows that a message may be in."""
 # The calendar has 9999 years; a longer window is a mistaken unit.
 _LONGEST = 1000 * 366 * DAY
 
@@ -32,15 +32,15 @@ def of_size(
     offset: int = 0,
     overlap: int = MOST_OVERLAPPING,
 ) -> Windows | Days:
-    """Windows of one size and distance: of months, of days in a time zone, or of any length.
+    """Return windows of one size and slide: of months, of days in a time zone, or of any length.
 
     Args:
         size: Length of a window.
-        slide: Distance between two starts; ``None``: the size.
+        slide: Distance between two starts; ``None`` for the size.
         zone: The time zone of calendar windows.
-        origin: Where some window starts; see ``local_origin`` where there is a zone.
-        offset: How much later windows start than there, microseconds; in a zone by its clocks.
-        overlap: In how many windows a message may be.
+        origin: Start of some window; with a zone it is read by ``local_origin``.
+        offset: Time after the origin at which windows start, microseconds; local time in a zone.
+        overlap: Greatest number of windows that a message may be in.
 
     Example:
         >>> str(of_size("1 month", zone="Europe/Berlin")), str(of_size("1 hour", "5 minutes"))
@@ -68,7 +68,7 @@ def cumulating_in(
     offset: int = 0,
     overlap: int = MOST_OVERLAPPING,
 ) -> Cumulating | Days:
-    """Windows that cumulate, of local days and parts of them where there is a zone."""
+    """Return cumulating windows; with a zone, of its local days and parts of them."""
     _check_size(size)
     windows: Cumulating | Days
     if zone is None:
@@ -91,7 +91,7 @@ def _check_size(size: Length) -> None:
 
 
 def _check_overlap(windows: Paned, option: str, value: Length | None, overlap: int) -> None:
-    """Refuse windows of which a message would be in absurdly many."""
+    """Refuse windows that overlap so much that a message would be in too many."""
     if not isinstance(overlap, int) or overlap < 1:
         raise OptionError("overlap", overlap, "isn't a number of windows", "give 1 or more")
     grid = windows.grid if isinstance(windows, Days) else windows

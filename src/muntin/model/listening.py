@@ -1,4 +1,4 @@
-"""Where servers listen: on this machine's own loopback, or where others can reach them."""
+"""Listening sockets of servers, and their addresses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from muntin.model.errors import OptionError
 
 
 def loopback(host: str) -> bool:
-    """Whether only this machine reaches an address.
+    """Return whether an address can only be reached from this machine.
 
     Example:
         >>> [loopback(host) for host in ("localhost", "127.0.0.2", "::1", "0.0.0.0", "there")]
@@ -24,11 +24,11 @@ def loopback(host: str) -> bool:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens, so that an early request waits for the answer.
+    """Open a socket that already listens, so that an early request waits instead of failing.
 
     Args:
-        host: The address, of either family.
-        port: The port; 0 is any that is free.
+        host: The address, IPv4 or IPv6.
+        port: The port; 0 for any free one.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
@@ -47,7 +47,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def url(host: str, port: int, path: str) -> str:
-    """An address as browsers take it.
+    """Return the URL of a path on a server.
 
     Example:
         >>> url("::1", 9464, "/metrics")

@@ -1,6 +1,6 @@
 """Windows of whole calendar months, quarters and years in a time zone.
 
-Source: the window model ("sizes of whole days may take a time zone"), carried on to months.
+Source: the window model ("sizes of whole days may take a time zone"), extended to months.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from muntin.model.errors import OptionError
 _SIZE = re.compile(r"(?:interval\s+)?'?(\d{1,6})'?\s*(month|quarter|year)s?|p(\d{1,6})([my])")
 _MONTHS = {"month": 1, "quarter": 3, "year": 12, "m": 1, "y": 12}
 _FIRST_DAY = date(1970, 1, 1)
-# After so many months, and days, the calendar repeats itself.
+# The calendar repeats itself after this number of months, which is this number of days.
 _CYCLE, _DAYS = 4800, 146_097
 
 
@@ -29,11 +29,11 @@ class Months(Days):
     Attributes:
         grid: The windows counted in months; month 0 is January 1970.
         zone: The time zone, by its IANA name.
-        shift: How long after midnight, by the clock on the wall, a month begins, microseconds.
-        day: With which of its days a month begins: the last one where it has no such day.
+        shift: Local time at which a month begins, microseconds after midnight.
+        day: The day of the month with which a month begins; its last day if it has no such day.
 
-    Where the calendar has no local date, before year 1 and after
-    year 9999, months are those of UTC.
+    Where the calendar has no local date, before year 1 and after year 9999, months are those of
+    UTC.
 
     Example:
         >>> from muntin.model.windows import Windows
@@ -85,7 +85,7 @@ class Months(Days):
 
 
 def in_months(size: Length) -> int | None:
-    """How many months a size has; ``None`` where it isn't given in months, quarters or years.
+    """Return the number of months in a size; ``None`` if it isn't in months, quarters or years.
 
     Example:
         >>> [in_months(size) for size in ("1 month", "INTERVAL '2' YEAR", "P3M", "3 days")]
@@ -103,7 +103,7 @@ def months(
     origin: Origin = None,
     offset: int = 0,
 ) -> Months:
-    """Windows of whole local months, quarters or years; of UTC's where no zone is given.
+    """Return windows of whole local months, quarters or years; in UTC if there is no zone.
 
     Example:
         >>> str(months("1 year", "Europe/Berlin"))

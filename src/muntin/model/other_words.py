@@ -1,4 +1,4 @@
-"""Words of other libraries, and what they are here: hints for errors."""
+"""Hints for names of other libraries: their counterparts in muntin."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import re
 
 from muntin.model.aggregates import NAMES, called_here
 
-# A call of an aggregate, as Spark and as Polars show it.
+# A call of an aggregate in the representation of Spark and of Polars.
 _SPARK_CALL = re.compile(r"(\w+)\(`?([\w.*]*)`?\)")
 _POLARS_CALL = re.compile(r"col\([\"']([^\"']+)[\"']\)\.(\w+)\(\)")
 _SHOWING = ("show", "display", "toPandas", "to_pandas", "collect", "plot", "head", "writeStream")
-# What windows without aggregates don't have.
+# Names that windows without aggregates don't have.
 _INCOMPLETE = {
     **{
         name: f"say what they compute first: .agg(n=muntin.count()).{name}"
@@ -27,7 +27,7 @@ _INCOMPLETE = {
     "suppress": "leave it out: without .early() a window emits once, when it is full",
     "window": "say .tumbling(…), .hopping(…), .rolling(…), .session(…) or .sliding(…)",
 }
-# What a finished query doesn't have.
+# Names that a finished query doesn't have.
 _COMPLETE = {
     **dict.fromkeys(_SHOWING, "look at .results of a table; a stream says .start(…)"),
     **dict.fromkeys(
@@ -39,11 +39,11 @@ _COMPLETE = {
 
 
 def missing_word(name: str, *, complete: bool) -> str:
-    """The message of an attribute that windows don't have.
+    """Return the error message for an attribute that windows don't have.
 
     Args:
         name: The attribute.
-        complete: Whether they have their aggregates.
+        complete: Whether the windows have their aggregates.
 
     Example:
         >>> missing_word("start", complete=False)
@@ -56,7 +56,7 @@ def missing_word(name: str, *, complete: bool) -> str:
 
 
 def translate_call(text: str) -> str | None:
-    """The aggregate that an expression of Spark or Polars calls, as it is written here.
+    """Translate the aggregate that an expression of Spark or Polars calls into muntin's.
 
     Example:
         >>> translate_call("Column<'avg(v)'>"), translate_call('col("v").sum()')

@@ -1,7 +1,7 @@
-"""A pipeline in one frozen value: tables, windowed queries over them, and where results go.
+"""The model of a pipeline: its tables, the windowed queries over them, and their sinks.
 
-SQL and TOML files are both lowered to this, and the door that runs them reads nothing else. Parts
-that are expressions stay as the text that Spark SQL will read.
+SQL and TOML files are both translated to this model, and the runner reads nothing else. Expressions
+stay as text for Spark SQL.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from muntin.model.spec import WindowSpec
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A scalar expression in Spark SQL, where an aggregate takes a column.
+    """A scalar expression in Spark SQL, in place of an aggregate's column.
 
     Attributes:
-        text: The expression, as Spark SQL reads it.
+        text: The expression in Spark SQL.
     """
 
     text: str
@@ -31,19 +31,19 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A named column that an expression makes."""
+    """A named column with its expression."""
 
     name: str
     text: str
 
     @property
     def bare(self) -> bool:
-        """Whether it is just the column of that name."""
+        """True if the expression is just the column of that name."""
         return self.text in (self.name, quoted(self.name))
 
 
 def quoted(name: str) -> str:
-    """A name as Spark SQL reads any name.
+    """Quote a name for Spark SQL.
 
     Example:
         >>> quoted("a`b")
@@ -61,11 +61,11 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """Rows that stand in the query itself.
+    """Literal rows in the query.
 
     Attributes:
-        text: They, as Spark SQL reads them behind ``VALUES``.
-        columns: What their columns are called; as Spark calls them where that isn't said.
+        text: The rows in Spark SQL, as they follow ``VALUES``.
+        columns: The names of the columns; Spark's default names if empty.
     """
 
     text: str
@@ -74,12 +74,12 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """Rows of a relation, chosen and computed one by one.
+    """A projection and filter of a relation.
 
     Attributes:
-        source: Where rows come from.
-        columns: What is made of each; ``None`` leaves them as they are.
-        where: Which rows.
+        source: The relation.
+        columns: The columns of the result; ``None`` for all columns unchanged.
+        where: The condition of the filter, if there is one.
     """
 
     source: Relation
@@ -92,15 +92,15 @@ LookupHow = Literal["inner", "left", "semi", "anti"]
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """Rows of a relation, each with those that it meets in a table that doesn't change.
+    """A join of a relation with a table that doesn't change.
 
     Attributes:
-        source: Where rows come from; no query's results, which have ``Windowing.lookups``.
-        table: Where they are looked up.
-        name: What the table is called.
+        source: The relation; not a query's results, which have ``Windowing.lookups``.
+        table: The table.
+        name: The table's name in the statement.
         how: ``inner``, ``left``, ``semi`` or ``anti``.
-        on: Which rows meet; the sides are called ``SIDE_COLUMNS``.
-        shared: Columns of one name that are equal where rows meet; they are shown once.
+        on: The join condition, in which the sides are called ``SIDE_COLUMNS``.
+        shared: Columns with one name that are compared for equality; they are shown once.
     """
 
     source: Relation
@@ -113,16 +113,16 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class WindowLookup:
-    """A table that doesn't change, in which windows are looked up when they emit.
+    """A join of a query's results with a table that doesn't change.
 
     Attributes:
-        table: Where they are looked up.
-        name: What the table is called.
+        table: The table.
+        name: The table's name in the statement.
         how: ``inner`` or ``left``.
-        equal: An expression over what windows emit, and the column that it is equal to where a
-            window meets a row; one pair or more.
-        shared: Columns of one name that are equal where rows meet; they are shown once.
-        row: The column that the table's row is among what windows emit.
+        equal: One or more pairs of an expression over the results and the column of the table that
+            it is compared with.
+        shared: Columns with one name that are compared for equality; they are shown once.
+        row: The column of the results that holds the table's row as a struct.
     """
 
     table: Relation
@@ -134,13 +134,13 @@ class WindowLookup:
 
     @property
     def all(self) -> Column:
-        """All columns of its rows."""
+        """All columns of the table's row."""
         return Column("*", f"{self.row}.*")
 
 
 @dataclass(frozen=True, slots=True)
 class Union:
-    """The rows of several relations, which are no query's results; columns meet by their places."""
+    """The union of relations that are no query's results, with columns matched by position."""
 
     parts: tuple[Relation, ...]
 
@@ -151,11 +151,11 @@ class DeclaredTable:
 
     Attributes:
         name: Its name.
-        connector: What kind, for example ``parquet``.
-        columns: Names and types of what the source holds, as Spark's DDL.
+        connector: Its kind, for example ``parquet``.
+        columns: Names and types of a source's columns, in Spark's DDL.
         computed: Columns that are computed from those.
-        options: Everything else, with ``${name}`` where a value is filled in.
-        marks: Where its messages lie.
+        options: All other options, with placeholders such as ``${name}``.
+        marks: The options for event time and watermark.
         stream: Whether it is read as a stream.
     """
 
@@ -170,12 +170,12 @@ class DeclaredTable:
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """One thing that rows are ordered by.
+    """A sort key.
 
     Attributes:
-        text: An expression over what is shown.
-        descends: Whether the greatest comes first.
-        nulls: Where nulls come; where Spark has them if nothing is said.
+        text: An expression over the columns that are shown.
+        descends: Whether the greatest value comes first.
+        nulls: The position of nulls; ``None`` for Spark's default.
     """
 
     text: str
@@ -185,7 +185,7 @@ class Ordered:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """In which order the rows of a batch are shown, and how many of them."""
+    """The order and the number of the rows that are shown of a batch."""
 
     by: tuple[Ordered, ...]
     limit: int | None = None
@@ -193,11 +193,11 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Rows of results, chosen and computed one by one.
+    """A projection and filter of results.
 
     Attributes:
-        columns: What is shown of each; ``None`` shows it as it is.
-        where: Which rows.
+        columns: The columns that are shown; ``None`` for all columns unchanged.
+        where: The condition of the filter, if there is one.
     """
 
     columns: tuple[Column, ...] | None = None
@@ -206,16 +206,15 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """The rows of each window, numbered from 1, as rows of their own.
+    """The ranked rows of each window, numbered from 1.
 
     Attributes:
         number: The column of a row's number.
-        by: What rows are ordered by; the first that differs decides, and at last all columns. Of
-            none, it is their time.
-        ascending: For each of them whether the least is first.
-        most: How many rows there are at most of each window; ``None`` is all of them.
-        choices: What is shown of them, one after the other.
-        chained: Whether the rows are what other windows emitted, whose bounds are theirs.
+        by: The sort keys, followed by all columns; the event time if there are none.
+        ascending: For each sort key whether the least value is first.
+        most: Greatest number of rows per window; ``None`` for all rows.
+        choices: Projections and filters of the rows, applied one after the other.
+        chained: Whether the rows are results of other windows, whose bounds they have.
     """
 
     number: str
@@ -227,11 +226,11 @@ class Ranking:
 
 
 ROWS = "__muntin_rows"
-"""The aggregate that has the rows of a window for ``Ranking``."""
+"""The aggregate with the rows of a window, for ``Ranking``."""
 ROW, PLACE = "__muntin_row", "__muntin_place"
-"""A row of those, and its place among them from 0, where each is a row of its own."""
+"""Columns of a single one of these rows and of its index from 0, after they are exploded."""
 NUMBER = "row_number"
-"""What the number of a row is called where nobody gives it a name."""
+"""Default name of the column of a row's number."""
 FIRST, LAST = "__muntin_start", "__muntin_end"
 """Keys that are the bounds of the windows whose rows are ranked."""
 
@@ -241,18 +240,18 @@ class Windowing:
     """A windowed aggregation over a relation.
 
     Attributes:
-        source: Where messages come from.
+        source: The relation of the messages.
         spec: The query; its keys are the names in ``keys``.
         keys: The key columns.
-        where: Which messages to take.
-        columns: What is shown of each firing, in order; ``None`` shows it as it is.
-        having: Which firings hold. One that holds no more after it was emitted is taken back.
-        clock: The column that says when a message arrived.
-        buckets: In how many shards the keys are kept.
-        ranking: How the rows of each window are shown in place of an aggregate.
-        each: Whether each message that a window ends with is a row of its own, with the window's
-            aggregates: ``ROW`` in ``columns``.
-        lookups: Tables whose rows stand beside those of windows in ``columns`` and ``having``.
+        where: The filter of messages.
+        columns: The columns that are shown of each firing, in order; ``None`` for all columns.
+        having: The filter of firings. One that no longer passes after it was emitted is retracted.
+        clock: The column of the messages' arrival times.
+        buckets: Number of shards of the state.
+        ranking: The ranking of each window's rows, if they are shown instead of aggregates.
+        each: Whether each message that a window ends with is a row of the results, with the
+            window's aggregates; it is ``ROW`` in ``columns``.
+        lookups: Tables whose rows are joined with the results, for ``columns`` and ``having``.
     """
 
     source: Relation
@@ -269,7 +268,7 @@ class Windowing:
 
 
 SIDE_COLUMNS = "__muntin_left", "__muntin_right"
-"""What the sides of a join are called in the text of expressions over its pairs."""
+"""The names of the sides of a join in expressions over its pairs."""
 
 
 @dataclass(frozen=True)
@@ -277,17 +276,17 @@ class Joining:
     """A join of two relations.
 
     Attributes:
-        left: Where the left side's messages come from.
-        right: Where the right side's come from.
-        names: What the sides' columns are qualified by in a statement; in ``columns`` and
-            ``where`` they are ``SIDE_COLUMNS``.
+        left: The relation of the left side's messages.
+        right: The relation of the right side's messages.
+        names: The qualifiers of the sides' columns in the statement; in ``columns`` and ``where``
+            they are ``SIDE_COLUMNS``.
         spec: The join.
-        columns: What is shown of each pair, in order; ``None`` shows it as it is.
-        where: Which pairs are shown.
-        bare: The columns that are named without saying whose they are.
+        columns: The columns that are shown of each pair, in order; ``None`` for all columns.
+        where: The filter of pairs.
+        bare: The columns that the statement names without a qualifier.
         merged: Whether equal columns are one (``USING``); otherwise each side has its own.
-        clocks: The columns that say when a message arrived, left and right.
-        buckets: In how many shards the keys are kept.
+        clocks: The columns of the messages' arrival times, left and right.
+        buckets: Number of shards of the state.
     """
 
     left: Relation
@@ -304,11 +303,11 @@ class Joining:
 
 Query = Windowing | Joining
 Relation = Reading | Values | Derived | Lookup | Union | Query
-"""Where rows come from; of a query they are what it emits, and both run as one."""
+"""A source of rows. If it is a query, its results are the rows, and both run as one query."""
 
 
 def tables_of(relation: Relation) -> frozenset[str]:
-    """The tables that a relation's rows come from, in lower case.
+    """Return the names of the tables that a relation reads, in lower case.
 
     Example:
         >>> sorted(tables_of(Derived(Reading("Clicks"))))
@@ -329,7 +328,7 @@ def tables_of(relation: Relation) -> frozenset[str]:
 
 
 def sharded(query: Query, buckets: int) -> Query:
-    """The same, where it and the queries before it keep their keys in so many shards."""
+    """Return a query with a number of shards for it and for the queries that it reads."""
     if isinstance(query, Windowing):
         return replace(query, source=_sharded(query.source, buckets), buckets=buckets)
     left, right = (_sharded(side, buckets) for side in (query.left, query.right))
@@ -346,7 +345,7 @@ def _sharded(relation: Relation, buckets: int) -> Relation:
 
 @dataclass(frozen=True)
 class Flow:
-    """A query and where it goes."""
+    """A query and the tables that its results and rejected messages are written to."""
 
     name: str
     query: Query
@@ -356,16 +355,16 @@ class Flow:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Everything that a pipeline file says.
+    """The content of a pipeline file.
 
     Attributes:
         tables: Sources and sinks by name.
         flows: The queries, in order.
         checkpoint: The folder of the queries' progress and state.
-        trigger: A batch at most this often, microseconds; ``None`` is as fast as possible.
-        available_now: Whether to read what is there now, then end.
-        names: What ``--set`` may give: the names that the file asks for.
-        places: Where expressions stand in SQL, by their text.
+        trigger: Least time between two batches, microseconds; ``None`` for no wait.
+        available_now: Whether the run ends once it has read all available input.
+        names: The names that ``--set`` may define, since the file has placeholders for them.
+        places: Positions of expressions in the SQL, by their text.
     """
 
     tables: Mapping[str, DeclaredTable]

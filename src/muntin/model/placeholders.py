@@ -1,6 +1,6 @@
-"""Placeholders in pipeline files: ``${name}`` is given, ``${env:NAME}`` comes from the environment.
+"""Placeholders in pipeline files: ``${name}`` from ``--set``, ``${env:NAME}`` from the environment.
 
-A secret is never written into a file nor given on the command line, where others may read it.
+Secrets must come from the environment, since others may read files and command lines.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from muntin.model.secrets import in_sight
 
 NAME = re.compile(r"\$\{(\w+)\}")
 _HOLE = r"\$\{\w+\}"
-# Outside of quotes: comments, what begins a quoted text, placeholders. Inside: what is escaped, the
-# end, placeholders. Backticks know no escape but their own doubling.
+# Tokens outside of quotes: comments, opening quotes, placeholders. Tokens inside: escapes, the
+# closing quote, placeholders. In backticks, the only escape is a doubled backtick.
 _OUTSIDE = re.compile(rf"--[^\n]*|/\*.*?\*/|\b[rR]['\"]|['\"`]|{_HOLE}", re.DOTALL)
 _INSIDE = {
     "'": re.compile(rf"\\.|'|{_HOLE}", re.DOTALL),
@@ -26,7 +26,7 @@ _EITHER = re.compile(r"\$\{(env:)?(\w+)\}")
 
 
 def names(value: str) -> set[str]:
-    """The names that ``--set`` must give for a value.
+    """Return the names that ``--set`` must define for a value.
 
     Example:
         >>> sorted(names("${out}/${env:HOME}/${day}"))
@@ -36,7 +36,7 @@ def names(value: str) -> set[str]:
 
 
 def partly(value: str, given: Mapping[str, str]) -> str:
-    """A value with those placeholders replaced that are given; the others stay.
+    """Replace the placeholders of a value that have values; the others stay.
 
     Example:
         >>> partly("${out}/${day}", {"out": "/data"})
@@ -46,19 +46,19 @@ def partly(value: str, given: Mapping[str, str]) -> str:
 
 
 class OutsideQuotesError(Exception):
-    """A placeholder stands where its value would be code; the message is the placeholder."""
+    """A placeholder is outside of quotes, so that its value would be code; it is the message."""
 
 
 def fill_expression(text: str, value_of: Callable[[str, int], str]) -> str:
-    r"""An expression of Spark SQL with its placeholders replaced by data, whatever it holds.
+    r"""Replace the placeholders of an expression of Spark SQL by data, with all escapes.
 
     Args:
         text: The expression.
-        value_of: Gives the value of a placeholder, by its name and where it stands.
+        value_of: Returns the value of a placeholder, by its name and its position in the text.
 
     Raises:
-        OutsideQuotesError: When a placeholder stands outside of quotes, where a value would be
-            code, or in a raw string, in which nothing can be escaped.
+        OutsideQuotesError: When a placeholder is outside of quotes, where its value would be code,
+            or in a raw string, which has no escapes.
 
     Example:
         >>> print(fill_expression("page = '${p}'", lambda name, at: "it's"))
@@ -102,7 +102,7 @@ def check_secret(option: str, value: str) -> None:
 def filled(
     option: str, value: str, given: Mapping[str, str], environment: Mapping[str, str]
 ) -> str:
-    """A value with its placeholders replaced.
+    """Replace all placeholders of a value; refuse one without a value.
 
     Example:
         >>> filled("path", "${out}/a", {"out": "/data"}, {})

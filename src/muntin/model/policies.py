@@ -1,4 +1,4 @@
-"""When a window emits: early, full and late, and how long it is kept.
+"""Trigger policies of windows: early, full and late emissions, and retention.
 
 Source: the Samza SQL window operator design (early emission, full size and late arrival
 policies; a retention policy). A policy on the wall clock fires when the clock passes a multiple
@@ -65,7 +65,7 @@ class Every(JsonDataclass):
 class RowsOrEvery(JsonDataclass):
     """Emit after so many new messages or by the wall clock, whichever comes first.
 
-    Whatever made a window emit, its messages are counted from there anew. (Beam calls it
+    Each emission, whatever caused it, restarts the count of messages. (Beam calls it
     ``AfterFirst`` of an ``AfterCount`` and an ``AfterProcessingTime``.)
     """
 
@@ -80,7 +80,7 @@ class RowsOrEvery(JsonDataclass):
 
 @dataclass(frozen=True, slots=True)
 class When(JsonDataclass):
-    """Emit after each batch that changed the window, if a condition of what it holds is true.
+    """Emit after each batch that changed the window, if a condition on its values is true.
 
     Attributes:
         condition: Comparisons of aggregates and keys; see ``muntin.model.conditions``.
@@ -97,14 +97,15 @@ class When(JsonDataclass):
 
 
 OnePolicy = Each | EveryRows | Every | RowsOrEvery | When
-"""Has ``rows`` where it goes by new messages, and ``period`` where it goes by the wall clock."""
+"""A single policy: ``rows`` is set if it counts new messages, ``period`` if it has a clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class FirstThen(JsonDataclass):
-    """Emit by one policy first, and by another from then on; early and late begin anew.
+    """Emit by one policy the first time, and by another from then on.
 
-    (Beam calls it ``AfterEach`` of a trigger and another that is repeated.)
+    Early and late emissions count separately. (Beam calls it ``AfterEach`` of a trigger and a
+    repeated one.)
     """
 
     KIND: ClassVar[str] = "first then"
@@ -120,7 +121,7 @@ Policy = OnePolicy | FirstThen
 
 
 def parts(policy: Policy | None) -> tuple[OnePolicy, ...]:
-    """The policies that one is made of.
+    """Return the single policies that a policy consists of.
 
     Example:
         >>> parts(FirstThen(Each(), EveryRows(3))), parts(Each()), parts(None)
@@ -132,7 +133,7 @@ def parts(policy: Policy | None) -> tuple[OnePolicy, ...]:
 
 
 def turn(policy: Policy, emitted: bool) -> OnePolicy:
-    """The policy of a window that has emitted, early or late, or hasn't yet.
+    """Return the policy in force for a window that has, or hasn't, emitted early or late.
 
     Example:
         >>> [str(turn(FirstThen(Each(), EveryRows(3)), emitted)) for emitted in (False, True)]
@@ -142,30 +143,30 @@ def turn(policy: Policy, emitted: bool) -> OnePolicy:
 
 
 def by_message(policy: Policy | None) -> bool:
-    """Whether a message alone may make its window emit."""
+    """Return whether a message alone can make its window emit."""
     return any(part.period is None or part.rows is not None for part in parts(policy))
 
 
 def by_clock(policy: Policy | None) -> bool:
-    """Whether the wall clock alone may make a window emit."""
+    """Return whether the wall clock alone can make a window emit."""
     return any(part.period is not None for part in parts(policy))
 
 
 def by_change(policy: Policy | None) -> bool:
-    """Whether windows that have changed may wait, and are looked up when they change again."""
+    """Return whether changed windows can wait and are looked up when they change again."""
     return by_message(policy) and not isinstance(policy, Each)
 
 
-# What late messages wait for where nothing is said; a join knows it by identity.
+# The late policy if none is set; a join recognizes it by identity.
 DEFAULT_LATE = Every(10 * SECOND)
 
 
 @dataclass(frozen=True, slots=True)
 class Fill(JsonDataclass):
-    """Windows without a message emit too.
+    """Filling of windows without messages, so that they emit, too.
 
     Attributes:
-        value: What sums are of no message, ``zero`` or ``null``.
+        value: The value of sums without messages, ``zero`` or ``null``.
         up_to: How long after the end of its last window with a message a key is filled,
             microseconds.
     """
@@ -178,7 +179,7 @@ class Fill(JsonDataclass):
 
 
 def fill_of(value: str, up_to: Duration) -> Fill:
-    """How windows without a message are filled."""
+    """Return the filling of windows without messages, with its options checked."""
     if value not in ("zero", "null"):
         hint = 'give "zero", which makes sums 0, or "null"; counts are 0 in both'
         raise OptionError("fill", value, "isn't what fills a window", hint)
@@ -190,16 +191,16 @@ class Firing(JsonDataclass):
     """All policies of one query.
 
     Attributes:
-        early: When a current window that has changed emits; ``None`` is never.
-        late: When a past window that has changed emits, within the grace.
+        early: The policy of current windows that have changed; ``None`` for no early emissions.
+        late: The policy of past windows that have changed, within the grace.
         grace: How long after its end a window takes late messages, on the windows' axis.
         retention: How long after its end a window's state stays readable, on the windows' axis.
-        accumulate: ``True``: a firing carries the whole result so far; ``False``: only what is
-            new since the window's last firing.
-        repeat: Whether a window that has emitted early emits in full when nothing is new.
-        rows: How many messages may be kept in windows that take no more, the oldest windows going
-            first; ``None`` is any number.
-        fill: Whether windows of a key emit that hold nothing, and what.
+        accumulate: ``True`` if each firing has the whole result so far; ``False`` if it has only
+            the messages since the window's last firing.
+        repeat: Whether a window that has emitted early emits in full although nothing is new.
+        rows: Greatest number of messages that are kept in closed windows; the oldest windows are
+            dropped first. ``None`` for no limit.
+        fill: The filling of empty windows; ``None`` if they don't emit.
     """
 
     early: Policy | None = None
@@ -213,7 +214,7 @@ class Firing(JsonDataclass):
 
     @property
     def on_wall_clock(self) -> bool:
-        """Whether some policy must fire though no input arrives."""
+        """True if some policy fires on the wall clock, also without input."""
         return by_clock(self.early) or (self.grace > 0 and by_clock(self.late))
 
 
@@ -236,7 +237,7 @@ def policy(
     when: str | None = None,
     then: PolicyWords | None = None,
 ) -> Policy:
-    """Make the policy that was asked for, and the one behind it if there is one."""
+    """Return the policy of these options, followed by ``then`` if it is given."""
     first = _one(option, each, rows, every, at_least, when)
     if then is None:
         return first

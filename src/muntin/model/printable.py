@@ -1,15 +1,15 @@
-"""Text of other people's making, as a terminal may show it."""
+"""Text from outside, made safe for terminals."""
 
 from __future__ import annotations
 
 import re
 
-# C0 but for tabs and line ends, DEL, and C1: what moves a cursor, changes colours, or rings.
+# C0 except tabs and line ends, DEL, and C1: these move the cursor, change colours, or ring.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def escape_controls(text: str) -> str:
-    r"""A text whose control characters are written out, so that a terminal obeys none.
+    r"""Escape the control characters of a text, so that a terminal doesn't execute them.
 
     Tabs and ends of lines stay.
 

@@ -1,4 +1,4 @@
-"""Rows of windows that are ranked: what windows do so, and what windows can't."""
+"""Windows for ranked rows, and the refusal of windows whose rows can't be ranked."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from muntin.model.windows import tumbling
 
 
 def moments(time: str) -> WindowSpec:
-    """Windows over the ends of others: those that end together are in one, and no others.
+    """Return windows over the results of others, one for all results with the same end.
 
-    A batch has all windows that end at a time or none, so its last end is complete within it: the
-    watermark is a microsecond ahead of it.
+    A batch has either all windows that end at a time or none of them. So its last end is complete,
+    and the watermark is a microsecond ahead of it.
     """
     return WindowSpec(
         keys=(),
@@ -29,7 +29,7 @@ def refuse(spec: WindowSpec) -> None:
     """Refuse windows whose ranked rows no table could follow.
 
     Raises:
-        OptionError: When a firing isn't a whole result, or windows may vanish.
+        OptionError: When a firing isn't a whole result, or windows may be retracted.
     """
     firing = spec.firing
     if isinstance(spec.windows, Sliding) and spec.windows.rolls:

@@ -1,8 +1,7 @@
-"""The options of Spark's own sources, with what each takes and when it has an effect.
+"""The options of Spark's built-in sources, with the values of each and when it has an effect.
 
-Spark ignores an option that it doesn't know, or that has no effect beside another. Here such an
-option is refused. Sources that aren't listed (a catalog's, a class of one's own) get their options
-as they are written.
+Spark ignores options that it doesn't know or that have no effect; here they are refused. Sources
+that aren't listed (from a catalog, or the user's own classes) get their options unchecked.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ class ReaderOption:
 
     Attributes:
         name: Its name.
-        convert: What checks its value.
-        when: In which tables it has an effect.
-        required: Whether a table needs it.
+        convert: The conversion that checks its value.
+        when: The tables on which it has an effect.
+        required: Whether it must be given.
     """
 
     name: str
@@ -116,7 +115,7 @@ READERS: Mapping[str, tuple[ReaderOption, ...]] = {
     ),
     "jdbc": tuple(_JDBC),
 }  # fmt: skip
-"""Spark's sources by connector; ``kafka`` has functions of its own."""
+"""The options of Spark's sources by connector; ``kafka`` is handled elsewhere."""
 # Flink's names for options of a source.
 _TRANSLATED = {
     "jdbc": {
@@ -150,10 +149,10 @@ _WHY = {
 
 
 def translated(table: DeclaredTable) -> tuple[str, dict[str, str]]:
-    """A source's connector and options in Spark's names.
+    """Return a source's connector and options with Spark's names.
 
     Raises:
-        OptionError: When an option is said twice, by two names.
+        OptionError: When an option is given twice, by two names.
 
     Example:
         >>> flink = {"path": "/in", "format": "csv", "csv.field-delimiter": ";"}
@@ -177,10 +176,10 @@ def translated(table: DeclaredTable) -> tuple[str, dict[str, str]]:
 
 
 def check_connector(connector: str, known: tuple[str, ...]) -> None:
-    """Refuse a connector that is surely a mistake; Spark may know others by their names.
+    """Refuse a connector that is a known mistake; Spark may have others that aren't listed.
 
     Raises:
-        OptionError: When it is one of Flink's without a counterpart, or nearly one that is known.
+        OptionError: When it is one of Flink's without a counterpart, or resembles a known one.
     """
     hint = _INSTEAD.get(connector)
     if hint is None and connector not in known:
@@ -191,17 +190,17 @@ def check_connector(connector: str, known: tuple[str, ...]) -> None:
 
 
 def check_reader(table: DeclaredTable) -> None:
-    """Refuse the first option of a source that Spark would ignore or fail at.
+    """Refuse the first option of a source that Spark would ignore or fail on.
 
     Raises:
-        OptionError: When there is one, or a required one is missing.
+        OptionError: When there is such an option, or a required one is missing.
     """
     for problem in reader_problems(table):
         raise problem
 
 
 def reader_problems(table: DeclaredTable) -> Iterator[OptionError]:
-    """The errors of a source's options, which Spark would ignore or fail at."""
+    """Yield an error for each option of a source that Spark would ignore or fail on."""
     try:
         connector, options = translated(table)
         check_connector(connector, (*READERS, "kafka"))
@@ -210,7 +209,7 @@ def reader_problems(table: DeclaredTable) -> Iterator[OptionError]:
         return
     if connector not in READERS:
         return
-    # Spark compares the names of options without case.
+    # Spark's names of options are case-insensitive.
     known = {option.name.lower(): option for option in READERS[connector]}
     for name, value in options.items():
         option = known.get(name.lower())

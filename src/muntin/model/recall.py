@@ -1,4 +1,4 @@
-"""A query out of what its checkpoint remembers: all of it but the functions that a user wrote."""
+"""Restoring a query from its checkpoint, except for the functions that a user wrote."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from muntin.model.spec import WindowSpec
 
 
 def recalled(stored: Mapping[str, Any]) -> WindowSpec | JoinSpec:
-    """The query that a checkpoint remembers.
+    """Return the query that a checkpoint stores.
 
     Example:
         >>> from muntin.model.windows import tumbling
@@ -32,7 +32,7 @@ def recalled(stored: Mapping[str, Any]) -> WindowSpec | JoinSpec:
 
 
 def with_functions(spec: WindowSpec, given: Mapping[str, Aggregate]) -> WindowSpec:
-    """A query with the functions of its aggregates, which no checkpoint keeps."""
+    """Return a query with the functions of its aggregates, which checkpoints don't store."""
     own = {
         name: _given(name, aggregate, given)
         for name, aggregate in spec.aggregates.items()
@@ -46,7 +46,7 @@ def _given(name: str, aggregate: Aggregate, given: Mapping[str, Aggregate]) -> A
     hint = f"give aggregates={{{name!r}: muntin.{made}(…)}} as the query has it"
     if name not in given:
         raise OptionError("aggregates", name, "is computed by a function, which isn't kept", hint)
-    # A column that is an expression has a name of its own in the state.
+    # A column that is an expression has an internal name in the state.
     found = replace(given[name], column=aggregate.column)
     if found != aggregate:
         raise OptionError("aggregates", f"{name}={found}", f"was {aggregate} in the query", hint)

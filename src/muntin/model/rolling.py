@@ -1,4 +1,4 @@
-"""A row for each message: its own columns, and the aggregates of its rolling window."""
+"""Rolling windows that emit a row for each message, with its columns and the aggregates."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ _OWN = ("emission", "revision")
 
 
 def emits_messages(spec: WindowSpec) -> bool:
-    """Tell whether each message is a row of the results."""
+    """Return whether each message is a row of the results."""
     return isinstance(spec.windows, Sliding) and spec.windows.rolls
 
 
 def message_columns(spec: WindowSpec, names: Sequence[str], *, chained: bool) -> list[str]:
-    """Choose the columns of messages that stand in their rows.
+    """Return the columns of messages that are columns of the results.
 
     Args:
         spec: The query.
         names: The columns of messages.
-        chained: Whether messages are results of another operator, whose window is left out.
+        chained: Whether messages are results of another operator, whose window columns are left
+            out.
 
     Raises:
-        OptionError: When a column of the results has the name of one of the messages.
+        OptionError: When a column of the results has the name of a column of the messages.
     """
     if spec.sets is not None:
         hint = "leave out sets(), or write a query for each set"
@@ -53,13 +54,13 @@ def add_messages(spec: WindowSpec, row: Any) -> Mapping[str, Aggregate]:
 
     Args:
         spec: The query.
-        row: An expression that has the columns of a message in a struct.
+        row: An expression for a struct of a message's columns.
     """
     return {**spec.aggregates, ROWS: collect_own_messages(spec.windows, row)}
 
 
 def collect_own_messages(windows: Any, row: Any) -> Aggregate:
-    """Make the aggregate that has the messages that a window ends with."""
+    """Return the aggregate of the messages that a window ends with."""
     latest = last_values(row)
-    # Where the window doesn't include its own messages, it is told to read them.
+    # A window that excludes its own messages must read them for this aggregate.
     return latest if windows.includes_last else replace(latest, frame=0)

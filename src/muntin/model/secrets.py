@@ -1,41 +1,41 @@
-"""What a secret is, by the name of its option or by its looks, and how text is shown without it.
+"""Detection of secrets, by the name of an option or by the form of a value, and their redaction.
 
-The one place that knows: pipeline files, errors, the command line, the live page and the plans that
-Spark prints all go by it.
+Pipeline files, errors, the command line, the live page and the plans that Spark prints all use this
+module.
 """
 
 from __future__ import annotations
 
 import re
 
-# An option's name that suggests a secret. Java reads this too.
+# Names of options that suggest a secret. Java reads this pattern, too.
 NAMES = (
     r"password|passwd|passphrase|pwd(?![a-z])|(?<![a-z])pass(?![a-z])|secret|token|credential|jaas"
     r"|private.?key|keystore\.key|key\.?store\.key|encryption[\w.\-]{0,40}key|access.?key"
     r"|account.?key|api.?key|user\.?info|authorization"
 )
-# The user of an address, and what stands between it and the host. A port isn't a password; in the
+# The user of an address, and the password between it and the host. A port isn't a password; in the
 # address of a database, everything before the last @ is one.
-# Java recurses where a group is repeated: long text without an end would overflow its stack.
+# Java recurses for repeated groups: unbounded repetition would overflow its stack on long text.
 _PLAIN, _REFERENCE = r"[^:@/\s'\"$]*", r"(?:\$\{[^}]*\}|\$)"
 _USER = rf"://{_PLAIN}(?:{_REFERENCE}{_PLAIN}){{0,100}}:"
 _DATABASE = r"(?:postgres(?:ql)?|mysql|mariadb|mongodb(?:\+srv)?|redis|amqps?|jdbc:\w+)"
 _ADDRESSES = (
     rf"\b{_DATABASE}{_USER}([^\s'\"]+)@",
-    # Up to the last @ before the path; where there is none, one behind a slash ends the password.
+    # The password ends at the last @ before the path; if there is none, at one after a slash.
     rf"{_USER}([^/?#\s'\"]+)@",
     rf"{_USER}(?!\d{{1,5}}[/?#])([^\s'\"]+)@",
-    # A user without a password is a token, where the web is asked.
+    # In web addresses, a user without a password is a token.
     r"\bhttps?://([^/?#:@\s'\"$]+):?@",
 )
 _ADDRESS = "|".join(_ADDRESSES)
 _PARAMETER = r"(?<![a-z])(?:pass|password|passwd|pwd|token)\s*=\s*'?([^\s'&]+)"
 _PEM = r"-----BEGIN [A-Z ]*PRIVATE KEY-----"
 _PEM_WHOLE = rf"({_PEM}.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z))"
-# What stands before the secret in a header.
+# The authentication scheme before the secret in a header.
 _SCHEME = r"(?:(?:Bearer|Basic|Digest|Token|ApiKey)\s+)?"
 
-# As Spark's ``spark.sql.redaction.options.regex``, which looks for it in names and in values.
+# The value of ``spark.sql.redaction.options.regex``, which Spark matches with names and values.
 FOR_SPARK = rf"(?i)url|{NAMES}|{_PEM}|{_ADDRESS}|{_PARAMETER}"
 
 _NAME = re.compile(NAMES, re.IGNORECASE)
@@ -46,7 +46,7 @@ _FROM_ENVIRONMENT = re.compile(r"\$\{env:\w+\}")
 _WORD = r"[\w.\-]{0,100}"
 _PAIR = re.compile(
     rf"(?:{_WORD}(?:{NAMES}){_WORD}(?:['\"`]?\s*=>?|['\"`]\s*:)"
-    # Behind a slash it is the user of an address.
+    # After a slash it is the user of an address.
     rf"|(?<![\w.\-/]){_WORD}(?:{NAMES}){_WORD}\s*:(?!//))\s*{_SCHEME}"
     r"(?:'((?:[^'\\]|\\.)+)'?|\"((?:[^\"\\]|\\.)+)\"?"
     r"|([^\s,;)\]}'\"&]+(?:&(?![\w.\-]+=)[^\s,;)\]}'\"&]*)*))",
@@ -56,7 +56,7 @@ _BEARER = re.compile(r"\bBearer\s+([\w\-.~+/=]{6,})")
 
 
 def names_secret(option: str) -> bool:
-    """Whether an option is a secret by its name.
+    """Return whether an option's name says that its value is a secret.
 
     Example:
         >>> [names_secret(n) for n in ("ssl.keystore.key", "fs.s3a.access.key", "key", "topic")]
@@ -66,7 +66,7 @@ def names_secret(option: str) -> bool:
 
 
 def in_sight(option: str, value: str) -> bool:
-    """Whether a value holds a secret that doesn't come from the environment.
+    """Return whether a value contains a secret that doesn't come from the environment.
 
     Example:
         >>> in_sight("dsn", "postgresql://me:p/w@host/db")
@@ -79,7 +79,7 @@ def in_sight(option: str, value: str) -> bool:
 
 
 def redacted(text: str) -> str:
-    """Text with asterisks in place of secrets; every other character stays in its place.
+    """Replace secrets in a text by asterisks; every other character keeps its position.
 
     Example:
         >>> redacted("dsn 'postgresql://me:sesame@host/db', password = 'sesame', topic = 't'")

@@ -1,4 +1,4 @@
-"""Windows and sessions as a checkpoint's state has them."""
+"""Windows and sessions of a key, as read from a checkpoint."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class WindowSeen:
-    """One window of a key, as the state has it."""
+    """A window of a key, as read from the state."""
 
     start: int
     end: int
@@ -21,7 +21,7 @@ class WindowSeen:
 
 @dataclass(frozen=True)
 class SessionSeen:
-    """One session of a key, as the state has it."""
+    """A session of a key, as read from the state."""
 
     first: int
     last: int

@@ -1,8 +1,8 @@
-"""The sentence that says a query, as far as all doors share it.
+"""The fluent builder of queries, as far as all front ends share it.
 
 ``windowed(…).hopping(…).early(…).late(…).keep(…).agg(…)``: each step returns a new value, and
-whatever can't work is refused where it is said. A door adds how the sentence begins (a DataFrame on
-Spark, nothing where an operator runs by itself) and what ``agg`` makes of it.
+refuses what can't work at once. A front end adds the first step (with a DataFrame on Spark, without
+input for a standalone operator) and defines what ``agg`` returns.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from muntin.model.windows import along
 
 @dataclass(frozen=True, kw_only=True)
 class Sentence:
-    """What has been said so far; a door's ``windowed`` begins it."""
+    """A query under construction, which starts with ``windowed``."""
 
     _marks: Marks
     _nulls: Nulls = "reject"
     _sets: Sets | None = None
     _windows: Kind | None = None
     _firing: Firing = Firing()
-    # On which axis these are measured is known when the windows are.
+    # The axis of these lengths isn't known before the windows are.
     _grace: Length = "0 seconds"
     _kept: Length | None = None
-    # Which steps were given, since a second one would replace the first in silence.
+    # The steps so far: a second one of a kind is refused, since it would replace the first.
     _given: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
@@ -59,31 +59,30 @@ class Sentence:
             raise AttributeError(missing_word(name, complete=False))
 
     def sets(self, *sets: str | Sequence[str]) -> Self:
-        """Windows by several choices of the key columns at once, as ``GROUPING SETS`` in SQL.
+        """Group by several sets of key columns at once, as ``GROUPING SETS`` in SQL.
 
-        Results have a key more, ``grouping_id``, which says of which set a row is: a bit for each
-        key column, 1 where it isn't in the set; and the columns that aren't in it are NULL. A
-        message counts once, though it is in a window of each set.
+        Results have an additional key, ``grouping_id``, which identifies the set of a row: it has a
+        bit for each key column, 1 if the column isn't in the set. Columns that aren't in the set
+        are NULL. A message counts once, although it is in a window of each set.
 
         Args:
             *sets: Lists of key columns, ``sets(["region", "product"], ["region"], [])``; or
-                ``"rollup"``: all of them, then always one less from the right; or ``"cube"``: every
-                choice.
+                ``"rollup"`` for all key columns, then one less from the right each time; or
+                ``"cube"`` for every subset.
         """
         return self._once("sets", sets, _sets=read_sets(sets))
 
     def tumbling(self, size: Length, *, origin: Origin = None, zone: str | None = None) -> Self:
-        """Windows of one size, one after the other.
+        """Use consecutive windows of one size.
 
         Args:
-            size: Length of a window; of calendar months where it is given in months, quarters or
-                years.
-            origin: A moment (or a row's number) at which some window starts; the epoch where it
-                isn't given. In a zone windows start at the time that its clocks show then, and a
-                plain date is the zone's own day. Months start with that day, and with the last one
-                of a month that doesn't have it.
+            size: Length of a window; a size in months, quarters or years gives calendar months.
+            origin: A point in time (or a row's number) at which some window starts. Default: the
+                epoch. With a zone, windows start at the local time of the origin, and a plain date
+                is a day of the zone. Months start with that day of the month, or with their last
+                day if they don't have it.
             zone: A time zone, for windows of its calendar days (23 to 25 hours long), of parts of
-                them, or of its months; months are UTC's otherwise.
+                them, or of its months. Default: UTC for months.
         """
         return self._over(of_size(size, zone=zone, origin=origin))
 
@@ -96,17 +95,18 @@ class Sentence:
         zone: str | None = None,
         overlap: int = MOST_OVERLAPPING,
     ) -> Self:
-        """Overlapping windows of one size that start every ``slide``.
+        """Use overlapping windows of one size that start every ``slide``.
 
         The slide needn't divide the size. A message is stored once, however many windows hold it.
 
         Args:
             size: Length of a window.
             slide: Distance between two starts, at most the size.
-            origin: A moment (or a row's number) at which some window starts; the epoch where it
-                isn't given.
+            origin: A point in time (or a row's number) at which some window starts. Default: the
+                epoch.
             zone: A time zone, for windows of its calendar days, of parts of them, or of its months.
-            overlap: In how many windows a message may be; more are refused as a mistake.
+            overlap: Greatest number of windows that a message may be in; more are refused as a
+                mistake.
         """
         return self._over(of_size(size, slide, zone=zone, origin=origin, overlap=overlap))
 
@@ -119,42 +119,43 @@ class Sentence:
         zone: str | None = None,
         overlap: int = MOST_OVERLAPPING,
     ) -> Self:
-        """Windows that start every ``size`` and emit the result so far at each ``step``.
+        """Use windows that start every ``size`` and emit the result so far at each ``step``.
 
         Args:
             size: Length of the longest window.
             step: Distance between two ends; it divides the size.
-            origin: A moment (or a row's number) at which some window starts; the epoch where it
-                isn't given. In a zone it is as that of ``tumbling``.
+            origin: A point in time (or a row's number) at which some window starts. Default: the
+                epoch. With a zone it works as in ``tumbling``.
             zone: A time zone, for windows of its calendar days; steps are parts of them.
-            overlap: In how many windows a message may be; more are refused as a mistake.
+            overlap: Greatest number of windows that a message may be in; more are refused as a
+                mistake.
         """
         windows = cumulating_in(size, step, zone=zone, origin=origin, overlap=overlap)
         return self._over(windows)
 
     def sliding(self, size: Length) -> Self:
-        """Windows that move with the messages, one for each distinct set within ``size``.
+        """Use windows that move with the messages, one for each distinct set within ``size``.
 
         Args:
-            size: How far apart the first and the last place of a window are. Both belong to it,
-                and ``window_end`` is the last place.
+            size: Distance of the first and the last position of a window. Both belong to it,
+                and ``window_end`` is the last position.
         """
         return self._over(sliding(size))
 
     def rolling(self, size: Length, *, closed: ClosedSides = "right") -> Self:
-        """A row for each message, with aggregates over the messages of its key before it.
+        """Emit a row for each message, with aggregates over the messages of its key before it.
 
-        The rows have all columns of the messages beside the aggregates. A row is emitted when the
-        watermark has passed its message, or at once with ``early(each=True)``; of a size in rows
-        it is emitted at once anyway. Several aggregates may look back differently far:
+        The rows have all columns of the messages and the aggregates. A row is emitted when the
+        watermark has passed its message, or at once with ``early(each=True)``; with a size in rows
+        it is always emitted at once. Aggregates may look back by different lengths:
         ``.rolling("1 day").agg(day=sum("v"), hour=sum("v").over("1 hour"))``. Messages of one key
         and time have the same aggregates, and a ``row_number``. Standalone operators emit one row
         for each key and time, without the columns of messages.
 
         Args:
-            size: How far a row looks back: a duration, or ``rows(10)`` for so many messages.
+            size: How far a row looks back: a duration, or a number of messages, ``rows(10)``.
             closed: The ends that belong to a window, as in pandas and Polars: ``"right"`` includes
-                the message itself and not what is ``size`` older, ``"left"`` the opposite,
+                the message itself but not one that is ``size`` older, ``"left"`` the opposite,
                 ``"both"`` (as SQL's ``RANGE``) and ``"neither"``.
 
         Example:
@@ -169,19 +170,21 @@ class Sentence:
     def session(
         self, gap: Length | None = None, *, closed: Closed = "both", by: Any = None
     ) -> Self:
-        """Windows that messages open and silence ends.
+        """Use session windows, which a message opens and a gap without messages ends.
 
-        A session that grows into another is taken back (``emission`` is ``retract``, the
-        aggregates are null) and emitted anew. ``window_end`` is the last message plus the gap.
+        A session whose bounds change after it was emitted is retracted (``emission`` is
+        ``retract``, the aggregates are null) and emitted again. ``window_end`` is the last message
+        plus the gap.
 
         Args:
-            gap: The silence that ends a session.
-            closed: Whether messages exactly a gap apart share a session: ``both`` as Kafka
-                Streams and Spark have it, ``left`` as KIP-94 words it.
-            by: In place of ``gap``, each message's own: its column, or on Spark an expression, of
-                intervals or of text such as ``5 minutes``; standalone of microseconds. A session
-                lasts until the last of its messages' gaps has passed. A gap that is NULL, not
-                above zero or longer than a hundred years makes its message ``malformed``.
+            gap: The length without messages that ends a session.
+            closed: ``both`` if messages exactly a gap apart share a session, as in Kafka Streams
+                and Spark; ``left`` if they don't, as in the text of KIP-94.
+            by: Instead of ``gap``, the column of each message's own gap. On Spark it may be an
+                expression, and has intervals or text such as ``5 minutes``; standalone it has
+                microseconds. A session lasts until the last of its messages' gaps has passed. A gap
+                that is NULL, not above zero or longer than a hundred years makes its message
+                ``malformed``.
         """
         return self._over(session(gap, closed=closed, by=by))
 
@@ -200,43 +203,44 @@ class Sentence:
         With ``rows`` and ``every`` a window emits by whichever comes first.
 
         Args:
-            each: After each batch that changed the window.
-            rows: After so many new messages in the window.
-            every: When the wall clock passes a multiple of this, also without input.
-            at_least: Beside ``every``: only windows with so many new messages; others wait for
+            each: Emit after each batch that changed the window.
+            rows: Emit after this number of new messages in the window.
+            every: Emit when the wall clock passes a multiple of this, also without input.
+            at_least: With ``every``, the least number of new messages; windows with fewer wait for
                 the next time.
-            when: After each batch that changed the window, if this holds of what the window holds
-                then: comparisons of aggregates and keys with numbers and texts,
+            when: Emit after each batch that changed the window, if this condition is true: a
+                comparison of aggregates and keys with numbers and texts,
                 ``"worst > 100 AND NOT region = 'north'"``.
-            then: The policy of all firings behind a window's first early one, in the same words:
+            then: The policy of a window's early firings after its first one, in the same words:
                 ``.early(rows=1, then={"every": "1 minute"})``.
         """
         chosen = policy("early", each, rows, every, at_least, when, then)
         return self._once("early", chosen, _firing=replace(self._firing, early=chosen))
 
     def full(self, *, repeat: bool) -> Self:
-        """Say whether a window emits in full although nothing is new since it emitted early.
+        """Set whether a window emits in full although nothing is new since it emitted early.
 
         Args:
-            repeat: ``True``, as it is where nothing is said: each window emits in full once, so
-                that a reader knows that it is complete. ``False``: only if something
-                is new, or it hasn't emitted; it needs ``early()``.
+            repeat: With ``True``, the default, each window emits in full once, so that a reader
+                knows that it is complete. With ``False`` it emits in full only if something is new
+                or it hasn't emitted yet; this needs ``early()``.
         """
         return self._once("full", repeat, _firing=replace(self._firing, repeat=repeat))
 
     def fill(self, value: str, *, up_to: Duration) -> Self:
-        """Let windows emit that hold no message, once for each key that is known.
+        """Let windows without messages emit, once for each key that had messages.
 
         A key is filled from its first window with a message on. An empty window emits in full as
         others do, or ``late`` where a late message is the first of its key; a late message in it
-        gives it a later revision. At the end of a batch's input keys are filled up to the greatest
+        gives it a later revision. At the end of a finite input, keys are filled up to the greatest
         time.
 
         Args:
-            value: What a window says of nothing: ``"zero"`` makes counts and sums 0, ``"null"``
-                counts alone. All else is null, since there is no least or last of nothing.
-            up_to: How long after the end of its last window with a message a key goes on. One row
-                is kept for each key that is filled.
+            value: The values of an empty window: with ``"zero"`` counts and sums are 0, with
+                ``"null"`` only counts are. All other aggregates are null, as they have no value
+                without messages.
+            up_to: How long a key is filled after the end of its last window with a message. The
+                state keeps one row for each key that is filled.
         """
         return self._once("fill", value, _firing=replace(self._firing, fill=fill_of(value, up_to)))
 
@@ -251,21 +255,21 @@ class Sentence:
         when: str | None = None,
         then: PolicyWords | None = None,
     ) -> Self:
-        """Take late messages for a while after a window's end, and emit again for them.
+        """Accept late messages for some time after a window's end, and emit the window again.
+
+        With ``rows`` and ``every`` a window emits by whichever comes first. A window that closes
+        with changes that weren't emitted emits once more.
 
         Args:
-            grace: How long after its end a window takes messages; ``rows(N)`` for windows that are
-                measured in rows.
+            grace: How long after its end a window accepts messages; ``rows(N)`` for windows that
+                are measured in rows.
             each: Emit after each batch that changed the window.
-            rows: Emit after so many late messages in the window.
+            rows: Emit after this number of late messages in the window.
             every: Emit when the wall clock passes a multiple of this; 10 seconds by default.
-            at_least: Beside ``every``: only windows with so many new messages.
-            when: Emit after each batch that changed the window, if this holds of it; see ``early``.
-            then: The policy of all firings behind a window's first for late messages; see
+            at_least: With ``every``, the least number of new messages.
+            when: Emit after each batch that changed the window, if this condition is true; see
                 ``early``.
-
-        With ``rows`` and ``every`` a window emits by whichever comes first; one that closes with
-        something not yet emitted emits once more.
+            then: The policy of a window's late firings after its first one; see ``early``.
         """
         measure("grace", grace, zero=True)
         chosen = self._firing.late
@@ -279,12 +283,12 @@ class Sentence:
         Args:
             retention: How long after its end a window is kept; ``rows(N)`` for windows that are
                 measured in rows. Not less than the grace.
-            rows: How many messages may be kept in windows that take no more. Each shard keeps its
-                part of them. The oldest go first, and those of one stretch of time together. What
-                windows say doesn't depend on it.
+            rows: Greatest number of messages that are kept in closed windows, divided equally among
+                the shards. The oldest are dropped first, by ranges of time. Results don't depend on
+                it.
 
         Raises:
-            OptionError: When there may be less than one row.
+            OptionError: When ``rows`` is less than 1.
         """
         measure("keep", retention, zero=True)
         if rows is not None and rows < 1:
@@ -293,22 +297,22 @@ class Sentence:
         return self._once("keep", retention, _firing=firing, _kept=retention)
 
     def deltas(self) -> Self:
-        """Let each firing emit only what is new since the window's last one."""
+        """Let each firing emit only the messages since the window's last one."""
         return replace(self, _firing=replace(self._firing, accumulate=False))
 
     def _over(self, windows: Kind) -> Self:
-        """The same over windows, of which there is one kind."""
+        """Return the query with its windows, which can be set once."""
         return self._once("windows", windows, _windows=windows)
 
     def _once(self, step: str, value: object, **changes: Any) -> Self:
-        """The same with a step that can be given once."""
+        """Return the query with a step that can be taken once."""
         if step in self._given:
             hint = "omit one of the two"
             raise OptionError(step, str(value), "comes after another, which it would replace", hint)
         return replace(self, _given=self._given | {step}, **changes)
 
     def _firing_on(self, axis: Axis) -> Firing:
-        """The policies, with all lengths measured on an axis.
+        """Return the policies, with all lengths measured on an axis.
 
         Raises:
             OptionError: When the grace or the retention isn't measured on it.
@@ -324,7 +328,7 @@ class Sentence:
         keys: tuple[str, ...] = (),
         unnamed: tuple[Any, ...] = (),
     ) -> WindowSpec:
-        """The query, if it is complete."""
+        """Return the spec of the query; refuse it if it isn't complete."""
         _check_aggregates(aggregates, unnamed)
         if self._windows is None:
             raise OptionError(
@@ -345,11 +349,11 @@ class Sentence:
         )
 
     def _grouped(self, keys: Sequence[object]) -> tuple[int, ...] | None:
-        """The grouping sets over these key columns."""
+        """Return the numbers of the grouping sets over these key columns."""
         return None if self._sets is None else sets_of(self._sets, keys)
 
     def _side(self, keys: tuple[str, ...], axis: Axis) -> Side:
-        """What was said, as one side of a join."""
+        """Return the query as one side of a join."""
         if self._nulls != "reject":
             hint = 'omit it: NULL has no partner; join(nulls="unmatched") emits it without one'
             raise OptionError("nulls", self._nulls, "isn't done by a join", hint)
@@ -359,7 +363,7 @@ class Sentence:
         return Side(keys, self._marks.time, self._windows, firing=firing, **options)
 
     def _all_keys(self, keys: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The keys, and before them the partition where windows lie on its offsets."""
+        """Return the keys, preceded by the partition if windows are measured on its offsets."""
         on_rows = self._windows is not None and self._windows.axis == "rows"
         if self._marks.offset is not None and on_rows:
             partition = self._marks.offset[0]
@@ -369,7 +373,7 @@ class Sentence:
 
 
 def joined(left: Sentence, right: Sentence, options: Mapping[str, Any]) -> JoinSpec:
-    """The join of two inputs, whose lengths are measured on the axis of what bounds it.
+    """Return the join of two inputs, with all lengths measured on the axis of its bound.
 
     Args:
         left: The left input.
@@ -394,7 +398,7 @@ def joined(left: Sentence, right: Sentence, options: Mapping[str, Any]) -> JoinS
 
 
 def check_name(option: str, value: object) -> None:
-    """Refuse what isn't the name of a column."""
+    """Refuse a value that isn't the name of a column."""
     if value is not None and not isinstance(value, str):
         hint = "give its name; select an expression under a name first"
         raise OptionError(option, value, "isn't the name of a column", hint)

@@ -1,7 +1,7 @@
-"""Session windows: stretches of activity of a key, separated by silence.
+"""Session windows: periods of activity of a key, separated by gaps without messages.
 
-Source: KIP-94; sessions on the rows axis: the Samza SQL window operator design; a silence that each
-message says for itself: Spark's ``session_window`` and Beam's windows of a session.
+Source: KIP-94; the Samza SQL window operator design (sessions on the rows axis); Spark's
+``session_window`` and Beam's session windows (a gap of its own for each message).
 """
 
 from __future__ import annotations
@@ -14,21 +14,22 @@ from muntin.model.by_number import Moving
 from muntin.model.errors import OptionError
 
 Closed = Literal["both", "left"]
-# A longer one is a mistaken unit.
+# A longer gap is a mistaken unit.
 LONGEST_GAP = 36_525 * DAY
 
 
 @dataclass(frozen=True, slots=True)
 class Sessions(Moving):
-    """Windows that messages open and silence ends.
+    """Windows that a message opens and a gap without messages ends.
 
     Attributes:
-        gap: The silence. On the rows axis: so many messages in a row without the key. Where each
-            message says its own it is 0, and what is called the last place of a session is the
-            greatest one up to which one of its messages reaches.
-        closed: ``both``: messages exactly a gap apart share a session; ``left``: they don't.
-        axis: What the gap is measured on.
-        by: The column of each message's own gap, microseconds or a duration, if they have one.
+        gap: The gap that ends a session; on the rows axis the number of consecutive messages
+            without the key. It is 0 if each message has its own gap; the last position of a session
+            is then the greatest position that one of its messages, with its gap, extends to.
+        closed: ``both`` if messages exactly a gap apart share a session, ``left`` if they don't.
+        axis: The axis that the gap is measured on.
+        by: The column of each message's own gap, microseconds or a duration; ``None`` if messages
+            have none.
 
     A session is emitted as ``[first message, last message + gap]``.
     """
@@ -44,39 +45,39 @@ class Sessions(Moving):
 
     @property
     def stored(self) -> str:
-        """What there is in place of panes, in words."""
+        """The stored units, which take the place of panes, in words."""
         return "none: stretches of activity are merged, and those that grow together emitted anew"
 
     @property
     def length(self) -> int:
-        """How long a session is, for an estimate."""
+        """Assumed length of a session, for estimates."""
         return 2 * self.pace
 
     @property
     def pace(self) -> int:
-        """How far apart sessions are at least; an hour is assumed where each message says it."""
+        """Least distance of two sessions; an hour is assumed if each message has its own gap."""
         return self.gap if self.by is None else HOUR
 
     @property
     def reach(self) -> int:
-        """How far beyond its last message a session must be passed to have ended."""
+        """Distance from a session's last message at which the watermark ends the session."""
         return self.gap + (1 if self.closed == "both" else 0)
 
     def ended(self, position: int) -> int:
-        """The latest last message of a session that has ended at a position."""
+        """Return the latest position of the last message of a session that has ended by then."""
         return position - self.reach
 
     def __str__(self) -> str:
         edge = "" if self.closed == "both" else ", open at the gap"
         if self.by is not None:
-            # Of an expression there is only the name of what it gives.
+            # The gap is an expression, of which only the internal column name is stored.
             own = isinstance(self.by, str) and not self.by.startswith("__muntin")
             return f"session by {self.by if own else 'the gap of each message'}{edge}"
         return f"session {spell(self.gap, self.axis)}{edge}"
 
 
 def session(gap: Length | None = None, *, closed: Closed = "both", by: Any = None) -> Sessions:
-    """Windows that messages open and silence ends; see ``Sentence.session``.
+    """Return session windows with one gap, or with the gap of each message.
 
     Example:
         >>> str(session("30 minutes")), str(session(by="patience"))

@@ -1,4 +1,4 @@
-"""The types of columns as aggregates see them, and what aggregates ask of them.
+"""The types of columns as aggregates see them, and the rules that aggregates have for them.
 
 A door describes the type of a column as a ``Shape``, in the families below.
 """
@@ -13,18 +13,18 @@ SCALARS = (
     "interval",
 )  # fmt: skip
 NESTED = ("array", "struct", "map")
-# Text under a collation, a column of nothing, and whatever is known to no one.
+# Text with a collation, columns of NULL only, and types that no engine supports.
 ODD = ("collated", "void", "other")
 
 
 @dataclass(frozen=True)
 class Shape:
-    """The type of a column, as far as aggregates care.
+    """The type of a column, as far as aggregates depend on it.
 
     Attributes:
         text: The type in the words of its door, for messages.
         family: One of ``SCALARS``, ``NESTED`` or ``ODD``.
-        inside: The families that a nested type is made of, at any depth.
+        inside: The families of the types inside a nested type, at any depth.
     """
 
     text: str
@@ -33,20 +33,20 @@ class Shape:
 
     @classmethod
     def nested(cls, text: str, family: str, parts: list[Shape]) -> Shape:
-        """The shape of a type that is made of others."""
+        """Return the shape of a nested type."""
         return cls(text, family, frozenset().union(*({p.family, *p.inside} for p in parts)))
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What an aggregate asks of a column."""
+    """The types of columns that an aggregate accepts, with hints for all others."""
 
     accepts: Callable[[Shape], bool]
     hint: str = ""
     hints: Mapping[str, str] = field(default_factory=dict)
 
     def hint_for(self, shape: Shape) -> str:
-        """What to do with a shape that won't do."""
+        """Return the hint for a shape that isn't accepted."""
         return self.hints.get(shape.family, self.hint)
 
 
@@ -55,12 +55,12 @@ def _within(*families: str) -> Callable[[Shape], bool]:
 
 
 def _whole(shape: Shape) -> bool:
-    """Whether values can be kept and given back as they are."""
+    """Return whether values can be stored and returned unchanged."""
     return not {shape.family, *shape.inside} & {"other", "void"}
 
 
 def _ordered(shape: Shape) -> bool:
-    """Whether one value is equal to, less or greater than another: of maps none is."""
+    """Return whether values have an order, which maps have not."""
     return not {shape.family, *shape.inside} & {"map", *ODD}
 
 

@@ -1,7 +1,7 @@
 """Sliding windows: one for each distinct set of messages that lie within a size of each other.
 
-Source: the sliding windows of Kafka Streams, aligned to the records; ``OVER (... PRECEDING)`` of
-the Samza SQL window operator design.
+Source: Kafka Streams' sliding windows, aligned to the records; ``OVER (... PRECEDING)`` of the
+Samza SQL window operator design.
 """
 
 from __future__ import annotations
@@ -22,21 +22,20 @@ class Sliding(Moving, ByNumber):
     """Windows that move with the messages.
 
     Attributes:
-        size: How far apart the first and the last place of a window are; both belong to it.
-        axis: What the size is measured on.
-        closed: Of rolling windows, which of their two ends belong to them. ``None``: windows don't
-            roll, they slide.
+        size: Distance of the first and the last position of a window; both belong to it.
+        axis: The axis that the size is measured on.
+        closed: The ends that belong to a rolling window; ``None`` for sliding windows.
 
     On the time axis every event time ``t`` has the window ``[t - size, t]``, and, if a message of
     its key lies in it, the window ``[t + 1, t + 1 + size]`` of what comes after (in microseconds,
     both ends included); no two hold the same messages. A window has ended when the watermark has
-    passed its last place.
+    passed its last position.
 
     On the rows axis every message has one window: itself and the ``size - 1`` messages of its key
     before it, fewer at the beginning.
 
-    Rolling windows are those alone that end with a message. A message that its own window doesn't
-    include (``left``, ``neither``) is in the state of the window, and in none of its aggregates.
+    Rolling windows are only those that end with a message. A message that its own window excludes
+    (``left``, ``neither``) is in the state of the window, but in none of its aggregates.
     """
 
     KIND: ClassVar[str] = "sliding"
@@ -46,7 +45,7 @@ class Sliding(Moving, ByNumber):
     axis: Axis = "time"
     closed: ClosedSides | None = None
 
-    # A window is numbered by its first place, and every place is its own pane.
+    # A window is numbered by its first position, and every position is its own pane.
 
     @property
     def rolls(self) -> bool:
@@ -55,17 +54,17 @@ class Sliding(Moving, ByNumber):
 
     @property
     def includes_last(self) -> bool:
-        """True if aggregates include the last place of a window."""
+        """True if aggregates include the last position of a window."""
         return self.closed not in ("left", "neither")
 
     @property
     def span(self) -> int:
-        """The greatest distance between the first and the last place of a window."""
+        """Greatest distance between the first and the last position of a window."""
         return self.size - self._excluded
 
     @property
     def _excluded(self) -> int:
-        """The number of places of the size that windows exclude; of rows, the last one counts."""
+        """Difference of size and span, in positions; a size in rows counts the last position."""
         includes_first = self.axis == "time" if self.closed is None else self.closed in _FIRST
         return 0 if includes_first else 1
 
@@ -73,11 +72,12 @@ class Sliding(Moving, ByNumber):
         """Bound the part of a window that an aggregate reads.
 
         Args:
-            frame: How far the aggregate looks back; ``None`` is as far as the window does, and 0
-                is the last place alone.
+            frame: How far the aggregate looks back; ``None`` for the whole window, and 0 for the
+                last position alone.
 
         Returns:
-            How many places before the last one; both ends belong to it.
+            The first and the last position of the part, as distances before the window's last
+            position; both belong to it.
         """
         if frame == 0:
             return 0, 0
@@ -85,7 +85,7 @@ class Sliding(Moving, ByNumber):
         return back - self._excluded, 0 if self.includes_last else 1
 
     def reads_whole(self, frame: int | None) -> bool:
-        """Tell whether an aggregate reads all that a window holds."""
+        """Return whether an aggregate reads the whole window."""
         return self.bound_part(frame) == (self.span, 0)
 
     @property
@@ -107,11 +107,11 @@ class Sliding(Moving, ByNumber):
         return self.span + 1
 
     def start(self, window: int) -> int:
-        """The start of an emitted window, also if that place isn't in it."""
+        """Return the start of an emitted window, even if the window excludes that position."""
         return self.end(window) - self.size if self.axis == "time" else window
 
     def end(self, window: int) -> int:
-        """The end of an emitted window: its last place; on the rows axis the one behind."""
+        """Return the end of an emitted window: its last position; on the rows axis the next one."""
         return window + self.span + (0 if self.axis == "time" else 1)
 
     def pane_of(self, position: int) -> int:
@@ -124,7 +124,7 @@ class Sliding(Moving, ByNumber):
         return window
 
     def first_pane(self, window: int) -> int:
-        """The earliest place that a window depends on: what it begins behind."""
+        """Return the earliest position that a window depends on: the one before its first."""
         return window - 1
 
     def last_pane(self, window: int) -> int:
@@ -149,7 +149,7 @@ _FIRST = ("both", "left")
 
 
 def sliding(size: Length) -> Sliding:
-    """Windows that move with the messages.
+    """Return windows that move with the messages.
 
     Example:
         >>> str(sliding("1 minute"))
@@ -159,7 +159,7 @@ def sliding(size: Length) -> Sliding:
 
 
 def rolling(size: Length, closed: ClosedSides = "right") -> Sliding:
-    """Windows that end with a message each, and look back.
+    """Return windows that look back from a message each.
 
     Raises:
         OptionError: When ``closed`` isn't one of the four, or nothing can lie in a window.

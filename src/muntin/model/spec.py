@@ -1,7 +1,7 @@
-"""A whole query in one frozen value, and how two of them differ.
+"""The spec of a windowed query, and the differences between two specs.
 
-The spec is what a checkpoint remembers. It says everything that state depends on and nothing
-that it doesn't (sinks, triggers).
+A checkpoint stores the spec. It holds everything that the state depends on, and nothing else: sinks
+and triggers aren't part of it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from muntin.model.sliding import Sliding
 
 Nulls = Literal["reject", "group"]
 DUPLICATES = "duplicates"
-# Messages that are counted, but not in all of their windows, since some took nothing more.
+# Messages that are counted, but not in all of their windows, since some were closed.
 PARTLY_LATE = "partly_late"
 
 
@@ -35,16 +35,16 @@ class WindowSpec(QuerySpec, InputSpec):
     """One windowed aggregation over an input.
 
     Attributes:
-        windows: Which windows.
-        aggregates: What they compute, by output name, in order.
-        buckets: How many shards the keys are kept in, if that is known.
-        nulls: What becomes of a message with NULL in a key: it is rejected, or NULL is a value of
+        windows: The kind of windows.
+        aggregates: The aggregates by output name, in order.
+        buckets: Number of shards of the state, if it is known.
+        nulls: Treatment of messages with NULL in a key: they are rejected, or NULL is a value of
             the key like any other.
-        sets: The numbers of grouping sets; the last key is ``grouping_id`` then. ``None``: windows
-            are by all keys alone.
+        sets: The numbers of the grouping sets, with ``grouping_id`` as the last key. ``None`` if
+            windows are grouped by all keys only.
 
-    On the rows axis the offset is the position, and the partition is the first key; without offsets
-    the position is the number of messages of the key that were taken before.
+    On the rows axis a message's position is its offset, and the partition is the first key. Without
+    offsets the position is the number of messages of the key that were accepted before.
     """
 
     KIND: ClassVar[str] = "windows"
@@ -58,27 +58,27 @@ class WindowSpec(QuerySpec, InputSpec):
 
     @property
     def axis(self) -> Axis:
-        """What windows are measured on."""
+        """The axis that the windows are measured on."""
         return self.windows.axis
 
     @property
     def own_gap(self) -> Any:
-        """The column of each message's own gap, where sessions have one; else ``None``."""
+        """The column of each message's own session gap; ``None`` if there is none."""
         return self.windows.by if isinstance(self.windows, Sessions) else None
 
     @property
     def by_arrival(self) -> bool:
-        """Whether a message's position is the number of messages of its key before it."""
+        """True if a message's position is the number of messages of its key before it."""
         return self.axis == "rows" and self.offset is None
 
     @property
     def required(self) -> tuple[str, ...]:
-        """The keys without which a message is rejected."""
+        """The keys in which NULL rejects a message."""
         return self.key_columns if self.nulls == "reject" else ()
 
     @property
     def key_columns(self) -> tuple[str, ...]:
-        """The keys that messages have."""
+        """The keys that are columns of the messages, without ``grouping_id``."""
         return self.keys if self.sets is None else self.keys[:-1]
 
     def __post_init__(self) -> None:
@@ -99,7 +99,7 @@ class WindowSpec(QuerySpec, InputSpec):
         self._check_frames()
 
     def check_conditions(self) -> None:
-        """Refuse policies' conditions of what a window doesn't have."""
+        """Refuse conditions of policies on names that are no aggregate and no key of the query."""
         for policy in (*parts(self.firing.early), *parts(self.firing.late)):
             for name in read(policy.condition).names if isinstance(policy, When) else ():
                 aggregate = self.aggregates.get(name)
@@ -163,11 +163,11 @@ class WindowSpec(QuerySpec, InputSpec):
 
     @property
     def title(self) -> str:
-        """See ``QuerySpec``."""
+        """The windows and their keys, in words."""
         return f"{self.windows} by {', '.join(self.keys)}" if self.keys else str(self.windows)
 
     def facts(self) -> dict[str, Fact]:
-        """See ``QuerySpec``."""
+        """Return the facts of the query, its input and its aggregates, by name."""
         windows, firing = self.windows, self.firing
         facts = {
             "key": names(self.keys),
@@ -191,15 +191,16 @@ class WindowSpec(QuerySpec, InputSpec):
         return facts | {_of(name): fact(agg) for name, agg in self.aggregates.items()}
 
     def free(self, then: WindowSpec) -> set[str]:
-        """The facts that may be others than when state was written.
+        """Return the facts that may differ from the spec that wrote the state.
 
-        When the input is idle, what is kept, the late policy, whether full firings repeat and
-        empty windows are filled, and (but for ``deltas()``) the early policy may be others from
-        one start to the next; an early policy that was there may not be left out, since windows
-        that emitted by it would begin anew to number what they say.
-        Aggregates may be added behind those that were there: of messages that came before they
-        know nothing. Nor do groups of NULL that were rejected before; but where NULL was a group,
-        it stays one.
+        These may change from one start to the next: the idle time, the retention, the late policy,
+        the repetition of full firings, the filling of empty windows and, without ``deltas()``, the
+        early policy. An early policy can't be removed, since the windows that have emitted by it
+        would number their revisions from the start again.
+
+        Aggregates may be added after the existing ones; they don't include earlier messages. NULL
+        keys may be accepted as groups, without the messages rejected before, but groups of NULL
+        can't be rejected again.
         """
         free = self.free_of_input(then)
         if then.nulls == "reject":
@@ -212,7 +213,11 @@ class WindowSpec(QuerySpec, InputSpec):
         return free | self._added(then)
 
     def differences(self, then: WindowSpec) -> list[str]:
-        """See ``QuerySpec``; state has columns by the places of aggregates, not by their names."""
+        """Return the changes that aren't allowed, with those of the order of aggregates.
+
+        The order counts because the state has its columns by the number of the aggregate, not by
+        its name.
+        """
         found = super().differences(then)
         before, now = list(then.aggregates), list(self.aggregates)
         if not found and now[: len(before)] != before:
@@ -221,7 +226,7 @@ class WindowSpec(QuerySpec, InputSpec):
         return found
 
     def _added(self, then: WindowSpec) -> set[str]:
-        """The facts of aggregates that were added since, where that can be."""
+        """Return the facts of aggregates that were added since, if they may be added."""
         before, now = list(then.aggregates), list(self.aggregates)
         if now[: len(before)] != before or not self.firing.accumulate:
             return set()
@@ -231,20 +236,20 @@ class WindowSpec(QuerySpec, InputSpec):
         return {*map(_of, added), *map(type_fact, self.types.keys() - then.types.keys())}
 
     def _starts_empty(self, aggregate: Aggregate) -> bool:
-        """Whether an aggregate may be added to stored state; see ``Aggregate.starts_empty``."""
+        """Return whether an aggregate may be added to stored state."""
         parts = isinstance(self.windows, Sliding) and not self.windows.includes_last
         return aggregate.starts_empty and not (parts and aggregate.column is None)
 
 
 def check_nulls(given: object) -> None:
-    """Refuse what isn't one of ``Nulls``."""
+    """Refuse a value that isn't one of ``Nulls``."""
     if given not in get_args(Nulls):
         hint = 'give "reject", or "group" to make NULL a group of its own'
         raise OptionError("nulls", given, "isn't done with NULL keys", hint)
 
 
 def check_fill(fill: Fill, windows: Kind) -> None:
-    """Refuse to fill windows that are only there with messages, or none at all."""
+    """Refuse to fill windows that exist only with messages, or too short a time for any window."""
     if windows.axis == "rows" or isinstance(windows, Moving):
         hint = "leave it out, or give tumbling, hopping, cumulating or calendar windows in time"
         raise OptionError("fill", windows, "are only where there are messages", hint)

@@ -1,7 +1,7 @@
-"""Reads the options of declared tables: each is converted to an argument, or refused by its name.
+"""Options of declared tables, converted to arguments or refused by name.
 
-A sink's options are the parameters of its function (``to_duckdb``, …), so that a parameter is an
-option of SQL and TOML as soon as it exists. Spark's sources have theirs in ``reader_options``.
+A sink's options are the parameters of its function (``to_duckdb``, …), so that each parameter is an
+option in SQL and TOML. The options of Spark's sources are in ``reader_options``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Convert = Callable[[str, str], Any]
 
 
 def nearest_name(name: str, names: Iterable[str]) -> str | None:
-    """The name that a mistyped one most likely means.
+    """Return the name that a mistyped one most likely stands for.
 
     Example:
         >>> nearest_name("partiton-by", ["path", "partition_by", "files"])
@@ -30,7 +30,7 @@ def nearest_name(name: str, names: Iterable[str]) -> str | None:
 
 
 def refuse_option(name: str, table: str, names: Iterable[str]) -> OptionError:
-    """The error for an option that a table doesn't have, with the nearest one that it has."""
+    """Return the error for an unknown option of a table, with the nearest known one."""
     known = sorted(names)
     close = nearest_name(name, known)
     hint = f"write {close}" if close else f"its options are {', '.join(known)}"
@@ -44,17 +44,17 @@ def arguments_of(
     *,
     translated: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """The arguments of a function for the options of a table.
+    """Convert the options of a table to the arguments of a function.
 
     Args:
-        function: What makes the sink.
-        table: The table's name, which is the argument ``table`` unless an option says another.
+        function: The function that returns the sink.
+        table: The table's name, the default of the argument ``table``.
         options: The options, as text.
         translated: Other names of options, for example Flink's.
 
     Raises:
-        OptionError: When an option isn't known, is given twice, is missing, or has a value that
-            can't be converted.
+        OptionError: When an option is unknown, given twice or missing, or its value can't be
+            converted.
     """
     hints = get_type_hints(function)
     names = check_names(function, table, options, translated=translated)
@@ -73,10 +73,10 @@ def check_names(
     *,
     translated: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """The parameters of a function by the names of a table's options, as of ``arguments_of``.
+    """Return the parameters of a function by the names of a table's options.
 
     Raises:
-        OptionError: When an option isn't known, is given twice or is missing.
+        OptionError: When an option is unknown, given twice or missing.
     """
     known = options_of(function)
     names: dict[str, str] = {}
@@ -97,16 +97,16 @@ def check_names(
 
 
 def options_of(function: Callable[..., Any]) -> list[str]:
-    """The parameters of a function that can be said as text."""
+    """Return the parameters of a function whose values can be written as text."""
     hints = get_type_hints(function)
     return [one for one in inspect.signature(function).parameters if not _is_mapping(hints[one])]
 
 
 def convert(name: str, text: str, kind: Any) -> Any:
-    """An option's value out of its text, by the type of the parameter.
+    """Convert an option's text to the type of the parameter.
 
     Raises:
-        OptionError: When the text isn't such a value.
+        OptionError: When the text isn't a value of that type.
 
     Example:
         >>> convert("files", "2", int | None), convert("by", "a, b", Sequence[str])
@@ -127,21 +127,21 @@ def convert(name: str, text: str, kind: Any) -> Any:
 
 
 def truth(name: str, text: str) -> bool:
-    """Whether an option says true."""
+    """Convert the text of an option, ``true`` or ``false``."""
     if text.lower() not in ("true", "false"):
         raise OptionError(name, text, "is neither true nor false", "write 'true' or 'false'")
     return text.lower() == "true"
 
 
 def whole_number(name: str, text: str) -> int:
-    """The whole number that an option says."""
+    """Convert the text of an option to an integer."""
     if not text.strip().isdecimal():
         raise OptionError(name, text, "isn't a whole number", "write for example '4'")
     return int(text)
 
 
 def number(name: str, text: str) -> str:
-    """A number, as it is written."""
+    """Return the text of an option; refuse it if it isn't a number."""
     try:
         float(text)
     except ValueError:
@@ -150,12 +150,12 @@ def number(name: str, text: str) -> str:
 
 
 def any_text(name: str, text: str) -> str:
-    """Any text."""
+    """Return the text of an option, which may be any."""
     return text
 
 
 def choice(*texts: str) -> Convert:
-    """A conversion that takes some texts only."""
+    """Return a conversion that accepts only some texts."""
 
     def chosen(name: str, text: str) -> str:
         if text not in texts:
@@ -167,7 +167,7 @@ def choice(*texts: str) -> Convert:
 
 
 def any_case(*texts: str) -> Convert:
-    """A conversion that takes some texts only, in capitals or not."""
+    """Return a conversion that accepts only some texts, in upper or lower case."""
 
     def chosen(name: str, text: str) -> str:
         if text.lower() not in (one.lower() for one in texts):
@@ -179,7 +179,7 @@ def any_case(*texts: str) -> Convert:
 
 
 def names_of(text: str) -> list[str]:
-    """Names with commas between them; one with a comma in it stands in double quotes.
+    """Split names at commas; a name with a comma is in double quotes.
 
     Example:
         >>> names_of('a, "b, c",d')

@@ -1,4 +1,4 @@
-"""Windows at fixed distances, and the panes that they are unions of.
+"""Windows at fixed distances, and the panes that they consist of.
 
 A window is a half-open interval ``[start, end)``. Window number ``k`` starts at
 ``origin + k * slide`` and ends ``size`` later; a tumbling window slides by its own size. On the
@@ -25,11 +25,11 @@ class Windows(ByNumber):
     Attributes:
         size: Length of a window.
         slide: Distance between two starts, never greater than the size.
-        origin: Where window 0 starts.
-        axis: What all three are measured on.
+        origin: Start of window 0.
+        axis: The axis that all three are measured on.
 
-    A **pane** is the stretch between two neighbouring edges, where an edge is the start or the
-    end of some window. There is one pane a slide where the slide divides the size, else two, of
+    A **pane** is the interval between two adjacent edges, where an edge is the start or the
+    end of some window. There is one pane per slide if the slide divides the size, else two of
     alternating length, so a slide of 7 seconds costs no more than one of 6. Panes are numbered;
     window ``k`` is the panes ``first_pane(k)`` to ``first_pane(k) + panes_per_window - 1``.
 
@@ -63,12 +63,12 @@ class Windows(ByNumber):
 
     @property
     def remainder(self) -> int:
-        """How far into a slide a window ends; 0 where the slide divides the size."""
+        """Distance from the last start to a window's end; 0 if the slide divides the size."""
         return self.size % self.slide
 
     @property
     def panes_per_slide(self) -> int:
-        """1, or 2 where the slide doesn't divide the size."""
+        """Number of panes per slide: 1, or 2 if the slide doesn't divide the size."""
         return 2 if self.remainder else 1
 
     @property
@@ -87,7 +87,7 @@ class Windows(ByNumber):
     def pane_of(self, position: int) -> int:
         shifted = position - self.origin if self.origin else position
         slot = shifted // self.slide
-        # Behind each start there is the place where another window ends.
+        # After each start there is the edge at which another window ends.
         return slot + (shifted - self.remainder) // self.slide + 1 if self.remainder else slot
 
     def pane_start(self, pane: int) -> int:
@@ -116,7 +116,7 @@ class Windows(ByNumber):
 
 
 def tumbling(size: Length, *, origin: int = 0) -> Windows:
-    """Windows that follow each other without overlap or gap.
+    """Return windows that follow each other without overlap or gap.
 
     Example:
         >>> str(tumbling("10 minutes"))
@@ -127,7 +127,7 @@ def tumbling(size: Length, *, origin: int = 0) -> Windows:
 
 
 def hopping(size: Length, slide: Length, *, origin: int = 0) -> Windows:
-    """Windows of one size that start every slide and so overlap.
+    """Return windows of one size that start every slide and so overlap.
 
     Example:
         >>> str(hopping("1 hour", "5 minutes"))
@@ -142,7 +142,7 @@ def hopping(size: Length, slide: Length, *, origin: int = 0) -> Windows:
 
 
 def along(option: str, value: Length, axis: Axis, *, zero: bool = False) -> int:
-    """A length that must be on the axis of another one; a length of nothing lies on both."""
+    """Measure a length on a given axis; refuse one on the other axis, unless it is zero."""
     length, own = measure(option, value, zero=zero)
     if length and own != axis:
         hint = "give both as durations, or both as muntin.rows(N)"

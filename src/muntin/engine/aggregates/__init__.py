@@ -1,1 +1,1 @@
-"""What aggregates are in columns."""
+"""Computation of aggregates in columns."""

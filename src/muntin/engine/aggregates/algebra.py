@@ -1,9 +1,9 @@
-"""What an aggregate is in columns: lift, merge, slide and lower, each on whole frames.
+"""The interface of aggregates in columns: lift, merge, slide and lower, each on whole frames.
 
-An **algebra** computes one aggregate. It owns a few *partial* columns and says how they come to be
-from messages (``lift``), how several rows of partials become one (``merge``), how they are combined
-over windows of consecutive panes (``slide``), and what value they stand for (``lower``). All
-merging is associative, and but for float rounding and large sketches it is also independent of
+An **algebra** computes one aggregate. It owns a few *partial* columns and defines how they are
+computed from messages (``lift``), how several rows of partials are merged into one (``merge``), how
+they are combined over windows of consecutive panes (``slide``), and their value (``lower``). All
+merging is associative. Except for float rounding and large sketches, it is also independent of the
 order.
 """
 
@@ -18,46 +18,47 @@ from muntin.engine.windows.dense import Scatter
 
 
 class Algebra(ABC):
-    """How one aggregate is computed.
+    """The computation of one aggregate.
 
     Attributes:
-        slides: Whether ``slide`` exists; else overlapping windows are merged from copied panes.
-        single: Whether ``slide`` also takes single messages for cells, of which several may have
-            one time.
-        scatters: Whether ``scatter`` may find something.
+        slides: Whether ``slide`` is implemented; else overlapping windows are merged from copies of
+            the panes.
+        single: Whether ``slide`` also accepts single messages as cells, several of which may have
+            the same time.
+        scatters: Whether ``scatter`` is implemented.
     """
 
     slides = single = True
     scatters = False
 
     def prepare(self) -> list[pl.Expr]:
-        """Columns to add to the messages before they are grouped."""
+        """Return columns to add to the messages before they are grouped."""
         return []
 
     @abstractmethod
     def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
-        """Partials of a group of these messages."""
+        """Return the partials of a group of these messages."""
 
     def scatter(self, messages: pl.DataFrame, places: Scatter) -> list[pl.Series] | None:
-        """The same as ``lift`` where a group is a place; ``None`` where it must be ``lift``."""
+        """Compute the partials of all groups in arrays; ``None`` if only ``lift`` can."""
         return None
 
     @abstractmethod
     def merge(self) -> list[pl.Expr]:
-        """Partials of a group of rows of partials."""
+        """Return the merged partials of a group of rows of partials."""
 
     def settle(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Finish what a lift or merge left to be done outside of the grouping."""
+        """Complete a lift or merge with the steps that can't run inside of the grouping."""
         return frame
 
     def slide(self, cells: pl.DataFrame, line: Line) -> list[pl.Series]:
-        """Partials of every window over laid out cells."""
+        """Compute the partials of every window over cells that are laid out on a line."""
         raise NotImplementedError
 
     @abstractmethod
     def lower(self, frame: pl.DataFrame) -> pl.Series:
-        """The aggregate's value for each row of partials; a missing partial is an empty one."""
+        """Compute the value of each row of partials; a missing partial counts as empty."""
 
     def overflowed(self, frame: pl.DataFrame) -> pl.Series | None:
-        """For which rows of partials no value fits its type; ``None`` where all do."""
+        """Return the rows of partials whose value overflows its type; ``None`` if none can."""
         return None

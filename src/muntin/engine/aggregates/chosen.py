@@ -1,7 +1,7 @@
-"""Aggregates that choose a value of their messages: the least, the greatest, or that of a place.
+"""Aggregates that pick a value: the least, the greatest, or that at some position or column.
 
-Nested values have Spark's order: of arrays the first element that differs decides, of structs the
-first field, and null comes before every value.
+Nested values have Spark's order: arrays are compared by their first different element, structs by
+their first different field, and null comes before every value.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from muntin.engine.windows.dense import Scatter, numbers
 
 
 class Extreme(Algebra):
-    """``min``, ``max``, ``bool_and``, ``bool_or``: of any type that has an order."""
+    """``min``, ``max``, ``bool_and`` and ``bool_or`` of any type that has an order."""
 
     scatters = True
 
@@ -53,21 +53,21 @@ class Extreme(Algebra):
 
 
 class FloatExtreme(Extreme):
-    """``min``, ``max`` of doubles, where NaN is greater than every number, as in Spark."""
+    """``min`` and ``max`` of doubles, with NaN greater than every number as in Spark."""
 
     def _pick(self, value: pl.Expr) -> pl.Expr:
         return value.nan_max() if self.greatest else value.min()
 
 
 class NestedExtreme(Extreme):
-    """``min``, ``max`` of arrays and structs, which Polars orders but has no extremes of."""
+    """``min`` and ``max`` of arrays and structs, which Polars can sort but not aggregate."""
 
     def _pick(self, value: pl.Expr) -> pl.Expr:
         return _picked(value, self.greatest)
 
 
 class Chosen(Algebra):
-    """``first``, ``last``, ``arg_min``, ``arg_max``: the value at the least or greatest place."""
+    """``first``, ``last``, ``arg_min``, ``arg_max``: the value at the least or greatest ``by``."""
 
     def __init__(
         self,
@@ -119,11 +119,11 @@ class Chosen(Algebra):
 
 
 class NestedChosen(Chosen):
-    """The same where the values or the places are nested, which are sorted instead."""
+    """``first``, ``last``, ``arg_min`` and ``arg_max`` of nested columns, which are sorted."""
 
     def _choose(self, value: pl.Expr, at: pl.Expr) -> list[pl.Expr]:
         placed = at.is_not_null()
-        # Of several at the best place a null loses, so it comes first or last.
+        # Among several values at the best position null loses, so it is sorted to the other end.
         order = [at.filter(placed), value.filter(placed)]
         sorted_ = value.filter(placed).sort_by(order, nulls_last=not self.greatest)
         best = sorted_.last() if self.greatest else sorted_.first()

@@ -1,8 +1,9 @@
 """Aggregates whose partial holds values: the greatest few, or every value of the window.
 
-The latter are the message store of the Samza SQL window operator design in columns: a pane keeps
-the values of its messages as a list, and a window's list is put together when it emits. Since the
-order in which lists are put together isn't fixed, whatever depends on order is sorted at the end.
+A pane keeps the values of its messages as a list, and a window's list is concatenated when it
+emits. The order of concatenation isn't fixed, so results that depend on an order are sorted.
+
+Source: the message store of the Samza SQL window operator design, in columns.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _AT, ROW = "__at", "__row"
 
 
 class CollectedValues(Algebra):
-    """An aggregate that is a formula over lists of values."""
+    """An aggregate that is defined by formulas over lists of values."""
 
     slides = False
 
@@ -67,7 +68,7 @@ class Median(CollectedValues):
         wrong = found.is_nan().fill_null(False)
         if not wrong.any():
             return found
-        # Polars goes from one of the middle two towards the other, which infinities don't allow.
+        # Polars interpolates between the middle two, which gives NaN for infinities.
         values = pl.col(self.lists[0]).list.sort()
         count = values.list.len().cast(pl.Int64)
         low, high = (values.list.get(n // 2, null_on_oob=True) for n in (count - 1, count))
@@ -76,7 +77,7 @@ class Median(CollectedValues):
 
 
 class OverDistinct(CollectedValues):
-    """Another aggregate over each value once; it has the values when a window is emitted."""
+    """Another aggregate over the distinct values, which is computed when a window emits."""
 
     def __init__(
         self, index: int, aggregate: Aggregate, dtype: pl.DataType, inner: Algebra
@@ -91,7 +92,7 @@ class OverDistinct(CollectedValues):
         return self.inner.overflowed(self._lifted(frame))
 
     def _lifted(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The other one's partials of each row's values."""
+        """Return the partials of the inner aggregate over each row's values."""
         (held,) = self.lists
         once = self.formula.lower(pl.col(held), self.aggregate)
         values = frame.select(once).with_row_index(ROW).explode(held)
@@ -101,7 +102,7 @@ class OverDistinct(CollectedValues):
 
 
 class CollectedRows(Algebra):
-    """All messages: their places and some columns, as lists side by side."""
+    """All messages of a window: their positions and some columns, as parallel lists."""
 
     slides = False
 
@@ -122,7 +123,7 @@ class CollectedRows(Algebra):
         return [pl.col(c).explode() for c in (self.at, *self.columns)]
 
     def sorted(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """All rows of all windows, with the number of the window, in order."""
+        """Return all rows of all windows with the number of their window, in order."""
         lists = [self.at, *self.columns]
         numbered = frame.select(lists).with_row_index(ROW)
         rows = numbered.explode(lists).filter(pl.col(self.at).is_not_null())
@@ -130,7 +131,7 @@ class CollectedRows(Algebra):
 
 
 class CollectList(CollectedRows):
-    """``collect_list``: the values that aren't null, by place, then value."""
+    """``collect_list``: the values that aren't null, by position, then value."""
 
     def lower(self, frame: pl.DataFrame) -> pl.Series:
         value = self.columns[0]
@@ -144,7 +145,7 @@ class CollectList(CollectedRows):
 
 
 class LastValues(CollectList):
-    """``last_values``: those of the messages with the greatest time alone."""
+    """``last_values``: the values of the messages with the greatest time."""
 
     slides = True
     single = False
@@ -170,13 +171,13 @@ class LastValues(CollectList):
         return [one.alias(c) for one, c in zip(found, (self.at, *self.columns), strict=True)]
 
     def slide(self, cells: pl.DataFrame, line: Line) -> list[pl.Series]:
-        # Cells of other keys may have the same time, and are no winners here.
+        # An ordinal rank, since cells of other keys may have the same time and must not win.
         rank = cells.select(pl.col(self.at).list.max().rank("ordinal")).to_series()
         return [line.winner(rank, cells[c]).alias(c) for c in (self.at, *self.columns)]
 
 
 def by_row(frame: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
-    """What was found by the numbers of a frame's rows, for each of them."""
+    """Join values by row number to the rows of a frame."""
     rows = frame.select(pl.int_range(pl.len(), dtype=pl.get_index_type()).alias(ROW))
     return rows.join(found, on=ROW, how="left", maintain_order="left")
 

@@ -13,17 +13,17 @@ from muntin.engine.windows.compose import Line
 from muntin.engine.windows.dense import Scatter
 
 _MOST = 38
-# As many digits before the point a mean keeps, where its values have them.
+# Number of digits before the point that a mean keeps, if its values have them.
 _WHOLE = 16
-# Spark divides decimals to so many digits behind the point before it rounds to those of the type.
+# Number of digits after the point to which Spark divides before it rounds to those of the type.
 _DIVIDED = 39
 
 
 class DecimalSum(Algebra):
     """``sum`` of ``decimal(p, s)``: a ``decimal(p + 10, s)``, of 38 digits at most.
 
-    How many values there are, and their sum in limbs, which no number of messages overflows: that
-    a sum doesn't fit its type is found when it is asked for, of the window's own values alone.
+    The partial is the number of values and their sum in limbs, which no number of messages
+    overflows. Whether a sum fits its type is checked when a window emits, for its own values only.
     """
 
     scatters = True
@@ -75,7 +75,7 @@ class DecimalSum(Algebra):
 
     def lower(self, frame: pl.DataFrame) -> pl.Series:
         fits = ~self.overflowed(frame).to_numpy() & (self._count(frame) > 0)
-        # What doesn't fit isn't shown, but must be something.
+        # Sums that don't fit become null, but the conversion needs a valid number.
         limbs = [np.where(fits, limb, 0) for limb in self._held(frame)]
         return self._shown(limbs, fits)
 
@@ -91,10 +91,10 @@ class DecimalSum(Algebra):
 
 
 class DecimalMean(DecimalSum):
-    """``mean`` of ``decimal(p, s)``: a ``decimal(p + 4, s + 4)``, half up.
+    """``mean`` of ``decimal(p, s)``: a ``decimal(p + 4, s + 4)``, rounded half up.
 
-    Where that are more than 38 digits, the scale gives, so that up to 16 digits before the point
-    stay: a mean lies between its values, and is no overflow where they have no more.
+    Beyond 38 digits the scale shrinks, so that up to 16 digits before the point remain. A mean lies
+    between its values, so it doesn't overflow unless they have more digits than that.
     """
 
     def __init__(self, index: int, column: str, dtype: pl.Decimal) -> None:
@@ -113,7 +113,7 @@ class DecimalMean(DecimalSum):
         return self._shown([np.where(fits, limb * sign, 0) for limb in number], fits)
 
     def _mean(self, frame: pl.DataFrame) -> tuple[wide.Limbs, NDArray[np.int64]]:
-        """The rounded means without their signs, and the signs."""
+        """Return the magnitudes of the rounded means, and their signs."""
         number, sign = wide.magnitude(self._held(frame))
         count = np.maximum(self._count(frame), 1)
         more = 10 ** (self.dtype.scale - self.given.scale)
@@ -123,12 +123,12 @@ class DecimalMean(DecimalSum):
         return wide.carried(whole), sign
 
     def _is_up(self, left: NDArray[np.int64], count: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether what is left over of a division rounds up."""
+        """Return whether the remainder of a division rounds up."""
         up = 2 * left >= count
         digits = _DIVIDED - self.dtype.scale
         if digits > 9:
             return up
-        # So few digits that the first rounding may make a half of what is less.
+        # With few digits, Spark's first rounding may turn less than a half into a half.
         small = np.minimum(count, 1 << 31)
         first = (2 * left * np.int64(10**digits) + small) // (2 * small)
         return np.where(count == small, 2 * first >= 10**digits, up)

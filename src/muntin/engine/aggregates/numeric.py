@@ -1,4 +1,4 @@
-"""``count``, ``sum``, and what is made of means and deviations."""
+"""``count``, ``sum``, and the aggregates based on means and deviations."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _INT64_SPAN = 2.0**64
 
 
 def _null_over_nothing(sums: list[pl.Expr], value: pl.Expr) -> list[pl.Expr]:
-    """A sum over nulls alone is null in SQL, and 0 in Polars."""
+    """Replace sums without values by null, as in SQL; Polars has 0."""
     return [pl.when(value.count() > 0).then(total) for total in sums]
 
 
 class Tally(Algebra):
-    """``count``, ``count_if``: an integer that adds."""
+    """``count`` and ``count_if``: an integer that adds."""
 
     scatters = True
 
@@ -45,7 +45,7 @@ class Tally(Algebra):
 
 
 class MessageCount(Algebra):
-    """``count()`` without a column: the count that every partial carries anyway."""
+    """``count()`` without a column: the count that every partial has anyway."""
 
     scatters = True
 
@@ -66,10 +66,10 @@ class MessageCount(Algebra):
 
 
 class IntegerSum(Algebra):
-    """``sum`` of integers: exact, and honest beyond 64 bits.
+    """``sum`` of integers: exact, with detection of overflows of 64 bits.
 
-    The sum is kept modulo 2**64 beside a rounded double; where the two are a whole span apart the
-    true sum doesn't fit.
+    The partial is the sum modulo 2**64 and a rounded double. If the two differ by a multiple of
+    2**64, the true sum doesn't fit.
     """
 
     scatters = True
@@ -81,7 +81,7 @@ class IntegerSum(Algebra):
 
     def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
         value, column = pl.col(self.column), messages[self.column]
-        # Unsigned ones may lie beyond 64 bits with a sign: they wrap, as sums do.
+        # Unsigned values may exceed signed 64 bits: they wrap, as sums do.
         total = value.cast(pl.Int64, wrap_numerical=column.dtype == pl.UInt64).sum()
         if self._may_wrap(column):
             rounded = value.cast(pl.Float64).sum()
@@ -100,7 +100,7 @@ class IntegerSum(Algebra):
 
     @staticmethod
     def _may_wrap(column: pl.Series) -> bool:
-        """Whether some sum over the column could leave 64 bits; a cheap no spares a pass."""
+        """Return whether a sum over the column could exceed 64 bits; if not, a pass is saved."""
         least, greatest = column.min() or 0, column.max() or 0
         bound = max(abs(int(least)), abs(int(greatest)))  # type: ignore[arg-type]
         return bound * len(column) >= 2**63
@@ -127,7 +127,7 @@ class IntegerSum(Algebra):
 
 
 class FloatSum(Algebra):
-    """``sum`` of doubles; slid by two stacks, since differences of doubles would drift."""
+    """``sum`` of doubles; it slides by two stacks, since differences of doubles would drift."""
 
     scatters = True
 
@@ -160,7 +160,7 @@ class FloatSum(Algebra):
 
 
 class Moments(Algebra):
-    """``mean``, ``variance``, ``stddev``: count, mean and squared deviations, merged as Chan does.
+    """``mean``, ``variance``, ``stddev``: count, mean and squared deviations, merged pairwise.
 
     Source: Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm", 1979.
     """
@@ -221,10 +221,10 @@ def _chan(a: list[np.ndarray], b: list[np.ndarray]) -> list[np.ndarray]:
     with np.errstate(invalid="ignore", over="ignore"):
         share = np.divide(nb, n, out=np.zeros_like(n), where=n > 0)
         gap = mb - ma
-        # The gap from or to an infinity says nothing; the mean is what its parts weigh.
+        # The gap to an infinity is useless; the mean is then the weighted mean of both.
         mean = np.where(np.isfinite(gap), ma + gap * share, ma * (1 - share) + mb * share)
         deviations = da + db + np.where(np.isinf(ma) | np.isinf(mb), np.nan, gap * gap * na * share)
-    # An empty side adds nothing, also to an infinity.
+    # An empty side doesn't change the other one, even an infinity.
     mean = np.where(na == 0, mb, np.where(nb == 0, ma, mean))
     deviations = np.where(na == 0, db, np.where(nb == 0, da, deviations))
     return [n, mean, deviations]

@@ -1,4 +1,4 @@
-"""The user's own aggregates: functions called a value, a state or a window at a time."""
+"""Aggregates of the user's functions, which are called per value, per state or per window."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _TYPES: dict[str, Any] = {
 class User(Algebra):
     """A user's initializer, aggregator and merger, called one value or state at a time.
 
-    Every message begins a state of its own, and states meet by the merger alone. So it doesn't
-    matter which messages were read together, whatever the initializer is.
+    Every message starts its own state, and only the merger combines states. So it doesn't matter
+    which messages were read together, whatever the initializer is.
     """
 
     slides = False
@@ -37,8 +37,8 @@ class User(Algebra):
         self.functions = functions
 
     def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
-        # Folded when they are settled: what a function raises within an expression, Polars makes
-        # anew, of one message.
+        # Values are folded in ``settle``: Polars would replace an exception that a function raises
+        # within an expression by one of its own.
         return [pl.col(self.column).drop_nulls().implode().alias(self.values)]
 
     def merge(self) -> list[pl.Expr]:
@@ -57,12 +57,12 @@ class User(Algebra):
         return frame.with_columns(merged.alias(self.states))
 
     def _typed(self, states: Sequence[Any]) -> pl.Series:
-        """Lists of at most one state."""
+        """Return a column of lists of at most one state."""
         column = _returned(states, "state_type", self.functions.state_type)
         return column.reshape((-1, 1)).arr.to_list().list.drop_nulls()
 
     def _merge(self, states: Iterable[Any]) -> Any:
-        """One state of several; ``None`` is no state."""
+        """Merge several states into one; ``None`` is no state."""
         known = (state for state in states if state is not None)
         result = next(known, None)
         for state in known:
@@ -76,7 +76,7 @@ class User(Algebra):
 
 
 class Apply(CollectedRows):
-    """``apply``: the user's function over a window's rows, called once a firing."""
+    """``apply``: the user's function over a window's rows, called once per firing."""
 
     def __init__(self, index: int, rows: RowsFunction, result_type: str, schema: pl.Schema) -> None:
         super().__init__(index, [str(c) for c in rows.columns], schema)
@@ -96,7 +96,7 @@ class Apply(CollectedRows):
 
 
 def _returned(values: Sequence[Any], option: str, name: str) -> pl.Series:
-    """What functions returned, as a column of the type that the option names."""
+    """Convert the results of functions to a column of the type that the option names."""
     dtype = _TYPES[name]
     try:
         return pl.Series(values, dtype=dtype)

@@ -1,4 +1,4 @@
-"""Which algebra computes which aggregate.
+"""The registry of algebras by aggregate.
 
 An aggregate that is a formula, or another one over distinct values, needs no line here.
 """
@@ -38,7 +38,7 @@ from muntin.model.spec import WindowSpec
 
 @dataclass(frozen=True)
 class BoundAggregate:
-    """An aggregate of a query."""
+    """An aggregate of a query, with its number and the types of the columns."""
 
     index: int
     aggregate: Aggregate
@@ -52,7 +52,7 @@ class BoundAggregate:
 
     @property
     def dtype(self) -> pl.DataType:
-        """The type of that."""
+        """The type of the column that it reads."""
         return self.schema[self.column]
 
 
@@ -125,14 +125,14 @@ _ALGEBRAS: dict[str, Callable[[BoundAggregate], Algebra]] = {
 def algebra(
     index: int, aggregate: Aggregate, schema: pl.Schema, *, reads_whole: bool = True
 ) -> Algebra:
-    """The algebra of an aggregate over columns of these types, which it must be able to take."""
+    """Return the algebra of an aggregate over columns of these types; refuse other types."""
     aggregate.check({str(name): shape_of(schema[name]) for name in aggregate.columns})
     bound, entry = BoundAggregate(index, aggregate, schema, reads_whole), aggregate.entry
     if entry.kind in _ALGEBRAS:
         return _ALGEBRAS[entry.kind](bound)
     if not entry.over:
         return CollectedValues(index, aggregate, bound.dtype)
-    # The other one reads the values that this one keeps.
+    # The inner aggregate reads the values that this one keeps.
     held = columns.partial(index, "v")
     other = replace(aggregate, kind=entry.over, column=held)
     inner = algebra(index, other, pl.Schema({held: bound.dtype}))
@@ -140,7 +140,7 @@ def algebra(
 
 
 def algebras(spec: WindowSpec, schema: pl.Schema) -> list[Algebra]:
-    """The algebras of a query, in the order of its aggregates."""
+    """Return the algebras of a query, in the order of its aggregates."""
     windows = spec.windows
     return [
         algebra(

@@ -1,7 +1,7 @@
 """Aggregates whose partial is a set: approximate distinct counts, and quantiles.
 
-A partial holds the plain values (or register numbers) as a list as long as it is short; lists are
-merged in columns. Only what has outgrown that is touched one by one.
+While it is short, a partial holds the plain values (or register numbers) as a list, and lists are
+merged in columns. Only partials that have outgrown this are processed one by one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _HASH_BITS = 40
 
 
 class Distinct(Algebra):
-    """``approx_distinct``: HyperLogLog registers as a list of (register, rank) in one number each.
+    """``approx_distinct``: a list of HyperLogLog registers, each packed with its rank.
 
     The same set of values gives the same registers in any order and any split.
     Source: Flajolet et al., "HyperLogLog", 2007, with linear counting for small sets.
@@ -79,7 +79,7 @@ class Distinct(Algebra):
 
 
 class Quantile(Algebra):
-    """``quantile``: the values while there are at most ``k``, beyond that a KLL sketch.
+    """``quantile``: the values while there are at most ``k``, and a KLL sketch beyond that.
 
     Source: Karnin, Lang, Liberty, "Optimal quantile approximation in streams", 2016; the sketch
     is Apache DataSketches'.

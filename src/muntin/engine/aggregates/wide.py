@@ -1,8 +1,8 @@
-"""Whole numbers beyond 64 bits, in columns: what sums of decimals are made of.
+"""Integers beyond 64 bits in columns, for sums of decimals.
 
-A number is some **limbs** of 32 bits in a column each, the lowest first. All but the highest are
-within 0 and 2**32, once they are ``carried``; the highest has the sign and takes what is over, so
-that limbs can be added billions of times before they must be carried.
+A number consists of **limbs** of 32 bits in a column each, the lowest first. After ``carried``, all
+but the highest are within 0 and 2**32. The highest has the sign. Limbs are stored in 64 bits, so
+that they can be added billions of times before they must be carried.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ Limbs = list[NDArray[np.int64]]
 _BITS = 32
 _BASE = 1 << _BITS
 _MASK = np.int64(_BASE - 1)
-# The unscaled value of a decimal: four limbs, which two are enough for up to this precision.
+# Limbs of a decimal's unscaled value, and the precision up to which two limbs are enough.
 _WHOLE, _SHORT = 4, 18
-# Of a number without a sign: room for more than the product of two decimals' parts.
+# Limbs of a magnitude, which leave room for the products in a mean.
 _WIDE = 6
 
 
 def length_of(precision: int) -> int:
-    """How many limbs decimals of a precision have."""
+    """Return the number of limbs of decimals of a precision."""
     return 2 if precision <= _SHORT else _WHOLE
 
 
 def limbs_of(decimals: pl.Series, length: int) -> Limbs:
-    """The unscaled values of decimals; of a null, 0."""
+    """Return the unscaled values of decimals, with 0 for null."""
     array = decimals.rechunk().to_arrow()
     words = np.frombuffer(array.buffers()[1] or b"", dtype="<u4").reshape(-1, _WHOLE)
     words = words[array.offset : array.offset + len(array), :length]
@@ -42,11 +42,11 @@ def limbs_of(decimals: pl.Series, length: int) -> Limbs:
 
 
 def decimals_of(limbs: Sequence[NDArray[np.int64]], dtype: pl.Decimal) -> pl.Series:
-    """Decimals of unscaled values that fit their type."""
+    """Return decimals from unscaled values, which must fit the type."""
     four = np.zeros((len(limbs[0]), _WHOLE), dtype="<u4")
     whole = carried(limbs)
     for i in range(_WHOLE):
-        # The sign of the highest limb goes on through those that aren't there.
+        # Missing limbs are filled with the sign of the highest one.
         limb = whole[i] if i < len(whole) else whole[-1] >> 63
         four[:, i] = (limb & _MASK).astype(np.uint32)
     kind = pa.decimal128(dtype.precision, dtype.scale)
@@ -57,7 +57,7 @@ def decimals_of(limbs: Sequence[NDArray[np.int64]], dtype: pl.Decimal) -> pl.Ser
 
 
 def carried(limbs: Sequence[NDArray[np.int64]]) -> Limbs:
-    """The same numbers, with all limbs but the highest below 2**32."""
+    """Carry limbs over, so that all but the highest are below 2**32."""
     found: Limbs = []
     over = np.zeros_like(limbs[0])
     for limb in limbs[:-1]:
@@ -68,7 +68,7 @@ def carried(limbs: Sequence[NDArray[np.int64]]) -> Limbs:
 
 
 def magnitude(limbs: Sequence[NDArray[np.int64]]) -> tuple[Limbs, NDArray[np.int64]]:
-    """Numbers without their signs, in more limbs all below 2**32, and the signs (1 or -1)."""
+    """Return magnitudes, in more limbs that are all below 2**32, and the signs (1 or -1)."""
     whole = carried(limbs)
     sign = np.where(whole[-1] < 0, np.int64(-1), np.int64(1))
     *low, high = carried([limb * sign for limb in whole])
@@ -77,7 +77,7 @@ def magnitude(limbs: Sequence[NDArray[np.int64]]) -> tuple[Limbs, NDArray[np.int
 
 
 def reaches(number: Limbs, power: int) -> NDArray[np.bool_]:
-    """Whether numbers without a sign are 10**power or greater."""
+    """Return whether magnitudes are 10**power or greater."""
     bound = 10**power
     found = np.ones(len(number[0]), dtype=np.bool_)
     for i, limb in enumerate(number):
@@ -87,12 +87,12 @@ def reaches(number: Limbs, power: int) -> NDArray[np.bool_]:
 
 
 def times(number: Limbs, factor: int) -> Limbs:
-    """Numbers without a sign times a factor below 2**31, which must leave room."""
+    """Multiply magnitudes by a factor below 2**31; the product must fit the limbs."""
     return carried([limb * np.int64(factor) for limb in number])
 
 
 def divided(number: Limbs, by: NDArray[np.int64]) -> tuple[Limbs, NDArray[np.int64]]:
-    """Numbers without a sign divided by counts below 2**47, and what is left over."""
+    """Divide magnitudes by counts below 2**47; return quotients and remainders."""
     left = np.zeros(len(by), dtype=np.int64)
     quotient: Limbs = []
     for limb in reversed(number):

@@ -1,8 +1,8 @@
 """A shard of an as-of join: a left message's partner is the newest right one at its time.
 
-A left message waits until the right side's watermark has passed it, for until then a newer version
-may come. Of the right side every message stays that is newer than what the left side may still
-bring, and of those before the newest of each key; the others go when their run is folded.
+A left message waits until the right side's watermark has passed it, since a newer version may come
+until then. The right side keeps the messages that are newer than any left message that may still
+come, and the newest message of each key before that. Others are dropped when their run is merged.
 
 Source: Flink's temporal joins (versions of a row by event time).
 """
@@ -36,20 +36,20 @@ _ASKS = "__asks"
 
 
 class Versions(StoredMessages):
-    """Right messages: each is its key's version until the next one's time."""
+    """Right messages, each of which is its key's version until the time of the next one."""
 
     def __init__(self, joiner: Joiner, state: State, most: int | None) -> None:
         self.most = most
         super().__init__(joiner, "right", state)
 
     def all_near(self, low: int, high: int, only: pl.DataFrame | None = None) -> pl.DataFrame:
-        """See ``StoredMessages``; which version is the newest depends on all of them."""
+        """Return the messages between two positions; all are read to decide which are valid."""
         found = self.messages.read() if only is None else [self.of(only)]
         living = self._living([self.empty, *found])
         return living.filter(pl.col(columns.TIME).is_between(low, high))
 
     def drop_before(self, place: int | None) -> None:
-        """Of the versions before a place, forget all but the newest of each key."""
+        """Drop the versions before a position, except the newest of each key."""
         if place is None:
             return
         self.from_place = place
@@ -63,18 +63,18 @@ class Versions(StoredMessages):
 
 
 class AsOfJoin(JoinStrategy):
-    """Joins by version; see ``JoinStrategy``."""
+    """The strategy of joins by version."""
 
     def __init__(self, joiner: Joiner, state: State) -> None:
         super().__init__(joiner)
         assert isinstance(self.spec.bound, AsOf)
-        # Left messages for which a newer version may still come.
+        # Left messages whose version may still be replaced by a newer one.
         self.waiting = StoredMessages(joiner, "left", state, by_keys=False)
         self.versions = Versions(joiner, state, self.spec.bound.most)
         self.buffers = {"left": self.waiting, "right": self.versions}
 
     def kept_from(self, marks: SideWatermarks) -> SidePlaces:
-        """See ``JoinStrategy``; of the right side also the newest version before it is kept."""
+        """Return the first position that is kept; the right side keeps a version before it."""
         left, right = marks["left"], marks["right"]
         asks = None
         if left is not None and right is not None:
@@ -84,7 +84,7 @@ class AsOfJoin(JoinStrategy):
     def meet(self, new: SideFrames, moment: JoinClock) -> list[pl.DataFrame]:
         passed = FOREVER if moment.final else moment.marks["right"]
         left, place, on_time = new["left"], pl.col(columns.TIME), pl.lit(False).alias(LATE)
-        # Whether a message came late is stated with its own arrival only.
+        # A message counts as late only in the step in which it arrives.
         versions = new["right"].with_columns(on_time)
         emitted = []
         if passed is not None:
@@ -98,7 +98,7 @@ class AsOfJoin(JoinStrategy):
         return emitted
 
     def _emitted(self, due: pl.DataFrame, new: pl.DataFrame, final: bool) -> list[pl.DataFrame]:
-        """Rows of results out of left messages whose version is known for good."""
+        """Return results for left messages whose version is final."""
         if not len(due):
             return []
         stored = self.versions.of(self.joiner.wanted("left", due))
@@ -116,13 +116,13 @@ class AsOfJoin(JoinStrategy):
 def living(
     rows: pl.DataFrame, keys: Sequence[str], place: int | None, most: int | None
 ) -> pl.DataFrame:
-    """The versions that may still be somebody's.
+    """Return the versions that may still be a left message's partner.
 
     Args:
         rows: Stored right messages.
         keys: Their key columns.
-        place: The first place that a left message may still have; ``None`` is any.
-        most: See ``AsOf``.
+        place: The first position of left messages that may still come; ``None`` for any.
+        most: Greatest age of a version, microseconds; ``None`` for any age.
     """
     if place is None:
         return rows
@@ -137,9 +137,9 @@ def living(
 def newest(
     left: pl.DataFrame, right: pl.DataFrame, spec: JoinSpec
 ) -> tuple[RowNumbers, RowNumbers]:
-    """The row numbers of left messages and of the newest right one at the time of each.
+    """Return the row numbers of left messages and of the newest right message at each one's time.
 
-    Of several at the same time it is the one that came last.
+    Of several right messages at the same time, the one that arrived last counts.
     """
     nothing = np.zeros(0, dtype=np.int64)
     if not len(left) or not len(right):

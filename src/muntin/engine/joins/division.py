@@ -1,4 +1,4 @@
-"""How the state of joins is divided among other shards; see ``Division``."""
+"""Rescaling of joins: dividing their state among another number of shards."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _KEPT = "kept"
 
 
 class _Kept(NamedTuple):
-    """What a run of a join holds.
+    """The content of a join's run.
 
     Attributes:
-        side: Whose messages.
+        side: The side of the messages.
         name: The name of the table.
-        base: What is added to a message's number, so that it is one among all old shards.
-        first: The first place that is kept; ``None`` where all are.
+        base: The offset of the messages' numbers that makes them unique among all old shards.
+        first: The first position that is kept; ``None`` if all are.
     """
 
     side: SideName
@@ -36,7 +36,7 @@ class _Kept(NamedTuple):
 
 
 class JoinDivision:
-    """Joins: messages have their key, and are numbered by their shard."""
+    """The division of a join's state, whose messages have a key and a number within their shard."""
 
     def __init__(self, manifests: Sequence[Manifest]) -> None:
         spec = recalled(manifests[0].spec)
@@ -49,7 +49,7 @@ class JoinDivision:
                 parts.setdefault(partition, []).append(one)
         for mine in parts.values():
             for side in SIDES:
-                # A shard that got no message of any partition has numbered none.
+                # A shard without messages of any partition has no numbers.
                 counted = [one.extra.get("next", {}).get(side, 0) for one in mine]
                 for one, base in zip(mine, accumulate(counted, initial=0), strict=False):
                     self._note(one, side, base)
@@ -73,7 +73,7 @@ class JoinDivision:
             return _matched(rows, keys, shards)
         versions = isinstance(self.spec.bound, AsOf) and side == "right"
         if name == "messages" and first is not None and not versions:
-            # Another shard may keep what this one has let go for a limit of rows.
+            # This shard may have dropped rows for a limit that another shard still has room for.
             rows = rows.filter(pl.col(LAST if joint else columns.TIME) >= first)
         return split_by_shard(rows, keys, shards)
 
@@ -90,14 +90,14 @@ class JoinDivision:
 
 
 def _matched(rows: pl.DataFrame, keys: Sequence[str], shards: int) -> dict[int, pl.DataFrame]:
-    """Numbers of messages by the owners of their keys.
+    """Divide the numbers of matched messages by the shards that own their keys.
 
-    A build before wrote no keys. Then every shard gets them: of a number that isn't one of its
-    messages' nothing follows, and it goes when its time is over.
+    Earlier versions stored no keys. Then every shard gets all numbers: those of messages that it
+    doesn't own have no effect, and are dropped when they expire.
     """
     if not set(keys) <= {*rows.columns}:
         return dict.fromkeys(range(shards), rows)
-    # Folded together with some that have one. No message with a partner has a key that is NULL.
+    # Rows without keys that were merged with others. A matched message never has NULL in its key.
     unknown = rows.filter(pl.col(keys[0]).is_null())
     known = split_by_shard(rows.filter(pl.col(keys[0]).is_not_null()), keys, shards)
     return {n: pl.concat([unknown, known.get(n, rows.clear())]) for n in range(shards)}

@@ -1,4 +1,4 @@
-"""A join without its data: what comes in from each side, and the rows that users see."""
+"""The stateless part of a join: admission of both sides' messages, and result rows."""
 
 from __future__ import annotations
 
@@ -17,36 +17,37 @@ from muntin.model.joins import OTHER, SIDES, JoinSpec, Newest, SideName
 from muntin.state.offsets import TakenOffsets
 
 SIDE = "side"
-# What rejected messages have beside their own columns.
+# Additional columns of rejected messages.
 _OF_REJECTED = (SIDE, columns.REASON, columns.WATERMARK)
 Emission = Literal["early", "full"]
-# Beside the columns of messages in a shard: a number of its own, and whether it came late.
+# Internal columns of messages in a shard: a unique number, and whether the message came late.
 ID, LATE = "__muntin_id", "__muntin_late"
-# Of firings, where they are messages: whether the windows' watermark has reached the window's end.
+# For messages that are firings: whether the watermark had reached the window's end.
 REACHED = pl.col(columns.EMISSION).is_in(["full", "late"]).fill_null(False)
 
 
 @dataclass
 class Arrived(Arrival):
-    """A batch of messages of one side, as far as it is judged before the shuffle.
+    """A batch of messages of one side before the shuffle.
 
     Attributes:
-        messages: Those that only a shard can judge: the input columns and ``columns.TIME``; where
-            messages have offsets, all that are new as far as is known here, with their flags.
+        messages: The messages that a shard must classify: the input columns and ``columns.TIME``.
+            If messages have offsets, these are all messages without known repetitions, with their
+            flags.
     """
 
     messages: pl.DataFrame
 
 
 class Joiner:
-    """One join; holds no data.
+    """The columns and the row conversions of one join, without data.
 
     Args:
         spec: The join.
         schemas: Types of each side's input columns, with the event time in ``columns.TIME``.
-        suffix: What is put behind the right side's column names that the left has too.
-        both_keys: Whether results have the keys of both sides, as SQL's ``ON`` has them. Otherwise
-            the left side's keys hold those of right messages without a partner too.
+        suffix: The suffix of the right side's columns whose names the left side has, too.
+        both_keys: Whether results have the keys of both sides, as with SQL's ``ON``. Otherwise the
+            left side's key columns also hold the keys of unmatched right messages.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class Joiner:
             side: pl.Schema({name: schemas[side][name] for name in self.inputs[side]})
             for side in SIDES
         }
-        # Where a row of a side replaces one before it, and pairs are emitted again.
+        # True if rows replace earlier ones of their side, and pairs are emitted again.
         self.revises = isinstance(spec.bound, Newest)
         self._check_keys()
         if self.revises:
@@ -85,8 +86,8 @@ class Joiner:
             if kinds[0] != kinds[1] and not all(kind.is_integer() for kind in kinds):
                 text = f"is {kinds[0]} on the left and {kinds[1]} ({other}) on the right"
                 raise OptionError("on", one, text, "cast one of them")
-            # A key on the right that the left can't have finds no partner, and where it is
-            # emitted unmatched, it is emitted as the left side's.
+            # Unmatched right messages are emitted with their key in the left side's column,
+            # which must be wide enough.
             takes_key = "right" in self.spec.unmatched and not self.both_keys
             if takes_key and not _holds(*kinds):
                 text = f"is {kinds[0]}, too narrow for {other} ({kinds[1]}) on the right"
@@ -102,10 +103,10 @@ class Joiner:
                 raise OptionError("each_change", True, text, hint)
 
     def _names(self, suffix: str) -> dict[SideName, dict[str, str]]:
-        """The output column of each input column; the right side's keys may have none."""
+        """Return the output column of each input column; the right side's keys may have none."""
         own: dict[SideName, list[str]] = self.inputs
         if self.revises:
-            # The pair has them of its own.
+            # Pairs have their own emission and revision.
             beside = (columns.EMISSION, columns.REVISION)
             own = {side: [n for n in own[side] if n not in beside] for side in SIDES}
         left = {name: name for name in own["left"]}
@@ -126,7 +127,7 @@ class Joiner:
         return {"left": left, "right": right}
 
     def _aside(self, suffix: str) -> dict[SideName, dict[str, str]]:
-        """The columns of rejected messages; one column serves both sides where types agree."""
+        """Return the columns of rejected messages; sides share a column if its types are equal."""
         left, right = (self.schemas[side] for side in SIDES)
         shared = {
             name: name if left.get(name, kind) == kind else name + suffix
@@ -136,7 +137,7 @@ class Joiner:
         aside = {"left": {name: name for name in left}, "right": shared}
         for side in SIDES:
             for name, out in aside[side].items():
-                # A message has its reason beside it before its columns are renamed.
+                # The reason is added before the columns are renamed.
                 if out in _OF_REJECTED or name == columns.REASON:
                     raise columns.taken(side, name, "rejected messages")
                 if out != name and (out in left or out in right):
@@ -145,7 +146,7 @@ class Joiner:
 
     @property
     def outputs(self) -> dict[str, pl.DataType]:
-        """The columns of results but ``emission``, with their types."""
+        """The columns of results except ``emission``, with their types."""
         return {
             out: self.schemas[side][name]
             for side in SIDES
@@ -153,12 +154,12 @@ class Joiner:
         }
 
     def no_messages(self, side: SideName) -> pl.DataFrame:
-        """No messages, with the columns and types of all others."""
+        """Return an empty frame of messages, with all columns and types."""
         return pl.DataFrame(schema={**self.schemas[side], columns.TIME: pl.Int64()})
 
     @property
     def nothing_rejected(self) -> pl.DataFrame:
-        """No rejected messages, with the columns of all others."""
+        """An empty frame of rejected messages, with all columns."""
         kinds: dict[str, pl.DataType] = {SIDE: pl.String()}
         for side in SIDES:
             kinds |= {o: self.schemas[side][name] for name, o in self.aside[side].items()}
@@ -168,7 +169,7 @@ class Joiner:
     def arrive(
         self, side: SideName, messages: pl.DataFrame, taken: TakenOffsets | None = None
     ) -> Arrived:
-        """Set aside what can be judged without a shard."""
+        """Reject the messages that can be classified without a shard."""
         given, nothing = self.spec.side(side), self.nothing_aside(side)
         required = self.spec.required(side)
         if given.offset is not None:
@@ -191,13 +192,13 @@ class Joiner:
         )
 
     def nothing_aside(self, side: SideName) -> pl.DataFrame:
-        """No rejected messages of a side, with its own columns."""
+        """Return an empty frame of rejected messages of a side, with its own columns."""
         return pl.DataFrame(schema={**self.schemas[side], columns.REASON: pl.String()})
 
     def set_aside(
         self, side: SideName, rejected: pl.DataFrame, watermark: int | None
     ) -> pl.DataFrame:
-        """Rejected messages of one side as rows of the common frame."""
+        """Convert rejected messages of one side to the columns for both sides."""
         named = [pl.col(name).alias(out) for name, out in self.aside[side].items()]
         return rejected.select(
             pl.lit(side).alias(SIDE),
@@ -209,20 +210,20 @@ class Joiner:
     def paired(
         self, left: pl.DataFrame, right: pl.DataFrame, final: bool, on_time: Emission = "early"
     ) -> pl.DataFrame:
-        """Rows of results out of partners, row by row; both have ``LATE``.
+        """Return results for pairs of partners, row by row; both frames have ``LATE``.
 
-        Pairs of which neither is late are called ``on_time``.
+        Pairs without a late message have the emission ``on_time``.
         """
         parts = [f.select(self._renamed(s)) for s, f in zip(SIDES, (left, right), strict=True)]
         rows = pl.concat(parts, how="horizontal")
         return rows.with_columns(_emission(left[LATE] | right[LATE], final, on_time))
 
     def first(self, left: pl.DataFrame, final: bool) -> pl.DataFrame:
-        """Rows of results out of left messages that have just found a partner (see ``once``)."""
+        """Return results for left messages with their first partner, from ``once``."""
         return left.select(self._renamed("left")).with_columns(_emission(left[LATE], final))
 
     def unmatched(self, side: SideName, messages: pl.DataFrame) -> pl.DataFrame:
-        """Rows of results out of messages of one side, with nulls for the other's columns."""
+        """Return results for unmatched messages of one side, with nulls for the other."""
         rows = messages.select(self._renamed(side))
         if side == "right" and not self.both_keys:
             keys = zip(self.spec.left.keys, self.spec.right.keys, strict=True)
@@ -236,7 +237,7 @@ class Joiner:
         return rows.with_columns(pl.lit("full").alias(columns.EMISSION))
 
     def nothing_emitted(self) -> pl.DataFrame:
-        """Results of nothing."""
+        """Return an empty frame of results."""
         beside: dict[str, pl.DataType] = {columns.EMISSION: pl.String()}
         beside |= {columns.REVISION: pl.Int64()} if self.revises else {}
         return pl.DataFrame(schema={**self.outputs, **beside})
@@ -245,12 +246,12 @@ class Joiner:
         return [pl.col(name).alias(out) for name, out in self.names[side].items()]
 
     def wanted(self, side: SideName, messages: pl.DataFrame) -> pl.DataFrame:
-        """The keys of a side's messages, each once, as the other side names and types them."""
+        """Return the distinct keys of a side's messages, with the other side's names and types."""
         there = OTHER[side]
         names = zip(self.spec.side(side).keys, self.spec.side(there).keys, strict=True)
         kinds = self.schemas[there]
         asked = messages.select(
-            # A value that doesn't fit has no partner there.
+            # A value that doesn't fit the other side's type has no partner.
             pl.col(mine).cast(kinds[theirs], strict=False).alias(theirs)
             for mine, theirs in names
         )
@@ -258,16 +259,16 @@ class Joiner:
 
 
 def once(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
-    """Left messages out of partners, row by row, each once; both have ``LATE``.
+    """Return the distinct left messages of pairs, given row by row; both frames have ``LATE``.
 
-    One is late if it wouldn't have been emitted without a message that came late.
+    A message is late if all of its pairs have a late message.
     """
     pairs = left.with_columns(left[LATE] | right[LATE])
     return pairs.sort(LATE, maintain_order=True).unique(ID, keep="first", maintain_order=True)
 
 
 def _holds(one: pl.DataType, other: pl.DataType) -> bool:
-    """Whether a column of one type can have every value that one of the other may have."""
+    """Return whether a column of one type can hold all values of another type."""
     if one == other:
         return True
     (low, high), (least, greatest) = (_range(kind) for kind in (one, other))

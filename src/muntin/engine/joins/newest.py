@@ -1,10 +1,9 @@
 """A shard of a join at each change: a pair is the newest row of each side of one key and window.
 
-Of every key and window each side has one row that counts, the one with the greatest revision, also
-where it says that the window is no more. A row stays as long as either side may bring another one
-of its window. A batch emits every pair that it has changed, once, and a pair that is no more as a
-``retract``; so what is emitted last doesn't depend on how the input is cut, or on which side comes
-first.
+For every key and window, the row of each side with the greatest revision counts, even if it is a
+retraction. A row is kept as long as either side may bring another row of its window. A batch emits
+every pair that it changed once, or a ``retract`` if the pair no longer exists. So the last emission
+doesn't depend on how the input is cut into batches, or on which side comes first.
 
 Source: Kafka Streams' joins of tables.
 """
@@ -30,8 +29,8 @@ from muntin.engine.order import arranged
 from muntin.engine.state import State
 from muntin.model.joins import OTHER, SIDES, Newest, SideName
 
-# Beside a side's row: whether it has come in this step, whether it is there, and whether one of its
-# window was there before. Beside a pair the same, behind the side's name.
+# Internal columns of a side's row: whether it came in this step, whether its window exists, and
+# whether the window existed before. Pairs have the same columns, prefixed by the side.
 _NEW, _THERE, _WAS = "__muntin_new", "__muntin_there", "__muntin_was"
 _RETRACT = "retract"
 
@@ -44,7 +43,7 @@ class NewestMessages(StoredMessages):
 
 
 class NewestJoin(JoinStrategy):
-    """Joins at each change; see ``JoinStrategy``."""
+    """The strategy of joins at each change."""
 
     buffers: Mapping[SideName, NewestMessages]
 
@@ -55,7 +54,7 @@ class NewestJoin(JoinStrategy):
         self.names = [f"k{place}" for place in range(len(self.spec.left.keys))]
 
     def kept_from(self, marks: SideWatermarks) -> SidePlaces:
-        """See ``JoinStrategy``; both sides keep what either one may change."""
+        """Return the first position that is kept; both sides keep what either one may change."""
         edges = [edge for side in SIDES if (edge := self.edge(side, marks)) is not None]
         return dict.fromkeys(SIDES, min(edges) if len(edges) == len(SIDES) else None)
 
@@ -67,11 +66,11 @@ class NewestJoin(JoinStrategy):
         pairs = pairs.filter(changed, now | before).with_columns(now.alias(_THERE))
         for side in SIDES:
             self.buffers[side].messages.append(new[side].with_columns(pl.lit(False).alias(LATE)))
-        # A reader that adds up subtracts what is replaced before its replacement.
+        # Retractions come first: a reader that adds up must subtract a pair before its replacement.
         return [self._rows(arranged(pairs, [_THERE, *self.names]))]
 
     def _known(self, side: SideName, new: SideFrames) -> pl.DataFrame:
-        """The newest rows of a side, of all windows that a row has come of on either side."""
+        """Return a side's newest rows of all windows with new rows on either side."""
         keys, there = self.buffers[side].keys, pl.col(columns.EMISSION).ne_missing(_RETRACT)
         own = new[side].select(keys)
         asked = pl.concat([own, self.joiner.wanted(OTHER[side], new[OTHER[side]])]).unique()
@@ -85,14 +84,14 @@ class NewestJoin(JoinStrategy):
         return rows.select(*compared(rows, keys), pl.all().name.prefix(f"{side} "))
 
     def _emits(self, flag: str) -> pl.Expr:
-        """Whether there is a pair, by which of its sides are there."""
+        """Return an expression for whether a pair exists, given which of its sides exist."""
         left, right = (_of(side, flag) for side in SIDES)
         if self.spec.how == "inner":
             return left & right
         return {"left": left, "right": right}.get(self.spec.how, left | right)
 
     def _rows(self, pairs: pl.DataFrame) -> pl.DataFrame:
-        """Rows of results; of a side that isn't there, and of a pair that is no more, null."""
+        """Return results, with nulls for missing sides and for retracted pairs."""
         shown = []
         for side in SIDES:
             there = pl.col(_THERE) & _of(side, _THERE)
@@ -107,14 +106,14 @@ class NewestJoin(JoinStrategy):
         return pairs.select(*shown, _emission().alias(columns.EMISSION), _revision())
 
     def _other_key(self, side: SideName, place: int) -> pl.Expr:
-        """A key of the other side, in this side's type."""
+        """Return a key of the other side, in this side's type."""
         name = self.spec.side(OTHER[side]).keys[place]
         kind = self.joiner.schemas[side][self.spec.side(side).keys[place]]
         return pl.col(f"{OTHER[side]} {name}").cast(kind, strict=False)
 
 
 def newest(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """Of the rows of each key the one with the greatest revision, and of such the last."""
+    """Return the row of each key with the greatest revision; of several, the last."""
     return rows.sort(columns.REVISION, ID).unique(keys, keep="last")
 
 
@@ -123,7 +122,7 @@ def _of(side: SideName, flag: str) -> pl.Expr:
 
 
 def _emission() -> pl.Expr:
-    """How a pair is emitted: in full where its sides are, and otherwise as the one that isn't."""
+    """Return the emission of a pair: ``full`` if both sides are, else that of the other one."""
     words = [
         pl.when(_of(side, _THERE)).then(pl.col(f"{side} {columns.EMISSION}")) for side in SIDES
     ]
@@ -133,7 +132,7 @@ def _emission() -> pl.Expr:
 
 
 def _revision() -> pl.Expr:
-    """Which revision of a pair it is: one more with each of a side, in whatever order they come."""
+    """Return a pair's revision: it grows with each revision of a side, in any order."""
     left, right = (
         (pl.col(f"{side} {columns.REVISION}").cast(pl.Int64) + 1).fill_null(0) for side in SIDES
     )

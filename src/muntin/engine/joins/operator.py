@@ -1,4 +1,4 @@
-"""A join as an operator: both sides partitioned by key, and joined in the shards."""
+"""The operator of joins, which partitions both sides by key and joins them in the shards."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MESSAGES = "messages"
 
 
 class JoinOperator:
-    """A join; its inputs are its sides."""
+    """The operator of a join, with the sides as its inputs."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class JoinOperator:
 
 
 class JoinStep:
-    """Both sides of one shard, opened for a batch."""
+    """A shard of a join, opened for one batch."""
 
     def __init__(self, joiner: Joiner, state: ShardState) -> None:
         self.joiner = joiner
@@ -77,7 +77,7 @@ class JoinStep:
 
 
 def join_shard(joiner: Joiner, blobs: Blobs, cache: FrameCache) -> JoinShard | PartitionedJoinShard:
-    """Open the shard of a join over what its store held at the last commit."""
+    """Open a shard of a join over its store as of the last commit."""
     if joiner.spec.axis == "rows":
         return PartitionedJoinShard(joiner, blobs, cache)
     return JoinShard(joiner, blobs, cache)

@@ -1,8 +1,8 @@
-"""Which rows of two frames are partners: found in columns, by key and a coarse place at once.
+"""Search for partners in two frames, by a hash join on key and a coarse position.
 
-Partners lie at most a reach apart. Places are cut into buckets as long as the reach, so that the
-partners of a row are in two buckets at most, and one hash join over key and bucket finds few rows
-besides. What it finds is then measured exactly.
+Partners lie at most a reach apart. Positions are divided into buckets of the length of the reach,
+so that the partners of a row are in at most two buckets. One hash join on key and bucket finds few
+other rows, and these are removed by their exact distance.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ AT, ROW, BUCKET = "__at", "__row", "__bucket"
 
 
 def pairs(left: pl.DataFrame, right: pl.DataFrame, spec: JoinSpec) -> tuple[RowNumbers, RowNumbers]:
-    """The row numbers of all pairs of partners, in no order."""
+    """Return the row numbers of all pairs of partners, in any order."""
     nothing = np.zeros(0, dtype=np.int64)
     if not len(left) or not len(right):
         return nothing, nothing
@@ -49,7 +49,7 @@ def pairs(left: pl.DataFrame, right: pl.DataFrame, spec: JoinSpec) -> tuple[RowN
 
 
 def _reach(bound: Within | Together) -> tuple[int, int]:
-    """How far partners may lie before and after, in what ``_slim`` measures."""
+    """Return the greatest distances of partners before and after, in the units of ``_slim``."""
     if isinstance(bound, Within):
         return bound.before, bound.after
     panes = bound.windows[0].panes_per_window - 1
@@ -57,7 +57,7 @@ def _reach(bound: Within | Together) -> tuple[int, int]:
 
 
 def _slim(frame: pl.DataFrame, keys: Sequence[str], bound: Within | Together) -> pl.DataFrame:
-    """What pairs are found by: the keys, the place (or pane), and the row's number."""
+    """Return the columns of the search: keys, position (or pane) and row number."""
     place = pl.col(columns.TIME)
     if isinstance(bound, Together):
         place = pane_of(place, bound.windows[0])
@@ -66,7 +66,7 @@ def _slim(frame: pl.DataFrame, keys: Sequence[str], bound: Within | Together) ->
 
 
 def compared(frame: pl.DataFrame, keys: Sequence[str]) -> list[pl.Expr]:
-    """The key columns as both sides have them, ``k0…``: whole numbers of one width."""
+    """Return the key columns as ``k0…``, with all integers in one width."""
     found = []
     for i, key in enumerate(keys):
         whole = frame.schema[key].is_integer()
@@ -75,7 +75,7 @@ def compared(frame: pl.DataFrame, keys: Sequence[str]) -> list[pl.Expr]:
 
 
 def _joined(left: pl.DataFrame, right: pl.DataFrame, on: list[str]) -> pl.DataFrame:
-    """Join on columns, as one number where they are all whole: that is several times faster."""
+    """Join on columns; integer columns are packed into one, which is several times faster."""
     if all(left.schema[name].is_integer() for name in on):
         bounds = {}
         for name in on:
@@ -97,14 +97,14 @@ def _joined(left: pl.DataFrame, right: pl.DataFrame, on: list[str]) -> pl.DataFr
 def _in_one_window(
     left: pl.DataFrame, right: pl.DataFrame, rows: tuple[RowNumbers, RowNumbers], bound: Together
 ) -> tuple[RowNumbers, RowNumbers]:
-    """The pairs that share a window of each kind; of one tumbling kind all do."""
+    """Return the pairs that share a window of each kind; tumbling windows need no check."""
     if len(bound.windows) == 1 and bound.windows[0].panes_per_window == 1:
         return rows
     times = [f[columns.TIME].to_numpy()[r] for f, r in zip((left, right), rows, strict=True)]
     places = pl.DataFrame({"low": np.minimum(*times), "high": np.maximum(*times)})
     keep = np.ones(len(places), dtype=bool)
     for windows in bound.windows:
-        # Of the windows that hold the earlier one, the last reaches farthest.
+        # Of the windows that contain the earlier message, the last one ends last.
         last_of = in_columns(windows.last_window)
         last = places.select(last_of(pane_of(pl.col("low"), windows))).to_series()
         keep &= window_end(last, windows).to_numpy() > places["high"].to_numpy()

@@ -1,8 +1,9 @@
 """A join on the rows axis: every partition is an axis of its own, counted from recorded starts.
 
-The first offset that a side shows of a partition is recorded for good, and places are counted from
-there, so that the two sides are aligned however far apart their offsets are. Partners are in
-partitions of the same name.
+The first offset of a partition on a side is recorded permanently, and positions are counted from
+it. So the two sides are aligned even if their offsets differ. Partners are in partitions of the
+same name.
+
 Source: the Samza SQL window operator design (the note on aligning starting offsets).
 """
 
@@ -30,14 +31,14 @@ Starts = dict[SideName, dict[Any, int]]
 
 
 class PartitionedJoinShard:
-    """The messages of some keys on both sides, partition by partition; see ``JoinShard``."""
+    """A shard of a join on the rows axis, with a ``JoinShard`` for each partition."""
 
     def __init__(self, joiner: Joiner, blobs: Blobs, cache: FrameCache) -> None:
         self.joiner = joiner
         self.spec = joiner.spec
         self.state = State(blobs, cache, self.spec, "join", SIDES)
         extra = self.state.extra
-        # Those of partitions have nothing in common.
+        # The watermarks of partitions are independent, so the shard has none.
         self.marks: dict[SideName, int | None] = dict.fromkeys(SIDES)
         self.watermark: int | None = None
         self.starts: Starts = {side: dict(extra.get("starts", {}).get(side, ())) for side in SIDES}
@@ -73,19 +74,19 @@ class PartitionedJoinShard:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Messages so far, by what became of them."""
+        """Counts of messages so far, with rejected ones by reason."""
         parts = self.state.partitions.values()
         opened = (JoinShard(self.joiner, one, self.state.cache) for one in parts)
         return summed([self.state.counts, *(one.counts for one in opened)])
 
     def opened(self, side: SideName) -> Iterator[tuple[Any, int, JoinShard]]:
-        """Each partition that a side has shown, with its start offset there and its messages."""
+        """Yield each partition of a side with its start offset and its shard."""
         for partition, start in self.starts[side].items():
             if (one := self.state.partitions.get(partition)) is not None:
                 yield partition, start, JoinShard(self.joiner, one, self.state.cache)
 
     def _lost(self, side: SideName, messages: pl.DataFrame) -> list[pl.DataFrame]:
-        """Messages that lie nowhere, since their partition or offset is missing."""
+        """Reject messages without partition or offset, which have no position."""
         lost = pl.any_horizontal(pl.col(*(self.spec.side(side).offset or ())).is_null())
         messages = messages.filter(lost)
         taken, rejected = admit(messages, self.spec.required(side), None)
@@ -94,7 +95,7 @@ class PartitionedJoinShard:
         return [self.joiner.set_aside(side, frame, None) for frame in rejected]
 
     def _record(self, side: SideName, covered: Sequence[OffsetRange]) -> None:
-        """Record where the partitions begin that were not seen before."""
+        """Record the starts of new partitions."""
         first: dict[Any, int] = {}
         for partition, low, _ in covered:
             first[partition] = min(low, first.get(partition, low))
@@ -104,11 +105,11 @@ class PartitionedJoinShard:
     def _by_partition(
         self, side: SideName, messages: pl.DataFrame, covered: Sequence[OffsetRange]
     ) -> dict[Any, Arrived]:
-        """What each partition got: its messages, their places, and how far its offsets reach."""
+        """Return each partition's messages with their positions and the end of its offsets."""
         offset = self.spec.side(side).offset
         assert offset is not None
         partition, number = offset
-        # The others were rejected, and lie in no partition.
+        # Messages without partition or offset were rejected.
         messages = messages.drop_nulls([partition, number])
         parts = messages.partition_by(partition, as_dict=True, maintain_order=True)
         reached: dict[Any, int] = {}

@@ -1,8 +1,8 @@
-"""A join by places: partners lie near each other, or in one window, wherever else messages are.
+"""Joins by position: partners lie within a distance, or in one window.
 
-Which messages may still find partners follows from their places alone, so that what has expired is
-found and dropped by stretches of the axis. Only where a message waits to be let in, its partners
-are held until it is.
+Whether a message may still have partners follows from its position alone, so that expired messages
+are found and dropped by ranges of the axis. While a message waits for its policy, its partners are
+held even if they have expired.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from muntin.model.policies import Every
 
 
 class PlaceJoin(JoinStrategy):
-    """Joins by distance or by window; see ``JoinStrategy``."""
+    """The strategy of joins by distance or by window."""
 
     def __init__(self, joiner: Joiner, state: State) -> None:
         super().__init__(joiner)
@@ -78,7 +78,7 @@ class PlaceJoin(JoinStrategy):
         return [emitted, *alone, *(self._limit(side, moment) for side in SIDES)]
 
     def _limit(self, side: SideName, moment: JoinClock) -> pl.DataFrame:
-        """Forget the oldest messages where there are too many and emit the unmatched ones."""
+        """Drop the oldest messages beyond the limit of rows, and emit the unmatched ones."""
         buffer = self.buffers[side]
         buffer.drop_before(moment.after[side])
         place = buffer.limited()
@@ -109,7 +109,7 @@ class PlaceJoin(JoinStrategy):
         return pl.concat([taken.filter(~waits), buffer.take_waiting(ready)])
 
     def _full_before(self, side: SideName, moment: JoinClock) -> int | None:
-        """The place before which all of a side's own windows have ended."""
+        """Return the position before which all of a side's own windows have ended."""
         windows, mark = self.spec.side(side).windows, moment.marks[side]
         if windows is None or mark is None:
             return None
@@ -118,9 +118,10 @@ class PlaceJoin(JoinStrategy):
     def _meet(
         self, new: Mapping[SideName, pl.DataFrame], final: bool
     ) -> tuple[pl.DataFrame, dict[SideName, pl.DataFrame]]:
-        """What new messages make with stored ones and with each other, as rows of results.
+        """Join new messages with stored ones and with each other.
 
-        With them comes who has found a partner, on each side that is marked.
+        Returns:
+            The results, and the messages with a partner on each side that is marked.
         """
         stored = {side: self._asked(side, new[OTHER[side]]) for side in SIDES}
         there = pl.concat([stored["right"], new["right"]])
@@ -136,7 +137,7 @@ class PlaceJoin(JoinStrategy):
         return self.joiner.paired(left, right, final), marked
 
     def _asked(self, side: SideName, asking: pl.DataFrame) -> pl.DataFrame:
-        """The stored messages of a side that may be partners of new ones of the other."""
+        """Return the stored messages of a side that may be partners of messages of the other."""
         buffer, there = self.buffers[side], OTHER[side]
         if not len(asking) or not buffer.messages.rows + buffer.held.rows:
             return buffer.empty
@@ -153,12 +154,12 @@ class PlaceJoin(JoinStrategy):
     def _close(
         self, side: SideName, new: pl.DataFrame, met: pl.DataFrame | None, moment: JoinClock
     ) -> pl.DataFrame:
-        """Store new messages, and emit those unmatched that can find no partner any more.
+        """Store new messages, and emit unmatched ones that can't have a partner any more.
 
-        ``met`` are those that have found one in this step, where that matters.
+        ``met`` are the messages that have a partner since this step, if the side is marked.
         """
         buffer, place = self.buffers[side], pl.col(columns.TIME)
-        # Whether a message came late is stated with its own arrival only.
+        # A message counts as late only in the step in which it arrives.
         new = new.with_columns(pl.lit(False).alias(LATE))
         before, after = moment.before[side], moment.after[side]
         emitted = self.joiner.nothing_emitted()
@@ -181,7 +182,7 @@ class PlaceJoin(JoinStrategy):
         return emitted
 
     def _still_asked(self, side: SideName, goes: pl.DataFrame, after: int) -> pl.DataFrame:
-        """The messages before a place that have a partner which waits to be let in."""
+        """Return the messages before a position whose partner waits for its policy."""
         waiting = self.buffers[OTHER[side]].not_let_in()
         if not len(waiting):
             return goes.clear()

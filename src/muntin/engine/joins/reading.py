@@ -1,6 +1,7 @@
-"""What a join holds: the messages of either side, and the windows that they lie in.
+"""Reading of a join's state: the messages of either side, and their windows.
 
-Read is what the join still keeps since partners may come, and nothing else.
+Only messages that the join still keeps for later partners are included.
+
 Source: the Samza SQL window operator design (``getWindows``, ``getMessages``).
 """
 
@@ -27,7 +28,7 @@ _MESSAGES = "messages"
 
 
 class AxisRange(NamedTuple):
-    """A part of a join's axis, both ends included; ``None`` is open. On the rows axis: offsets."""
+    """A range of a join's axis, both ends included; ``None`` is open. Rows have offsets."""
 
     low: int | None
     high: int | None
@@ -39,7 +40,7 @@ def messages(
     between: AxisRange,
     only: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
-    """The messages of a side that the join holds, in order.
+    """Return the messages of a side that the join holds, in order.
 
     Returns:
         The side's columns, and the position in ``columns.TIME`` (on the rows axis the offset).
@@ -60,14 +61,14 @@ def windows(
     between: AxisRange,
     only: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
-    """The windows of a side that reach into a stretch and hold messages, by start.
+    """Return the windows of a side that overlap a range and hold messages, by start.
 
     Returns:
-        ``window_start``, ``window_end``, ``messages``; where messages have offsets the partition
-        before them, and ``start_offset`` and ``last_offset`` of the window behind.
+        ``window_start``, ``window_end`` and ``messages``. If messages have offsets, the partition
+        comes first, and ``start_offset`` and ``last_offset`` come before ``messages``.
 
     Raises:
-        OptionError: When the side's windows don't lie on a grid.
+        OptionError: When the side's windows aren't on a grid.
     """
     kind, offset = windows_of(shard.spec, side), shard.spec.side(side).offset
     found = []
@@ -84,11 +85,11 @@ def windows(
 def sessions(
     shard: JoinShard, between: AxisRange, only: pl.DataFrame | None = None
 ) -> pl.DataFrame:
-    """The sessions of both sides that overlap a stretch and may still grow.
+    """Return the sessions of both sides that overlap a range and may still grow.
 
     Returns:
-        The left side's keys, ``window_start``, ``window_end``, and how many messages of the
-        ``left`` and of the ``right`` they hold; by start, then keys.
+        The left side's keys, ``window_start``, ``window_end``, and the numbers of messages of the
+        ``left`` and of the ``right`` side; by start, then keys.
     """
     spec, joiner = shard.spec, shard.joiner
     assert isinstance(spec.bound, Joint)
@@ -115,13 +116,13 @@ def sessions(
         *(pl.col(f"__{side}").sum().alias(side) for side in SIDES),
     ).drop("__last")
     low, high = _ends(between)
-    # The last event belongs to a session, the gap behind it doesn't.
+    # The last event belongs to a session, the gap after it doesn't.
     inside = pl.col(columns.WINDOW_END) > low, pl.col(columns.WINDOW_START) <= high
     return found.filter(*inside).sort(columns.WINDOW_START, *keys)
 
 
 def windows_of(spec: JoinSpec, side: SideName) -> Paned:
-    """The windows of a side: its own, or those that partners share."""
+    """Return the windows of a side: its own, or those that partners share."""
     kind = kind_of(spec, side)
     if kind is None or isinstance(kind, Moving):
         text = "has no windows" if kind is None else "has a window for each message"
@@ -130,13 +131,13 @@ def windows_of(spec: JoinSpec, side: SideName) -> Paned:
 
 
 def kind_of(spec: JoinSpec, side: SideName) -> Kind | None:
-    """The windows of a side, of any kind, if there are some."""
+    """Return the windows of a side, of any kind; ``None`` if it has none."""
     kind = spec.side(side).windows
     return spec.bound.windows[0] if kind is None and isinstance(spec.bound, Together) else kind
 
 
 def _ends(between: AxisRange, start: int = 0) -> tuple[int, int]:
-    """The ends as places, counted from a start."""
+    """Return the ends of a range as positions, counted from a start."""
     low = -FOREVER if between.low is None else between.low - start
     return low, FOREVER if between.high is None else between.high - start
 
@@ -149,7 +150,7 @@ def _held(
     only: pl.DataFrame | None,
     offset: tuple[str, str] | None,
 ) -> pl.DataFrame:
-    """The windows that reach into a stretch of places, with all that the join holds of them."""
+    """Return the windows that overlap a range of positions, with all of their messages."""
     low, high = ends
     first, last = low, high
     if low != -FOREVER:

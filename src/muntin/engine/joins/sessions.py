@@ -1,10 +1,10 @@
-"""A shard of a session join: messages of both sides make up sessions, and partners share one.
+"""A shard of a session join: sessions consist of messages of both sides, and partners share one.
 
-A session grows with messages of either side, and two may grow together; the pairs of a new message,
-and those between sessions that have just met, are emitted in that step. With every message the last
-place of its session is stored, so that sessions that can grow no more go by whole runs. The
-messages of a session that changes are written anew: that costs what the session holds, as emitting
-its pairs does.
+A session grows with messages of either side, and two sessions may merge. The pairs of a new
+message, and those between sessions that have just merged, are emitted in that step. Every message
+is stored with the last position of its session, so that sessions that have ended are dropped by
+whole runs. The messages of a session that changes are written again; this costs as much as the
+session holds, as emitting its pairs does.
 
 Source: the Samza SQL window operator design (session join windows); sessions as in KIP-94.
 """
@@ -35,14 +35,14 @@ from muntin.engine.state import State
 from muntin.model.joins import OTHER, SIDES, Joint, SideName
 from muntin.state.runs import deduplicate, segment_length
 
-# Beside the columns of messages: whether one has found a partner, the last place of its session,
-# and whether it has come in this step. No user's column has such a name.
+# Internal columns of messages: whether one has a partner, the last position of its session, and
+# whether it came in this step.
 MET, LAST, _NEW = "__muntin_met", "__muntin_last", "__muntin_new"
 _AT, _ROW, _GROUP, _PART = "at", "row", "group", "part"
 
 
 class SessionBuffer:
-    """The messages of one side with the last place of their session."""
+    """The messages of one side with the last position of their session."""
 
     def __init__(self, joiner: Joiner, side: SideName, state: State, span: int) -> None:
         self.keys = list(joiner.spec.side(side).keys)
@@ -58,19 +58,19 @@ class SessionBuffer:
 
     @property
     def rows(self) -> int:
-        """How many messages are stored, one counted once a time that its session has grown."""
+        """Number of stored messages; one counts again each time that its session grows."""
         return self.messages.rows
 
     def of(self, only: pl.DataFrame | None) -> pl.DataFrame:
-        """The messages, of some keys or of all, whose sessions may still grow."""
+        """Return the messages of some keys, or of all, whose sessions may still grow."""
         return self._living(self.messages.read(only=only))
 
     def all_near(self, low: int, high: int, only: pl.DataFrame | None = None) -> pl.DataFrame:
-        """The same between two places, both included."""
+        """Return the messages between two positions, both included."""
         return self.of(only).filter(pl.col(columns.TIME).is_between(low, high))
 
     def ended(self, low: int | None, high: int) -> pl.DataFrame:
-        """The messages of sessions that ended within a stretch."""
+        """Return the messages of sessions whose last position is in a range."""
         if high == FOREVER - 1:
             return self.of(None)
         named = self.ends.read(low, high)
@@ -80,12 +80,12 @@ class SessionBuffer:
         return there.filter(pl.col(LAST) <= high)
 
     def append(self, messages: pl.DataFrame) -> None:
-        """Store messages, or new versions of stored ones."""
+        """Store messages or new versions of stored ones."""
         self.messages.append(messages)
         self.ends.append(messages.select(*self.keys, LAST).unique())
 
     def drop_before(self, place: int | None) -> None:
-        """Forget the sessions that ended before a place."""
+        """Drop the sessions whose last position is before a position."""
         if place is None:
             return
         self.open_from = place
@@ -93,7 +93,7 @@ class SessionBuffer:
         self.ends.drop_before(place)
 
     def _living(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-        """Of several versions of a message the last, where its session isn't over."""
+        """Return the last version of each message whose session may still grow."""
         if not frames:
             return self.empty
         rows = pl.concat(frames).unique(ID, keep="last", maintain_order=True)
@@ -102,7 +102,7 @@ class SessionBuffer:
 
 
 class SessionJoin(JoinStrategy):
-    """Joins by session; see ``JoinStrategy``."""
+    """The strategy of joins by session."""
 
     def __init__(self, joiner: Joiner, state: State) -> None:
         super().__init__(joiner)
@@ -115,7 +115,7 @@ class SessionJoin(JoinStrategy):
         }
 
     def late(self, messages: SideFrames, marks: SideWatermarks) -> dict[SideName, pl.Series]:
-        """See ``JoinStrategy``; a message is judged by the whole session that it would join."""
+        """Return which messages are late, by the end of the session that each would join."""
         opened = self._opened(marks)
         opened = -FOREVER if opened is None else opened
         alone = {side: messages[side][columns.TIME] < opened for side in SIDES}
@@ -127,7 +127,7 @@ class SessionJoin(JoinStrategy):
         return {side: rows[side].filter(_NEW)[LAST] < opened for side in SIDES}
 
     def kept_from(self, marks: SideWatermarks) -> SidePlaces:
-        """The last place that a session must have reached to be open, the same on both sides."""
+        """Return the least last position of open sessions, which is the same on both sides."""
         return dict.fromkeys(SIDES, self._opened(marks))
 
     def _opened(self, marks: SideWatermarks) -> int | None:
@@ -150,7 +150,7 @@ class SessionJoin(JoinStrategy):
         return [emitted, *alone]
 
     def _gathered(self, side: SideName, taken: Mapping[SideName, pl.DataFrame]) -> pl.DataFrame:
-        """The new messages of a side, behind the stored ones of all keys that have new messages."""
+        """Return a side's stored messages of keys with new messages, followed by the new ones."""
         buffer, new = self.buffers[side], taken[side]
         keys = self.spec.side(side).keys
         only = pl.concat([new.select(keys), self.joiner.wanted(OTHER[side], taken[OTHER[side]])])
@@ -161,10 +161,10 @@ class SessionJoin(JoinStrategy):
         return pl.concat([stored, new.select(stored.columns)])
 
     def _grouped(self, there: Mapping[SideName, pl.DataFrame]) -> dict[SideName, pl.DataFrame]:
-        """The messages of each side, in their order, with their session and their part of it.
+        """Return the messages of each side with their session and their part of it.
 
-        A new message is a part of its own. ``LAST`` is the session's last place, and ``grows`` says
-        whether anything in it is new.
+        A part is a session as it was before this step, or a new message. ``LAST`` is the session's
+        last position, and ``grows`` is true if the session has new messages.
         """
         slim = []
         for side in SIDES:
@@ -189,7 +189,7 @@ class SessionJoin(JoinStrategy):
     def _emitted(
         self, there: Mapping[SideName, pl.DataFrame], found: tuple[Any, Any], final: bool
     ) -> pl.DataFrame:
-        """Rows of results out of pairs."""
+        """Return results for pairs."""
         if self.spec.how == "anti":
             return self.joiner.nothing_emitted()
         left, right = there["left"][found[0]], there["right"][found[1]]
@@ -198,7 +198,7 @@ class SessionJoin(JoinStrategy):
         return self.joiner.paired(left, right, final)
 
     def _grown(self, messages: pl.DataFrame, rows: pl.DataFrame, met: Any) -> pl.DataFrame:
-        """The messages of sessions that have changed, as they are to be stored."""
+        """Return the messages of changed sessions, as they are stored."""
         found = np.zeros(len(messages), dtype=bool)
         found[met] = True
         messages = messages.with_columns(
@@ -207,7 +207,7 @@ class SessionJoin(JoinStrategy):
         return messages.filter(rows["grows"]).drop(_NEW)
 
     def _close(self, side: SideName, grown: pl.DataFrame, moment: JoinClock) -> pl.DataFrame:
-        """Store what may grow, and emit those unmatched whose session is over."""
+        """Store sessions that may grow, and emit the unmatched messages of those that can't."""
         buffer, last = self.buffers[side], pl.col(LAST)
         before, after = moment.before[side], moment.after[side]
         emitted = self.joiner.nothing_emitted()
@@ -224,12 +224,12 @@ class SessionJoin(JoinStrategy):
 
 
 def _pairs(left: pl.DataFrame, right: pl.DataFrame) -> tuple[Any, Any]:
-    """The rows that are partners since this step: in one session now, and not before."""
+    """Return the rows of new pairs: in one session now, and not before this step."""
     old = [frame.filter(~pl.col(_NEW)) for frame in (left, right)]
     new = [frame.filter(_NEW) for frame in (left, right)]
     parts = pl.concat(frame.select(_GROUP, _PART) for frame in old).unique()
     several = parts.group_by(_GROUP).len().filter(pl.col("len") > 1)
-    # Sessions that have grown together: stored messages of one with those of another.
+    # Merged sessions: pairs between the stored messages of one and those of another.
     across = [frame.join(several, on=_GROUP, how="semi") for frame in old]
     joined = across[0].join(across[1], on=_GROUP)
     found = [
@@ -242,10 +242,10 @@ def _pairs(left: pl.DataFrame, right: pl.DataFrame) -> tuple[Any, Any]:
 
 
 def renamed(frame: pl.DataFrame, own: Sequence[str] = ()) -> pl.DataFrame:
-    """A stored frame with the last place of sessions under its present name.
+    """Rename the last position of sessions in a stored frame to its current name.
 
-    It was ``last`` once. Where that was a column of the user's, too (one of ``own``), the place has
-    taken its values away, and nothing but nulls is left to say.
+    Earlier versions named it ``last``. If the user had a column of that name (one of ``own``), the
+    position has overwritten its values, and the column becomes null.
     """
     if LAST in frame.columns:
         return frame

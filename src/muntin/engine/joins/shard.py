@@ -1,8 +1,9 @@
-"""A shard of a join: partners are emitted as they meet, the unmatched when none can come any more.
+"""A shard of a join: it emits pairs at once, and unmatched messages when no partner can come.
 
-New messages meet the other side's stored ones and each other, so that every pair is found in the
-one step in which its second message is let in. A message is stored as long as the other side's
-watermark leaves room for a partner; then it goes, and is emitted unmatched where the join asks so.
+New messages are joined with the other side's stored ones and with each other, so that every pair is
+emitted in exactly one step, the one in which its second message enters the join. A message is
+stored as long as the other side's watermark allows a partner. Then it is dropped, and emitted as
+unmatched if the join requires that.
 
 Source: the Samza SQL window operator design, join windows.
 """
@@ -39,10 +40,10 @@ SideArrivals = Mapping[SideName, Sequence[Arrived]]
 
 
 class JoinShard:
-    """The messages of some keys on both sides.
+    """The messages of a shard's keys on both sides.
 
-    A step is a function of the state and its input alone: a batch that is repeated from the same
-    state emits the same rows again, in any order. See ``join_shard``.
+    The output of a step depends only on the state and the input: a batch that is repeated from the
+    same state emits the same rows, in any order. ``join_shard`` opens a shard.
     """
 
     def __init__(self, joiner: Joiner, blobs: Blobs, cache: FrameCache) -> None:
@@ -57,7 +58,7 @@ class JoinShard:
         self.strategy.drop_before(self.strategy.kept_from(self.marks))
 
     def step(self, arrived: SideArrivals, wall: int, *, final: bool = False) -> Output:
-        """Take a batch of both sides in, and emit what is due; see ``Shard``."""
+        """Process a batch of both sides, and emit what is due."""
         new = {side: fresh_side(self.joiner, side, arrived[side], self.state) for side in SIDES}
         wall = self.state.clock(new.values(), wall)
         taken, rejected = self._admit(new)
@@ -72,7 +73,7 @@ class JoinShard:
         self.state.wall = wall
         self.state.watermark = self.watermark
         self.state.extra |= {"marks": self.marks, "next": self.next}
-        # For reads of the state from outside: what is before has expired.
+        # Readers of the state need this: messages before these positions have expired.
         self.state.extra["from"] = dict(self.strategy.kept_from(self.marks))
         self.state.extra["kept"] = self.strategy.kept
         self.state.save()
@@ -90,23 +91,23 @@ class JoinShard:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Messages so far, by what became of them."""
+        """Counts of messages so far, with rejected ones by reason."""
         return dict(self.state.counts)
 
     @property
     def watermark(self) -> int | None:
-        """Up to where both sides are believed complete."""
+        """The earlier watermark of both sides; ``None`` before the first message of either."""
         marks = [mark for mark in self.marks.values() if mark is not None]
         return min(marks) if len(marks) == len(SIDES) else None
 
     def opened(self, side: SideName) -> Iterator[tuple[Any, int, JoinShard]]:
-        """Each partition that is an axis of its own, where it begins, and its messages: one."""
+        """Yield the shard as its only partition, which starts at 0."""
         yield None, 0, self
 
     def _admit(
         self, new: Mapping[SideName, Arrived]
     ) -> tuple[dict[SideName, pl.DataFrame], list[pl.DataFrame]]:
-        """New messages with their numbers, and rows of rejected ones."""
+        """Return accepted messages with their numbers, and the rejected ones."""
         admitted = {
             side: admit(new[side].messages, self.spec.required(side), None) for side in SIDES
         }
@@ -127,7 +128,7 @@ class JoinShard:
         return taken, rejected
 
     def _numbered(self, side: SideName, taken: pl.DataFrame) -> pl.DataFrame:
-        """Messages as they are stored: with a number, and whether they are behind the watermark."""
+        """Add each message's number, and whether it is behind the watermark."""
         mark = self.marks[side]
         messages = taken.select(*self.joiner.inputs[side], columns.TIME)
         numbers = pl.int_range(pl.len(), dtype=pl.Int64) + self.next[side]
@@ -145,7 +146,7 @@ class JoinShard:
             self.marks = dict.fromkeys(SIDES, max(known, default=None))
 
     def _describe_clocks(self, wall: int) -> dict[str, Any]:
-        """Describe the clocks of both sides, each behind the name of its side."""
+        """Describe the clocks of both sides, each prefixed by its side."""
         shown: dict[str, Any] = {}
         for side in SIDES:
             mine = self.state.describe_clocks(self.spec.side(side).idle, wall, side)
@@ -157,7 +158,7 @@ class JoinShard:
         return shown
 
     def _pass_resting_sides(self, new: Mapping[SideName, Arrived], wall: int) -> None:
-        """Let a side that is idle, or has ended, not hold the other back, however old it is."""
+        """Advance the watermark of a side that is idle or has ended to the later one of both."""
         marks = [mark for mark in self.marks.values() if mark is not None]
         for side in SIDES if marks else ():
             idle = self.state.is_idle(self.spec.side(side).idle, wall, side)
@@ -166,7 +167,7 @@ class JoinShard:
 
 
 def fresh_side(joiner: Joiner, side: SideName, arrived: Sequence[Arrived], state: State) -> Arrived:
-    """The new messages of a side, in one; they are counted, and their offsets are taken."""
+    """Combine a side's new messages; repeated ones are counted, and offsets marked as taken."""
     sent, offset = [part.messages for part in arrived], joiner.spec.side(side).offset
     new, known = fresh(arrived, sent, offset, state.taken[side], state.count)
     return Arrived(

@@ -1,11 +1,11 @@
-"""One side of a join in the store: messages that may still find partners, and who has found one.
+"""One side of a join in the store: messages that may still have partners, and those with one.
 
-Which messages are kept is a matter of places alone, so that what has expired goes by whole
-segments. Sorted by time first, a table finds the messages of a stretch, and in it those of some
-keys; sorted by keys first, it finds those of some keys among all, and what has expired is left out
-as it is folded.
+Only positions decide which messages are kept, so that expired ones are dropped by whole segments. A
+table that is sorted by time first finds the messages of a range, and those of some keys in it. A
+table that is sorted by keys first finds those of some keys among all, and expired messages are left
+out when its runs are merged.
 
-A message whose time is over is **held** while one that is its partner waits to be let in.
+An expired message is **held** while a partner of it waits for its policy.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from muntin.model.joins import SideName
 from muntin.state.lookup import join_null_safe
 from muntin.state.runs import Runs, segment_length
 
-# A table is looked through for some keys only where it has so many times more rows.
+# A table is searched by key only if it has this many times more rows than there are keys.
 _FEW = 4
 
 
 class SideBuffer:
-    """The messages of one side."""
+    """The stored messages of one side."""
 
     def __init__(self, joiner: Joiner, side: SideName, state: State) -> None:
         spec = joiner.spec
@@ -60,11 +60,11 @@ class SideBuffer:
 
     @property
     def rows(self) -> int:
-        """How many messages are stored."""
+        """Number of stored messages."""
         return self.messages.rows + self.waiting.rows + self.held.rows
 
     def near(self, only: pl.DataFrame, asked: int, low: int, high: int) -> pl.DataFrame:
-        """The stored messages in a stretch, at least those of some keys."""
+        """Return the stored messages in a range, at least those of some keys."""
         held = self._within(self.held.read(low, high), low, high)
         if self.from_place is not None:
             low = max(low, self.from_place)
@@ -73,13 +73,13 @@ class SideBuffer:
         return pl.concat([self._within(found, low, high), held])
 
     def between(self, low: int | None, high: int) -> pl.DataFrame:
-        """All stored messages in a stretch."""
+        """Return all stored messages in a range."""
         return self._within(self.messages.read(low, high), low, high)
 
     def all_near(self, low: int, high: int, only: pl.DataFrame | None = None) -> pl.DataFrame:
-        """All messages in a stretch, those too that are held or wait to be let in.
+        """Return all messages in a range, including held and waiting ones.
 
-        They are those of some keys, each given once, or of all.
+        ``only`` limits them to some keys, each of which it has once.
         """
         if only is None:
             kept = low if self.from_place is None else max(low, self.from_place)
@@ -92,18 +92,18 @@ class SideBuffer:
         return found if only is None else join_null_safe(found, only, self.keys, "semi")
 
     def hold(self, messages: pl.DataFrame) -> pl.DataFrame:
-        """Keep messages beyond their time, in place of those that were kept so."""
+        """Replace the held messages, and return those that were held before."""
         before = pl.concat([self.empty, *self.held.read()])
         if len(before) or len(messages):
             self.held.rewrite(messages)
         return before
 
     def not_let_in(self) -> pl.DataFrame:
-        """What waits to be let in."""
+        """Return the messages that wait for their policy."""
         return pl.concat([self.empty, *self.waiting.read()])
 
     def unmatched(self, messages: pl.DataFrame, high: int | None) -> pl.DataFrame:
-        """Those of some messages, none of them beyond a place, that have found no partner."""
+        """Return the messages without a partner, given messages up to a position."""
         found = self.matched.read(None, high) if len(messages) else []
         known = [frame.select(ID) for frame in found]
         return messages.join(pl.concat(known), on=ID, how="anti") if known else messages
@@ -115,17 +115,17 @@ class SideBuffer:
         self.kept.add(messages)
 
     def limited(self) -> int | None:
-        """The first place that the limit of rows leaves, if it is beyond what is kept now."""
+        """Return the first position that the limit of rows keeps; ``None`` if it drops nothing."""
         place = self.kept.first(FOREVER, self.from_place)
         return None if place == self.from_place else place
 
     def mark(self, messages: pl.DataFrame) -> None:
-        """Remember that messages have found a partner."""
-        # With the key, they can go to another shard.
+        """Mark messages as having a partner."""
+        # The keys are stored so that marks can move to another shard.
         self.matched.append(messages.select(columns.TIME, ID, *self.keys))
 
     def take_waiting(self, ready: pl.Expr) -> pl.DataFrame:
-        """Remove some of what waits to be let in."""
+        """Remove and return the waiting messages that are ready."""
         waiting = self.not_let_in()
         mask = waiting.select(ready).to_series()
         if not mask.any():
@@ -134,7 +134,7 @@ class SideBuffer:
         return waiting.filter(mask)
 
     def drop_before(self, place: int | None) -> None:
-        """Forget messages before a place, if there is one."""
+        """Drop the messages before a position, unless it is ``None``."""
         if place is None:
             return
         self.from_place = place
@@ -143,7 +143,7 @@ class SideBuffer:
         self.matched.drop_before(self.first_of(place))
 
     def first_of(self, kept: int) -> int:
-        """The first place of all that is kept, by its time from ``kept`` on or beyond it."""
+        """Return the first position of held messages and those from ``kept`` on."""
         held = self.held.low
         return kept if held is None else min(kept, held)
 
@@ -162,5 +162,5 @@ class SideBuffer:
 
 
 def _stacked(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """All rows; a build before wrote some without their keys."""
+    """Concatenate rows; earlier versions stored some without their keys."""
     return pl.concat(frames, how="diagonal")

@@ -1,4 +1,4 @@
-"""The messages of one side of a join in a table of their own, looked up by keys or by places."""
+"""A table of the messages of one side of a join, for searches by key or by position."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from muntin.state.lookup import join_null_safe
 
 
 class StoredMessages:
-    """Messages from a place on.
+    """The stored messages of one side, from a position on.
 
     Args:
         joiner: The join.
-        side: Whose messages.
-        state: What the shard keeps.
-        by_keys: Whether those of some keys are looked up.
+        side: The side of the messages.
+        state: The state of the shard.
+        by_keys: Whether messages are searched by key.
     """
 
     def __init__(
@@ -30,34 +30,34 @@ class StoredMessages:
         numbers = columns.number(ID), pl.lit(False).alias(LATE)
         self.empty = joiner.no_messages(side).with_columns(numbers)
         self.from_place: int | None = None
-        # They are folded wherever they lie: what goes soon, or is replaced, wins by no segments.
+        # Without segments, since messages that are soon dropped or replaced don't profit from them.
         self.messages = state.table(
             f"{side} messages", columns.TIME, None, self._living, self.keys if by_keys else ()
         )
 
     @property
     def rows(self) -> int:
-        """How many messages are stored, some of which may have gone already."""
+        """Number of stored messages; some of them may have expired."""
         return self.messages.rows
 
     def of(self, only: pl.DataFrame) -> pl.DataFrame:
-        """All that is kept of some keys."""
+        """Return all kept messages of some keys."""
         found = self.messages.read(only=only) if len(only) and self.rows else []
         return self._living([self.empty, *found])
 
     def all_near(self, low: int, high: int, only: pl.DataFrame | None = None) -> pl.DataFrame:
-        """Those between two places, both included; of some keys or of all."""
+        """Return the messages between two positions, both included, of some keys or of all."""
         found = self._living([self.empty, *self.messages.read(low, high)])
         found = found.filter(pl.col(columns.TIME).is_between(low, high))
         return found if only is None else join_null_safe(found, only, self.keys, "semi")
 
     def drop_before(self, place: int | None) -> None:
-        """Forget those before a place, if there is one."""
+        """Drop the messages before a position, unless it is ``None``."""
         if place is not None:
             self.from_place = place
             self.messages.drop_before(place)
 
     def _living(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-        """What is kept of some rows."""
+        """Return the rows that are kept."""
         rows, place = pl.concat(frames), self.from_place
         return rows if place is None else rows.filter(pl.col(columns.TIME) >= place)

@@ -1,4 +1,4 @@
-"""How the messages of both sides come together in a shard of a join."""
+"""The interface of join strategies, which find partners in a shard of a join."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ SidePlaces = Mapping[SideName, int | None]
 
 @dataclass(frozen=True, slots=True)
 class JoinClock:
-    """Where a step finds the clocks of a join.
+    """The watermarks and clocks of a join in a step.
 
     Attributes:
         marks: Each side's watermark now.
-        before: The first place kept on each side when the step began.
-        after: The first place kept from now on.
+        before: The first position that was kept on each side when the step began.
+        after: The first position that is kept from now on.
         wall: The wall clock now, microseconds.
-        last_wall: The wall clock of the step before; ``None`` at the first.
+        last_wall: The wall clock of the step before; ``None`` for the first step.
         final: Whether the input has ended.
-        ends_run: Whether what waits for the clock emits now, since the run ends.
+        ends_run: Whether the run ends, so that messages that wait for the wall clock enter now.
     """
 
     marks: SideWatermarks
@@ -42,28 +42,28 @@ class JoinClock:
     ends_run: bool = False
 
     def passed(self, period: int) -> bool:
-        """Whether the clock has passed a multiple of a period since the last step."""
+        """Return whether the wall clock has passed a multiple of a period since the last step."""
         if self.ends_run:
             return True
         return self.last_wall is not None and self.wall // period > self.last_wall // period
 
 
 class StoredSide(Protocol):
-    """The messages of one side, as they are stored."""
+    """The stored messages of one side."""
 
     @property
     def rows(self) -> int:
-        """How many there are."""
+        """Number of stored messages."""
 
     def drop_before(self, place: int | None) -> None:
-        """Forget those before a place, if there is one."""
+        """Drop the messages before a position, unless it is ``None``."""
 
     def all_near(self, low: int, high: int, only: pl.DataFrame | None = None) -> pl.DataFrame:
-        """Those between two places, both included; of some keys or of all."""
+        """Return the messages between two positions, both included, of some keys or of all."""
 
 
 class JoinStrategy(ABC):
-    """One way for messages to find partners."""
+    """A strategy to find partners, for one kind of bound."""
 
     buffers: Mapping[SideName, StoredSide]
 
@@ -73,21 +73,21 @@ class JoinStrategy(ABC):
 
     @property
     def rows(self) -> int:
-        """How many messages are stored."""
+        """Number of stored messages on both sides."""
         return sum(buffer.rows for buffer in self.buffers.values())
 
     @property
     def pending(self) -> int:
-        """How many messages wait to be let in."""
+        """Number of messages that wait for their policy."""
         return 0
 
     @property
     def kept(self) -> dict[str, Any]:
-        """How many messages lie where, by side, where there is a limit; plain JSON."""
+        """Counts of messages by position and side, for limits of rows; plain JSON."""
         return {}
 
     def late(self, messages: SideFrames, marks: SideWatermarks) -> Mapping[SideName, pl.Series]:
-        """Which messages come when all that they could be part of is over."""
+        """Return which messages are late by the watermark of their side."""
         found = {}
         for side in SIDES:
             edge = self.edge(side, marks)
@@ -95,30 +95,30 @@ class JoinStrategy(ABC):
         return found
 
     def edge(self, side: SideName, marks: SideWatermarks) -> int | None:
-        """The first place at which a side still takes messages; ``None`` where all are taken."""
+        """Return the first position at which a side accepts messages; ``None`` for any."""
         mark, bound = marks[side], self.spec.bound
         assert not isinstance(bound, Joint)
         return None if mark is None else bound.first_taken(mark, self.spec.side(side).firing.grace)
 
     @abstractmethod
     def kept_from(self, marks: SideWatermarks) -> SidePlaces:
-        """The first place of each side that is kept; ``None`` where all are."""
+        """Return the first position that is kept on each side; ``None`` if all are."""
 
     def drop_before(self, places: SidePlaces) -> None:
-        """Forget what isn't kept."""
+        """Drop the messages before a position on each side."""
         for side in SIDES:
             self.buffers[side].drop_before(places[side])
 
     def stored(
         self, side: SideName, low: int, high: int, only: pl.DataFrame | None = None
     ) -> pl.DataFrame:
-        """The messages of a side between two places, both included; of some keys or of all."""
+        """Return a side's messages between two positions, both included, of some keys or all."""
         return self.buffers[side].all_near(low, high, only)
 
     def let_in(self, taken: SideFrames, moment: JoinClock) -> SideFrames:
-        """The messages that meet the other side in this step; others wait for their policy."""
+        """Return the messages that enter the join in this step; others wait for their policy."""
         return taken
 
     @abstractmethod
     def meet(self, new: SideFrames, moment: JoinClock) -> list[pl.DataFrame]:
-        """Let messages in, and give the rows that are emitted."""
+        """Join new messages with the other side, and return the rows to emit."""

@@ -1,6 +1,7 @@
-"""What the windows of one side of a join send on by themselves, beside the pairs.
+"""Output of the windows of one side of a join, in addition to the pairs.
 
-A message is sent on once, by the first window that includes it, when its side's policy lets it in.
+A message is emitted once, by the first window that includes it, when it enters the join.
+
 Source: the Samza SQL window operator design (the outputs of join windows).
 """
 
@@ -26,14 +27,14 @@ _BOUNDS = (columns.WINDOW_START, columns.WINDOW_END)
 def window_output(
     joiner: Joiner, side: SideName, names: Sequence[str], let_in: Sequence[LetIn]
 ) -> pl.DataFrame:
-    """What the windows of a side send on by themselves: each message once.
+    """Return the messages of a side's windows, each once.
 
     Returns:
-        ``window_start`` and ``window_end`` of the first window that includes the message, where
-        windows lie on a grid; the side's columns of these names, and ``emission``.
+        ``window_start`` and ``window_end`` of the first window that includes the message, if
+        windows are on a grid; the side's columns ``names``; and ``emission``.
 
     Raises:
-        OptionError: When a name is one of those that are added.
+        OptionError: When a name is one of the added columns.
     """
     kind, waits = kind_of(joiner.spec, side), isinstance(joiner.spec.side(side).firing.early, Every)
     kind = None if isinstance(kind, Moving) else kind
@@ -55,7 +56,7 @@ def _sent(names: Sequence[str], kind: Paned | None, waits: bool, part: LetIn) ->
             window_end(place, kind).alias(columns.WINDOW_END),
         )
         bounds = [pl.col(_BOUNDS) + part.start]
-        # A message that waited may be let in since its window is full.
+        # A message that waited may enter because its window has ended.
         if waits and part.mark is not None:
             full = full | (~pl.col(LATE) & (pl.col(columns.WINDOW_END) <= part.mark))
     late = pl.when(LATE).then(pl.lit("late")).otherwise(pl.lit("early"))

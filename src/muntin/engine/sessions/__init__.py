@@ -1,1 +1,1 @@
-"""Sessions: made before the shuffle, merged behind it."""
+"""Sessions, which are built before the shuffle and merged after it."""

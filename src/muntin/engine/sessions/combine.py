@@ -1,7 +1,9 @@
-"""Before the shuffle, for sessions: messages to short stretches of activity.
+"""Combining messages into short sessions before the shuffle.
 
 Messages of a key within the same pane of one gap always share a session. So messages are lifted to
-panes as ever, with the first and the last place of each; sessions are then made of those.
+panes as for other windows, with the first and the last position of each pane, and sessions are
+built from the panes.
+
 Source: KIP-94, the steps "find", "merge" and "aggregate", done for all keys of a batch at once.
 """
 
@@ -24,11 +26,11 @@ from muntin.model.windows import Windows
 
 
 class SessionCombiner(Combiner):
-    """Lifts messages to stretches of activity; see ``Combiner``.
+    """A combiner that lifts messages to sessions.
 
-    A message that is late by itself may yet bridge to a live session, and one that isn't may belong
-    to a session that has closed. Only the shard knows. Such messages are passed on as they are, in
-    ``Combined.raw``.
+    A message before the watermark may still extend an open session, and another one may belong to a
+    closed session. Only the shard knows. Messages before the watermark, less the grace, are passed
+    on unchanged in ``Combined.raw``.
     """
 
     def __init__(self, spec: WindowSpec, schema: pl.Schema) -> None:
@@ -39,18 +41,18 @@ class SessionCombiner(Combiner):
     @property
     def numbered(self) -> Numbered:
         """The panes that messages are lifted to."""
-        # Where each message has a gap of its own, only those of one time surely share a session.
+        # If each message has its own gap, only messages of one time certainly share a session.
         gap = self.sessions.gap or 1
         return Windows(gap, gap, 0, self.sessions.axis)
 
     @property
     def no_windows(self) -> pl.DataFrame:
-        """See ``Combiner``; sessions have bounds in place of numbers."""
+        """An empty frame of sessions, which have bounds instead of a window number."""
         return self.no_cells.drop(columns.PANE)
 
     @property
     def reach(self) -> str:
-        """The column of the place up to which a message holds its session open, but for the gap."""
+        """The column of the position up to which a message extends its session, less the gap."""
         return columns.TIME if self.sessions.by is None else columns.REACH
 
     def _added(self, schema: pl.Schema) -> dict[str, pl.DataType]:
@@ -77,7 +79,7 @@ class SessionCombiner(Combiner):
         taken, rejected = self.part(messages, None)
         sure, doubtful = taken, None
         if watermark is not None and len(taken):
-            # Anything before may be within the gap of a session that has closed.
+            # Any message before this position may be within the gap of a closed session.
             late = pl.col(columns.TIME) < watermark - self.spec.firing.grace
             doubtful = taken.filter(late)
             sure = taken.filter(~late) if len(doubtful) else taken
@@ -95,12 +97,12 @@ class SessionCombiner(Combiner):
 
     @property
     def patience(self) -> int:
-        """How far the watermark must pass a session's last message for it to be final."""
+        """Distance of the watermark from a session's last message at which the session closes."""
         return self.sessions.reach + self.spec.firing.grace
 
 
 def no_gap(messages: pl.DataFrame, by: str) -> pl.Expr:
-    """Which messages say no gap that one can have; NULL where they say none at all."""
+    """Return which messages have an invalid gap; NULL for those whose gap is NULL."""
     return ~_gap(messages, by).is_between(1, LONGEST_GAP)
 
 
@@ -110,7 +112,7 @@ def _gap(messages: pl.DataFrame, by: str) -> pl.Expr:
 
 
 def joined(frames: Sequence[pl.DataFrame], combiner: SessionCombiner) -> pl.DataFrame:
-    """One row a stretch of activity, out of rows of one key that may touch each other."""
+    """Merge rows of sessions that overlap or touch into one row per session."""
     rows, group = grouped(frames, combiner)
     if not len(rows) or int(group[-1]) == len(rows) - 1:
         return rows
@@ -120,7 +122,7 @@ def joined(frames: Sequence[pl.DataFrame], combiner: SessionCombiner) -> pl.Data
 def grouped(
     frames: Sequence[pl.DataFrame], combiner: SessionCombiner
 ) -> tuple[pl.DataFrame, NDArray[np.int64]]:
-    """Rows in the order of key and first place, and which of them share a session."""
+    """Return rows by key and first position, and the session number of each."""
     full = [f for f in frames if len(f)] or list(frames[:1])
     rows = pl.concat(full, how="diagonal") if len(full) > 1 else full[0]
     rows = arranged(rows.drop(columns.PANE, strict=False), [*combiner.keys, columns.FIRST])
@@ -131,7 +133,7 @@ def grouped(
 def session_numbers(
     rows: pl.DataFrame, keys: Sequence[str], first: str, last: str, reach: int
 ) -> NDArray[np.int64]:
-    """The session of each row; rows are in the order of key and first place."""
+    """Number the sessions of rows, which are sorted by key and first position."""
     begun = begins(rows, keys)
     if len(rows):
         reached = _reached(np.cumsum(begun), rows[last].to_numpy())
@@ -140,7 +142,7 @@ def session_numbers(
 
 
 def _reached(key: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The greatest place up to each row, within its key; keys are numbered in their order."""
+    """Return the greatest position up to each row within its key; keys are sorted numbers."""
     least = int(last.min())
     span = int(last.max()) - least + 1
     if span * (int(key[-1]) + 1) < 2**63:
@@ -154,7 +156,7 @@ def _reached(key: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int6
 
 
 def merged(rows: pl.DataFrame, group: NDArray[np.int64], combiner: SessionCombiner) -> pl.DataFrame:
-    """One row per group of neighbouring rows, in their order; a row alone stays as it is."""
+    """Merge each group of adjacent rows into one, in their order; single rows are unchanged."""
     begins = np.flatnonzero(np.diff(group, prepend=-1))
     alone = np.diff(begins, append=len(rows)) == 1
     several = ~alone[group]

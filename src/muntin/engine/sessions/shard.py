@@ -1,12 +1,16 @@
-"""A shard of sessions: merged as messages come, emitted at their end, retracted as they merge.
+"""A shard of sessions, which merge as messages come and are retracted when they grow.
 
-Two tables are looked up by key or by place. **sessions** holds every version of every session; of
-versions with the same key and first place the newest counts, and one without messages says that the
-session has vanished. **ends** says where sessions end, so that those which the watermark passes are
-found without looking at the others; **waiting** says which ones have something to emit. Both may
-name sessions that have changed since, which the table of sessions then denies.
+Three tables are kept:
 
-Source: KIP-94; retractions as the window model has them.
+- **sessions** has every version of every session. Among versions with the same key and first
+  position the newest counts; one without messages means that the session has vanished.
+- **ends** has the last positions of sessions, so that those that the watermark passes are found
+  without a search through the others.
+- **waiting** has the sessions with something to emit.
+
+The last two may list sessions that have changed since; the table of sessions is then decisive.
+
+Source: KIP-94; retractions follow the window model.
 """
 
 from __future__ import annotations
@@ -35,19 +39,19 @@ from muntin.state.lookup import join_null_safe
 from muntin.state.runs import FrameCache, deduplicate, segment_length
 
 FIRED, UNEMITTED = "fired", "unemitted"
-# How often a session has emitted for late messages; kept where the late policy asks for it.
+# The number of a session's late emissions; only stored if the late policy needs it.
 FIRED_LATE = "fired_late"
-# The sessions that a session has replaced and that are still to be retracted, with their revisions.
+# The replaced sessions that are still to be retracted, with their revisions.
 RETRACTS = "retracts"
 _Retracts = pl.List(pl.Struct({columns.FIRST: pl.Int64, columns.LAST: pl.Int64, FIRED: pl.Int64}))
 _NO_RETRACTS = pl.lit(None, dtype=_Retracts).alias(RETRACTS)
-# Where the session begins that a stored one is part of now.
+# The first position of the session into which a stored one was merged.
 _INTO = "into"
 _GROUP, _CLOSED_LAST = "__group", "__closed_last"
 
 
 class SessionShard(WindowShard):
-    """The sessions of some keys; see ``Shard``."""
+    """The sessions of a shard's keys."""
 
     combiner: SessionCombiner
     windows: Sessions
@@ -64,7 +68,7 @@ class SessionShard(WindowShard):
         width = segment_length(wait if self.windows.by is None else wait + HOUR)
         self.ends = table("ends", last, width, deduplicate)
         self.waiting = table("waiting", last, width, deduplicate)
-        # Of a session that had expired an old version may be left, beside one that lives on.
+        # An old version of an expired session may be left, beside a newer one that is kept.
         self._retain(last, width)
 
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
@@ -102,8 +106,8 @@ class SessionShard(WindowShard):
         """Merge new messages into sessions.
 
         Returns:
-            The sessions that have new messages, the stored ones that are part of those, and the
-            late messages.
+            The sessions with new messages, the stored sessions that they replace, and the late
+            messages.
         """
         raw = [c.raw for c in combined if c.raw is not None]
         cells = [c.cells for c in combined if len(c.cells)]
@@ -127,7 +131,7 @@ class SessionShard(WindowShard):
         return changed, absorbed, [*late, alone]
 
     def _stored(self, cells: Sequence[pl.DataFrame], raw: Sequence[pl.DataFrame]) -> pl.DataFrame:
-        """The stored sessions of the keys of a batch, the remembered ones included."""
+        """Return the stored sessions of a batch's keys, including closed ones."""
         of_messages = [pl.col(name).alias(key) for name, key in self.combiner.named.items()]
         named = [c.select(self.keys) for c in cells] + [m.select(of_messages) for m in raw]
         if not named:
@@ -138,10 +142,10 @@ class SessionShard(WindowShard):
     def _split_closed(
         self, doubtful: pl.DataFrame, stored: pl.DataFrame, moment: BatchClock
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Split off the messages that belong to a closed session, which takes no more.
+        """Split off the messages that belong to a closed session.
 
-        Sessions of a key never overlap, so that all that lies before its latest closed session, or
-        within the gap behind that, is late.
+        Sessions of a key never overlap. So every message before its latest closed session, or
+        within the gap after that, is late.
         """
         last = pl.col(columns.LAST)
         remembered = moment.closed_before - self.windows.pace
@@ -172,7 +176,7 @@ class SessionShard(WindowShard):
         begin = whole[columns.FIRST].to_numpy()
         lost = (whole[columns.LAST].to_numpy() <= moment.closed_before) & (olds == 0)
         taken = (news > 0) & ~lost
-        # One old session in it, and no position is new: the session is still the same one.
+        # With one old session and unchanged bounds, the session is still the same.
         firsts = np.minimum.reduceat(np.where(was, rows[columns.FIRST].to_numpy(), 2**62), begins)
         lasts = np.maximum.reduceat(np.where(was, rows[columns.LAST].to_numpy(), -(2**62)), begins)
         same = (olds == 1) & (begin == firsts)
@@ -196,7 +200,7 @@ class SessionShard(WindowShard):
         group: NDArray[np.int64],
         vanished: NDArray[np.bool_],
     ) -> pl.DataFrame:
-        """Sessions with those that they replace, and those that these had replaced, to retract."""
+        """Add to sessions those that they replace, directly or earlier, for retraction."""
         of = pl.Series(_GROUP, group)
         bounds = [columns.FIRST, columns.LAST, FIRED]
         own = rows.with_columns(of).filter(pl.Series(vanished) & (rows[FIRED] > 0))
@@ -218,7 +222,7 @@ class SessionShard(WindowShard):
         lost: NDArray[np.bool_],
         doubtful: pl.DataFrame | None,
     ) -> pl.DataFrame:
-        """The late messages among the doubtful ones; the others are counted."""
+        """Return the late messages among the doubtful ones, and count both kinds."""
         if doubtful is None or not len(doubtful):
             return self.combiner.nothing_rejected
         bounds = rows.select(
@@ -227,7 +231,7 @@ class SessionShard(WindowShard):
             pl.col(columns.LAST).alias("__last"),
         ).filter(pl.Series(lost[group]))
         numbered = doubtful.with_row_index("__row")
-        # What each message reaches isn't a place of its session any more.
+        # With gaps of messages, the last position of a session is after its messages.
         ends: Any = "both" if self.windows.by is None else "left"
         inside = pl.col(columns.TIME).is_between("__first", "__last", closed=ends)
         within = join_null_safe(numbered, bounds, self.combiner.message_keys, "inner")
@@ -237,16 +241,16 @@ class SessionShard(WindowShard):
         return self.combiner.set_aside([aside])
 
     def _passed(self, absorbed: pl.DataFrame, moment: BatchClock) -> pl.DataFrame:
-        """Sessions without new messages that the watermark has just passed."""
+        """Return the sessions without new messages that the watermark has just passed."""
         ended = self.ends.read(None, moment.after)
         return self._asked(ended, moment.before + 1, moment.after, absorbed)
 
     def _woken(self, absorbed: pl.DataFrame, moment: BatchClock) -> pl.DataFrame:
-        """Sessions without new messages whose changes are due by the clock, or by closing."""
+        """Return sessions without new messages that are due by the clock or because they close."""
         low = self.waiting.low
         if low is None:
             return self._no_sessions()
-        # Of a closed session an old version may be all that is left, which hasn't emitted.
+        # Closed sessions are excluded: the only version left may be an old one without emissions.
         opened = moment.closed_before + 1
         if self._clock_due(moment):
             waiting = self.waiting.read()
@@ -261,7 +265,7 @@ class SessionShard(WindowShard):
     def _asked(
         self, named: Sequence[pl.DataFrame], low: int | None, high: int | None, but: pl.DataFrame
     ) -> pl.DataFrame:
-        """Sessions that some rows name, as they are now, but for those absorbed in this batch."""
+        """Return the current sessions that some rows list, except those absorbed in this batch."""
         frames = [frame.select(self._bounds) for frame in named]
         if not frames:
             return self._no_sessions()
@@ -281,7 +285,7 @@ class SessionShard(WindowShard):
     def _emit(
         self, changed: pl.DataFrame, silent: pl.DataFrame, moment: BatchClock
     ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-        """What is emitted of sessions, the sessions to be stored anew, and the others."""
+        """Return the emissions, the sessions to store again, and the silent ones that wait."""
         last, unemitted = pl.col(columns.LAST), pl.col(UNEMITTED) > 0
         full = (last > moment.before) & (last <= moment.after)
         if not self.spec.firing.repeat:
@@ -312,7 +316,7 @@ class SessionShard(WindowShard):
         once = emits.cast(pl.Int64)
         again = (pl.col(columns.EMISSION) == "late").fill_null(False).cast(pl.Int64)
         added = [pl.col(FIRED) + once, pl.col(UNEMITTED) * (1 - once), pl.col(FIRED_LATE) + again]
-        added = added[: len(self._counts)]  # the last where it is kept
+        added = added[: len(self._counts)]  # the last one is optional
         rows = rows.with_columns(*added, pl.when(emits).then(_NO_RETRACTS).otherwise(RETRACTS))
         return emitted, rows.drop(columns.EMISSION), silent.filter(~emits)
 
@@ -325,7 +329,7 @@ class SessionShard(WindowShard):
         return any(due_by_clock(policy, moment) for policy in policies)
 
     def _retractions(self, emitted: pl.DataFrame) -> pl.DataFrame:
-        """What takes back the sessions that those which emit have replaced."""
+        """Return retractions of the sessions that the emitted ones have replaced."""
         owing = emitted.filter(pl.col(RETRACTS).is_not_null()).explode(RETRACTS)
         replaced = pl.col(RETRACTS).struct
         return owing.select(
@@ -339,18 +343,18 @@ class SessionShard(WindowShard):
     def _keep(
         self, rows: pl.DataFrame, still: pl.DataFrame, absorbed: pl.DataFrame, moment: BatchClock
     ) -> None:
-        """Store the sessions of this batch, and drop what has expired."""
+        """Store the sessions of this batch, and drop the expired ones."""
         last = pl.col(columns.LAST)
         edge = self._edge(moment)
         replaced = absorbed.filter(pl.col(columns.FIRST) != pl.col(_INTO)).drop(_INTO)
-        # Most sessions of a large batch begin and end within it.
+        # Most sessions of a large batch start and end within it.
         gone = replaced.with_columns(columns.number(columns.MESSAGES))
         self.sessions.append(pl.concat([gone, rows.filter(last >= edge)], how="diagonal"))
         self.ends.append(rows.filter(last > moment.after).select(self._bounds))
         if self.spec.firing.on_wall_clock or self.spec.firing.grace:
             pending = [rows.select(*self._bounds, UNEMITTED)]
             if self._clock_due(moment):
-                # All that waits was asked, so the table is written anew.
+                # All waiting sessions were read, so the table is rewritten.
                 self.waiting.drop_before(None)
                 pending.append(still.select(*self._bounds, UNEMITTED))
             waits = (pl.col(UNEMITTED) > 0) & (last > moment.closed_after)
@@ -361,9 +365,9 @@ class SessionShard(WindowShard):
         self.ends.drop_before(moment.after + 1)
 
     def _edge(self, moment: BatchClock) -> int:
-        """The least last position of the sessions that are stored.
+        """Return the least last position of the sessions that are stored.
 
-        Closed ones are remembered, so that what belongs to them begins no other session.
+        Closed sessions are kept for some time, so that their late messages don't open new sessions.
         """
         remembered = moment.closed_after - self.windows.pace + 1
         if self.state.watermark is None:
@@ -374,7 +378,7 @@ class SessionShard(WindowShard):
         return min(remembered, expired if first is None else first)
 
     def _newest(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-        """Of several versions of a session the last."""
+        """Return the last version of each session."""
         if not frames:
             return self._no_sessions()
         rows = pl.concat(frames, how="diagonal")
@@ -387,13 +391,13 @@ class SessionShard(WindowShard):
         return [*(columns.number(name) for name in self._counts), _NO_RETRACTS]
 
     def _complete(self, stored: pl.DataFrame) -> pl.DataFrame:
-        """Sessions with what was added since they were stored."""
+        """Complete stored sessions with the columns that were added since."""
         whole = self.combiner.complete(stored)
         if RETRACTS not in whole.columns:
-            # An earlier build retracted at once.
+            # Earlier versions retracted at once.
             whole = whole.with_columns(_NO_RETRACTS)
         if FIRED_LATE not in self._counts:
             return whole
-        # Another late policy wrote none.
+        # The column is missing if another late policy wrote the state.
         known = pl.col(FIRED_LATE).fill_null(0) if FIRED_LATE in stored.columns else pl.lit(0)
         return whole.with_columns(known.cast(pl.Int64).alias(FIRED_LATE))

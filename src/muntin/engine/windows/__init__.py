@@ -1,1 +1,1 @@
-"""Windows of fixed places, windows by count, and sliding ones."""
+"""Windows over panes, windows by count, and sliding windows."""

@@ -1,8 +1,9 @@
 """A shard whose windows are measured in messages of a key, in the order of their arrival.
 
-A key keeps the panes of its open windows, and how many of its messages came before. All rows of a
-key are written anew when it gets messages: of several versions the newest is the whole truth, and
-what is closed needs no deletion.
+The state has the panes of each key's open windows, and the number of its messages so far. All rows
+of a key are rewritten when it gets messages: only the newest version counts, so that closed windows
+need no deletion.
+
 Source: the Samza SQL window operator design (tuple-based windows).
 """
 
@@ -28,14 +29,14 @@ from muntin.state.lookup import join_null_safe
 from muntin.state.runs import FrameCache, deduplicate
 
 FIRED = "fired"
-# How many messages of its key a row knows of; how many there were before the batch, and how many
-# are new. These two are beside the user's columns, whose names they must not clash with.
+# The numbers of a key's messages: so far, before the batch, and new. The last two must not clash
+# with the user's columns in the same frame.
 HEAD, BEFORE, NEW = "head", "__muntin_before", "__muntin_new"
 _PLACE, _ZERO = "place", pl.lit(0, dtype=pl.Int64)
 
 
 class ArrivalShard(WindowShard):
-    """Windows by number of arrival of some keys, which have no watermark; see ``Shard``."""
+    """The windows of a shard's keys by number of arrival, without a watermark."""
 
     windows: Paned
 
@@ -43,11 +44,11 @@ class ArrivalShard(WindowShard):
         super().__init__(combiner, combiner.paned, blobs, cache)
         table = self.state.table
         self._identity = [columns.WINDOW, *self.keys]
-        # A window that ends with its message is full at once.
+        # A window that ends with its message has ended at once.
         self._early = None if combiner.slides_by_rows else self.spec.firing.early
         self.cells = table("cells", _PLACE, None, self._newest, self.keys)
         self.changes = table("changes", _PLACE, None, self._newest, self.keys)
-        # The keys that have something to emit, which a clock may wake.
+        # The keys with something to emit when the wall clock passes a period.
         self.waiting = table("waiting", _PLACE, 1, deduplicate)
 
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
@@ -70,7 +71,7 @@ class ArrivalShard(WindowShard):
     def snapshot(
         self, start: int | None, end: int | None, only: pl.DataFrame | None = None
     ) -> pl.DataFrame:
-        """See ``Shard``; only windows that aren't full yet are kept."""
+        """Return the values of the open windows that overlap a range; closed ones aren't kept."""
         stored = self._newest(self.cells.read(only=only)).drop(_PLACE)
         heads = stored.select(*self.keys, HEAD).unique()
         panes = stored.filter(pl.col(columns.MESSAGES) > 0).drop(HEAD)
@@ -87,7 +88,7 @@ class ArrivalShard(WindowShard):
     def _numbered(
         self, combined: Sequence[Combined]
     ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-        """The batch in cells by number, how far its keys have come, and the rejected messages."""
+        """Return the batch's cells, its keys' numbers of messages, and the rejected messages."""
         raw = [c.raw for c in combined if c.raw is not None]
         counted = {HEAD: _ZERO, BEFORE: _ZERO}
         if not raw:
@@ -120,7 +121,7 @@ class ArrivalShard(WindowShard):
     def _with_stored(
         self, fresh: pl.DataFrame, heads: pl.DataFrame, moment: BatchClock, final: bool
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """The open panes of all keys that may emit, the batch among them, and their heads."""
+        """Return the open panes of all keys that may emit, with the batch, and their heads."""
         only = heads.select(self.keys)
         if due_by_clock(self._early, moment):
             asked = [frame.select(self.keys) for frame in self.waiting.read()]
@@ -134,7 +135,7 @@ class ArrivalShard(WindowShard):
         return self.combiner.merge([panes, fresh]), heads
 
     def _composed(self, cells: pl.DataFrame) -> pl.DataFrame:
-        """All windows of some keys, each key counted from its own first pane."""
+        """Compose all windows of some keys, with each key shifted to start at its first pane."""
         if not len(cells):
             return self._no_changes().drop(FIRED)
         first = in_columns(self.windows.first_window)(pl.col(columns.PANE)).min().over(self.keys)
@@ -149,7 +150,7 @@ class ArrivalShard(WindowShard):
         return back.with_columns(pl.col(columns.WINDOW) + pl.col("__first")).drop("__first")
 
     def _full(self, windows: pl.DataFrame, final: bool) -> pl.DataFrame:
-        """Which windows have just been filled; those that were before are left out."""
+        """Mark the windows that end in this batch, and drop those that ended before."""
         end = window_end(windows[columns.WINDOW], self.windows)
         windows = windows.with_columns(end.alias("__end")).filter(pl.col("__end") > pl.col(BEFORE))
         full = pl.col("__end") <= pl.col(HEAD)
@@ -158,7 +159,7 @@ class ArrivalShard(WindowShard):
         return windows.with_columns(full.alias("__full")).drop("__end", HEAD, BEFORE)
 
     def _changed(self, fresh: pl.DataFrame, heads: pl.DataFrame) -> pl.DataFrame:
-        """What the windows of some keys have not emitted yet, and how often they have emitted."""
+        """Return the changes that aren't emitted yet by window, with the number of its firings."""
         if self._early is None:
             return self._no_changes()
         stored = self.changes.read(only=heads.select(self.keys)) if len(heads) else []
@@ -174,7 +175,7 @@ class ArrivalShard(WindowShard):
     def _emitted(
         self, windows: pl.DataFrame, changes: pl.DataFrame, moment: BatchClock
     ) -> pl.DataFrame:
-        """The windows that emit."""
+        """Return the windows that emit."""
         counts = changes.select(*self._identity, FIRED, unemitted=columns.MESSAGES)
         windows = join_null_safe(windows, counts, self._identity, "left")
         early = pl.lit(False)
@@ -185,7 +186,7 @@ class ArrivalShard(WindowShard):
             )
         full = pl.lit("full")
         if not self.spec.firing.repeat:
-            # A window is filled by what is new to it, unless the input ends.
+            # A window that ends has new messages, unless the input ends.
             silent = (pl.col("unemitted") == 0) & (pl.col(FIRED) > 0)
             full = pl.when(silent).then(None).otherwise(full)
         emission = pl.when("__full").then(full).when(early).then(pl.lit("early"))
@@ -207,7 +208,7 @@ class ArrivalShard(WindowShard):
         opens = pl.DataFrame({HEAD: there, "__open": pl.Series(first, dtype=pl.Int64)})
         kept = join_null_safe(cells, got.join(opens, on=HEAD), self.keys, "inner")
         kept = kept.filter(pl.col(columns.PANE) >= pl.col("__open")).drop("__open")
-        # A key whose windows are all closed has its number still.
+        # A key whose windows are all closed still needs its number of messages.
         bare = join_null_safe(got, kept, self.keys, "anti")
         bare = bare.with_columns(_ZERO.alias(columns.MESSAGES), _ZERO.alias(columns.PANE))
         rows = pl.concat([kept, bare], how="diagonal").with_columns(_ZERO.alias(_PLACE))
@@ -216,7 +217,7 @@ class ArrivalShard(WindowShard):
     def _keep_changes(
         self, changes: pl.DataFrame, emitted: pl.DataFrame, heads: pl.DataFrame, moment: BatchClock
     ) -> None:
-        """Store what is not emitted yet of the windows that are open."""
+        """Store the changes of open windows that aren't emitted yet."""
         if self._early is None:
             return
         decided = emitted.select(*self._identity, columns.EMISSION)
@@ -240,7 +241,7 @@ class ArrivalShard(WindowShard):
     def _newest(
         self, frames: Sequence[pl.DataFrame], nothing: pl.DataFrame | None = None
     ) -> pl.DataFrame:
-        """Of several versions of a key's rows the last."""
+        """Return the last version of each key's rows."""
         kept: list[pl.DataFrame] = []
         known: pl.DataFrame | None = None
         for frame in reversed(frames):

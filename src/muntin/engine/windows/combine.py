@@ -1,7 +1,7 @@
-"""Before the shuffle: messages to one row per key and pane, and what no window may take set aside.
+"""Combining messages into one row per key and pane before the shuffle, and rejecting others.
 
-A batch of a million messages leaves as a few thousand rows. What is decided here is decided with
-the watermark in force when the batch began, which the caller must know exactly.
+A batch of a million messages becomes a few thousand rows. Messages are classified by the watermark
+in force when the batch began, which the caller must know exactly.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Combined(Arrival):
 
     Attributes:
         cells: One row per key and pane: ``k0…``, ``pane``, ``n`` and the partials.
-        raw: Messages that only the shard can judge, unchanged; ``None`` where there are none.
+        raw: Messages that only the shard can classify, unchanged; ``None`` if there are none.
     """
 
     cells: pl.DataFrame
@@ -47,24 +47,24 @@ class Combined(Arrival):
 
 
 class Combiner:
-    """Lifts messages and merges partials for one query; holds no data."""
+    """The functions that lift messages and merge partials for one query, without data."""
 
     def __init__(self, spec: WindowSpec, schema: pl.Schema) -> None:
         self.spec = spec
         self.keys, self.message_keys = columns.keys(spec), columns.message_keys(spec)
-        # How many arrivals there are in a part of a window that slides over them.
+        # Number of messages in a part of a window that slides by arrival.
         self.arrivals: int | None = None
-        # The key columns of messages, and what the engine calls each.
+        # The engine's names of the messages' key columns.
         self.named = dict(zip(self.message_keys, self.keys, strict=True))
         self.schema = pl.Schema({**schema, **self._added(schema)})
         self.algebras: list[Algebra] = algebras(spec, schema)
-        # What is kept of messages: what is computed, and where a session begins and ends.
+        # The partials that are stored: those of the aggregates, and the bounds of sessions.
         self.lifted: list[Algebra] = [*self.algebras, *self._bounds()]
         self._scatters = all(algebra.scatters for algebra in self.lifted)
-        # Only the shard knows a message's number, or whether its offset was here before.
+        # Only the shard knows a message's number, or whether its offset was taken before.
         self.forwards = spec.offset is not None or spec.axis == "rows"
         for name in self._input_columns():
-            # Rejected messages are emitted with their own columns, and these beside them.
+            # Rejected messages are emitted with their own columns and these two.
             if name in (columns.REASON, columns.WATERMARK):
                 raise columns.taken("column", name, "rejected messages")
         empty = pl.DataFrame(schema=self.schema)
@@ -83,7 +83,7 @@ class Combiner:
         return []
 
     def _added(self, schema: pl.Schema) -> dict[str, pl.DataType]:
-        """The columns that messages get beside their own."""
+        """Return the internal key columns that messages get."""
         if self.spec.sets is not None:
             return grouped.tagged(pl.DataFrame(schema=schema), self.spec).schema
         return {} if self.spec.keys else {columns.ALL: pl.Int8()}
@@ -92,7 +92,7 @@ class Combiner:
     def by_part(self) -> dict[tuple[int, int], Combiner]:
         """Combiners of the aggregates that read one part of a sliding window, by that part.
 
-        The first is the whole window, which has all of its messages even if no aggregate does.
+        The first one is for the whole window, even if no aggregate reads all of it.
         """
         windows = self.spec.windows
         assert isinstance(windows, Sliding)
@@ -110,7 +110,7 @@ class Combiner:
 
     @property
     def numbered(self) -> Numbered:
-        """The windows, where they have numbers; arrivals slide as windows one row apart."""
+        """The numbered windows; sliding by arrival, they are hopping windows one row apart."""
         windows = self.spec.windows
         assert not isinstance(windows, Sessions)
         if isinstance(windows, Sliding) and self.spec.by_arrival:
@@ -120,27 +120,28 @@ class Combiner:
 
     @property
     def paned(self) -> Paned:
-        """The windows, where they are unions of panes."""
+        """The windows that consist of panes."""
         windows = self.numbered
         assert not isinstance(windows, Sliding)
         return windows
 
     @property
     def slides_by_rows(self) -> bool:
-        """Whether every message has the one window that ends with it."""
+        """True if every message has exactly one window, which ends with it."""
         return isinstance(self.spec.windows, Sliding) and self.spec.axis == "rows"
 
     @property
     def no_windows(self) -> pl.DataFrame:
-        """Partials of no windows, with the columns and types of all others."""
+        """An empty frame of windows' partials, with all columns and types."""
         return self.no_cells.rename({columns.PANE: columns.WINDOW})
 
     def combine(
         self, messages: pl.DataFrame, watermark: int | None, taken: TakenOffsets | None = None
     ) -> Combined:
-        """Combine the messages of a batch before the shuffle; see ``judge``.
+        """Combine the messages of a batch before the shuffle.
 
-        A message whose offset is among those that are known to be taken goes no further.
+        Messages that only the shard can classify are passed on; messages with offsets that are
+        known to be taken are dropped and counted.
         """
         if not self.forwards:
             return self.judge(messages, watermark)
@@ -156,7 +157,7 @@ class Combiner:
     def judge(self, messages: pl.DataFrame, watermark: int | None) -> Combined:
         """Classify and lift one frame of messages, by the watermark in force.
 
-        They have ``columns.TIME``, and any of the flags ``KEEP``, ``MALFORMED``, ``FUTURE``.
+        Messages have ``columns.TIME``, and may have the flags ``KEEP``, ``MALFORMED``, ``FUTURE``.
         """
         messages = self._keyed(messages)
         taken, rejected = self.part(messages, watermark)
@@ -167,7 +168,7 @@ class Combiner:
         return combined
 
     def defer(self, messages: pl.DataFrame) -> Combined:
-        """Judge what can be judged without a watermark; the rest is passed on, and not counted."""
+        """Reject what needs no watermark; other messages are passed on, and not counted yet."""
         messages = self._keyed(messages)
         taken, rejected = self.part(messages, None)
         combined = self._combined(messages, taken, rejected, self.no_cells)
@@ -176,12 +177,12 @@ class Combiner:
         return combined
 
     def _sent(self, messages: pl.DataFrame) -> pl.DataFrame:
-        """What shards get of messages: one for each grouping set, since each has its own shard."""
+        """Return the messages for shards, copied for each grouping set, as keys differ by set."""
         messages = messages.drop(columns.PARTITION, strict=False)
         return messages if self.spec.sets is None else grouped.copied(messages, self.spec)
 
     def _keyed(self, messages: pl.DataFrame) -> pl.DataFrame:
-        """A query without keys has one that is the same in all messages."""
+        """Add the internal keys, such as the constant key of a query without keys."""
         if self.spec.sets is not None:
             return grouped.tagged(messages, self.spec)
         if self.spec.keys or columns.ALL in messages.columns:
@@ -206,7 +207,7 @@ class Combiner:
         )
 
     def set_aside(self, rejected: Sequence[pl.DataFrame]) -> pl.DataFrame:
-        """The rejected messages in one frame: the input columns and ``reason``."""
+        """Return the rejected messages in one frame: the input columns and ``reason``."""
         aside = [r.select(*self._input_columns(), columns.REASON) for r in rejected]
         return pl.concat([self.nothing_rejected, *aside])
 
@@ -217,26 +218,26 @@ class Combiner:
     def part(
         self, messages: pl.DataFrame, watermark: int | None
     ) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
-        """Part messages into those that count and those rejected for one reason each."""
+        """Split messages into accepted ones and those rejected, for one reason each."""
         return admit(messages, self.spec.required, self._edge(watermark))
 
     def taken(self, messages: pl.DataFrame, watermark: int | None) -> pl.DataFrame:
-        """The messages that count, in their order."""
+        """Return the accepted messages, in their order."""
         return self.part(self._keyed(messages), watermark)[0]
 
     def _edge(self, watermark: int | None) -> int | None:
-        """The first place that some open window may hold; ``None`` where any may."""
+        """Return the first position in an open window; ``None`` if no window is closed."""
         windows = self.numbered
         opened = closed_before(windows, watermark, self.spec.firing.grace)
         if opened is None:
             return None
         if self.slides_by_rows:
-            # Its own window, which is numbered as the message, decides.
+            # The message's own window, which has its number, is decisive.
             opened += windows.panes_per_window - 1
         return windows.pane_start(opened)
 
     def _partly_late(self, taken: pl.DataFrame, watermark: int | None) -> int:
-        """How many of the messages that count have windows that take nothing more."""
+        """Return the number of accepted messages that are also in closed windows."""
         windows = self.numbered
         if watermark is None or not len(taken) or self.slides_by_rows:
             return 0
@@ -244,7 +245,7 @@ class Combiner:
         return int((taken[columns.TIME] < windows.pane_start(last + 1)).sum())
 
     def lift(self, messages: pl.DataFrame) -> pl.DataFrame:
-        """One row per key and pane, out of messages that all count."""
+        """Lift accepted messages to one row per key and pane."""
         cells = self._lifted(messages)
         if self.spec.sets is not None and grouped.stand_for_all(messages):
             every = grouped.by_sets(cells, self.keys, self.spec.sets)
@@ -260,7 +261,7 @@ class Combiner:
         return self._settle(self._group(messages, code))
 
     def lift_each(self, messages: pl.DataFrame, row: str) -> pl.DataFrame:
-        """One row per message, out of messages that all count, with their numbers as ``row``."""
+        """Lift accepted messages to one row each, numbered in the column ``row``."""
         messages = messages.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(row))
         messages = self._prepared(messages)
         place = [pl.col(name).first().alias(key) for name, key in self.named.items()]
@@ -273,7 +274,7 @@ class Combiner:
         return messages.with_columns(*prepared) if prepared else messages
 
     def _partials(self, messages: pl.DataFrame) -> list[pl.Expr]:
-        """What each group of messages is lifted to."""
+        """Return the partials of each group of messages."""
         count = pl.len().cast(pl.Int64).alias(columns.MESSAGES)
         return [count, *(e for algebra in self.lifted for e in algebra.lift(messages))]
 
@@ -281,7 +282,7 @@ class Combiner:
         return pane_of(pl.col(columns.TIME), self.numbered).alias(columns.PANE)
 
     def _scatter(self, messages: pl.DataFrame, code: Code) -> pl.DataFrame | None:
-        """Lift into arrays with a place for each key and pane, where every aggregate can."""
+        """Lift into arrays with an entry for each key and pane; ``None`` if an aggregate can't."""
         packed = messages.select(self._packed(code)).to_series()
         places = Scatter(packed.to_numpy(), code.size)
         partials: list[pl.Series] = []
@@ -296,8 +297,8 @@ class Combiner:
     def _group(self, messages: pl.DataFrame, code: Code | None) -> pl.DataFrame:
         """Lift by a hash table, in the order of the messages.
 
-        Cells without an order would be added in another one when a batch is repeated, and sums
-        of floats would differ in their last bit.
+        Without a fixed order, cells would be added in another order when a batch is repeated, and
+        sums of floats would differ in their last bit.
         """
         messages = self._prepared(messages)
         by = [pl.col(name).alias(key) for name, key in self.named.items()] + [self._pane()]
@@ -315,7 +316,7 @@ class Combiner:
         return cells.with_columns(*code.columns("code")).drop("code").cast(types)  # type: ignore[arg-type]
 
     def _code(self, messages: pl.DataFrame) -> Code | None:
-        """How integer keys and the pane fit into one integer, which groups twice as fast."""
+        """Return the encoding of integer keys and pane in one integer, to group twice as fast."""
         bounds = bounds_of(messages, self.message_keys)
         if bounds is None:
             return None
@@ -324,7 +325,7 @@ class Combiner:
         return Code.over({**keys, columns.PANE: (first, last)})
 
     def complete(self, cells: pl.DataFrame) -> pl.DataFrame:
-        """Cells with the partials of aggregates that were added since they were stored.
+        """Complete stored cells with the partials of aggregates that were added since.
 
         These partials are those of a message without values.
         """
@@ -352,7 +353,7 @@ class Combiner:
         return self._settle(cells.agg(*merged))
 
     def together(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-        """The cells of several frames of messages as one frame."""
+        """Combine the cells of several frames of messages into one frame."""
         full = [add_range(f, columns.PANE) for f in frames if len(f)]
         return join_runs(full, columns.PANE, self.merge) if full else self.no_cells
 

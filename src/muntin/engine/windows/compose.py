@@ -1,14 +1,14 @@
-"""All overlapping windows of all keys at once, out of panes, on flat arrays.
+"""Composition of the overlapping windows of all keys at once, from panes on flat arrays.
 
 The rows are **cells**: one per key and pane, sorted by key, then pane. They are laid out on one
-long line: a cell is as far from the one before as its pane is, but never farther than one window,
-and the first cell of a key is so far behind the last of the key before that no wanted window of
-``n`` consecutive places holds cells of both. Every place is the end of one window, and the line is
-about as long as there are windows to emit.
+long line. The distance of two cells of a key is that of their panes, but at most one window. The
+first cell of a key is so far after the last cell of the key before that no wanted window of ``n``
+consecutive places holds cells of both. Every place is the end of one window, so that the line is
+about as long as the number of windows to emit.
 
-Integers that add are slid by prefix differences. Everything else is cut into blocks of ``n`` places
-with running results from the left and from the right of each block; a window then is one
-combination of two of them. That is about three combinations a window, whatever the overlap.
+Sums of integers slide by prefix differences. All other partials are divided into blocks of ``n``
+places with running results from the left and from the right of each block; a window is one
+combination of two of these. That is about three combinations per window, whatever the overlap.
 
 Source: van Herk, "A fast algorithm for local minimum and maximum filters", 1992; two-stacks.
 """
@@ -28,15 +28,15 @@ Combine = Callable[[Parts, Parts], Parts]
 
 
 class Line(ABC):
-    """Sorted cells laid out so that windows over them can be emitted all at once."""
+    """Sorted cells in a layout that lets all windows over them be computed at once."""
 
     @abstractmethod
     def add_integers(self, values: np.ndarray) -> np.ndarray:
-        """Sums; exact modulo 2**64."""
+        """Compute each window's sum of integers, exact modulo 2**64."""
 
     @abstractmethod
     def combine(self, parts: Sequence[np.ndarray], join: Combine) -> Parts:
-        """Combine partials of several columns with any associative function.
+        """Combine each window's partials of several columns by any associative function.
 
         Args:
             parts: The columns of the cells; an empty pane is 0 in each.
@@ -44,22 +44,22 @@ class Line(ABC):
         """
 
     def _reduce(self, values: np.ndarray, join: np.ufunc, neutral: float) -> np.ndarray:
-        """Each window's values joined; an empty pane is ``neutral``."""
+        """Reduce each window's values; an empty pane is ``neutral``."""
         return self.combine([values], lambda a, b: [join(a[0], b[0])])[0]
 
     def add_floats(self, values: np.ndarray) -> np.ndarray:
-        """Sums of a window's own values alone; as exact as adding one by one."""
+        """Compute each window's sum of floats, as exact as adding its values one by one."""
         return self._reduce(values, np.add, 0.0)
 
     def greatest(self, values: np.ndarray, greatest: bool) -> np.ndarray:
-        """The greatest (or least) integer of each window."""
+        """Return the greatest (or least) integer of each window."""
         limits = np.iinfo(values.dtype)
         if greatest:
             return self._reduce(values, np.maximum, limits.min)
         return self._reduce(values, np.minimum, limits.max)
 
     def winner(self, rank: pl.Series, values: pl.Series) -> pl.Series:
-        """The value of each window's highest rank; null where no cell has a rank."""
+        """Return the value with the highest rank in each window; null if no cell has a rank."""
         ranks = rank.fill_null(0).to_numpy().astype(np.int64)
         best = self._reduce(ranks, np.maximum, 0)
         owner = np.zeros(int(ranks.max(initial=0)) + 1, dtype=np.int64)
@@ -71,11 +71,11 @@ class Line(ABC):
 
 
 class Flat(Line):
-    """The layout of sorted cells on a line, and what can be slid over it.
+    """The layout of sorted cells on a line, over which windows of ``n`` places slide.
 
     Attributes:
-        owner: For each place, which cell is the last at or before it.
-        ahead: For each place, how many places behind its owner it is.
+        owner: For each place, the last cell at or before it.
+        ahead: For each place, its distance from that cell.
     """
 
     def __init__(
@@ -85,10 +85,14 @@ class Flat(Line):
         n: int,
         wanted: tuple[int, int] | None = None,
     ) -> None:
-        """Lay out cells, of which each has a pane, and may have another key than the one before.
+        """Lay out cells.
 
-        ``n`` panes make a window. All windows are wanted, or those from a first pane to a last one,
-        outside of which no cell lies.
+        Args:
+            pane: The pane of each cell.
+            new_key: Whether each cell has another key than the one before.
+            n: The number of panes in a window.
+            wanted: The first and the last pane of the windows to compute, which include all cells.
+                Default: all windows.
         """
         self.n = n
         steps = np.minimum(np.diff(pane, prepend=pane[:1]), n)
@@ -96,7 +100,7 @@ class Flat(Line):
         if wanted is None:
             steps[new_key] = n
         else:
-            # Wanted windows reach this far beyond the last cell of a key, and before its first.
+            # Wanted windows extend this far beyond the last cell of a key, and before its first.
             first, last = wanted
             before = np.minimum(pane[new_key] - first, n - 1)
             beyond = np.minimum(last - np.roll(pane, 1)[new_key], n - 1)
@@ -110,7 +114,7 @@ class Flat(Line):
         self.ahead = np.arange(self.length) - self.places[self.owner]
 
     def add_integers(self, values: np.ndarray) -> np.ndarray:
-        """Sums by prefix differences; see ``Line``."""
+        """Compute each window's sum by prefix differences, exact modulo 2**64."""
         line = np.zeros(self.length + self.n, dtype=np.int64)
         line[self.places + self.n] = values
         total = np.cumsum(line)
@@ -143,11 +147,11 @@ class Flat(Line):
         return line.reshape(rows, self.n)
 
     def _join(self, left: Parts, right: Parts, join: Combine) -> Parts:
-        """A window ending at a place: the right part of one block and the left part of the next."""
+        """Combine, for each place, the right part of a block and the left part of the next one."""
         ends = [np.ascontiguousarray(g).reshape(-1)[: self.length] for g in left]
         begins = [np.ascontiguousarray(g).reshape(-1) for g in right]
-        # A window that starts with its block is that block, and the first ones start before the
-        # line: both are whole in `ends` alone.
+        # A window that starts with a block is that block, and the first windows start before the
+        # line: for both, `ends` already has the result.
         start = np.arange(self.length) - (self.n - 1)
         crossing = np.flatnonzero((start > 0) & (start % self.n != 0))
         crossed = join([g[start[crossing]] for g in begins], [g[crossing] for g in ends])

@@ -1,8 +1,9 @@
-"""Shards that take every source offset once, whatever is delivered again.
+"""Shards that accept every source offset once, even if messages are delivered again.
 
-Around a shard that keeps windows, one that remembers which offsets have been here. On the time axis
-there is one inner shard; on the rows axis there is one for each partition, whose messages lie on an
-axis of their own.
+Such a shard stores the offsets that were taken, and wraps a shard that keeps the windows. On the
+time axis there is one inner shard; on the rows axis there is one for each partition, which is an
+axis of its own.
+
 Source: the Samza SQL window operator design (exactly-once message store; tuple-based windows).
 """
 
@@ -25,11 +26,11 @@ from muntin.state.blobs import Blobs
 from muntin.state.runs import FrameCache
 
 MakeShard = Callable[[Combiner, Blobs, FrameCache], Shard]
-"""Makes the shard inside."""
+"""A function that opens an inner shard."""
 
 
 class DedupShard:
-    """Windows on the time axis over messages that may come again; see ``Shard``."""
+    """Windows on the time axis over messages with offsets, each of which is taken once."""
 
     def __init__(
         self, combiner: Combiner, blobs: Blobs, cache: FrameCache, make: MakeShard
@@ -43,7 +44,7 @@ class DedupShard:
         return self.inner.step(judged, wall, final=final)
 
     def judged(self, combined: Sequence[Combined]) -> tuple[list[Combined], pl.DataFrame | None]:
-        """A batch without repeated messages, judged, and its new messages."""
+        """Classify a batch without its repeated messages; return it and its new messages."""
         new = _fresh(combined, self.state, self.combiner)
         judged = [replace(new, raw=None)]
         if new.raw is not None:
@@ -60,7 +61,7 @@ class DedupShard:
 
 
 class PartitionedShard:
-    """Windows over source offsets, each partition an axis of its own; see ``Shard``."""
+    """Windows over source offsets, with each partition as an axis of its own."""
 
     def __init__(
         self, combiner: Combiner, blobs: Blobs, cache: FrameCache, make: MakeShard
@@ -81,7 +82,7 @@ class PartitionedShard:
             taken, rejected = self.combiner.part(new.raw, None)
             aside = self.combiner.set_aside(rejected)
             counts = admission.counts(new.raw, taken, rejected)
-            # What is taken is counted by its partition's shard, which may still reject it.
+            # Accepted messages are counted by their partition's shard, which may still reject them.
             counts.pop("counted")
             state.count(counts)
             parts = self._by_partition(taken)
@@ -122,7 +123,7 @@ class PartitionedShard:
     def _asked(
         self, parts: dict[Any, pl.DataFrame], before: dict[Any, int], final: bool
     ) -> list[Any]:
-        """The partitions in which something may happen."""
+        """Return the partitions that need a step."""
         partitions = dict.fromkeys([*self.state.partitions, *parts])
         firing = self.spec.firing
         if final or firing.on_wall_clock:
@@ -156,13 +157,13 @@ class PartitionedShard:
 
 
 def each_of(shard: Shard) -> EachShard | None:
-    """The shard that may take many single messages in one step; ``None`` where none may."""
+    """Return the inner shard that can process single messages in one step, if there is one."""
     inner = shard.inner if isinstance(shard, DedupShard) else shard
     return inner if isinstance(inner, EachShard) else None
 
 
 def step_each(shard: Shard, messages: pl.DataFrame, wall: int) -> Output:
-    """Take single messages in one step; see ``EachShard.step_each``."""
+    """Process single messages in one step, as ``EachShard.step_each`` does."""
     inner = each_of(shard)
     assert inner is not None
     combiner, mark = inner.combiner, shard.state.watermark
@@ -175,7 +176,7 @@ def step_each(shard: Shard, messages: pl.DataFrame, wall: int) -> Output:
 
 
 def _fresh(combined: Sequence[Combined], state: State, combiner: Combiner) -> Combined:
-    """What is new of a batch, with its messages unchanged."""
+    """Return the new messages of a batch, unchanged, with the batch's summary."""
     sent, offset = [part.raw for part in combined], combiner.spec.offset
     new, known = fresh(combined, sent, offset, state.offsets, state.count)
     return Combined(

@@ -1,4 +1,4 @@
-"""How the state of windows and sessions is divided among other shards; see ``Division``."""
+"""Rescaling of windows and sessions: dividing their state among another number of shards."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _KEPT, _WAITS, _FLOOR = "kept", "waits", "floor"
 
 
 class WindowDivision:
-    """Windows and sessions: every row has its key."""
+    """The division of the state of windows and sessions, in which every row has its key."""
 
     def __init__(self, manifests: Sequence[Manifest]) -> None:
-        pass  # Rows say it all.
+        pass  # The rows have all that is needed.
 
     def divide(self, blob: int, rows: pl.DataFrame, shards: int) -> Mapping[int, pl.DataFrame]:
         keys = [name for name in rows.columns if name[0] == "k" and name[1:].isdigit()]
         return split_by_shard(rows, sorted(keys, key=lambda key: int(key[1:])), shards)
 
     def extra(self, manifests: Sequence[Manifest]) -> dict[str, Any]:
-        """See ``Division``; what was counted of an old shard is counted anew."""
+        """Merge the other values of the old shards; limits will count the messages again."""
         found = {k: v for k, v in manifests[0].extra.items() if k not in (_KEPT, _WAITS)}
         if _KEPT in manifests[0].extra:
             found[_KEPT] = uncounted(one.extra.get(_KEPT, {}).get(_FLOOR) for one in manifests)

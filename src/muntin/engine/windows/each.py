@@ -1,8 +1,8 @@
-"""Single messages taken at once that emit as if each were a step of its own.
+"""Processing of single messages in one step, with the output of a step for each.
 
-Where nothing ends meanwhile, a message's step lets only its own windows emit: what they hold after
-it is a prefix of what they hold after all of them. So a thousand messages cost one step, and emit
-what a thousand would.
+If no window ends meanwhile, the step of a message only lets the message's own windows emit. Their
+content then is a prefix of their content after all messages. So a thousand messages cost one step,
+and emit the same as a thousand steps.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _STORED = -1
 
 
 class EachShard(PanedShard):
-    """A shard of paned windows that may take many single messages in one step; see ``Shard``."""
+    """A shard of paned windows that can process many single messages in one step."""
 
     def takes_each(self, wall: int) -> bool:
-        """Whether the policies, and what waits for them, allow it at this time."""
+        """Return whether ``step_each`` is possible with the policies and the waiting windows."""
         slides = all(algebra.slides and algebra.single for algebra in self.combiner.algebras)
-        # The copies of a message for grouping sets are one step together.
+        # The copies of a message for grouping sets would have to share a step.
         return (
             self.spec.sets is None
             and slides
@@ -47,17 +47,17 @@ class EachShard(PanedShard):
         if isinstance(policy, When | FirstThen):
             return False
         if isinstance(policy, Each):
-            # What another policy has left goes with the next message.
+            # Windows that another policy left waiting emit with the next message.
             return waiting.table.low is None
         passed = due_by_clock(policy, BatchClock(0, 0, 0, 0, wall, self.state.wall))
-        # Of partial results that wait nothing can be taken back.
+        # Waiting partial results can't be subtracted again.
         return not passed and (self.spec.firing.accumulate or waiting.rows is None)
 
     def step_each(self, combined: Sequence[Combined], taken: pl.DataFrame, wall: int) -> Output:
-        """Take messages that move the watermark past no edge of a window.
+        """Process messages that don't move the watermark past an edge of a window.
 
         Returns:
-            What each of them would have emitted in a step of its own, one behind the other.
+            The output of a step for each of them, one after the other.
         """
         begun = self._begin(combined, wall, final=False)
         moment = begun.moment
@@ -75,7 +75,7 @@ class EachShard(PanedShard):
         return self._end(begun, combined, fresh, frame, marks, order=[ROW, columns.WINDOW])
 
     def _in_windows(self, taken: pl.DataFrame, moment: BatchClock) -> pl.DataFrame:
-        """Each message's partials in each of its windows that takes it."""
+        """Return each message's partials, for each of its open windows."""
         single, windows = self.combiner.lift_each(taken, ROW), self.combiner.paned
         return in_windows(single, moment.closed_before + 1, None, windows).drop(columns.PANE)
 
@@ -115,7 +115,7 @@ class EachShard(PanedShard):
         return whole.drop(FIRED)
 
     def _known(self, emission: str, before: pl.DataFrame) -> pl.DataFrame:
-        """What is stored of windows: how often they emitted, what waits, and what they hold."""
+        """Return the stored partials of windows, their firings, and their waiting messages."""
         window = before[columns.WINDOW]
         low, high = int(window.min()), int(window.max())  # type: ignore[arg-type]
         only = before.select(self._identity)
@@ -130,7 +130,7 @@ class EachShard(PanedShard):
     def _records(
         self, single: pl.DataFrame, known: pl.DataFrame, rows: int | None
     ) -> tuple[pl.DataFrame, Prefixes, np.ndarray]:
-        """Windows' messages behind what they hold; and which of them let their window emit."""
+        """Return windows' stored partials and new messages, and which messages let them emit."""
         stored = known.filter(pl.col(columns.MESSAGES) > 0)
         stored = stored.with_columns(pl.lit(_STORED, dtype=pl.Int64).alias(ROW))
         named = known.select(*self._identity, BEFORE, FIRED)
@@ -152,6 +152,6 @@ def _array(records: pl.DataFrame) -> np.ndarray:
 
 
 def _ordinals(due: np.ndarray, line: Prefixes) -> np.ndarray:
-    """How many rows of its group were due before each."""
+    """Return, for each row, the number of due rows before it in its group."""
     found: np.ndarray = line.add_integers(due.astype(np.int64)) - due
     return found

@@ -1,9 +1,8 @@
-"""Windows that hold no message and emit all the same, where a query fills them.
+"""Filling: windows without messages that emit.
 
-A key is filled from its first window on, until its last message's windows have ended so long ago
-as the query says. So one row for each key that is filled is all that has to be kept: how far the
-windows behind the last that has ended will be filled. A late message fills the windows behind it
-that have ended already, but for those that have emitted before.
+A key is filled from its first window with a message until a given time after the end of its last
+one. So the state needs only one row for each key that is filled, with the last window to fill. A
+late message also fills the ended windows after it that haven't emitted before.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _UNTIL, _STOP = "until", "__muntin_stop"
 
 
 class FillingShard(PanedShard):
-    """The windows of some keys, the empty ones too; see ``Shard``."""
+    """The windows of a shard's keys, including empty ones."""
 
     def __init__(self, combiner: Combiner, blobs: Blobs, cache: FrameCache) -> None:
         super().__init__(combiner, blobs, cache)
@@ -38,7 +37,7 @@ class FillingShard(PanedShard):
         self.filled = self.state.table("filled", columns.WINDOW, None, merge)
 
     def _empty(self, begun: Begun, *changed: Any) -> list[pl.DataFrame]:
-        """The empty windows behind late messages, and those whose end has just been passed."""
+        """Return the empty windows after late messages, and those that have just ended."""
         fresh, late, full, silent, marks = changed
         before, after = begun.moment.before, self._last(begun)
         late = self._reaching(late)
@@ -61,7 +60,7 @@ class FillingShard(PanedShard):
         return [self._nothing(behind, "late"), self._nothing(due, "full")]
 
     def _last(self, begun: Begun) -> int:
-        """The last window that has ended; at the end of the input that of the greatest time."""
+        """Return the last ended window; at the end of the input the one of the greatest time."""
         mark, moment = self.state.watermark, begun.moment
         if moment.after != FOREVER or mark is None:
             return moment.after
@@ -69,13 +68,13 @@ class FillingShard(PanedShard):
         return max(moment.before, self.windows.last_window(latest))
 
     def _known(self, late: pl.DataFrame, before: int) -> pl.DataFrame:
-        """Until which window each key is filled, as of the last that had ended."""
+        """Return the last window to fill of each key, as of the last window that had ended."""
         stored = self.filled.read(before, before)
         frames = [_at(before, late), *(f.filter(pl.col(columns.WINDOW) == before) for f in stored)]
         return _furthest([f.select(late.columns) for f in frames], self._identity)
 
     def _reaching(self, windows: pl.DataFrame) -> pl.DataFrame:
-        """Windows with messages, and until which one those behind them are filled."""
+        """Return windows with messages, and the last window to fill after each."""
         fill = self.spec.firing.fill
         assert isinstance(fill, Fill)
         end = window_end(windows[columns.WINDOW], self.windows) + fill.up_to
@@ -83,14 +82,14 @@ class FillingShard(PanedShard):
         return windows.select(self._identity).with_columns(until)
 
     def _emitted(self, windows: pl.DataFrame, fresh: list[RangedFrame]) -> pl.DataFrame:
-        """Which windows have emitted, or have messages by which they will."""
+        """Return the windows that have emitted, or will emit because they have messages."""
         low, high = find_extent(windows[columns.WINDOW])
         keys = windows.select(self.keys).unique()
         there = [self._compose(fresh, low, high, keys), *self.marks.read(low, high, keys)]
         return pl.concat([frame.select(self._identity) for frame in there]).unique()
 
     def _gaps(self, windows: pl.DataFrame, last: int) -> pl.DataFrame:
-        """The windows behind those that there are, up to a last one."""
+        """Return the empty windows after the given ones, up to a last one."""
         ordered = arranged(windows, [*self.keys, columns.WINDOW])
         following = pl.col(columns.WINDOW).shift(-1).over(self.keys) - 1
         stop = pl.min_horizontal(_UNTIL, following, pl.lit(last, dtype=pl.Int64)).alias(_STOP)
@@ -104,7 +103,7 @@ class FillingShard(PanedShard):
         )
         if self.windows.even:
             return gaps
-        # A day that a zone skipped is no window.
+        # A day that the zone skipped has no window.
         numbers = gaps[columns.WINDOW]
         lasts = window_start(numbers, self.windows) < window_end(numbers, self.windows)
         return gaps.filter(lasts)

@@ -1,8 +1,8 @@
-"""Grouping sets: a row of each set, of which the keys that aren't in it are NULL.
+"""Grouping sets: rows for each set, with NULL in the keys that aren't in the set.
 
-Messages are lifted once, by all keys; their cells are merged into those of each set. So a set costs
-as many rows as there are cells, not messages. Messages that only a shard can judge go to the shards
-of all of their sets: one of these copies is counted, and rejected where it is.
+Messages are lifted once, by all keys, and their cells are merged into those of each set. So the
+cost of a set depends on the number of cells, not of messages. Messages that only a shard can
+classify go to the shards of all of their sets; only one of these copies is counted or rejected.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from muntin.engine import columns
 from muntin.model.grouping_sets import absent
 from muntin.model.spec import WindowSpec
 
-# Of messages that stand for all sets still.
+# The set number of messages that aren't copied for each set yet.
 _ALL = -1
 
 
 def tagged(messages: pl.DataFrame, spec: WindowSpec) -> pl.DataFrame:
-    """Messages with the columns that sets are grouped by, beside their own."""
+    """Add the internal key columns of grouping sets to messages."""
     if columns.GROUPING in messages.columns:
         return messages
     named = zip(columns.message_keys(spec), spec.key_columns, strict=False)
@@ -30,19 +30,19 @@ def tagged(messages: pl.DataFrame, spec: WindowSpec) -> pl.DataFrame:
 
 
 def stand_for_all(messages: pl.DataFrame) -> bool:
-    """Whether messages, which are tagged, aren't copied for each set yet."""
+    """Return whether messages of ``tagged`` aren't copied for each set yet."""
     return len(messages) > 0 and messages[columns.GROUPING][0] == _ALL
 
 
 def copied(messages: pl.DataFrame, spec: WindowSpec) -> pl.DataFrame:
-    """A copy of each message for each set; the first of them is counted."""
+    """Copy each message for each set; the copy for the first set is counted."""
     sets = spec.sets or ()
     made = by_sets(messages, columns.message_keys(spec), sets)
     return made.with_columns((pl.col(columns.GROUPING) == sets[0]).alias(columns.COUNTS))
 
 
 def by_sets(rows: pl.DataFrame, keys: list[str], sets: tuple[int, ...]) -> pl.DataFrame:
-    """A copy of each row for each set."""
+    """Copy each row for each set."""
     *own, grouping = keys
     copies = []
     for number in sets:
@@ -55,5 +55,5 @@ def by_sets(rows: pl.DataFrame, keys: list[str], sets: tuple[int, ...]) -> pl.Da
 
 
 def counted(messages: pl.DataFrame) -> pl.DataFrame:
-    """One copy of each message."""
+    """Return one copy of each message."""
     return messages.filter(columns.COUNTS) if columns.COUNTS in messages.columns else messages

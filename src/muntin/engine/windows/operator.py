@@ -1,4 +1,4 @@
-"""Windows as an operator: combined before the shuffle, kept and fired behind it."""
+"""The operator of windows, which combines before the shuffle, and keeps and emits after it."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from muntin.state.offsets import TakenOffsets
 from muntin.state.runs import FrameCache
 from muntin.state.shards import split_by_shard
 
-# What a shard gets of a task: a row per key and pane, and messages that only the shard can judge.
+# Frames of a part: a row per key and pane, and messages that only the shard can classify.
 _CELLS, _RAW = "cells", "raw"
-# What differs from windows over panes.
+# Combiners and shards of other windows than those over panes.
 _COMBINERS: dict[type, type[Combiner]] = {Sessions: SessionCombiner}
 _SHARDS: dict[type, Callable[..., Shard]] = {Sessions: SessionShard, Sliding: SlidingShard}
 
 
 class WindowOperator:
-    """The windows of a query."""
+    """The operator of a query's windows."""
 
     def __init__(self, spec: WindowSpec, schema: Mapping[str, pl.DataType]) -> None:
         self.combiner = combiner(spec, pl.Schema({**schema, columns.TIME: pl.Int64()}))
@@ -66,7 +66,7 @@ class WindowOperator:
 
 
 class WindowStep:
-    """The windows of one shard, opened for a batch."""
+    """A shard of windows, opened for one batch."""
 
     def __init__(self, combiner: Combiner, state: ShardState) -> None:
         self.combiner = combiner
@@ -86,7 +86,7 @@ class WindowStep:
 
 
 def received(combiner: Combiner, parts: Sequence[Part], watermark: int | None) -> list[Combined]:
-    """What a shard got from the tasks, combined where a task couldn't."""
+    """Return a shard's parts as batches; messages that a task passed on are combined here."""
     combined = []
     for part in parts:
         header, raw = part.header, part.frames.get(_RAW)
@@ -108,7 +108,7 @@ def received(combiner: Combiner, parts: Sequence[Part], watermark: int | None) -
 
 
 def _alike(frames: list[pl.DataFrame]) -> pl.DataFrame:
-    """Frames as one, of which only some may say who is malformed."""
+    """Concatenate frames, only some of which may have the flag for malformed messages."""
     together = pl.concat(frames, how="diagonal")
     if columns.MALFORMED in together.columns:
         together = together.with_columns(pl.col(columns.MALFORMED).fill_null(False))
@@ -116,14 +116,14 @@ def _alike(frames: list[pl.DataFrame]) -> pl.DataFrame:
 
 
 def combiner(spec: WindowSpec, schema: pl.Schema) -> Combiner:
-    """What lifts the messages of a query."""
+    """Return the combiner of a query."""
     made = _COMBINERS.get(type(spec.windows), Combiner)(spec, schema)
     check(made)
     return made
 
 
 def shard(combiner: Combiner, blobs: Blobs, cache: FrameCache) -> Shard:
-    """Open a shard over what its store held at the last commit."""
+    """Open a shard over its store as of the last commit."""
     if combiner.spec.by_arrival:
         return ArrivalShard(combiner, blobs, cache)
     if combiner.forwards:
@@ -133,7 +133,7 @@ def shard(combiner: Combiner, blobs: Blobs, cache: FrameCache) -> Shard:
 
 
 def _judging(combiner: Combiner, blobs: Blobs, cache: FrameCache) -> Shard:
-    """The shard of messages that come once, each with its position."""
+    """Open the shard for messages that come once, each with its position."""
     filled = combiner.spec.firing.fill is not None
     made = FillingShard if filled else _SHARDS.get(type(combiner.spec.windows), EachShard)
     return made(combiner, blobs, cache)

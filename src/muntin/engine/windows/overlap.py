@@ -1,4 +1,4 @@
-"""Windows out of panes: the partial of every window that isn't empty, in a range of windows."""
+"""Composition of windows from panes: the partials of all non-empty windows in a range."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from muntin.state.lookup import join_null_safe
 
 
 def compose(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.DataFrame:
-    """Compose windows ``low`` to ``high`` (both included) out of cells.
+    """Compose windows ``low`` to ``high`` (both included) from cells.
 
-    One row comes of each key and window with at least one message, in no order.
+    The result has a row for each key and window with at least one message, in any order.
     """
     if not combiner.slides_by_rows:
         return _composed(cells, low, high, combiner)
     (span, _), whole = next(iter(combiner.by_part.items()))
     composed = _composed(cells.select(whole.no_cells.columns), low, high, whole)
-    # A window ends with a message; where there is none, there is no window.
+    # A window ends with a message; without a message there, it doesn't exist.
     ends = cells.select(*combiner.keys, (pl.col(columns.PANE) - span).alias(columns.WINDOW))
     identity = [*combiner.keys, columns.WINDOW]
     composed = join_null_safe(composed, ends, identity, "semi")
@@ -64,7 +64,7 @@ def _composed(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> p
 
 
 def _slid(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.DataFrame:
-    """Every window by sliding over the flat layout; sorted by keys, then window."""
+    """Compute every window by sliding over the flat layout; sorted by keys, then window."""
     new_key, pane = begins(cells, combiner.keys), cells[columns.PANE].to_numpy()
     flat, window, wanted = _laid_out(pane, new_key, combiner.paned, low, high)
     series = [pl.Series(columns.MESSAGES, flat.add_integers(cells[columns.MESSAGES].to_numpy()))]
@@ -83,10 +83,14 @@ def _slid(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.Da
 def _laid_out(
     pane: NDArray[np.int64], new_key: NDArray[np.bool_], windows: Paned, low: int, high: int
 ) -> tuple[Flat, NDArray[np.int64], NDArray[np.bool_]]:
-    """The line; and for each of its places, the window that ends there, and whether one does."""
+    """Lay out panes on a line.
+
+    Returns:
+        The layout; for each place, the number of a window; and whether that window ends there.
+    """
     n = windows.panes_per_window
     if windows.block:
-        # Each block is laid out as a key of its own.
+        # Each block is laid out as a separate key.
         block = pane // windows.block
         flat = Flat(pane, new_key | (block != np.roll(block, 1)), n)
     else:
@@ -100,7 +104,7 @@ def _laid_out(
 
 
 def _copied(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.DataFrame:
-    """Every window by copying each cell to all windows that contain it, then merging."""
+    """Compute every window by copying each cell to all windows that contain it, and merging."""
     if low == high:
         copied = cells.with_columns(pl.lit(low, dtype=pl.Int64).alias(columns.WINDOW))
     else:

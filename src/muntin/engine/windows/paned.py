@@ -1,7 +1,7 @@
 """A shard whose windows are unions of panes on the time axis: tumbling, hopping, cumulating, days.
 
-Four tables are kept: **cells** (a row per key and pane), **marks** (how often a window emitted),
-and the changes, **early** and **late**, that wait for their policy.
+Four tables are kept: **cells** (a row per key and pane), **marks** (the number of a window's
+firings and late messages), and **early** and **late** (the changes that wait for their policy).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FIRED, LATE = "fired", "late"
 
 
 class PanedShard(WindowShard):
-    """The windows of some keys, out of panes; see ``Shard``."""
+    """The windows of a shard's keys, composed from panes."""
 
     windows: Numbered
 
@@ -51,7 +51,7 @@ class PanedShard(WindowShard):
         span = segment_length(panes)
         wide = max(1, windows.last_window(span) - windows.last_window(0))
         self._identity = [columns.WINDOW, *self.keys]
-        # Only windows that emit before or after their time are asked for by key.
+        # Only windows with early or late firings are searched by key.
         self._by_key = firing.early is not None or firing.grace > 0
         keys = self.keys if self._by_key else ()
         self.cells = table(
@@ -63,10 +63,10 @@ class PanedShard(WindowShard):
         self._retain(columns.PANE, span)
 
     def _waiting(self, name: str, policy: Policy | None, span: int) -> Waiting:
-        """The windows that wait for a policy."""
+        """Open the table of the windows that wait for a policy."""
         state, keys = self.state, self.keys if by_change(policy) else ()
         table = state.table(name, columns.WINDOW, span, self._merge_changes, keys)
-        # How many there are was counted by the same policies, or isn't known.
+        # The stored number of waiting windows is only valid for the same policies.
         same = state.written_by == self.spec.to_dict()
         counted = state.extra.get(_WAITS, {}).get(name) if same else None
         additive = self.spec.firing.accumulate
@@ -96,7 +96,7 @@ class PanedShard(WindowShard):
         marks: list[pl.DataFrame],
         order: Sequence[str] = (),
     ) -> Output:
-        """Store what the step leaves, and say what it emits."""
+        """Store the new state, and return the output of the step."""
         if not self._clear_at_end(begun.final):
             self._keep(fresh, marks, begun.moment)
         counted = {"early": self.early.counted, "late": self.late.counted}
@@ -125,7 +125,7 @@ class PanedShard(WindowShard):
     def _full(
         self, fresh: list[RangedFrame], changes: pl.DataFrame, moment: BatchClock
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """The windows whose end the watermark has just passed, and those that are silent then."""
+        """Return the windows that have just ended and emit, and those that don't emit again."""
         composed = self._compose(fresh, moment.before + 1, moment.after)
         silent = composed.clear()
         if self.spec.firing.early is not None and len(composed):
@@ -151,21 +151,21 @@ class PanedShard(WindowShard):
         return []  # see ``FillingShard``
 
     def _marks(self, late: pl.DataFrame, full: pl.DataFrame, silent: pl.DataFrame) -> pl.DataFrame:
-        """What to remember of late changes and of windows whose time has come."""
+        """Return the marks of late changes, and of ended windows without a full firing."""
         marks = late.select(*self._identity, pl.lit(0).alias(FIRED), late=columns.MESSAGES)
         if not len(silent) or not self.spec.firing.grace:
             return marks
-        # Later the full firing is counted for all windows, of which these had none.
+        # ``_count_full`` adds a full firing for all windows; these had none.
         none = silent.select(*self._identity, pl.lit(-1).alias(FIRED))
         return pl.concat([marks, none.with_columns(late=pl.lit(0))], how="vertical_relaxed")
 
     @property
     def _fulls_count_changes(self) -> bool:
-        """Whether a full firing depends on what is new since the window emitted early."""
+        """True if full firings depend on the changes since a window's last early firing."""
         return not (self.spec.firing.accumulate and self.spec.firing.repeat)
 
     def _changes(self, fresh: list[RangedFrame], moment: BatchClock) -> dict[str, pl.DataFrame]:
-        """The windows that this batch changed, early and late, each once with its new messages."""
+        """Return the windows that this batch changed, early and late, with their new messages."""
         firing = self.spec.firing
         late = self._touched(fresh, moment.closed_before + 1, moment.before)
         if firing.early is None:
@@ -195,7 +195,7 @@ class PanedShard(WindowShard):
         moment: BatchClock,
         marks: list[pl.DataFrame],
     ) -> pl.DataFrame:
-        """The changed windows that are due, early or late; the others wait."""
+        """Return the changed windows that are due, early or late; the others wait."""
         waiting = self.late if emission == "late" else self.early
         mark = partial(self._marked, emission, fresh, marks[0])
         emitting = waiting.take(changes, moment, mark)
@@ -206,7 +206,7 @@ class PanedShard(WindowShard):
     def _marked(
         self, emission: str, fresh: list[RangedFrame], late: pl.DataFrame, windows: pl.DataFrame
     ) -> pl.DataFrame:
-        """Windows, and what their policy asks of them beside what is new; see ``Waiting.take``."""
+        """Add the columns that the windows' policy needs, for ``Waiting.take``."""
         policy = getattr(self, emission).policy
         if isinstance(policy, FirstThen):
             windows = self._with_first(emission, late, windows)
@@ -224,10 +224,10 @@ class PanedShard(WindowShard):
         )
 
     def _with_first(self, emission: str, late: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
-        """Windows, and whether they haven't emitted yet, early or late."""
+        """Add whether windows haven't emitted yet, early or late."""
         if not len(windows):
             return windows.with_columns(pl.lit(True).alias(FIRST))
-        extra, first = [late], pl.col(LATE) <= pl.col(columns.MESSAGES)  # all of them wait still
+        extra, first = [late], pl.col(LATE) <= pl.col(columns.MESSAGES)  # none has emitted
         if emission == "early":
             extra, first = [], pl.col(FIRED) == 0
         only, bounds = windows.select(self._identity), find_extent(windows[columns.WINDOW])
@@ -257,9 +257,9 @@ class PanedShard(WindowShard):
         )
 
     def _count_full(self, composed: pl.DataFrame, whole: pl.DataFrame) -> pl.DataFrame:
-        """Count the full firing of late windows, of which no mark says anything.
+        """Count the full firing of late windows, which marks don't include.
 
-        A window emitted in full if it held anything but late messages when its time came.
+        A window emitted in full if it had messages that weren't late when it ended.
         """
         total = whole.rename({columns.MESSAGES: "total"})
         composed = join_null_safe(composed, total, self._identity, "left")
@@ -269,7 +269,7 @@ class PanedShard(WindowShard):
     def _compose(
         self, fresh: list[RangedFrame], low: int, high: int, keys: pl.DataFrame | None = None
     ) -> pl.DataFrame:
-        """Windows ``low`` to ``high`` out of the state and this batch, for some keys or all."""
+        """Compose windows ``low`` to ``high`` from state and batch, for some keys or all."""
         if low > high:
             return self._no_windows()
         first, last = self.windows.first_pane(low), self.windows.last_pane(high)
@@ -286,7 +286,7 @@ class PanedShard(WindowShard):
         return compose(cells, low, high, self.combiner)
 
     def _only_new(self, composed: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
-        """The same windows, but only with what was new since they last emitted."""
+        """Replace the partials of windows by the changes since they last emitted."""
         return join_null_safe(composed.select(self._identity), new, self._identity, "left")
 
     def _with_marks(
@@ -297,7 +297,7 @@ class PanedShard(WindowShard):
         extra: Sequence[pl.DataFrame] = (),
         only: pl.DataFrame | None = None,
     ) -> pl.DataFrame:
-        """Add how often windows have emitted; ``only`` where only some keys' are asked for."""
+        """Add the numbers of firings and late messages; ``only`` limits the search to some keys."""
         keys = None if only is None else only.select(self.keys).unique()
         added = self._add_marks([self._no_marks(), *self.marks.read(low, high, keys), *extra])
         joined = join_null_safe(composed, added, self._identity, "left")
@@ -306,7 +306,7 @@ class PanedShard(WindowShard):
     def _keep(
         self, fresh: list[RangedFrame], marks: list[pl.DataFrame], moment: BatchClock
     ) -> None:
-        """Store what later steps may need, and drop what none can."""
+        """Store the rows that later steps may need, and drop the others."""
         expired = kept_from(self.windows, self.state.watermark, self.spec.firing.retention)
         self.kept.learn(self.cells.read, self.kept.floor)
         if fresh:

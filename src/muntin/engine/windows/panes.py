@@ -1,4 +1,4 @@
-"""Messages to panes: the pane of every position, and the panes of every window, in columns."""
+"""Formulas of windows in columns: panes of positions, and bounds of windows."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ Numbers = TypeVar("Numbers", pl.Expr, pl.Series, NDArray[np.int64])
 
 
 def pane_of(position: pl.Expr, windows: Numbered) -> pl.Expr:
-    """The pane of each position; every position is its own pane where windows slide."""
+    """Return the pane of each position; with sliding windows, every position is its own pane."""
     if isinstance(windows, Days):
         return pane_of(_day_of(position, windows), windows.grid)
     return in_columns(windows.pane_of)(position)
 
 
 def in_columns(formula: Callable[[int], int]) -> Callable[[Numbers], Numbers]:
-    """A formula of windows, for columns of whole numbers."""
+    """Return a formula of windows, typed for columns of integers."""
     return cast("Callable[[Numbers], Numbers]", formula)
 
 
 def _day_of(time: pl.Expr, windows: Days) -> pl.Expr:
-    """The local day (or month) of each time, out of the midnights around those that there are."""
+    """Return the local day (or other unit) of each time, by search in the starts around it."""
 
     def found(times: pl.Series) -> pl.Series:
         if not len(times):
             return times
-        # Times may lie thousands of years apart, so only the days around those that occur are
-        # looked at.
+        # Times may be thousands of years apart, so only the days around those that occur are
+        # computed.
         around = (windows.numbers_around(day) for day in (times // DAY).unique().to_list())
         days = np.unique(np.concatenate([*around]))
         midnights = [windows.midnight(day) for day in days.tolist()]
@@ -46,36 +46,36 @@ def _day_of(time: pl.Expr, windows: Days) -> pl.Expr:
 
 
 def window_start(window: pl.Series, windows: Numbered) -> pl.Series:
-    """Where each window starts."""
+    """Return the start of each window."""
     return in_columns(windows.start)(window) if windows.even else _each(window, windows.start)
 
 
 def window_end(window: pl.Series, windows: Numbered) -> pl.Series:
-    """Where each window ends."""
+    """Return the end of each window."""
     return in_columns(windows.end)(window) if windows.even else _each(window, windows.end)
 
 
 def ended(position: pl.Series, windows: Numbered) -> pl.Series:
-    """The latest window that has ended at each position."""
+    """Return the latest window that has ended at each position."""
     return in_columns(windows.ended)(position) if windows.even else _each(position, windows.ended)
 
 
 def _each(window: pl.Series, place: Callable[[int], int]) -> pl.Series:
-    """A place for each window, asked for once for each that there is: days are few."""
+    """Apply a formula to each distinct value, since there are few different days."""
     there = window.unique()
     places = pl.Series([place(w) for w in there], dtype=pl.Int64)
     return window.replace_strict(there, places, return_dtype=pl.Int64)
 
 
 def closed_before(windows: Numbered, watermark: int | None, grace: int) -> int | None:
-    """The first pane that still belongs to some open window; earlier panes take nothing more."""
+    """Return the first pane of an open window; all windows of earlier panes are closed."""
     if watermark is None:
         return None
     return windows.first_inside(windows.ended(watermark - grace) + 1)
 
 
 def kept_from(windows: Numbered, watermark: int | None, retention: int) -> int | None:
-    """The first pane that some window within the retention depends on."""
+    """Return the first pane that a window within the retention depends on."""
     if watermark is None:
         return None
     return windows.first_pane(windows.ended(watermark - retention) + 1)

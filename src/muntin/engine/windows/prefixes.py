@@ -1,6 +1,6 @@
-"""Running aggregates of groups of rows: what a window holds after each of its messages.
+"""Running aggregates of groups of rows: the content of a window after each of its messages.
 
-Rows of one group lie one behind the other. Floats are added in their order, as single steps would.
+The rows of a group are adjacent. Floats are added in their order, as in single steps.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from muntin.engine.windows.compose import Combine, Line, Parts
 
 
 class Prefixes(Line):
-    """The rows of each group from its first one up to each.
+    """The prefixes of groups of rows, one for each row.
 
-    Groups begin where ``first`` says so; the very first row does.
+    ``first`` marks the first row of each group, including the very first row.
     """
 
     def __init__(self, first: NDArray[np.bool_]) -> None:
         self.starts = np.flatnonzero(first)
         self.lengths = np.diff(self.starts, append=len(first))
-        # For each row the first of its group, and how many stand between.
+        # For each row, the first row of its group, and the distance from it.
         self.start = np.repeat(self.starts, self.lengths)
         self.ordinal = np.arange(len(first)) - self.start
 
@@ -33,7 +33,7 @@ class Prefixes(Line):
         return found
 
     def combine(self, parts: Sequence[np.ndarray], join: Combine) -> Parts:
-        """See ``Line``; as many joins as the longest group has rows."""
+        """Combine the rows of each prefix, with one join for each row of the longest group."""
         found = [np.array(part) for part in parts]
         by_ordinal = np.argsort(self.ordinal, kind="stable")
         ends = np.cumsum(np.bincount(self.ordinal))

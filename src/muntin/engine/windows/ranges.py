@@ -1,9 +1,9 @@
-"""Windows that are any ranges of rows, of all keys at once: what sliding windows are made of.
+"""Aggregates over arbitrary ranges of rows, of all keys at once, for sliding windows.
 
 The rows are **cells** sorted by key, then position; a window is the rows from ``start`` up to, not
-including, ``stop``. Integers that add are taken by prefix differences. Everything else is built of
-rows combined in pairs, fours, eights and so on: a window of any length is at most one of each, so
-that ``m`` windows over ``n`` rows cost about ``(n + m) log length`` combinations.
+including, ``stop``. Sums of integers are prefix differences. All other partials are built from rows
+combined in pairs, fours, eights and so on. A window of any length consists of at most one of each,
+so that ``m`` windows over ``n`` rows cost about ``(n + m) log length`` combinations.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ Positions = NDArray[np.int64]
 
 
 class Ranges(Line):
-    """Ranges of rows, none empty, from ``start`` to below ``stop``."""
+    """Non-empty ranges of rows, from ``start`` to before ``stop``."""
 
     def __init__(self, start: Positions, stop: Positions) -> None:
         self.start = start
         self.stop = stop
 
     def add_integers(self, values: np.ndarray) -> np.ndarray:
-        """Sums by prefix differences; see ``Line``."""
+        """Compute each range's sum by prefix differences, exact modulo 2**64."""
         total = np.zeros(len(values) + 1, dtype=np.int64)
         np.cumsum(values, out=total[1:])
         return total[self.stop] - total[self.start]
@@ -57,7 +57,7 @@ class Ranges(Line):
             width *= 2
 
     def repeated(self, cells: pl.DataFrame, name: str) -> pl.DataFrame:
-        """Each range's rows, one after the other, with the number of the range."""
+        """Return the rows of all ranges, one range after the other, with the range's number."""
         lengths = self.stop - self.start
         number = np.repeat(np.arange(len(lengths)), lengths)
         ahead = np.arange(len(number)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
@@ -72,10 +72,17 @@ def reach(
     side: str,
     of: Positions | None = None,
 ) -> Positions:
-    """Where, in rows sorted by key and place, each wanted place of a key would stand.
+    """Search positions in rows that are sorted by key and position, within the rows of a key.
 
-    That is before equal places (``left``) or behind them (``right``), within the rows of the key or
-    just behind them. The keys of the wanted places are ``of``, or those of the rows in their order.
+    Args:
+        key: The number of each row's key.
+        place: The position of each row.
+        wanted: The positions to search.
+        side: ``left`` for the index before equal positions, ``right`` for the one after them.
+        of: The keys of the wanted positions. Default: those of the rows.
+
+    Returns:
+        The index at which each wanted position would be inserted.
     """
     there = np.unique(place)
     span = np.int64(len(there) + 1)

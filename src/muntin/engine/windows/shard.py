@@ -1,4 +1,4 @@
-"""What all shards of windows do alike: begin a step, and end it with what it stores and emits."""
+"""The base class of window shards, which begins and ends their steps."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _KEPT = "kept"
 
 @dataclass(frozen=True)
 class Begun:
-    """A step that has begun.
+    """A step in progress.
 
     Attributes:
-        judged: The watermark that its messages were judged by.
-        moment: Where the watermark and the clock are.
-        final: Whether the input ends with it.
+        judged: The watermark that decided which of its messages are late.
+        moment: The watermark and the wall clock.
+        final: Whether the input ends with this step.
     """
 
     judged: int | None
@@ -37,7 +37,7 @@ class Begun:
 
 
 class WindowShard:
-    """The windows of some keys, in tables of their own; see ``Shard``."""
+    """The windows of a shard's keys; subclasses define their tables."""
 
     windows: Kind
 
@@ -49,7 +49,7 @@ class WindowShard:
         self.state = State(blobs, cache, self.spec)
 
     def _retain(self, axis: str, span: int) -> None:
-        """Find out what is kept of windows that take no more: where they lie, and how many."""
+        """Load the retention: the first whole window, and the counts for a limit of rows."""
         self._floor = whole_from(self.state, self.spec, self.windows)
         most = share(self.spec.firing.rows, self.spec.buckets)
         self.kept = RetentionCounter(axis, span, most, self.state.extra.get(_KEPT))
@@ -60,10 +60,10 @@ class WindowShard:
         return first_whole(self.spec, self.windows, mark, self._floor, limit)
 
     def _clear_at_end(self, final: bool) -> bool:
-        """Empty the state when the input has ended, unless closed windows are kept.
+        """Clear the state when the input has ended, unless closed windows are kept.
 
         Returns:
-            Whether it is empty.
+            True if the state was cleared.
         """
         if not final:
             return False
@@ -75,7 +75,7 @@ class WindowShard:
         return True
 
     def _begin(self, combined: Sequence[Combined], wall: int, final: bool) -> Begun:
-        """Move the clock and the watermark."""
+        """Advance the wall clock and the watermark."""
         state, judged = self.state, self.state.watermark
         wall = state.clock(combined, wall)
         if not self.spec.by_arrival:
@@ -100,9 +100,16 @@ class WindowShard:
         rows: int,
         order: Sequence[str] = (),
     ) -> Output:
-        """Save what the step has stored, and say what it emits of the windows, which are partials.
+        """Save the state, and return the output of the step.
 
-        Messages that it has rejected by itself are set ``aside``.
+        Args:
+            begun: The step.
+            combined: The batch.
+            emitted: The partials of the windows that emit.
+            aside: Messages that the step itself rejected.
+            pending: Number of changed windows that wait for their policy.
+            rows: Number of rows in the state.
+            order: The columns that results are sorted by. Default: window, then key.
         """
         state = self.state
         for part in combined:

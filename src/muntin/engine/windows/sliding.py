@@ -1,8 +1,9 @@
-"""Sliding windows, by times or offsets: which there are, what they hold, and their shard.
+"""Sliding windows over times or offsets: their spans, their partials and their shard.
 
-Every place ``t`` of a key gives the window ``[t - span, t]``. On the time axis it also gives, if
-something lies in it, the window ``[t + 1, t + 1 + span]``. A window is numbered by its first place.
-No two hold the same messages, so there are at most two windows a place.
+Every position ``t`` of a key has the window ``[t - span, t]``. On the time axis it also has the
+window ``[t + 1, t + 1 + span]``, if that has messages. A window is numbered by its first position.
+No two windows hold the same messages, so there are at most two windows per position.
+
 Source: the sliding windows of Kafka Streams.
 """
 
@@ -26,11 +27,11 @@ from muntin.state.runs import RangedFrame, join_runs
 
 
 class SlidingShard(PanedShard):
-    """Sliding windows of some keys; each place is a pane of its own. See ``Shard``.
+    """The sliding windows of a shard's keys; each position is its own pane.
 
-    Which windows there are depends on the messages. So a late message may make a window that never
-    had a chance to emit in full, and marks count full firings too, for as long as the grace. How
-    many messages came late is counted only where the late policy asks whether some were emitted.
+    The windows depend on the messages, so a late message may create a window that has never emitted
+    in full. Therefore marks also count full firings during the grace. Late messages are counted
+    only if the late policy needs to know whether some were emitted.
     """
 
     def _marks(self, late: pl.DataFrame, full: pl.DataFrame, silent: pl.DataFrame) -> pl.DataFrame:
@@ -64,7 +65,7 @@ class SlidingShard(PanedShard):
 
 @dataclass
 class SortedCells:
-    """Cells in the order of key, then place."""
+    """Cells sorted by key, then position."""
 
     cells: pl.DataFrame
     key: NDArray[np.int64]
@@ -79,12 +80,12 @@ class SortedCells:
 
 @dataclass
 class WindowSpans:
-    """Windows over sorted cells, each once.
+    """Distinct windows over sorted cells.
 
     Attributes:
-        window: The first place of each.
-        maker: A row that makes it: its key is the window's.
-        ranges: The rows that it holds.
+        window: The first position of each window.
+        maker: A row that creates the window, and has its key.
+        ranges: The rows of each window.
     """
 
     window: Positions
@@ -93,7 +94,7 @@ class WindowSpans:
 
 
 def spans_of(laid: SortedCells, sliding: Sliding, low: int, high: int) -> WindowSpans:
-    """All windows that cells make, from ``low`` to ``high`` (both included)."""
+    """Return all windows that cells create, from ``low`` to ``high`` (both included)."""
     key, place, span = laid.key, laid.place, sliding.span
     row = np.arange(len(place))
     begin = reach(key, place, place - span, "left")
@@ -104,7 +105,7 @@ def spans_of(laid: SortedCells, sliding: Sliding, low: int, high: int) -> Window
     if sliding.rolls:
         return ending
     stop = reach(key, place, place + 1 + span, "right")
-    # A window that both kinds of places make is emitted by the one that ends it.
+    # A window that two positions create is only taken from the one that ends it.
     twin = np.zeros(len(row), dtype=np.bool_)
     has = stop > row + 1
     twin[has] = place[stop[has] - 1] == place[has] + 1 + span
@@ -120,9 +121,10 @@ def spans_of(laid: SortedCells, sliding: Sliding, low: int, high: int) -> Window
 
 
 def compose_sliding(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.DataFrame:
-    """Compose windows ``low`` to ``high`` (both included) out of cells, each key and place once.
+    """Compose windows ``low`` to ``high`` (both included) from cells with distinct positions.
 
-    There must also be the places just before a window that make it. See ``overlap.compose``.
+    The cells must include the positions just before windows, which create them. The result has a
+    row for each key and window.
     """
     laid = SortedCells.of(cells, combiner.keys)
     return partials_of(laid, spans_of(laid, _sliding(combiner), low, high), combiner)
@@ -131,10 +133,11 @@ def compose_sliding(cells: pl.DataFrame, low: int, high: int, combiner: Combiner
 def changed_sliding(
     fresh: pl.DataFrame, stored: pl.DataFrame, low: int, high: int, combiner: Combiner
 ) -> pl.DataFrame:
-    """The windows that new messages change or make, with what is new in each.
+    """Return the windows that new messages change or create, with the new partials of each.
 
-    A window that didn't exist before is new with all that it holds. The stored cells are those of
-    the same keys from one span and one place before the first fresh one to a span behind the last.
+    A window that didn't exist before has all of its messages as new. The stored cells must be those
+    of the same keys, from one span and one position before the first fresh cell to one span after
+    the last.
     """
     sliding = _sliding(combiner)
     both = combiner.merge([stored, fresh])
@@ -154,7 +157,7 @@ def changed_sliding(
 def _within(
     windows: pl.DataFrame, laid: SortedCells, span: int, combiner: Combiner
 ) -> pl.DataFrame:
-    """What given windows hold of some cells; a window that holds none is left out."""
+    """Return the partials of windows over some cells, without windows that have none."""
     named = laid.cells.select(combiner.keys).with_columns(pl.Series("__key", laid.key))
     windows = join_null_safe(windows, named.unique(), combiner.keys, "inner")
     window, key = windows[columns.WINDOW].to_numpy(), windows["__key"].to_numpy()
@@ -166,7 +169,7 @@ def _within(
 
 
 def partials_of(laid: SortedCells, found: WindowSpans, combiner: Combiner) -> pl.DataFrame:
-    """The partials of windows: an aggregate that reads a part of a window has that part alone."""
+    """Compute the partials of windows; an aggregate over a part of a window reads only that."""
     identity = [columns.WINDOW, *combiner.keys]
     (span, _), whole = next(iter(combiner.by_part.items()))
     composed = _partials(laid, found, whole)
@@ -179,7 +182,7 @@ def partials_of(laid: SortedCells, found: WindowSpans, combiner: Combiner) -> pl
 
 
 def _select_part(laid: SortedCells, found: WindowSpans, first: int, last: int) -> WindowSpans:
-    """Limit windows to two distances from their first places; one without cells is left out."""
+    """Limit windows to a part, by distances from their start; those without cells are dropped."""
     key = laid.key[found.maker]
     start = reach(laid.key, laid.place, found.window + first, "left", key)
     stop = reach(laid.key, laid.place, found.window + last, "right", key)

@@ -1,9 +1,9 @@
 """Changed windows that wait for their policy, early or late.
 
-What has changed is appended to a table, in pieces that add up. By rows, a window's turn comes with
-its own messages: so only the keys of a batch are looked up, and what was emitted is taken back by
-a piece with the sign turned round. Of partial results nothing can be taken back; where firings emit
-only what is new, the table is written anew when some window emits.
+Changes are appended to a table, and add up. With a policy by rows, only a window's own messages can
+make it due. So only the keys of a batch are read, and emitted changes are cancelled by rows with
+the opposite sign. Partial results can't be cancelled: if firings emit only what is new, the table
+is rewritten when a window emits.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from muntin.state.lookup import join_null_safe
 from muntin.state.runs import Merge, Runs, find_extent, join_runs
 
 BEFORE, _READY = "__muntin_before", "__muntin_ready"
-# Whether a window hasn't emitted yet, early or late, where its policy asks for it.
+# The column for whether a window hasn't emitted yet, early or late, if its policy needs it.
 FIRST = "__muntin_first"
 Mark = Callable[[pl.DataFrame], pl.DataFrame]
 
@@ -28,12 +28,12 @@ class Waiting:
     """The windows that have changed since they last emitted.
 
     Args:
-        table: Holds the changes of each window and key.
-        policy: When they emit; ``None`` is never.
-        late: Whether these are past windows; they emit when they close, too.
-        identity: The columns that name a window of a key.
-        additive: Whether changes are numbers of messages and nothing else.
-        counted: How many wait, as it was stored; ``None`` where it isn't known.
+        table: The table of the changes by window and key.
+        policy: The policy by which windows emit; ``None`` if they never do.
+        late: Whether these are past windows, which also emit when they close.
+        identity: The columns that identify a window of a key.
+        additive: Whether changes are only numbers of messages.
+        counted: The stored number of waiting windows; ``None`` if it isn't known.
     """
 
     def __init__(
@@ -50,46 +50,46 @@ class Waiting:
         self.late = late
         self.additive = additive
         self._identity = list(identity)
-        # Only where windows are looked up by key it is known which of them are new here.
+        # New windows can only be counted if waiting windows are looked up by key.
         self.counted = None
         if by_change(policy):
             self.counted = 0 if table.low is None else counted
 
     @property
     def pending(self) -> int:
-        """How many windows wait; where that isn't counted, a window once per run that has it."""
+        """Number of waiting windows; if it isn't counted, the number of rows in the table."""
         return self.table.rows if self.counted is None else self.counted
 
     @property
     def rows(self) -> int | None:
-        """After how many new messages a window emits; ``None`` where they aren't counted."""
+        """Number of new messages after which a window emits; ``None`` if they aren't counted."""
         return self.policy.rows if isinstance(self.policy, EveryRows | RowsOrEvery) else None
 
     @property
     def merge(self) -> Merge:
-        """Makes one row of the changes of a window."""
+        """The function that merges the changes of a window into one row."""
         return self.table.merge
 
     def drop_before(self, window: int | None) -> None:
-        """Forget the windows before one; all of them for ``None``."""
+        """Drop the windows before one; ``None`` drops all."""
         self.table.drop_before(window)
 
     def read(self, low: int | None, high: int | None, nothing: pl.DataFrame) -> pl.DataFrame:
-        """The changes of some windows; ``nothing`` has the columns where there are none."""
+        """Return the changes of a range of windows, or the empty frame ``nothing``."""
         frames = self.table.read_with_ranges(low, high)
         return join_runs(frames, columns.WINDOW, self.merge) if frames else nothing
 
     def take(self, changes: pl.DataFrame, moment: BatchClock, mark: Mark) -> pl.DataFrame:
-        """Take the changes of a batch in.
+        """Add the changes of a batch, and take the windows that are due.
 
         Args:
             changes: Each changed window once, with its new messages.
-            moment: Where the watermark and the clock are.
-            mark: Says of windows what the policy asks of them beside what is new: whether its
-                condition holds, and ``FIRST``.
+            moment: The watermark and the wall clock.
+            mark: Adds the columns that the policy needs: whether its condition is true, and
+                ``FIRST``.
 
         Returns:
-            The windows that emit now, with all that is new since they last did.
+            The windows that emit now, with all changes since they last did.
         """
         low = self.table.low
         if self.policy is None or (not len(changes) and low is None):
@@ -102,13 +102,13 @@ class Waiting:
         return self._of_changed(changes, moment, mark)
 
     def take_each(self, changes: pl.DataFrame) -> pl.DataFrame:
-        """Take messages in of which each is a step, while no clock passes and nothing closes.
+        """Add messages that count as a step each, while no clock passes and no window closes.
 
         Args:
-            changes: Each window once, with how many messages are new to it.
+            changes: Each changed window once, with the number of its new messages.
 
         Returns:
-            The same windows, with how many messages waited before.
+            The windows with the number of messages that waited before, in ``BEFORE``.
         """
         new = self._slim(changes)
         none = new.with_columns(pl.lit(0, dtype=pl.Int64).alias(BEFORE))
@@ -124,7 +124,7 @@ class Waiting:
         both = join_null_safe(new, stored, self._identity, "left").with_columns(
             pl.col(BEFORE).fill_null(0)
         )
-        # The first that lets a window emit takes all that waits; then every so many do.
+        # The first message that makes a window due emits all changes; then every ``rows``-th does.
         first = pl.max_horizontal(pl.lit(1), rows - pl.col(BEFORE))
         left = pl.when(pl.col(columns.MESSAGES) < first).then(
             pl.col(BEFORE) + pl.col(columns.MESSAGES)
@@ -139,15 +139,15 @@ class Waiting:
         return both.drop("left")
 
     def _closes(self, changes: pl.DataFrame, moment: BatchClock) -> bool:
-        """Whether some of these windows may have closed, and so must emit."""
+        """Return whether some of these windows may have closed, and so must emit."""
         lows = [self.table.low, changes[columns.WINDOW].min() if len(changes) else None]
         return self.late and any(low is not None and low <= moment.closed_after for low in lows)  # type: ignore[operator]
 
     def _of_all(self, changes: pl.DataFrame, moment: BatchClock, mark: Mark) -> pl.DataFrame:
-        """Look at all that waits, and write anew what goes on waiting."""
+        """Check all waiting windows, and rewrite the table with those that still wait."""
         assert self.policy is not None
         waiting = self.merge([self.read(None, None, changes.clear()), changes])
-        # Beside what waits the table may hold windows whose time has passed.
+        # The table may also have windows that don't wait any more.
         over = moment.closed_before if self.late else moment.after
         waiting = waiting.filter(pl.col(columns.WINDOW) > over)
         emitting, rest = self._by_turn(waiting, moment, mark)
@@ -158,7 +158,7 @@ class Waiting:
         return emitting
 
     def _of_changed(self, changes: pl.DataFrame, moment: BatchClock, mark: Mark) -> pl.DataFrame:
-        """Look at the changed windows, and at those that the watermark has just passed."""
+        """Check the changed windows, and those that the watermark has just passed."""
         assert self.counted is not None
         if not self.late:
             changes = changes.filter(pl.col(columns.WINDOW) > moment.after)
@@ -182,7 +182,7 @@ class Waiting:
     def _by_turn(
         self, windows: pl.DataFrame, moment: BatchClock, mark: Mark
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """The windows that emit, and those that go on waiting."""
+        """Return the windows that emit, and those that still wait."""
         assert self.policy is not None
         ready = due(self.policy, moment, columns.MESSAGES, pl.col(FIRST))
         if self.late:
@@ -192,7 +192,7 @@ class Waiting:
         return emitting.select(windows.columns), rest.select(windows.columns)
 
     def _stored(self, changes: pl.DataFrame) -> pl.DataFrame:
-        """How many messages the windows that have changed had new before."""
+        """Return the stored numbers of waiting messages of the changed windows."""
         if not len(changes):
             return self._slim(changes)
         keys = changes.select(self.table.keys).unique()
@@ -202,7 +202,7 @@ class Waiting:
         return _summed([join_null_safe(there, changes, self._identity, "semi")], self._identity)
 
     def _passed(self, nothing: pl.DataFrame, moment: BatchClock) -> pl.DataFrame:
-        """The windows whose time to wait has ended in this step, with what is stored of them."""
+        """Return the windows that stop waiting in this step, with their stored changes."""
         low, high = moment.before, moment.after
         if self.late:
             low, high = moment.closed_before, moment.closed_after
@@ -216,6 +216,6 @@ class Waiting:
 
 
 def _summed(frames: Sequence[pl.DataFrame], identity: Sequence[str]) -> pl.DataFrame:
-    """How many messages of each window are not emitted yet; those of which none is are left out."""
+    """Sum the waiting messages by window, without windows that have none."""
     whole = pl.concat(frames).group_by(identity).agg(pl.col(columns.MESSAGES).sum())
     return whole.filter(pl.col(columns.MESSAGES) > 0)

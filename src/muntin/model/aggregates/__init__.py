@@ -1,11 +1,11 @@
-"""What a window computes: specs of aggregates, by name and column.
+"""Specs of aggregates, by name and column.
 
-An aggregate is *lift* (message to partial), *combine* (two partials to one; associative) and
-*lower* (partial to value); the specs here only name them, or have them as formulas that the engine
-fills in with columns. Nulls follow Spark SQL: they are skipped (but by ``first`` and ``last``), and
-an aggregate over nothing is null (a count is 0).
+An aggregate consists of *lift* (message to partial), *combine* (two partials to one; associative)
+and *lower* (partial to value). The specs here only name these functions, or define them as formulas
+that the engine applies to columns. Nulls follow Spark SQL: all aggregates but ``first`` and
+``last`` skip them, and an aggregate without values is null (a count is 0).
 
-An aggregate is registered by its import here. It is then known by its name, and is ``muntin.NAME``.
+The import of an aggregate here registers it by its name, and makes it available as ``muntin.NAME``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An aggregate of a query: which one, and over which columns."""
+"""An aggregate of a query: its function, columns and options."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NullValues = Literal["keep", "skip"]
 
 
 def null_options(nulls: NullValues) -> tuple[tuple[str, Any], ...]:
-    """What becomes of nulls, as the options of an aggregate; the default isn't written down."""
+    """Return the treatment of nulls as options of an aggregate; none for the default."""
     if nulls not in get_args(NullValues):
         hint = 'give "keep", or "skip" for the value of the first or last message that has one'
         raise OptionError("nulls", nulls, "isn't done with nulls", hint)
@@ -33,7 +33,7 @@ class RowsFunction(JsonDataclass):
     """A user's function over all rows of a window.
 
     Attributes:
-        columns: What it reads.
+        columns: The columns that it reads.
         function: ``list of rows -> result``; a row is a dictionary of the columns.
     """
 
@@ -46,15 +46,15 @@ class Aggregate(JsonDataclass):
     """One aggregate of a query.
 
     Attributes:
-        kind: Which function, for example ``"sum"``.
-        column: The column it reads; ``None`` for a bare ``count()``.
+        kind: The function, for example ``"sum"``.
+        column: The column that it reads; ``None`` for ``count()`` without a column.
         by: The ordering column of ``arg_min`` and ``arg_max``.
         options: Figures of the function, for example ``(("q", 0.95),)``, in a fixed order.
         functions: The user's own functions, for ``kind="user"``.
         rows: The user's function over a window's rows and its columns, for ``kind="apply"``.
         frame: How far it looks back from the end of a sliding window, in units of the axis;
-            ``None`` is as far as the window does, and 0 is the last position alone.
-        frame_axis: What that is measured on.
+            ``None`` for the whole window, and 0 for the last position alone.
+        frame_axis: The axis that ``frame`` is measured on.
     """
 
     kind: str
@@ -69,12 +69,12 @@ class Aggregate(JsonDataclass):
     def over(self, length: Length) -> Aggregate:
         """Limit the aggregate to the last part of each rolling or sliding window.
 
-        So one query computes over several lengths of time before a message:
+        A query can compute aggregates over several lengths of time before a message:
         ``w.rolling("1 day").agg(hour=mt.sum("v").over("1 hour"), day=mt.sum("v"))``.
 
         Args:
             length: How far it looks back from the window's end, a duration or ``rows(N)``; at most
-                as far as the window does. The ends that belong to it are those of the window.
+                the size of the window. It includes the same ends as the window.
 
         Example:
             >>> str(Aggregate("sum", "amount").over("1 hour"))
@@ -85,22 +85,22 @@ class Aggregate(JsonDataclass):
 
     @property
     def entry(self) -> Entry:
-        """What is known of it."""
+        """The registered entry of its kind."""
         return ENTRIES[self.kind]
 
     def option(self, name: str) -> Any:
-        """The value of one option."""
+        """Return the value of an option."""
         return dict(self.options)[name]
 
     @property
     def skips_nulls(self) -> bool:
-        """Whether messages without a value don't count."""
+        """True if messages without a value are skipped."""
         return ("nulls", "skip") in self.options
 
     @property
     def starts_empty(self) -> bool:
-        """Whether it may be added to what is stored of other aggregates; see ``Entry``."""
-        # How many messages a part of a window has isn't stored of every cell, as of windows.
+        """True if it can be added to a query that has stored state."""
+        # Cells store the count of messages for whole windows, not for parts of them.
         return self.entry.starts_empty and (self.frame is None or self.column is not None)
 
     @property
@@ -110,14 +110,14 @@ class Aggregate(JsonDataclass):
         return own + (self.rows.columns if self.rows else ())
 
     def check(self, shapes: Mapping[str, Shape], words: str | None = None) -> None:
-        """Refuse columns of types that it can't take: one question, which every door asks.
+        """Refuse columns of types that the aggregate doesn't support.
 
-        What is taken has the value that Spark SQL gives, or the one that ``docs/windows.md`` names
-        where the two differ on purpose.
+        All front ends call this. A supported type has the value that Spark SQL computes, or the
+        one in ``docs/windows.md`` where the two differ on purpose.
 
         Args:
-            shapes: The types of columns by name, of those that it reads at least.
-            words: The aggregate in the user's words, where its columns were named anew.
+            shapes: The types of columns by name, at least of those that it reads.
+            words: The aggregate as the user wrote it, if its columns were renamed since.
 
         Example:
             >>> Aggregate("max", "name").check({"name": Shape("string", "string")})
@@ -145,15 +145,15 @@ class Aggregate(JsonDataclass):
 
 @dataclass(frozen=True, slots=True)
 class UserFunctions:
-    """A user's aggregate as KIP-94 writes it: initializer, aggregator, merger, and the end.
+    """The functions of a user's aggregate, with the names of KIP-94.
 
     Attributes:
         initializer: ``() -> state``.
         aggregator: ``(state, value) -> state``, called once per message with a new state.
         merger: ``(state, state) -> state``; must be associative.
-        finisher: ``state -> result``; the identity where it isn't given.
+        finisher: ``state -> result``; the identity by default.
         state_type: ``"long"``, ``"double"``, ``"string"``, ``"binary"`` or ``"boolean"``.
-        result_type: The same, of the result.
+        result_type: The type of the result, one of the same.
     """
 
     initializer: Callable[[], Any]

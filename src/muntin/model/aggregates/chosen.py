@@ -1,4 +1,4 @@
-"""Aggregates that choose a value of their messages: the least, the greatest, or that of a place."""
+"""Aggregates that pick a value: the least, the greatest, or that at some position or column."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _by_column(rows: WindowRows, agg: Aggregate) -> Any:
 
 
 def _at_the_end(agg: Aggregate, rows: list[tuple[Any, Any]]) -> Any:
-    """The value where the other column is least or greatest; of several, the least or greatest."""
+    """Return the value at the least or greatest ``at``; of several, the least or greatest value."""
     if agg.skips_nulls:
         rows = [(at, value) for at, value in rows if value is not None]
     if not rows:
@@ -201,7 +201,7 @@ def arg_max(column: Any, by: Any, *, nulls: NullValues = "keep") -> Aggregate:
 
 @_of_truths(sql=Sql(("BOOL_AND", "EVERY")), value=lambda values, agg: all(values))
 def bool_and(column: Any) -> Aggregate:
-    """Say whether every value is true; nulls are skipped.
+    """Check whether every value is true; nulls are skipped.
 
     Args:
         column: The column of values, or an expression.
@@ -225,7 +225,7 @@ def bool_and(column: Any) -> Aggregate:
 
 @_of_truths(sql=Sql(("BOOL_OR", "SOME")), value=lambda values, agg: any(values))
 def bool_or(column: Any) -> Aggregate:
-    """Say whether some value is true; nulls are skipped.
+    """Check whether some value is true; nulls are skipped.
 
     Args:
         column: The column of values, or an expression.

@@ -1,4 +1,4 @@
-"""``count_distinct``: how many distinct values, exactly."""
+"""``count_distinct``: the exact number of distinct values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``count`` and ``count_if``: how many messages."""
+"""``count`` and ``count_if``: numbers of messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from muntin.model.shapes import ANY, TRUTH
     value=lambda values, agg: len(values),
 )
 def count(column: Any = None) -> Aggregate:
-    """Count messages; with a column, those where it isn't null.
+    """Count messages; with a column, those in which it isn't null.
 
     Args:
         column: The column, or an expression. Default: every message counts.

@@ -1,8 +1,8 @@
-"""What is known of an aggregate: one entry, which every door asks.
+"""The registry of aggregates: one entry for each, with its types, SQL names and computation.
 
-An entry is registered where the aggregate is made (``@entry(...)`` above its function), and a
-module of entries by its import in ``muntin.model.aggregates``. Nothing else names the aggregate:
-types, SQL, checkpoints, explanations, the oracle and the engine go by the entry.
+``@entry(...)`` on an aggregate's function registers it when ``muntin.model.aggregates`` imports the
+module. Nothing else names the aggregate: types, SQL, checkpoints, explanations, the oracle and the
+engine use the entry.
 """
 
 from __future__ import annotations
@@ -19,28 +19,27 @@ if TYPE_CHECKING:
 
 Factory = TypeVar("Factory", bound="Callable[..., Aggregate]")
 Expr = Any
-"""A column in a formula: the engine's expression, of which the model only calls methods."""
+"""A column in a formula: an expression of the engine, of which the model only calls methods."""
 WindowRows = Sequence[tuple[Any, Mapping[str, Any]]]
-"""The messages of a window: place and columns, in the order of arrival."""
+"""The messages of a window: position and columns, in the order of arrival."""
 
-# Of which type a value is: that of the column, an array of it, or one of the aggregate's own.
+# The type of a value: that of the column, an array of it, or one of the aggregate's own.
 SAME, LIST, OWN = "same", "list", "own"
-# Bytes of a short string, or of a number with what Arrow keeps beside it.
+# Bytes of a short string, or of a number with its overhead in Arrow.
 WORD = 16
 
 
 @dataclass(frozen=True)
 class Formula:
-    """An aggregate in formulas over columns, where its partial is made of values.
+    """The computation of an aggregate whose partial consists of lists of values.
 
-    A partial is one or more lists, which the formulas have as columns without nulls: ``lift`` makes
-    them of a group's values, ``merge`` of the joined lists of several partials, and ``lower`` makes
-    the value of a row's lists. The last argument of each is the aggregate.
+    A partial is one or more lists, which the formulas get as columns without nulls. The last
+    argument of each formula is the aggregate.
 
     Attributes:
-        lift: Values to as many columns as there are names.
-        merge: The partials of several rows, end to end, to one.
-        lower: Lists to the value.
+        lift: Computes the lists from a group's values, one for each of ``names``.
+        merge: Computes the lists from the concatenated lists of several partials.
+        lower: Computes the value from a row's lists.
         names: The names of the partial columns.
     """
 
@@ -58,18 +57,18 @@ def _once(values: Expr, agg: Aggregate) -> tuple[Expr]:
     return (values.unique(),)
 
 
-# Every value, and each value once.
+# Formulas that keep every value, and each distinct value once.
 ALL_VALUES = Formula(_all, _all, lambda lists, agg: lists)
 DISTINCT_VALUES = Formula(_once, _once, lambda lists, agg: lists.list.unique())
 
 
 @dataclass(frozen=True)
 class Sql:
-    """How SQL calls an aggregate.
+    """The names and the syntax of an aggregate in SQL.
 
     Attributes:
         names: Its names, in capitals.
-        second: What its second argument is: ``"column"``, ``"number"`` or ``"whole number"``.
+        second: The kind of its second argument: ``"column"``, ``"number"`` or ``"whole number"``.
         within: The names of ``name(number) WITHIN GROUP (ORDER BY column)``.
         distinct: The names of ``name(DISTINCT column)``.
     """
@@ -82,26 +81,27 @@ class Sql:
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """An aggregate.
+    """The registered properties of an aggregate.
 
     Attributes:
         kind: Its name in specs and checkpoints.
-        make: The function that makes one.
-        accepts: What it asks of the column that it reads.
-        gives: Of which type its value is: ``SAME``, ``LIST`` or ``OWN``.
-        empty: Its value over nothing.
-        full_state: Whether it needs all messages (or all values) of a window.
-        adds: Whether nothing may be taken for 0, as of sums.
-        starts_empty: Whether a null says nothing to it, so that it may begin with any message.
-        skips_nan: Whether NaN is skipped as null is.
-        overflows: Whether a whole number that it gives may leave 64 bits.
-        users: Whether it runs a function of the user's, which no checkpoint keeps.
-        sql: How SQL calls it.
-        size: Bytes of a partial before compression, of so many messages.
-        over: The aggregate that it is over distinct values.
-        value: Its value, of all values by place; what the engine is tested against.
-        of_rows: The same of whole messages, where it needs more than the values.
-        formula: How its columns are computed, where the engine has no algebra for it alone.
+        make: The function that returns the aggregate's spec.
+        accepts: The types of columns that it accepts.
+        gives: The type of its value: ``SAME``, ``LIST`` or ``OWN``.
+        empty: Its value without messages.
+        full_state: Whether the state keeps all messages (or all values) of a window.
+        adds: Whether its value may be 0 without messages, as for sums.
+        starts_empty: Whether it ignores nulls, so that it can start at any message.
+        skips_nan: Whether it skips NaN as it skips null.
+        overflows: Whether an integer result may exceed 64 bits.
+        users: Whether it runs a user's function, which checkpoints don't store.
+        sql: Its names and syntax in SQL.
+        size: Estimates the bytes of a partial before compression, given the number of messages.
+        over: The aggregate that it applies to the distinct values.
+        value: Computes its value in plain Python, from all values by position. The engine is
+            tested against it.
+        of_rows: Computes its value from whole messages, if it needs more than the values.
+        formula: Its computation in columns, if the engine has no algebra of its own for it.
     """
 
     kind: str
@@ -123,7 +123,7 @@ class Entry:
     formula: Formula | None = None
 
     def filled(self, value: str) -> Any:
-        """Its value in a window without a message that is filled with ``zero`` or ``null``."""
+        """Return its value in an empty window that is filled with ``zero`` or ``null``."""
         return 0 if self.adds and value == "zero" else self.empty
 
 
@@ -131,14 +131,14 @@ ENTRIES: dict[str, Entry] = {}
 """All aggregates by their kinds."""
 
 
-# Of pandas, Polars and PySpark, where SQL has no such name.
+# Names in pandas, Polars and PySpark that SQL doesn't have.
 _ELSEWHERE = {"NUNIQUE": "count_distinct", "LEN": "count", "SIZE": "count", "VAR": "variance",
               "SUMDISTINCT": "sum_distinct", "PERCENTILE": "exact_quantile", "ANY": "bool_or",
               "ALL": "bool_and"}  # fmt: skip
 
 
 def called_here(name: str) -> str | None:
-    """What the aggregate that SQL, pandas or PySpark calls by a name is called here, if any is.
+    """Return the name of the aggregate that SQL, pandas or PySpark calls by another name, if any.
 
     Example:
         >>> called_here("avg"), called_here("max_by"), called_here("nunique"), called_here("x")
@@ -150,11 +150,11 @@ def called_here(name: str) -> str | None:
 
 
 def entry(kind: str = "", **known: Any) -> Callable[[Factory], Factory]:
-    """Register the aggregate that a function makes.
+    """Register the aggregate that a function returns.
 
     Args:
-        kind: Its name in specs; the function's where it isn't given.
-        **known: See ``Entry``.
+        kind: Its name in specs; by default the function's name.
+        **known: Attributes of its ``Entry``.
     """
 
     def registered(make: Factory) -> Factory:
@@ -168,12 +168,12 @@ def entry(kind: str = "", **known: Any) -> Callable[[Factory], Factory]:
 def over_distinct(
     other: Callable[..., Aggregate], accepts: Rule, names: tuple[str, ...] = ()
 ) -> Callable[[Factory], Factory]:
-    """Register an aggregate that is another one over distinct values.
+    """Register an aggregate that applies another one to the distinct values.
 
     Args:
-        other: The function that makes the other one.
-        accepts: What it asks of its column; what is counted once needs an order.
-        names: Its own names in SQL, in capitals, beside ``other(DISTINCT column)``.
+        other: The function of the other aggregate.
+        accepts: The types of columns that it accepts; distinct values need an order.
+        names: Its own names in SQL, in capitals, besides ``other(DISTINCT column)``.
     """
     inner = ENTRIES[other.__name__]
 
@@ -198,10 +198,10 @@ def over_distinct(
 
 
 def every_value(agg: Aggregate, messages: float) -> float:
-    """The size of a partial that keeps a value of each message."""
+    """Return the size of a partial that keeps one value for each message."""
     return WORD * messages
 
 
 def fixed(size: float) -> Callable[[Aggregate, float], float]:
-    """The size of a partial that is the same for any number of messages."""
+    """Return a function for a partial's size that doesn't depend on the number of messages."""
     return lambda agg, messages: size

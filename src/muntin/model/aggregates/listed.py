@@ -29,7 +29,7 @@ def _in_order(rows: WindowRows, agg: Aggregate) -> list[Any]:
 def collect_list(column: Any) -> Aggregate:
     """List all values that aren't null, by event time.
 
-    Of equal times the least value is first. The state keeps all values of a window.
+    Among equal times the least value is first. The state keeps all values of a window.
 
     Args:
         column: The column of values, or an expression.

@@ -20,7 +20,7 @@ def _counted(values: Expr, agg: Aggregate) -> tuple[Expr, Expr]:
 
 
 def _added(values: Expr, counts: Expr, agg: Aggregate) -> tuple[Expr, Expr]:
-    """Each value once, in ascending order, and how often it is there."""
+    """Return the distinct values in ascending order, and the count of each."""
     ordered = values.sort()
     ends = ordered.ne_missing(ordered.shift(-1))
     until = counts.sort_by(values).cum_sum().filter(ends)
@@ -37,7 +37,7 @@ def _added(values: Expr, counts: Expr, agg: Aggregate) -> tuple[Expr, Expr]:
     formula=Formula(
         lift=_counted,
         merge=_added,
-        # Of several that are as frequent the first, which is the least.
+        # The first of several equally frequent values is the least one.
         lower=lambda values, counts, agg: values.list.get(counts.list.arg_max(), null_on_oob=True),
         names=("v", "n"),
     ),
@@ -45,9 +45,9 @@ def _added(values: Expr, counts: Expr, agg: Aggregate) -> tuple[Expr, Expr]:
 def mode(column: Any) -> Aggregate:
     """Find the most frequent value that isn't null; of several, the least.
 
-    NaN is one value. The answer doesn't depend on how the input was cut: it is Spark's
-    ``mode(x, true)``, while Spark's ``mode(x)`` and DuckDB's give any of several. The state keeps
-    each distinct value, with its count.
+    NaN is one value. The result doesn't depend on how the input is cut into batches: it is Spark's
+    ``mode(x, true)``, while Spark's ``mode(x)`` and DuckDB's return any of several. The state keeps
+    each distinct value with its count.
 
     Args:
         column: The column of values, or an expression.

@@ -22,7 +22,7 @@ def _folded(values: list[Any], agg: Aggregate) -> Any:
 
 
 def _applied(rows: WindowRows, agg: Aggregate) -> Any:
-    """The user's function over the rows by time; of one time, the least row first, nulls last."""
+    """Apply the user's function to the rows by time, then by value with nulls last."""
     assert agg.rows is not None
     columns = agg.rows.columns
     given = [(place, {column: message[column] for column in columns}) for place, message in rows]
@@ -43,16 +43,16 @@ def aggregate(
 ) -> Aggregate:
     """Fold values by your own functions, as KIP-94 names them; runs Python for each message.
 
-    Each message begins a state of its own, ``aggregator(initializer(), value)``, and states meet by
-    the merger alone. So the answer doesn't depend on how messages are read. The initializer should
+    Each message starts its own state, ``aggregator(initializer(), value)``, and only the merger
+    combines states. So the result doesn't depend on how messages are read. The initializer should
     be neutral, since it counts once for each message.
 
     Args:
         column: The column of values, or an expression.
         initializer: ``() -> state``.
-        aggregator: ``(state, value) -> state``; isn't called for nulls. ``None`` is no state.
-        merger: ``(state, state) -> state``; must be associative, and messages that come out of
-            order are merged as they come unless it is commutative.
+        aggregator: ``(state, value) -> state``; not called for nulls. ``None`` is no state.
+        merger: ``(state, state) -> state``; must be associative. If it isn't commutative, the
+            result depends on the order in which messages arrive.
         finisher: ``state -> result``. Default: the state is the result.
         state_type: ``"long"``, ``"double"``, ``"string"``, ``"binary"`` or ``"boolean"``.
         result_type: The type of the result. Default: ``state_type``.
@@ -97,8 +97,8 @@ def apply(
     The state keeps all rows of a window.
 
     Args:
-        function: Gets a list of dictionaries, by event time (of equal times, the least row
-            first), and returns the result. It must not depend on anything else.
+        function: Takes a list of dictionaries by event time (at equal times the least row first),
+            and returns the result. It must not depend on anything else.
         *columns: The names of the columns that the rows have.
         result_type: ``"long"``, ``"double"``, ``"string"``, ``"binary"`` or ``"boolean"``.
 

@@ -1,4 +1,4 @@
-"""Values in plain Python, in the order that Spark has of them."""
+"""Spark's order of values, in plain Python."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 
 def rank(value: Any) -> tuple[bool, Any]:
-    """Orders values as Spark does: NaN equals itself and is greater than every number.
+    """Return a sort key in Spark's order: NaN equals itself and is greater than every number.
 
-    Of arrays the first element that differs decides, of structs the first field; a null among
-    them is less than every value.
+    Arrays are compared by their first different element, structs by their first different field; a
+    null inside is less than every value.
     """
     if isinstance(value, list):
         return (False, tuple(_rank_inside(one) for one in value))
@@ -25,20 +25,20 @@ def _rank_inside(value: Any) -> tuple[bool, Any]:
 
 
 def rank_of_any(value: Any) -> tuple[bool, Any]:
-    """Orders values and nulls, the nulls last."""
+    """Return a sort key for values and nulls, with nulls last."""
     return (True, 0) if value is None else (False, rank(value))
 
 
 def is_nan(value: Any) -> bool:
-    """Whether a value is no number that has an order."""
+    """Return whether a value is NaN."""
     return isinstance(value, float) and math.isnan(value)
 
 
 def numbers(values: Iterable[Any]) -> list[Any]:
-    """In ascending order, without NaN."""
+    """Return the values without NaN, in ascending order."""
     return sorted((value for value in values if not is_nan(value)), key=rank)
 
 
 def once(values: Iterable[Any]) -> list[Any]:
-    """One of each in ascending order; NaN is one value."""
+    """Return the distinct values in ascending order; NaN is one value."""
     return [value for _, value in sorted({rank(value): value for value in values}.items())]

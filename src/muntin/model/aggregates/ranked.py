@@ -25,7 +25,7 @@ from muntin.model.shapes import NUMBER, ORDER
 
 
 def _first_of(values: list[Any], agg: Aggregate) -> list[Any]:
-    """The first values in the order of an aggregate, in plain Python."""
+    """Return the first values in the order of an aggregate, in plain Python."""
     known = dict(agg.options)
     found = numbers(values)
     words = list(enumerate(known.get("fields", "").split()))
@@ -38,7 +38,7 @@ def _first_of(values: list[Any], agg: Aggregate) -> list[Any]:
 
 def _field_of(place: int, value: dict[str, Any]) -> Any:
     field = list(value.values())[place]
-    # As in Spark a null is less than every value.
+    # As in Spark, a null is less than every value.
     return (False, (False, 0)) if field is None else (True, rank(field))
 
 
@@ -73,14 +73,15 @@ def _first_in_list(lists: Expr, agg: Aggregate) -> Expr:
 def top_k(column: Any, k: int, ascending: bool | Sequence[bool] = False) -> Aggregate:
     """List the ``k`` greatest values, greatest first; nulls and NaN are skipped.
 
-    Of structs the first field that differs decides. ``top`` makes rows of them.
+    Structs are compared by their first different field. ``top`` emits them as rows.
 
     Args:
         column: The column of values, or an expression.
-        k: How many values at most, 1 to 10 000.
-        ascending: ``True`` for the least, least first. Of structs also one for each of the first
-            fields, as ``orderBy`` takes them: rows that are equal in those are ordered by all of
-            their fields, ascending. A null in a field is less than every value, as in Spark.
+        k: Greatest number of values, 1 to 10 000.
+        ascending: ``True`` for the least values, least first. For structs also a list of one flag
+            for each of the first fields, as in ``orderBy``; rows that are equal in those are
+            ordered by all of their fields, ascending. A null in a field is less than every value,
+            as in Spark.
 
     Returns:
         An aggregate for ``.agg(…)``: an array of the column's type, empty without values.
@@ -159,7 +160,7 @@ def median(column: Any) -> Aggregate:
 
 
 def at_rank(values: list[Any], agg: Aggregate) -> Any:
-    """The value at the rank ``q`` of an aggregate."""
+    """Return the value at the rank ``q`` of an aggregate."""
     ordered = numbers(values)
     place = math.ceil(agg.option("q") * len(ordered))
     return ordered[max(1, place) - 1] if ordered else None

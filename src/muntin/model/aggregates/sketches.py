@@ -64,8 +64,9 @@ def quantile(column: Any, q: float, *, k: int = 200) -> Aggregate:
     """Estimate the value at rank ``q`` by a KLL sketch.
 
     It is exact while a window holds at most ``k`` values, and then doesn't depend on how the input
-    was cut. Beyond that its rank error is about ``2.3 / k`` and depends on the order of merging. It
-    never interpolates, so ``quantile("x", 0.5)`` isn't ``median("x")``. NaN and NULL are skipped.
+    is cut into batches. Beyond that its rank error is about ``2.3 / k`` and depends on the order of
+    merging. It never interpolates, so ``quantile("x", 0.5)`` isn't ``median("x")``. NaN and NULL
+    are skipped.
 
     Args:
         column: The column of values, or an expression.

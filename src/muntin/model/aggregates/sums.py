@@ -1,4 +1,4 @@
-"""``sum``, and what is made of sums: ``mean``, ``variance`` and ``stddev``."""
+"""``sum``, and the aggregates based on sums: ``mean``, ``variance`` and ``stddev``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from muntin.model.aggregates.aggregate import Aggregate
 from muntin.model.aggregates.entry import Sql, entry, fixed
 from muntin.model.shapes import NUMBER
 
-# Enough to add, multiply and divide decimals of 38 without rounding anything away.
+# Enough to add, multiply and divide decimals of 38 digits without rounding.
 _DIGITS = 120
 
 
@@ -23,7 +23,7 @@ def _sum(values: list[Any], agg: Aggregate) -> Any:
 def _mean(values: list[Any], agg: Aggregate) -> Any:
     if not isinstance(values[0], Decimal):
         return builtins.sum(values) / len(values)
-    # Spark divides to 39 digits behind the point, and then rounds to four more than there were.
+    # Spark divides to 39 digits after the point, and then rounds to four more than the column has.
     with localcontext(prec=_DIGITS, rounding=ROUND_HALF_UP):
         scale = min(38, 4 - int(values[0].as_tuple().exponent))
         mean = builtins.sum(values) / len(values)
@@ -77,7 +77,7 @@ def sum(column: Any) -> Aggregate:
 def mean(column: Any) -> Aggregate:
     """Average the values.
 
-    The mean of a decimal that doesn't fit is null, and is reported as rejected.
+    The mean of decimals that doesn't fit its type is null, and is reported as rejected.
 
     Args:
         column: The column of values, or an expression.
