@@ -14,7 +14,7 @@ from muntin.spark.sinks.lake import LakeWriter, dotted
 _CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 _PACKAGE = "org.apache.iceberg."
 _UNKNOWN = (T.CalendarIntervalType, T.DayTimeIntervalType, T.NullType, T.YearMonthIntervalType)
-# What a snapshot that a batch was appended by says of it.
+# Properties of a snapshot that name the writer and the batch that it appended.
 _WRITER, _BATCH = "muntin.writer", "muntin.batch"
 
 
@@ -65,7 +65,7 @@ def _require_catalog(spark: SparkSession, table: str) -> None:
 
 
 def _has(spark: SparkSession, table: str, writer: str, number: int) -> bool:
-    """Whether a batch was appended, by the snapshots that lead to the table's present state."""
+    """Return whether a batch was appended, by the snapshots in the table's present history."""
     name = dotted(table)
     said = F.col("summary")
     mine = (said[_WRITER] == writer) & (said[_BATCH] == str(number))
