@@ -66,7 +66,7 @@ def begin_windowed(frame: object, options: SentenceOptions) -> LocalWindowed:
     time, clock = options["time"], options["clock"]
     at_end = isinstance(time, str) and time == WINDOW_TIME
     if at_end and not isinstance(rows, Upstream) and _has_ends(rows.schema):
-        # Results that came as a frame, where Spark's remember what they are.
+        # A frame of results has no `window_time`, so compute it.
         time = (pl.col(columns.WINDOW_END) - pl.duration(microseconds=1)).alias(WINDOW_TIME)
     parts = shared_parts(
         options,
@@ -83,10 +83,11 @@ def _name_of(expression: Expression | None) -> str | None:
 
 
 def rows_of(option: str, given: object, *, each_change: bool = False) -> Rows:
-    """The source of a frame, a source itself, or the operator whose results are taken.
+    """Return the rows of an input: a source, or an upstream operator.
 
     Raises:
-        OptionError: When it is none of these, or emits windows more than once.
+        OptionError: When the input is neither a frame, a source nor a query, or may emit a window
+            more than once.
     """
     if isinstance(given, LocalDefinition):
         upstream = replace(given.upstream, each_change=each_change)
