@@ -113,7 +113,7 @@ def _choose(
 
 
 def _host_of_declared(question: Question) -> Host:
-    """The host that reads what a statement declares."""
+    """Return the host that reads the tables that a statement declares."""
     read = tables_of(question.lowered.query)
     declared = [table for name, table in question.tables.items() if name in read]
     return "spark" if any(map(needs_spark, declared)) else "local"

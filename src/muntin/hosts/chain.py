@@ -1,6 +1,6 @@
-"""Chains of operators in one query: what results another operator may take, and when.
+"""Rules of chains of operators in one query: which results another operator may read, and when.
 
-Both hosts decide these by the specs alone.
+On both hosts, these rules only depend on the specs.
 """
 
 from __future__ import annotations

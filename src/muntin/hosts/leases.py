@@ -40,16 +40,16 @@ class LeaseFile(Protocol):
     """The file of a lease in the file system of the checkpoint."""
 
     def read(self) -> str | None:
-        """Return the text of the file; ``None`` where there is none."""
+        """Return the text of the file; ``None`` if it doesn't exist."""
 
     def create(self, text: str) -> bool:
-        """Write the file where there is none; returns whether it was written."""
+        """Create the file if it doesn't exist, and return whether it was created."""
 
     def replace(self, text: str) -> None:
-        """Write the file in place of the one that is there."""
+        """Replace the file."""
 
     def discard(self, text: str) -> None:
-        """Delete the file, if that is its text."""
+        """Delete the file if it has this text."""
 
 
 class LocalLeaseFile:
@@ -63,14 +63,14 @@ class LocalLeaseFile:
         self._path = folder / FILE
 
     def read(self) -> str | None:
-        """Return the text of the file; ``None`` where there is none."""
+        """Return the text of the file; ``None`` if it doesn't exist."""
         try:
             return self._path.read_text()
         except FileNotFoundError:
             return None
 
     def create(self, text: str) -> bool:
-        """Write the file where there is none; returns whether it was written."""
+        """Create the file if it doesn't exist, and return whether it was created."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         whole = self._write_beside(text)
         try:
@@ -83,11 +83,11 @@ class LocalLeaseFile:
         return True
 
     def replace(self, text: str) -> None:
-        """Write the file in place of the one that is there."""
+        """Replace the file."""
         self._write_beside(text).replace(self._path)
 
     def discard(self, text: str) -> None:
-        """Delete the file, if that is its text."""
+        """Delete the file if it has this text."""
         taken = self._beside()
         try:
             self._path.rename(taken)

@@ -1,4 +1,4 @@
-"""The figures of a query: what the shards of all its operators have counted, added up."""
+"""The figures of a query, added up over the shards of all its operators."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def only_noted() -> Iterator[Noted]:
 
 
 def noted(plan: Plan, name: str | None) -> bool:
-    """Collect a query that is about to start, within `only_noted`; return whether it is so."""
+    """Collect a query within `only_noted`, and return whether it must not start."""
     found = _NOTED.get()
     if found is not None:
         found.append((name, plan))

@@ -55,7 +55,7 @@ class HadoopLeaseFile:
         return self._path.read() if self._path.exists() else None
 
     def create(self, text: str) -> bool:
-        """Write the file where there is none; returns whether it was written."""
+        """Create the file if it doesn't exist, and return whether it was created."""
         if self._path.exists():
             return False
         try:
@@ -67,11 +67,11 @@ class HadoopLeaseFile:
         return True
 
     def replace(self, text: str) -> None:
-        """Write the file in place of the one that is there."""
+        """Replace the file."""
         self._path.write(text)
 
     def discard(self, text: str) -> None:
-        """Delete the file, if that is its text."""
+        """Delete the file if it has this text."""
         if self.read() == text:
             self._path.delete()
 

@@ -159,7 +159,7 @@ def active_session(spark: SparkSession | None) -> SparkSession:
 def private_machine(wanted: Mapping[str, str]) -> Iterator[dict[str, str]]:
     """Isolate a local JVM that the context starts from the network and from other users.
 
-    The address of Spark's web page can't be set by a setting, only by ``SPARK_LOCAL_IP``.
+    Spark has no setting for the address of its web page, which follows ``SPARK_LOCAL_IP``.
 
     Args:
         wanted: The settings of the session; an address or a folder among them is kept.
@@ -191,8 +191,8 @@ def settings(master: str | None = None) -> dict[str, str]:
     """Return the settings that a session of your own must be started with, for its builder.
 
     Args:
-        master: The cluster. A local one gets further settings for speed, and as many shuffle
-            partitions as cores.
+        master: The cluster. A local one gets further settings, and as many shuffle partitions as
+            cores.
 
     Returns:
         The values by name, without a time zone, which stays yours.

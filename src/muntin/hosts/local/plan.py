@@ -1,4 +1,4 @@
-"""The plan of a query on the local host: operators, what each of them reads, and their rows."""
+"""The plan of a query on the local host: its operators, their inputs and their rows."""
 
 from __future__ import annotations
 

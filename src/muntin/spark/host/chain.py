@@ -3,7 +3,7 @@
 Any operator's results may be an input of any other: windows over a join, a join of windows, windows
 over windows, and so on. The results of the first operator become messages of the next. The messages
 that the first one rejected and its figures travel along as blobs in columns of their own, through
-the task before the shuffle and the shard, and reach the query beside the next operator's own.
+the task before the shuffle and the shard, and reach the query together with the next operator's.
 """
 
 from __future__ import annotations
@@ -379,7 +379,7 @@ def changing(upstream: Upstream, keys: Collection[str]) -> int:
 
 
 def pairable(frame: DataFrame, upstream: Upstream | None) -> DataFrame:
-    """Return results as a side of a join, without the emission columns that pairs have anew."""
+    """Return results as a side of a join, without emission columns, since pairs have their own."""
     return frame if upstream is None else frame.drop(columns.EMISSION, columns.REVISION)
 
 

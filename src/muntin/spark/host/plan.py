@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def emitted(stage: Stage, sources: tuple[OperatorInput, ...], period: int | None) -> DataFrame:
-    """Return what an operator's shards emit: blobs of rows by kind, and progress."""
+    """Return the output of an operator's shards: blobs of rows by kind, and progress."""
     parts = []
     for source in sources:
         reader, read = source.read

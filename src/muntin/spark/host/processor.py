@@ -37,7 +37,7 @@ CACHE = FrameCache()
 
 
 class ShardSteps:
-    """Runs a step of an operator on what the tasks sent to one shard."""
+    """Runs a step of an operator on the rows that the tasks sent to one shard."""
 
     def __init__(self, stage: Stage, final: bool) -> None:
         self.stage = stage

@@ -1,4 +1,4 @@
-"""Iceberg tables that Spark merges into."""
+"""Writes Iceberg tables with Spark."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _require_catalog(spark: SparkSession, table: str) -> None:
     )
     if not kind.startswith(_PACKAGE):
         raise SettingError(f"{where}which this session hasn't: {start}")
-    # Which jars a server has isn't seen from here.
+    # The jars of a server of Spark Connect can't be checked by the client.
     if not is_connected(spark) and not has_class(spark, kind):
         raise SettingError(f"{where}and this session hasn't its jar: {start}")
 

@@ -1,4 +1,4 @@
-"""Parquet files that Spark writes, all shards at once."""
+"""Writes Parquet files with Spark, from all shards in parallel."""
 
 from __future__ import annotations
 

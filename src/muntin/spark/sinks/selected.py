@@ -85,7 +85,8 @@ class WindowShape:
 
         Args:
             frame: The firings.
-            beside: Columns that stay unchanged; the first is only null in firings.
+            beside: Columns that stay unchanged. The first one is null in firings, and in no other
+                row.
         """
         for table in self.tables:
             frame = table.of_frame(frame, beside)

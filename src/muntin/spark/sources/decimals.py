@@ -47,7 +47,7 @@ def bounded(text: Column, schema: T.StructType, form: Literal["json", "csv"]) ->
     if form == "json":
         # Spark parses a number without quotes as a double, so it may be infinite or zero here.
         parsed, bare = F.from_json(text, as_text(kept), LONG_TEXTS), text.rlike(_BARE)
-        # Of a repeated name only the last value would be checked.
+        # A repeated name is suspect, since only its last value would be checked.
         twofold = F.try_parse_json(text).isNull()
     else:
         columns = T.StructType([T.StructField(f.name, T.StringType()) for f in schema.fields])

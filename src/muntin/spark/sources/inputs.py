@@ -39,7 +39,7 @@ PARSED = "__muntin_parsed"
 MARKS_MALFORMED = "muntin.malformed"
 # Column of the wall clock that a tick carries, microseconds; below zero where the run ends with it.
 WALL = "wall"
-# Whether the queries that are built now only end a run.
+# Whether plans are built only to end a run, by `ending_run`.
 _ENDING = ContextVar("muntin_ending", default=False)
 _MOST_DAYS = 106_000_000
 _TIMES = (T.TimestampType, T.TimestampNTZType, T.StringType)

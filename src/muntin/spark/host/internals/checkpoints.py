@@ -68,7 +68,7 @@ def next_home(spark: SparkSession, checkpoint: str) -> str:
 
 
 def remove_cut_off_move(spark: SparkSession, checkpoint: str) -> None:
-    """Delete what a driver left behind that was killed during a rescale."""
+    """Delete the temporary files of a driver that was killed during a rescale."""
     for one in HadoopPath(spark, f"{checkpoint}/{MOVED}").children():
         if one.name.endswith(".moving"):
             one.delete()

@@ -90,7 +90,7 @@ def run_observed(
 ) -> tuple[Any, Exception | None, list[Attempt]]:
     """Run a job, and find out which executors ran its tasks.
 
-    It runs in a thread of its own, so that Spark doesn't count it to a query of the calling thread.
+    It runs in a thread of its own, so that Spark doesn't attribute it to the waiting query.
 
     Returns:
         The job's result, the error that it raised instead, and the attempts at its tasks.

@@ -143,7 +143,7 @@ def stop_session(spark: SparkSession) -> None:
 
 
 def silence_spark(spark: SparkSession) -> None:
-    """Turn off Spark's log, since failures during the shutdown interest nobody."""
+    """Turn off Spark's log, so that it doesn't report what the shutdown interrupts."""
     if not is_connected(spark):
         spark.sparkContext.setLogLevel("OFF")
 
