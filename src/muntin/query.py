@@ -105,7 +105,10 @@ class Query(ABC):
 
     @abstractmethod
     def _idle_check(self) -> Callable[[float], bool]:
-        """Return a function that waits up to a time, and returns if the query is idle or over."""
+        """Return a function that waits some seconds for the query to become idle or to end.
+
+        The function returns whether it has.
+        """
 
     @abstractmethod
     def _check_movable(self, buckets: int) -> None:

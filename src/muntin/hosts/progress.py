@@ -219,7 +219,7 @@ def warn_of_rejected(progress: Progress, warned: Collection[str]) -> frozenset[s
 
 
 def micros_ahead(progress: Progress, now: int) -> int:
-    """Return by how much a watermark is ahead of the clock; 0 if clocks normally differ so much.
+    """Return by how much a watermark is ahead of the clock, or 0 within the tolerance of clocks.
 
     Args:
         progress: The figures of a query, with those of upstream operators.

@@ -68,7 +68,7 @@ def begin_spark_join(left: object, right: object, options: SentenceOptions) -> J
 
 
 def _side(side: SideName, given: object, options: SentenceOptions) -> Windowed:
-    """Return a side of the join; results of windows get their end as time and lose emissions."""
+    """Return a side of the join; results of windows have their end as time, and no emissions."""
     each_change = options["each_change"]
     if isinstance(given, WindowedAggregate | DataFrame):
         rows = given if isinstance(given, DataFrame) else given.results

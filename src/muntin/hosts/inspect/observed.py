@@ -51,7 +51,7 @@ class Seen:
 
 
 def observe(query: Query, show: Callable[[Seen], None]) -> None:
-    """Call a function with each batch of a query, in a thread of its own; a slow one skips some."""
+    """Call a function with each batch of a query, in a thread; a slow function skips batches."""
     before: list[tuple[int, int]] = []
 
     def watch(number: int, batches: list[Batch]) -> None:

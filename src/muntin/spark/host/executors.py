@@ -181,7 +181,7 @@ class Executors:
 
     @contextmanager
     def _driver_files(self) -> Iterator[list[Path]]:
-        """Write a file to each folder for executors to look for, and delete it and theirs after."""
+        """Write a file to each folder for executors to find; delete it and theirs at the end."""
         name = f".muntin-asks-{secrets.token_hex(6)}"
         files = [Path(folder) / name for folder in self._folders]
         try:

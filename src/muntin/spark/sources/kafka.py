@@ -144,7 +144,7 @@ def _read_in_columns(topics: KafkaTopics, spark: SparkSession, *, streaming: boo
 
 
 def _message_schema(topics: KafkaTopics, typed: KafkaTopics) -> StructType:
-    """Return the columns of a message in Spark's types; those of the payload are the declared."""
+    """Return the columns of a message in Spark's types; payload columns keep their declaration."""
     declared = StructType() if topics.columns is None else _as_struct(topics.columns)
     others = {
         name: kind for name, kind in typed.message_types().items() if name not in declared.names

@@ -194,7 +194,7 @@ class _Stream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
         return described, self.broker.latest(described.partitions)
 
     def _beginning(self, start: dict[str, Any], described: Described) -> Offsets:
-        """Return the start of a batch: the end of the last one, or nothing of recreated topics."""
+        """Return the start offsets of a batch: the last one's ends, without recreated topics."""
         before, was = ends_of(start), start.get("ids", {})
         if not self.topics.lossy:
             refuse_recreated(was, described.ids, before, described.partitions)

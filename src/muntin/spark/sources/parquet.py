@@ -281,7 +281,7 @@ def _said(value: str | None, dtype: pl.DataType) -> pl.Expr:
 
 
 def _agrees(found: pl.DataType, wanted: pl.DataType) -> bool:
-    """Return whether both readers read a column alike: its type is the wanted one or narrower."""
+    """Return whether Spark and this reader read a column alike: as its own type or a wider one."""
     if found == wanted:
         return True
     if isinstance(found, pl.Datetime) and isinstance(wanted, pl.Datetime):
