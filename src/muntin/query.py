@@ -14,9 +14,9 @@ from muntin.hosts.watchers import RefCounted, Shown, Watcher
 from muntin.model.errors import OptionError
 from muntin.sinks.batch import Batch
 
-# How many batches may wait for one watcher.
+# Largest number of batches that wait for one watcher.
 _BATCHES = 2
-# How long a query that has ended waits until its watchers have seen all batches, seconds.
+# Longest time that an ended query waits for its watchers to see all batches, seconds.
 _SETTLES = 5.0
 
 
@@ -44,13 +44,13 @@ class Query(ABC):
 
     Attributes:
         checkpoint: The folder of the query's progress and state; `None` where they are in memory.
-        progress: What the last batch left behind: its number, the watermark, counts of messages.
-            After a restart it is what the checkpoint holds.
-        spark: The session that it runs in; `None` in this process.
-        outputs: What kinds of rows it emits, and where they go.
+        progress: The figures after the last batch: its number, the watermark, counts of messages.
+            After a restart they are those of the checkpoint.
+        spark: The session that it runs in; `None` on the local host.
+        outputs: The destinations of the kinds of rows that it emits.
         watchers: Functions that are called with the number of each batch and its rows by kind,
             each in a thread of its own. A slow one gets the newest batches. Rejected messages are
-            among them where the query has a sink for these, or none at all.
+            among the rows if the query has a sink for them, or no sink at all.
     """
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class Query(ABC):
 
     @property
     def label(self) -> str:
-        """The name by which figures and pages tell it from others."""
+        """The name that identifies the query in metrics and on pages."""
         return self.name or str(self.checkpoint or "query")
 
     def time_batches(self) -> BatchTimes:
@@ -89,31 +89,34 @@ class Query(ABC):
     @property
     @abstractmethod
     def is_active(self) -> bool:
-        """Whether the query runs, or is about to resume in other shards."""
+        """True if the query runs, or is about to resume in other shards."""
 
     @abstractmethod
     def _halt(self, patience: float) -> None:
-        """End the query's batches; one that is being written gets so many seconds."""
+        """Stop running batches; wait up to `patience` seconds for one that is being written."""
 
     @abstractmethod
     def _wait_for_end(self, seconds: float) -> bool:
-        """Wait so long at most; returns whether the query has ended, and none takes its place."""
+        """Wait until the query ends without resuming; return whether it has within the time."""
 
     @abstractmethod
     def _raise_error(self) -> None:
-        """Raise what the query has ended by, if it failed."""
+        """Raise the error that ended the query, if it failed."""
 
     @abstractmethod
     def _idle_check(self) -> Callable[[float], bool]:
-        """Return a function that waits so many seconds; it returns whether it is idle or over."""
+        """Return a function that waits some seconds for the query to become idle or to end.
+
+        The function returns whether it has.
+        """
 
     @abstractmethod
     def _check_movable(self, buckets: int) -> None:
-        """Refuse to move the state of a query whose shards aren't its own to choose."""
+        """Refuse to move the state of a query that can't change its number of shards."""
 
     @abstractmethod
     def _move_state(self, buckets: int) -> None:
-        """Move the state of the query, which is halted, into another number of shards."""
+        """Move the state of the halted query into another number of shards."""
 
     @abstractmethod
     def _resume(self) -> None:
@@ -123,8 +126,8 @@ class Query(ABC):
         """Stop the query; it resumes from its checkpoint.
 
         Args:
-            patience: How many seconds to wait for the batch that is being written. Cutting it off
-                loses nothing, but Spark then logs at length what was interrupted.
+            patience: How long to wait for the batch that is being written, seconds. Interrupting it
+                loses nothing, but makes Spark log errors at length.
         """
         self._halt(patience)
         self._settle(min(patience, _SETTLES))
@@ -134,7 +137,7 @@ class Query(ABC):
         self.stop(patience)
 
     def describe_resumption(self) -> str:
-        """Describe what is done, and where the next start resumes."""
+        """Describe which batch was the last, and where the next start resumes."""
         name = f"query {self.name!r}" if self.name else "the query"
         done = self.progress.batch
         last = f"batch {done} is its last" if done >= 0 else "no batch was finished"
@@ -145,18 +148,17 @@ class Query(ABC):
     def rescale(self, buckets: int) -> None:
         """Resume with more or fewer shards from the next batch on.
 
-        The batch that is being written gets done. Then the state is written anew in the same
-        checkpoint, and the query resumes from it. Nothing is emitted twice or missed. The query
-        stands still meanwhile, for as long as its state takes to be read and written. A caller of
-        `await_end` keeps waiting.
+        The query finishes the batch that is being written. Then it writes its state anew to the
+        same checkpoint, and resumes from it. Nothing is emitted twice or missed. No batch runs
+        while the state is read and written. A caller of `await_end` keeps waiting.
 
         Args:
             buckets: The number of shards; the checkpoint remembers it.
 
         Raises:
-            OptionError: When the query was started with a number of its own (`buckets=`, which is
-                changed there), over Spark Connect or without a checkpoint, when it has ended, or
-                its state can't be divided. It resumes then as it was.
+            OptionError: When the query was started with `buckets=` (change it there), over Spark
+                Connect or without a checkpoint, when it has ended, or when its state can't be
+                divided. The query then continues unchanged.
         """
         self._check_movable(buckets)
         if not self.is_active:
@@ -181,19 +183,19 @@ class Query(ABC):
         """Wait until the query ends.
 
         Args:
-            timeout: Seconds; indefinitely where it isn't given.
+            timeout: The longest time to wait, seconds; by default without limit.
 
         Returns:
-            Whether it has ended.
+            Whether the query has ended.
 
         Raises:
             SpecChangedError: When the checkpoint was written by another spec.
             StateCorruptedError: When the checkpoint's state can't be read.
             BatchError: When a sink, a function, an aggregate or an agent of yours raised; its cause
-                is what was raised.
+                is that exception.
             SinkError: When a sink can't take a batch.
             SourceError: When a source can't be read.
-            StreamingQueryException: When it ended by another error of Spark's.
+            StreamingQueryException: When another error of Spark ended it.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         with watch_signals() as interruption:
@@ -204,16 +206,16 @@ class Query(ABC):
         return True
 
     def await_idle(self, timeout: float = 60.0) -> bool:
-        """Wait until all input there is now has been read and no changed window waits to emit.
+        """Wait until all present input has been read and no changed window waits to emit.
 
         Args:
-            timeout: Seconds.
+            timeout: The longest time to wait, seconds.
 
         Returns:
-            Whether it got quiet in time.
+            Whether the query became idle in time.
 
         Raises:
-            MuntinError: When the query ended by an error, of the kind that `await_end` raises.
+            MuntinError: When an error ended the query, of the kinds that `await_end` raises.
         """
         deadline = time.monotonic() + timeout
         check = self._idle_check()
@@ -226,12 +228,12 @@ class Query(ABC):
 
     @property
     def watcher_failures(self) -> int:
-        """How often a watcher raised. That is logged, and the query runs on."""
+        """The number of calls of watchers that raised; they are logged, and the query continues."""
         return sum(watcher.failures for watcher in list(self._watching.values()))
 
     @property
     def watcher_skipped(self) -> int:
-        """How many batches watchers weren't shown, since they were too slow."""
+        """The number of batches that watchers missed, since they were too slow."""
         return sum(watcher.skipped for watcher in list(self._watching.values()))
 
     def show(self, batch: int, rows: list[Batch], kept: RefCounted | None = None) -> None:
@@ -245,7 +247,7 @@ class Query(ABC):
         self._watching[id(look)].show(shown)
 
     def _settle(self, patience: float) -> None:
-        """Wait a while until the watchers have seen all batches."""
+        """Wait until the watchers have seen all batches, or the patience is over."""
         deadline = time.monotonic() + patience
         for watcher in list(self._watching.values()):
             watcher.settle(max(0.0, deadline - time.monotonic()))

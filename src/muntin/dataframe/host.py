@@ -1,4 +1,4 @@
-"""Which host runs a query: its input decides."""
+"""Chooses the host that runs a query by the type of its input."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ Host = Literal["spark", "local"]
 
 
 def choose_host(option: str, given: object, asked: str | None) -> Host:
-    """The host that reads an input.
+    """Return the host that reads an input.
 
     Args:
         option: The option, for the error.
         given: The input.
-        asked: What the user chose with `host=`.
+        asked: The value of `host=`, if there is one.
 
     Raises:
-        OptionError: When no host, or not the one that was asked for, can read it.
+        OptionError: When no host can read the input, or not the one asked for.
     """
     if asked is not None and asked not in get_args(Host):
         raise OptionError("host", asked, "isn't a host", 'give "spark" or "local", or omit it')
@@ -57,5 +57,5 @@ def _is_frame(given: object) -> bool:
 
 
 def _is_spark(base: type) -> bool:
-    # Spark isn't imported here: what is of its classes has imported it.
+    # Don't import Spark: an instance of its classes exists only if it is imported.
     return "pyspark" in sys.modules and base.__module__.startswith(("pyspark.", "muntin.spark."))

@@ -1,4 +1,4 @@
-"""`join`: the entrance to joins for every kind of input."""
+"""`join`: joins every kind of input."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class JoinOptions(TypedDict, total=False):
-    """The options of `join`, for type checkers; `join` says what each means."""
+    """The options of `join`, for type checkers; `join` documents them."""
 
     on: Required[On]
     within: Length | Sequence[Length | int] | None
@@ -64,50 +64,52 @@ def join(
 ) -> Joined | LocalJoined:
     """Join two frames, streams or sources by equal columns and by time.
 
-    Both sides run on one host; see `windowed`.
+    Both sides must run on the same host, which their inputs decide as in `windowed`.
 
-    Each pair comes out once, as soon as its second message is there. A message waits as long as the
-    other side's watermark leaves room for a partner; an outer join emits it then, so that no
-    message has both a partner and a null. A side may say `.early(every=…)` and
-    `.late(grace=…, every=…)` to let its messages in periodically, and `.keep(…)` to bound how
-    long they are kept by their own clock.
+    Each pair is emitted once, as soon as its second message arrives. A message waits until the
+    other side's watermark excludes further partners. An outer join emits it only then, so that no
+    message has both a partner and a null. A side may use `.early(every=…)` and
+    `.late(grace=…, every=…)` to join its messages periodically, and `.keep(…)` to bound how long
+    they are kept by the side's own watermark.
 
     Args:
-        left: `windowed(frame, time=…)`, with or without windows; a key isn't needed. Other
-            windows, or their `.full`, stand for themselves: each is a message at its
-            `window_end`. These, and another join's pairs, are taken in one query with the join,
-            without their `emission` and `revision`.
-        right: The same; also the left side again.
+        left: `windowed(frame, time=…)`, with or without windows; a key isn't needed. It may also be
+            complete windows or their `.full`, each of which is a message at its `window_end`.
+            These, and another join's pairs, are read in the same query, without their `emission`
+            and `revision`.
+        right: The right side, like the left one; it may be the left side again.
         on: The columns that must be equal: a name, several, or pairs of a left and a right name.
-        within: How far partners may lie apart: one length either way, or two: how far the right
-            one may lie before the left one and after it; `("-5 seconds", "10 seconds")` is from
-            5 to 10 seconds after it. `muntin.rows(3)` counts source offsets since each side's
-            first. Without it partners share a window of each side that has
-            windows, or a session of both; or have the same time, where `on` compares the times.
-        as_of: Whether the partner of a left message is the right side's newest one of its time or
-            before, its version; or how old that may be at most (`"1 hour"`). A left message is
-            emitted once the right side's watermark has passed it, and isn't corrected after that.
+        within: How far partners may be apart: one length in both directions, or two lengths, how
+            far the right message may be before the left one and after it. With
+            `("-5 seconds", "10 seconds")` it is 5 to 10 seconds after it. `muntin.rows(3)` counts
+            source offsets since each side's first. Without it partners share a window of each side
+            that has windows, or a session of both; or have the same time, where `on` compares the
+            times.
+        as_of: Whether the partner of a left message is its version: the right side's newest message
+            at that time or before. A length (`"1 hour"`) is the largest age of the version. A left
+            message is emitted once the right side's watermark has passed it, and isn't corrected
+            after that.
         how: `inner`, `left`, `right`, `full`, `semi` (left messages with a partner,
             once), `anti` (those without); `inner` or `left` with `as_of`.
-        suffix: What is put behind the right side's column names that the left has too.
-        layout: Whether state is sorted by `time` or by `keys` first; else it is chosen.
-        buckets: In how many shards the keys are kept.
-        nulls: What becomes of a message with NULL in a key, which has no partner: `reject`, or
-            `unmatched`: it is emitted as one on the sides of which the join emits those.
-        shared_time: Whether both sides go by one watermark, the later one of theirs, so that a side
-            which is silent keeps nothing of the other waiting. What it then sends behind that
-            watermark is late.
-        each_change: Whether the pair of two windows is given again whenever one of them is emitted:
-            the newest of both, with `emission` and `revision` as windows have them. Of outer
-            joins what is unmatched is given at once, and again when a partner comes. `on` are
-            the windows' keys, `window_start` and `window_end`.
+        suffix: The suffix of the right side's columns whose names the left side has, too.
+        layout: Whether state is sorted by `time` or by `keys` first; by default the join chooses.
+        buckets: The number of shards of the keys.
+        nulls: The treatment of a message with NULL in a key, which has no partner: `reject`, or
+            `unmatched`, which emits it as unmatched if the join emits its side's unmatched
+            messages.
+        shared_time: Whether both sides use one watermark, the later of the two, so that a silent
+            side doesn't make the other one wait. Its messages behind that watermark are then late.
+        each_change: Whether the pair of two windows is emitted again whenever one of them is
+            emitted, with the newest of both, and with `emission` and `revision` like windows. An
+            outer join emits unmatched windows at once, and again when a partner arrives. `on` must
+            be the windows' keys, `window_start` and `window_end`.
         host: `"spark"` or `"local"`; by default the inputs decide.
 
     Returns:
-        The join: `.results`, `.rejected` and `.start(…)`, as windows have them.
+        The join, with `.results`, `.rejected` and `.start(…)` like windows.
 
     Raises:
-        OptionError: Naming what can't work: a column, a type, a side without bound.
+        OptionError: When a column or a type can't work, or a side has no bound; the error names it.
 
     Example:
         >>> pairs = join(

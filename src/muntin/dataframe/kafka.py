@@ -1,4 +1,4 @@
-"""`kafka`: the entrance to topics of Kafka for both hosts."""
+"""`kafka`: describes topics of Kafka for both hosts."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 
 class Kafka(KafkaTopics):
-    """Topics of Kafka, and how their payloads become columns; made by `kafka`.
+    """Topics of Kafka with the format of their payloads, as `kafka` returns them.
 
-    `muntin.windowed` and `muntin.join` take it as it is, and run in this process.
+    `muntin.windowed` and `muntin.join` accept it directly, and run in this process.
     """
 
     def stream(self, spark: SparkSession) -> DataFrame:
         """Read the topics on Spark as a streaming DataFrame.
 
         Raises:
-            SettingError: When Spark's Kafka connector is nowhere.
+            SettingError: When Spark's Kafka connector can't be provided.
             SourceError: When the schema registry doesn't know the topic, or doesn't answer.
         """
         from muntin.spark.sources.kafka import read_topics
@@ -35,10 +35,10 @@ class Kafka(KafkaTopics):
         return read_topics(self, spark, streaming=True)
 
     def frame(self, spark: SparkSession) -> DataFrame:
-        """Read what the topics hold now on Spark, as a batch DataFrame.
+        """Read the messages that the topics hold now on Spark, as a batch DataFrame.
 
         Raises:
-            SettingError: When Spark's Kafka connector is nowhere.
+            SettingError: When Spark's Kafka connector can't be provided.
             SourceError: When the schema registry doesn't know the topic, or doesn't answer.
         """
         from muntin.spark.sources.kafka import read_topics
@@ -46,15 +46,15 @@ class Kafka(KafkaTopics):
         return read_topics(self, spark, streaming=False)
 
     def in_columns(self) -> InColumns:
-        """Say whether Spark's workers read the topics themselves, and why not where they don't.
+        """Return whether Spark's workers read the topics themselves, and the reason if they don't.
 
         Returns:
-            True or False; its `reason` names the column or the option for which Spark's connector
-            reads message by message.
+            A value that is true or false; its `reason` names the column or the option because of
+            which Spark's connector reads message by message.
 
         Raises:
-            MissingExtraError: When the workers are to read, and librdkafka isn't installed.
-            OptionError: When the workers are asked to read what they can't, or an option is wrong.
+            MissingExtraError: When the workers would read, and librdkafka isn't installed.
+            OptionError: When options require the workers to read and they can't, or one is wrong.
 
         Example:
             >>> kafka("h:9092", "t", columns="id long", reader="spark").in_columns()
@@ -83,57 +83,57 @@ def kafka(
 ) -> Kafka:
     """Describe topics of Kafka, for queries in this process and on Spark.
 
-    `windowed` and `join` take the topics as they are and run in this process, without Spark; it
-    needs `muntin[kafka]`. `.stream(spark)` and `.frame(spark)` read them as a DataFrame of Spark's.
+    `windowed` and `join` accept the topics directly and run in this process, without Spark; this
+    needs `muntin[kafka]`. `.stream(spark)` and `.frame(spark)` read them as a Spark DataFrame.
 
     A message has the payload's columns, Kafka's `key` (as text), `topic`, `partition`,
-    `offset` and `timestamp` where the payload has no column of that name, and `malformed`: a
-    payload that can't be parsed, as it came. `windowed` and `join` reject such a message as
-    `malformed`, and `to_kafka` sends it on as it was. With `offset=("partition", "offset")` a
-    message that is read twice counts once, and windows can be measured in offsets. Of several
-    topics a `partition` is named `orders-0`. `timestamp` is NULL where Kafka has none.
+    `offset` and `timestamp` where the payload has no column of that name, and `malformed`: the
+    unchanged payload if it can't be parsed. `windowed` and `join` reject such a message as
+    `malformed`, and `to_kafka` forwards it unchanged. With `offset=("partition", "offset")` a
+    message that is read twice counts once, and windows can be measured in offsets. With several
+    topics a `partition` is named like `orders-0`. `timestamp` is NULL where Kafka has none.
 
     Args:
-        servers: `host:port`, several with commas.
+        servers: `host:port`; several are separated by commas.
         topic: The topic, or several.
         columns: Names and types of the payload, as Spark's DDL (`"id long, at timestamp"`), as
-            Spark's type, or as types of Polars by name. Without it, `value` is left as bytes.
-        format: How payloads are written: `json`, `csv`, `avro` or `protobuf`.
-        schema: The schema of Avro payloads, as JSON. With a registry, the one to read by: the
-            newest of the topic where none is given. Of Protobuf the generated class, or a file of
+            Spark's type, or as types of Polars by name. Without it, `value` is bytes.
+        format: The format of payloads: `json`, `csv`, `avro` or `protobuf`.
+        schema: The schema of Avro payloads, as JSON. With a registry, it is the reader's schema; by
+            default the topic's newest one. For Protobuf, the generated class, or a file of
             descriptors and the message's name: `orders.desc#shop.Order`.
-        starting: Where a new query begins: `earliest`, `latest`, a time (a `datetime`, or ISO
-            8601 with a zone: the first message of each partition that isn't older, by Kafka's
-            timestamp), `group` (what `group` has committed, else the earliest), or offsets as
-            JSON (`{"orders": {"0": 17}}`). A query that goes on from its checkpoint doesn't look
-            at it.
-        headers: Whether the column `headers` is read too.
-        per_batch: How many messages a batch takes at most.
-        reader: Who reads and parses: `columns` (the workers themselves, through librdkafka and
-            Polars: about twice as fast, no jar, needs `muntin[kafka]`) or `spark` (its
-            connector, row by row). Both keep offsets in Spark's log. Without it, what can be read
-            in columns is (JSON, CSV, Avro, Protobuf, and bytes). The rest is Spark's, and the log
-            says why: unions in Avro, and options of its connector or of Java's client.
-        registry: The address of a schema registry (`http://localhost:8081`; where it wants them,
-            `http://user:password@…`), for payloads in Confluent's wire format: each says by
-            which schema it was written, and is read as the one given, by Avro's own rules. (Of
-            Protobuf any schema's messages are read by the one given, so that nothing is asked.)
-        options: More of the connector's options; those with a dot in their names are of Kafka's
-            clients, with or without `kafka.` before them (`security.protocol`). Secrets
-            among their values are shown in no plan and no message. A name that neither librdkafka
-            nor Java's client nor the connector has is refused.
-        patience: How long brokers and the registry are waited for while they are away, before the
-            query ends with an error. A broker that refuses the connection at the very start is an
-            error after five seconds.
-        group: A consumer group to which offsets are committed behind each batch, so that what
-            watches the lag of groups sees this query. The query itself goes by its checkpoint.
+        starting: The position at which a new query begins: `earliest`, `latest`, a time (a
+            `datetime`, or ISO 8601 with a zone: the first message of each partition that isn't
+            older, by Kafka's timestamp), `group` (the offsets that `group` has committed, else the
+            earliest), or offsets as JSON (`{"orders": {"0": 17}}`). A query that resumes from its
+            checkpoint ignores it.
+        headers: Whether the column `headers` is read, too.
+        per_batch: The largest number of messages of a batch.
+        reader: The reader on Spark: `columns` (the workers themselves, with librdkafka and Polars:
+            about twice as fast, no jar, needs `muntin[kafka]`) or `spark` (its connector, row by
+            row). Both store offsets in Spark's log. By default, topics are read in columns where
+            that is possible (JSON, CSV, Avro, Protobuf, and bytes). Otherwise Spark's connector
+            reads them, and the log says why: unions in Avro, or options of the connector or of
+            Java's client.
+        registry: The address of a schema registry (`http://localhost:8081`, or with credentials
+            `http://user:password@…`), for payloads in Confluent's wire format. Each payload names
+            the schema it was written with, and is converted to the reader's schema by Avro's rules.
+            (Protobuf payloads are all read with the given schema, so the registry isn't asked.)
+        options: Further options of the connector. Those with a dot in their names belong to Kafka's
+            clients, with or without the prefix `kafka.` (`security.protocol`). Secret values appear
+            in no plan and no message. A name that neither librdkafka nor Java's client nor the
+            connector has is refused.
+        patience: How long to wait for unavailable brokers and registries before the query ends with
+            an error. A broker that refuses the first connection is an error after five seconds.
+        group: A consumer group to which offsets are committed after each batch, so that tools which
+            monitor the lag of groups see this query. The query itself resumes from its checkpoint.
 
     Returns:
-        The topics, as input of `windowed` and `join`: the query then runs in this process.
-        `.stream(spark)` is a streaming DataFrame, `.frame(spark)` the messages of now.
+        The topics, as input of `windowed` and `join`, which then run in this process.
+        `.stream(spark)` is a streaming DataFrame, `.frame(spark)` a batch of the present messages.
 
     Raises:
-        OptionError: When the options don't fit together.
+        OptionError: When an option is wrong, or options contradict each other.
 
     Example:
         >>> orders = kafka("localhost:9092", "orders", columns="id long, at timestamp")

@@ -1,4 +1,4 @@
-"""A message's position in its source, where a topic is a part of it."""
+"""Resolves the columns of a message's position in its source, which may include a topic."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ TOPIC_PARTITION = "topic_partition"
 
 
 def join_topic(frame: Any, offset: Any) -> tuple[Any, tuple[str, str] | None]:
-    """The input, and the columns of a partition and of an offset in it.
+    """Return the input, and the columns of a partition and of an offset in it.
 
     Args:
         frame: The input.
-        offset: ``(partition, offset)`` or ``(topic, partition, offset)``; of the latter the first
-            two become a column of their own, ``topic_partition``.
+        offset: ``(partition, offset)`` or ``(topic, partition, offset)``. A topic and its partition
+            are combined into a new column, ``topic_partition``.
 
     Returns:
-        The input, perhaps with that column, and the two columns.
+        The input, with that column if it is needed, and the names of the two columns.
 
     Raises:
-        OptionError: When it is neither, or the input is none to which a column can be added.
+        OptionError: When the offset has another form, or no column can be added to the input.
 
     Example:
         >>> rows = pl.DataFrame({"topic": ["a"], "partition": [0], "offset": [7]})
@@ -56,9 +56,9 @@ def join_topic(frame: Any, offset: Any) -> tuple[Any, tuple[str, str] | None]:
     from muntin.spark.sources.kafka_rows import columnar
 
     if columnar(frame) is not None:
-        # Of several topics the partition has the topic in its name.
+        # With several topics, the name of a partition includes its topic.
         return frame, (partition, last)
     parts = F.col(f"`{topic}`"), F.col(f"`{partition}`")
-    # A message without either has no position, and is malformed.
+    # A message that lacks a topic or a partition has no position, and is malformed.
     both = F.when(parts[0].isNotNull() & parts[1].isNotNull(), F.concat_ws("-", *parts))
     return frame.withColumn(TOPIC_PARTITION, both), (TOPIC_PARTITION, last)

@@ -1,4 +1,4 @@
-"""`sql`: the entrance to statements for both hosts."""
+"""`sql`: turns SQL statements into queries on both hosts."""
 
 from __future__ import annotations
 
@@ -35,27 +35,27 @@ def sql(
     host: Host | None = None,
     **tables: Table,
 ) -> WindowedAggregate | Joined | LocalDefinition:
-    """Make windows or a join of a SQL statement: the same object as the Python sentence gives.
+    """Build windows or a join from a SQL statement; the result is the same object as in Python.
 
-    The inputs decide which host runs it. With a session, or a DataFrame of Spark's among the
-    tables, it is Spark. Other frames and sources, and declared tables of Kafka, files and `rate`,
-    are read in this process. There every expression must be one for which Polars and Spark agree;
-    the error for another one names it.
+    The inputs decide which host runs it. With a session or a Spark DataFrame among the tables, it
+    runs on Spark. Other frames and sources, and declared tables of Kafka, files and `rate`, are
+    read in this process. There, expressions are limited to those for which Polars and Spark agree;
+    the error for any other one names it.
 
     Args:
-        source: A session; or tables by the names that the statement knows them by; or the statement
-            itself, where it declares its tables or they follow by name. Windows over other windows
-            take those, or their `.full`, as a table.
-        statement: `SELECT ... GROUP BY ... EMIT ...`, perhaps with `CREATE` statements before it.
+        source: A session; or tables by their names in the statement; or the statement itself, if it
+            declares its tables or they are keyword arguments. For windows over other windows, give
+            those, or their `.full`, as a table.
+        statement: `SELECT ... GROUP BY ... EMIT ...`, optionally after `CREATE` statements.
         host: `"spark"` or `"local"`; by default the inputs decide.
-        **tables: Tables by name. On Spark a name that isn't among them, nor among the tables that
-            the statement creates, is looked up in the session's catalog.
+        **tables: Tables by name. On Spark, other names that the statement doesn't create are looked
+            up in the session's catalog.
 
     Returns:
         `.results`, `.rejected`, `.start(...)` and `.explain()`.
 
     Raises:
-        SqlError: When the statement can't be run: the place, the problem and a hint.
+        SqlError: When the statement can't run; the error has the place, the problem and a hint.
         MissingExtraError: When sqlglot isn't installed.
 
     Example:
@@ -97,7 +97,7 @@ def sql(
 def _choose(
     question: Question, session: object, named: Mapping[str, Any], asked: Host | None
 ) -> Host:
-    """The host of a statement; all of its inputs must be of one."""
+    """Return the host of a statement, which must be the same for all of its inputs."""
     hosts = {name: choose_host(name, table, None) for name, table in named.items()}
     if session is not None:
         hosts["the session"] = "spark"
@@ -113,14 +113,14 @@ def _choose(
 
 
 def _host_of_declared(question: Question) -> Host:
-    """The host that reads what a statement declares."""
+    """Return the host that reads the tables that a statement declares."""
     read = tables_of(question.lowered.query)
     declared = [table for name, table in question.tables.items() if name in read]
     return "spark" if any(map(needs_spark, declared)) else "local"
 
 
 def _ask_here(question: Question, named: Mapping[str, Any]) -> LocalDefinition:
-    """A query in this process, with its tables."""
+    """Build a query in this process, and open its tables."""
     rows_by_name = tables_by_name({name: rows_of(name, table) for name, table in named.items()})
     around = Surroundings({}, os.environ)
 

@@ -1,4 +1,4 @@
-"""`open_state` and the reports on the state of a query, whichever host runs it."""
+"""`open_state` and the reports on the state of a query, for both hosts."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ def open_state(
     operator: int = 0,
     spark: SparkSession | None = None,
 ) -> OpenWindows | OpenJoin:
-    """Read the state of a query from outside, while it runs or after.
+    """Read the state of a query from any process, while the query runs or after.
 
-    What is read is a snapshot of one committed batch: whatever the query commits afterwards
-    doesn't show. The folder says which host wrote it. A checkpoint of Spark's is read by Spark jobs
-    of about a second each; one of the local host is read in this process, without Spark.
+    The result is a snapshot of one committed batch, which later commits don't change. The folder
+    determines which host wrote it. Reading a checkpoint of Spark takes Spark jobs of about a second
+    each; one of the local host is read in this process, without Spark.
 
     Args:
         checkpoint: The folder that the query was started with.
         batch: The number of a batch that is still kept (Spark keeps a hundred, the local host the
-            newest one); the newest committed one where it isn't given.
-        aggregates: The aggregates that run functions of yours, by output name, as the query has
-            them: code isn't kept in state.
-        operator: Which operator of a chain, counted from the last one.
-        spark: The session, for a checkpoint of Spark's; the active one, or a new
+            newest one); by default the newest committed one.
+        aggregates: The query's aggregates that run functions of yours, by output name, since the
+            state doesn't contain code.
+        operator: The number of the operator in a chain, counted from the last one.
+        spark: The session, for a checkpoint of Spark; by default the active one, or a new
             `muntin.session()`.
 
     Returns:
         The windows or sessions of an aggregation, or the messages that a join keeps.
 
     Raises:
-        OptionError: When the folder is no checkpoint of windows, has no such batch, or was written
-            by another version.
+        OptionError: When the folder isn't a checkpoint of windows or a join, the batch isn't kept,
+            or another version wrote it.
 
     Example:
         >>> state = open_state("checkpoints/late_flights")  # doctest: +SKIP
@@ -64,10 +64,10 @@ def read_checkpoint(
     operator: int = 0,
     spark: SparkSession | None = None,
 ) -> StateSnapshot:
-    """Read a checkpoint as of one batch; the folder says which host wrote it.
+    """Read a checkpoint as of one batch; the folder determines which host wrote it.
 
     Raises:
-        OptionError: When it is no checkpoint, or has no such batch or operator.
+        OptionError: When it isn't a checkpoint, or the batch or the operator doesn't exist.
     """
     folder = fspath(checkpoint)
     if "://" not in folder and is_local_checkpoint(folder):
@@ -81,15 +81,15 @@ def read_checkpoint(
 def report_checkpoint(
     opened: StateSnapshot, key: Sequence[str] = (), table: str | None = None
 ) -> StateReport:
-    """Report what a checkpoint holds; see `report_state`.
+    """Report the contents of a checkpoint of either host, as `report_state` describes them.
 
     Args:
         opened: The checkpoint.
         key: A key's values as text, in the order of its columns.
-        table: Of which table, where agents keep several.
+        table: The name of a table, where agents keep several.
 
     Raises:
-        OptionError: When the checkpoint or the key can't be what is asked for.
+        OptionError: When the checkpoint, the key or the table isn't valid.
     """
     if isinstance(opened, LogSnapshot):
         return report_state(opened, key, table)
@@ -101,16 +101,16 @@ def report_checkpoint(
 def explain_checkpoint(
     opened: StateSnapshot, key: Sequence[str], at: str, table: str | None = None
 ) -> list[str]:
-    """Explain why a key's windows, messages or entries have emitted, or not; see `explain_state`.
+    """Explain why a key's windows, messages or entries have emitted, or haven't, on either host.
 
     Args:
         opened: The checkpoint.
         key: The key's values as text, in the order of its columns.
         at: A time in UTC, an offset or a number, as text.
-        table: Which of several tables of agents.
+        table: The name of a table, where agents keep several.
 
     Raises:
-        OptionError: When the checkpoint, the key or the position can't be what is asked for.
+        OptionError: When the checkpoint, the key, the position or the table isn't valid.
     """
     if isinstance(opened, LogSnapshot):
         return explain_state(opened, key, at, table)

@@ -1,4 +1,4 @@
-"""`windowed`: the entrance to windows for every kind of input."""
+"""`windowed`: begins windowed queries over every kind of input."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class WindowedOptions(TypedDict, total=False):
-    """The options of `windowed`, for type checkers; `windowed` says what each means."""
+    """The options of `windowed`, for type checkers; `windowed` documents them."""
 
     key: Expression | Sequence[Expression]
     time: Expression | None
@@ -72,67 +72,67 @@ def windowed(
 ) -> Windowed | LocalWindowed:
     """Begin a windowed aggregation over a frame, a stream or a source.
 
-    The input decides which host runs the query. A DataFrame of Spark's runs on Spark. A Polars,
-    pandas or Arrow frame, and a source such as `mt.ticks(100)`, run in this process without Spark;
-    `.results` of a frame is a frame of the same kind, and `.start(…)` runs a source.
+    The input decides which host runs the query. A Spark DataFrame runs on Spark. A Polars, pandas
+    or Arrow frame, and a source such as `mt.ticks(100)`, run in this process without Spark. For a
+    frame, `.results` is a frame of the same kind; for a source, `.start(…)` runs the query.
 
-    All columns of the input travel with its messages, since a rejected message is given back as it
-    came: select what you need first. Expressions are those of the input: Spark's columns on Spark,
-    `pl.Expr` elsewhere. SQL text is taken by both.
+    Messages carry all columns of the input, since rejected messages are returned unchanged. So
+    select the columns that you need first. Expressions are those of the input: Spark's columns on
+    Spark, `pl.Expr` elsewhere. Both accept SQL text.
 
     Args:
-        frame: The input: a frame, a source, or a join or other windows, whose results are taken in
-            one query with them. Windows that emit a window more than once, early or late, are taken
-            by their `.full`. Don't call `withWatermark`: the watermark is kept here, so that late
-            messages aren't dropped on the way.
+        frame: The input: a frame, a source, or a join or other windows, whose results are read in
+            the same query. If a window may be emitted more than once, early or late, give the
+            `.full` of such windows. Don't call `withWatermark`: Spark would drop late messages,
+            which this query handles with a watermark of its own.
         key: The key columns, by name, as fields of structs (`"user.country"`, which the output
-            calls `country`), or as expressions with names of their own. Without any, the windows
-            are those of all messages together, and one shard keeps them.
+            calls `country`), or as expressions with names of their own. Without a key, windows
+            contain all messages, and one shard has them all.
         time: The event time, by the name of its column, as a field of structs (`"event.at"`) or
             as an expression (`F.timestamp_millis("ms")`): a timestamp, a date (its midnight,
-            without a zone), or a string to be parsed, where what isn't a time is rejected. Windows
-            that are measured in rows need none. Of other windows it may be `window_time`, the
-            last moment of each: so windows that end together with a larger one are in it. Texts
-            without a zone are of the session's zone on Spark, and UTC elsewhere.
+            without a zone), or a string, whose message is rejected if it isn't a time. Windows
+            that are measured in rows need none. For results of other windows it may be
+            `window_time`, the last moment of each window, so that windows which end together with
+            a larger one belong to it. Texts without a zone are in the session's zone on Spark, and
+            in UTC elsewhere.
         offset: The columns of a message's partition and of its offset in it, or of its topic, its
-            partition and its offset. (Of several topics read by `mt.kafka` the partition has the
-            topic in its name.) A message whose offset was taken before changes nothing, also after
-            a restart. Windows that are measured in rows lie on the offsets of a partition then, and
-            the partition is the first key; without offsets they count a key's messages as they
-            arrive.
-        lateness: How far the watermark trails the greatest event time; not at all by default, and
-            of a join's pairs as far as they may come out of order.
+            partition and its offset. (If `mt.kafka` reads several topics, the name of a partition
+            includes its topic.) A message whose offset was already read changes nothing, also
+            after a restart. Windows that are measured in rows then count the offsets of a
+            partition, and the partition is the first key. Without offsets they count a key's
+            messages in the order of arrival.
+        lateness: How far the watermark trails the greatest event time. The default is 0; for pairs
+            of a join it is the time by which they may be out of order.
         max_ahead: How far ahead of the wall clock an event time may be. A message further ahead
-            is rejected as `future` and doesn't move the watermark. Raise it where times lie
-            ahead by design, as those of forecasts do; `None` accepts any time.
-        idle: After how long without messages the watermark moves on with the wall clock, so that
-            the last windows emit. What comes behind it then is late. Never by default.
-        watermark: What the watermark goes by, where several sources of messages aren't equally far.
-            `"source"`: each partition has a clock, and one that isn't read to its end holds the
-            watermark; so a backlog makes no message late. It is the default for `mt.kafka` read in
-            columns. `"greatest"`: one clock, the greatest event time; the default elsewhere. A list
-            of columns, `["device"]`: each of their values has a clock, and the slowest holds the
-            watermark until it has been silent for the `idle` time. The 4 096 that moved last are
-            remembered.
-        where: Which messages to take; others are counted as `filtered`.
-        clock: A timestamp that says when a message arrived: a column, a field of a struct or an
-            expression. Policies on the wall clock and
-            `max_ahead` go by it in place of the machine's clock, so that a replay emits as the
-            live stream did.
-        buckets: In how many shards the keys are kept; one a core by default. It is
-            part of the checkpoint.
+            is rejected as `future` and doesn't advance the watermark. Raise it where times are
+            ahead by design, as in forecasts; `None` accepts any time.
+        idle: The time without messages after which the watermark advances with the wall clock, so
+            that the last windows emit. Messages behind it are late then. By default it never does.
+        watermark: The clocks that determine the watermark, where parts of the input aren't equally
+            far. `"source"`: each partition has a clock, and one that isn't read to its end holds
+            the watermark back, so a backlog makes no message late. It is the default for
+            `mt.kafka` read in columns. `"greatest"`: one clock, the greatest event time; the
+            default elsewhere. A list of columns, `["device"]`: each of their values has a clock,
+            and the slowest holds the watermark back until it has been silent for the `idle` time.
+            The 4 096 clocks that advanced last are kept.
+        where: The condition that a message must meet; other messages are counted as `filtered`.
+        clock: The arrival time of a message: a timestamp column, a field of a struct or an
+            expression. It replaces the machine's clock for `max_ahead` and for policies on the wall
+            clock, so that a replay emits like the live stream.
+        buckets: The number of shards of the keys; by default one for each core on Spark, and one
+            elsewhere. It is part of the checkpoint.
         nulls: Whether a message with NULL in a key is rejected (`reject`), or NULL is a value of
-            the key like any other (`group`), as `GROUP BY` has it. It may become `group`
-            over a checkpoint, and not `reject` again.
+            the key like any other (`group`), as in `GROUP BY`. With an existing checkpoint it may
+            change to `group`, but not back to `reject`.
         host: `"spark"` or `"local"`; by default the input decides. An input that the host can't
             read is refused.
 
     Returns:
-        Windows that are still to be described: `.tumbling(…)` or another kind, `.early(…)` and
-        `.late(…)`, then `.agg(…)` or `.top(…)`.
+        A windowed query to complete: `.tumbling(…)` or another kind, `.early(…)` and `.late(…)`,
+        then `.agg(…)` or `.top(…)`.
 
     Raises:
-        OptionError: Naming what can't work.
+        OptionError: When an option can't work; the error names it.
 
     Example:
         >>> from datetime import datetime

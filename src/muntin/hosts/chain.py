@@ -1,6 +1,6 @@
-"""Chains of operators in one query: what results another operator may take, and when.
+"""Rules of chains of operators in one query: which results another operator may read, and when.
 
-Both hosts decide these by the specs alone.
+On both hosts, these rules only depend on the specs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PAIR = "pair"
 
 
 def emits_again(spec: Spec, *, full: bool, streams: bool) -> bool:
-    """Whether a window can be emitted more than once, where each of its rows would count."""
+    """Return whether a window can be emitted more than once, where each row would count."""
     if full or not streams:
         return False
     if isinstance(spec, JoinSpec):
@@ -34,7 +34,7 @@ def emits_again(spec: Spec, *, full: bool, streams: bool) -> bool:
 
 
 def refuse_revisions(spec: Spec | None, *, each_change: bool) -> NoReturn:
-    """Refuse results of which several rows stand for one window."""
+    """Refuse results that may have several rows for one window."""
     hint = (
         "give .full in place of .results, which has each window once, or take early() and "
         "late() from the inner windows"
@@ -49,27 +49,27 @@ def refuse_revisions(spec: Spec | None, *, each_change: bool) -> NoReturn:
 
 
 def end_ahead(spec: Spec) -> int | None:
-    """By how much the least window end still to come exceeds the watermark, microseconds.
+    """Return by how much the least window end still to come exceeds the watermark, microseconds.
 
     Returns:
-        `None` where it doesn't follow from the spec.
+        The distance; `None` where it doesn't follow from the spec.
     """
     if isinstance(spec, JoinSpec) or spec.axis != "time":
         return None
-    # A window is full when the watermark reaches its end: what comes later ends behind it. But
-    # where the end belongs to the window, the watermark must have passed it.
+    # A window is full when the watermark reaches its end, so all windows to come end later. Where
+    # the end belongs to the window, it is full only when the watermark has passed it.
     kind = spec.windows
     within = isinstance(kind, Sliding) or (isinstance(kind, Sessions) and kind.closed == "both")
     return 0 if within else 1
 
 
 def disorder(spec: Spec) -> int:
-    """How far an operator's results may come out of order, microseconds.
+    """Return how far an operator's results may be out of order, microseconds.
 
     Raises:
         OptionError: When it doesn't follow from the spec.
     """
-    # Windows come in order of their ends.
+    # Windows are emitted in the order of their ends.
     lag = spec.lag if isinstance(spec, JoinSpec) else 0
     if lag is None:
         hint = 'say how late pairs may come: lateness="10 minutes"'
@@ -78,7 +78,7 @@ def disorder(spec: Spec) -> int:
 
 
 def change_grace(spec: Spec, keys: Collection[str], *, full: bool, whole_rows: bool) -> int:
-    """How late the windows of a side may change, where a join emits each change.
+    """Return the grace of a side's windows, where the join emits each of their changes.
 
     Args:
         spec: The windows.
@@ -86,8 +86,11 @@ def change_grace(spec: Spec, keys: Collection[str], *, full: bool, whole_rows: b
         full: Whether only their full firings count.
         whole_rows: Whether a firing stays one row with the window's keys and bounds.
 
+    Returns:
+        How long after its end a window may change, microseconds.
+
     Raises:
-        OptionError: When a row isn't the whole of a window, identified by these columns.
+        OptionError: When a row isn't one whole window that these columns identify.
     """
     if isinstance(spec, JoinSpec) or not whole_rows:
         hint = "give windows as agg() makes them"

@@ -1,4 +1,4 @@
-"""When a query has something to do though no message comes."""
+"""Computes how often a query needs ticks, since some policies follow the wall clock."""
 
 from __future__ import annotations
 
@@ -10,11 +10,18 @@ from muntin.model.policies import Policy, parts
 
 
 def period_of(policies: Sequence[Policy | None], *idle: int | None) -> int | None:
-    """How often a tick is needed, so that there is one at each multiple of each policy's period.
+    """Return the period of ticks, such that one falls on each multiple of each policy's period.
 
-    An idle time is noticed within a tenth of it. `None` where nothing goes by the clock. Every tick
-    is a batch: where periods have little in common there is one a second, or as often as the
-    shortest of them says.
+    An idle input is detected within a tenth of its idle time. Every tick causes a batch. So where
+    periods have a small common divisor, the period is one second, or the shortest of them if that
+    is less.
+
+    Args:
+        policies: The policies of the query.
+        idle: The idle times of its inputs, microseconds.
+
+    Returns:
+        The period, microseconds; `None` where nothing depends on the clock.
     """
     every = [part.period for policy in policies for part in parts(policy)]
     periods = [period for period in every if period is not None]

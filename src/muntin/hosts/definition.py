@@ -1,4 +1,4 @@
-"""Complete queries, which can be looked at, explained or started: what every host's share."""
+"""Complete queries, which can be described, explained or started, for every host."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class HasSpec(Protocol):
-    """What a host runs."""
+    """A plan that a host runs."""
 
     @property
     def spec(self) -> WindowSpec | JoinSpec:
@@ -35,7 +35,7 @@ Q = TypeVar("Q", bound="Query")
 
 @dataclass(frozen=True)
 class StartOptions:
-    """How a query is started; see `Definition.start`."""
+    """The options of `Definition.start`."""
 
     checkpoint: str | None
     results: SinkLike | None
@@ -50,7 +50,7 @@ class Definition(ABC, Generic[P, Q]):
     """Complete windows or a complete join.
 
     Args:
-        plan: What the host runs.
+        plan: The plan that the host runs.
     """
 
     def __init__(self, plan: P) -> None:
@@ -88,11 +88,11 @@ class Definition(ABC, Generic[P, Q]):
     ) -> Q:
         """Start one query that writes results and rejected messages.
 
-        State, source offsets, the watermark and what the sinks have are committed after each batch.
-        A query that is killed at any moment resumes from its checkpoint: each batch reaches the
-        sinks at least once under its number, and a repeated batch has the same rows. The sinks of
-        muntin make that exactly once. On the local host a finite source (a frame) is read to its
-        end, then every window emits in full and the query ends.
+        State, source offsets and the watermark are committed after each batch. A query that is
+        killed at any moment resumes from its checkpoint: each batch reaches the sinks at least once
+        under its number, and a repeated batch has the same rows. The sinks of muntin make that
+        exactly once. On the local host a finite source (a frame) is read to its end, then every
+        window emits in full and the query ends.
 
         Args:
             checkpoint: Folder of the query's progress and state; the same after a restart. `None`
@@ -100,21 +100,21 @@ class Definition(ABC, Generic[P, Q]):
             results: A sink (`to_parquet`, `to_duckdb`, `to_delta`, `to_iceberg`, `to_postgres`,
                 `to_kafka`), or a function that is called with the rows of each batch and its
                 number: a DataFrame on Spark, as in `foreachBatch`, and a Polars frame elsewhere.
-                On the local host `query.frame()` has the results where no sink is given.
-            rejected: The same for rejected messages.
+                On the local host `query.frame()` has the results if no sink is given.
+            rejected: A sink for rejected messages, or a function as for `results`.
             name: The query's name.
-            every: A batch at most this often; as fast as messages come where it isn't given.
-            available_now: Read what the sources have now, then end.
-            durable: On the local host, whether a batch is on the disk when it is committed. A
-                duration (`"1 second"`) waits for the disk that often: a power failure then repeats
-                up to so much of the input; a killed process repeats nothing. `False` leaves it to
-                the operating system. Spark commits by itself.
+            every: The shortest time between batches; without it, batches run as messages arrive.
+            available_now: Read the input that the sources have now, then end.
+            durable: On the local host, whether each commit is synced to disk. A duration
+                (`"1 second"`) syncs that often: a power failure then repeats at most that much of
+                the input, and a killed process repeats nothing. `False` leaves it to the operating
+                system. Spark syncs by its own rules, and takes only the default.
 
         Returns:
             The handle on the running query.
 
         Raises:
-            OptionError: Naming what can't work.
+            OptionError: When an option can't work; the error names it.
             SpecChangedError: When the checkpoint was written by another query.
             StateCorruptedError: When the checkpoint is damaged.
         """
@@ -127,27 +127,28 @@ Complete = TypeVar("Complete")
 
 
 class WindowDefinition(ABC, Generic[Complete]):
-    """What complete windows have beside a `Definition`."""
+    """The operations of complete windows that other queries don't have."""
 
     plan: Any
 
     @abstractmethod
     def _describe(self, rates: Rates | None) -> str:
-        """Describe the query and those whose results it takes."""
+        """Describe the query and its upstream queries."""
 
     @abstractmethod
     def _take_full(self) -> Any:
-        """Return the full firings, which are whole results."""
+        """Return the full firings, each of which is a whole result."""
 
     @abstractmethod
     def _top(self, n: int, by: Any, per: Any, ascending: Any) -> Complete:
-        """Return the first windows that begin and end together."""
+        """Return the first `n` of the windows that have the same bounds."""
 
     @property
     def full(self) -> Any:
-        """The full firings alone: each window once, without what came early or late.
+        """The full firings alone: each window once, without early and late firings.
 
-        `windowed` and `join` take it where a window may be emitted again. Of frames it is a frame.
+        `windowed` and `join` take it where a window may be emitted again. For a query over frames
+        it is a frame.
 
         Raises:
             OptionError: When a full firing isn't a whole result (`deltas()`), or may be left out
@@ -171,20 +172,20 @@ class WindowDefinition(ABC, Generic[Complete]):
         per: str | Sequence[str] = (),
         ascending: bool | Sequence[bool] = False,
     ) -> Complete:
-        """Rank the windows that begin and end together, and take the first `n`.
+        """Rank the windows that have the same bounds, and take the first `n`.
 
         The columns are those of the results, and `rank`, from 1. Each row is emitted once, when
-        the windows are full. It is one query: the windows that were emitted are messages of it.
+        the windows are full. It is one query, in which the emitted windows are messages.
 
         Args:
-            n: How many at most.
-            by: The columns that windows are ordered by; of windows that are equal in them, by all
-                columns from left to right, the least first.
-            per: Key columns for each of whose values there are `n`.
-            ascending: Whether the least is first, for all or for each of `by`.
+            n: The largest number of windows to take.
+            by: The columns that windows are ordered by. Ties are ordered by all columns from left
+                to right, the least value first.
+            per: Key columns; the first `n` windows are taken for each of their values.
+            ascending: Whether the least value is first, for all or for each of `by`.
 
         Raises:
-            OptionError: Naming what can't work: a column, a type, a policy.
+            OptionError: When a column, a type or a policy can't work; the error names it.
 
         Example:
             >>> worst = hourly.top(3, by="worst")  # doctest: +SKIP
@@ -192,17 +193,17 @@ class WindowDefinition(ABC, Generic[Complete]):
         return self._top(n, by, per, ascending)
 
     def explain(self, *, rate: float | None = None, keys: int = 1000) -> str:
-        """Describe the windows on a ruler, the policies, the state, and what to be careful of.
+        """Describe the windows on a ruler, the policies, the state, and possible problems.
 
         Args:
-            rate: How many messages come in a second; with it the size of the state is estimated.
-            keys: How many keys send within a window.
+            rate: Messages per second; with it the size of the state is estimated.
+            keys: The number of keys that have messages within a window.
         """
         return self._describe(None if rate is None else Rates(rate, keys))
 
 
 def explain_chain(plan: Any, describe: Callable[[Any], str]) -> str:
-    """Describe an operator behind those whose results it takes.
+    """Describe an operator after its upstream operators.
 
     Args:
         plan: Its plan.

@@ -20,8 +20,8 @@ from typing import Any, Protocol
 from weakref import WeakSet
 
 SLICE = 0.1
-"""Seconds between two looks at whether a signal has come."""
-# Seconds that a batch in flight gets to be finished, and that all queries get to stop.
+"""Seconds between two checks for a signal."""
+# Seconds in which a batch in flight may finish, and in which all queries must stop.
 _BATCH_PATIENCE = 0.7
 _STOP_PATIENCE = 1.5
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -33,16 +33,16 @@ class RunningQuery(Protocol):
 
     @property
     def is_active(self) -> bool:
-        """Whether the query runs."""
+        """True if the query runs."""
 
     def stop_for_exit(self, patience: float) -> None:
-        """Stop the query without a word, since the process is about to end.
+        """Stop the query without logging, since the process is about to end.
 
-        A batch in flight gets ``patience`` seconds to be finished.
+        A batch in flight has ``patience`` seconds to finish.
         """
 
     def describe_resumption(self) -> str:
-        """Say in a few words what is done, and where the next start resumes."""
+        """Describe which batch was the last, and where the next start resumes."""
 
 
 class Interrupted(SystemExit, KeyboardInterrupt):
@@ -54,10 +54,10 @@ class Interrupted(SystemExit, KeyboardInterrupt):
 
 
 class Interruption:
-    """A signal that may come while somebody waits.
+    """A signal that may arrive while the program waits for a query.
 
     Attributes:
-        signal: The number of the signal; ``None`` while none has come.
+        signal: The number of the signal; ``None`` while none has arrived.
     """
 
     def __init__(self) -> None:
@@ -74,12 +74,12 @@ class Interruption:
         return _CAUSES[signal.Signals(self.signal or signal.SIGINT)]
 
     def act(self) -> None:
-        """Stop all queries of this process and end the program, if a signal has come.
+        """Stop all queries of this process and end the program, if a signal has arrived.
 
-        Where somebody types the statements, Ctrl-C ends the wait alone, and the queries run on.
+        In an interactive session, Ctrl-C only ends the wait, and the queries continue.
 
         Raises:
-            KeyboardInterrupt: After SIGINT; ``Interrupted`` where the program is to end.
+            KeyboardInterrupt: After SIGINT; ``Interrupted`` if the program must end.
             SystemExit: After SIGTERM.
         """
         if self.signal is None:
@@ -92,14 +92,15 @@ class Interruption:
         raise SystemExit(self.exit_code)
 
     def wait(self, ready: Callable[[float], bool], deadline: float | None = None) -> bool:
-        """Wait until something is ready, and act on a signal that comes meanwhile.
+        """Wait until a condition holds, and act on a signal that arrives meanwhile.
 
         Args:
-            ready: Waits for so many seconds at most; returns whether it is ready.
-            deadline: When to give up, as ``time.monotonic()`` counts; never by default.
+            ready: A function that waits at most the seconds it gets, and returns whether the
+                condition holds.
+            deadline: The time at which to give up, by ``time.monotonic()``; by default never.
 
         Returns:
-            Whether it is ready.
+            Whether the condition holds.
         """
         while True:
             self.act()
@@ -114,17 +115,17 @@ _WATCHED = threading.Lock()
 
 
 def register_query(query: RunningQuery) -> None:
-    """Have signals stop a query that has been started."""
+    """Register a started query, which signals then stop."""
     _QUERIES.add(query)
 
 
 @contextmanager
 def watch_signals() -> Iterator[Interruption]:
-    """Record SIGINT and SIGTERM meanwhile, instead of acting on them.
+    """Record SIGINT and SIGTERM in the context, instead of acting on them.
 
     A second signal ends the process at once. Signals that the program ignores stay ignored. Python
-    handles signals in the main thread alone: in another thread, and inside another
-    ``watch_signals``, nothing is recorded here.
+    handles signals only in the main thread. So in another thread, and inside another
+    ``watch_signals``, this context records nothing.
     """
     interruption = Interruption()
     is_main = threading.current_thread() is threading.main_thread()
@@ -147,7 +148,7 @@ def watch_signals() -> Iterator[Interruption]:
 
 @contextmanager
 def quit_on_signals() -> Iterator[None]:
-    """End the process at once when SIGINT or SIGTERM comes while nothing has to be stopped yet."""
+    """End the process at once on SIGINT or SIGTERM in the context, where nothing needs a stop."""
     is_main = threading.current_thread() is threading.main_thread()
     before = _handle_signals(_quit) if is_main else {}
     try:
@@ -157,9 +158,9 @@ def quit_on_signals() -> Iterator[None]:
 
 
 def quit_when_terminated_as_init() -> None:
-    """Let SIGTERM end this process where it is PID 1, to which the kernel's default doesn't apply.
+    """Have SIGTERM end this process if it is PID 1, where the kernel's default doesn't apply.
 
-    A handler that the program has set stays.
+    A handler that the program has set stays in place.
     """
     is_main = threading.current_thread() is threading.main_thread()
     if is_main and os.getpid() == 1 and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
@@ -174,7 +175,7 @@ def _quit(number: int, frame: FrameType | None) -> None:
 
 
 def _handle_signals(handler: Callable[[int, FrameType | None], None]) -> dict[signal.Signals, Any]:
-    """Set a handler wherever a signal isn't ignored; returns the handlers that it replaces."""
+    """Set a handler for signals that aren't ignored, and return the handlers that it replaces."""
     before = {number: signal.getsignal(number) for number in _SIGNALS}
     replaced = {n: old for n, old in before.items() if old is not signal.SIG_IGN}
     for number in replaced:
@@ -184,27 +185,27 @@ def _handle_signals(handler: Callable[[int, FrameType | None], None]) -> dict[si
 
 def _restore(handlers: dict[signal.Signals, Any]) -> None:
     for number, handler in handlers.items():
-        # None stands for a handler that wasn't set from Python.
+        # None means a handler that wasn't set from Python.
         signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
 def is_interactive() -> bool:
-    """Whether somebody types statements into this process, who goes on after a Ctrl-C."""
+    """Return whether this is an interactive session, which continues after Ctrl-C."""
     return hasattr(sys, "ps1") or bool(sys.flags.interactive)
 
 
 def stop_queries(
     say: Callable[[str], object], cause: str, queries: Iterable[RunningQuery] | None = None
 ) -> None:
-    """Stop queries within three seconds, and say where each will resume.
+    """Stop queries within three seconds, and print where each will resume.
 
     A query that doesn't stop in time is abandoned: its checkpoint has the last batch that it
     committed, and the batch in flight is repeated at the next start.
 
     Args:
         say: Prints a line.
-        cause: Why they stop, in words.
-        queries: The queries; all of this process by default.
+        cause: The reason, in words.
+        queries: The queries; by default all of this process.
     """
     candidates = list(_QUERIES) if queries is None else queries
     active = [query for query in candidates if _is_active(query)]
@@ -224,16 +225,16 @@ def stop_queries(
 def _is_active(query: RunningQuery) -> bool:
     try:
         return query.is_active
-    except Exception:  # its host has gone
+    except Exception:  # the host of the query has ended
         return False
 
 
 def _stop(query: RunningQuery) -> None:
-    with suppress(Exception):  # what it ends with is reported to whoever waits for it
+    with suppress(Exception):  # whoever waits for the query gets its error
         query.stop_for_exit(_BATCH_PATIENCE)
 
 
 def say_on_stderr(line: str) -> None:
-    """Print a line to stderr, also when that has been closed."""
+    """Print a line to stderr; do nothing if it has been closed."""
     with suppress(OSError, ValueError):
         print(f"muntin: {line}", file=sys.stderr, flush=True)

@@ -1,9 +1,9 @@
-"""Leases on checkpoints: from each of them runs at most one query at a time.
+"""Leases on checkpoints, which ensure that at most one query at a time runs from each.
 
-A lease is a small file in the checkpoint's folder. It names the process, the host and the start of
-the query that runs, which renews it every few seconds. A query that ends deletes its lease. After a
-crash the lease expires: at once where the process can be seen to be gone, and otherwise when it
-hasn't been renewed for ``DURATION``, which doesn't depend on two machines agreeing on the time.
+A lease is a small file in the checkpoint's folder. It names the process, the host and the start
+time of the query, which renews it every few seconds. A query that ends deletes its lease. After a
+crash the lease expires: at once if this machine can tell that the process has ended, and otherwise
+when it hasn't been renewed for ``DURATION``. This doesn't depend on the clocks of two machines.
 """
 
 from __future__ import annotations
@@ -31,28 +31,29 @@ FILE = "lease.json"
 DURATION = 30.0
 """Seconds without a renewal after which a lease has expired."""
 _LOOK = 0.2
-# A lease that is older by the wall clock isn't watched first: no two clocks differ by so much.
+# Age by the wall clock at which a lease has expired without being watched, seconds; the clocks of
+# two machines never differ by so much.
 _LONG_AGO = 600.0
 
 
 class LeaseFile(Protocol):
-    """The file of a lease, wherever the checkpoint is."""
+    """The file of a lease in the file system of the checkpoint."""
 
     def read(self) -> str | None:
-        """Return the text of the file; ``None`` where there is none."""
+        """Return the text of the file; ``None`` if it doesn't exist."""
 
     def create(self, text: str) -> bool:
-        """Write the file where there is none; returns whether it was written."""
+        """Create the file if it doesn't exist, and return whether it was created."""
 
     def replace(self, text: str) -> None:
-        """Write the file in place of the one that is there."""
+        """Replace the file."""
 
     def discard(self, text: str) -> None:
-        """Delete the file, if that is its text."""
+        """Delete the file if it has this text."""
 
 
 class LocalLeaseFile:
-    """A lease in a folder of this machine, or of one that is mounted.
+    """The file of a lease in a local or mounted folder.
 
     Args:
         folder: The checkpoint, which need not exist yet.
@@ -62,18 +63,18 @@ class LocalLeaseFile:
         self._path = folder / FILE
 
     def read(self) -> str | None:
-        """Return the text of the file; ``None`` where there is none."""
+        """Return the text of the file; ``None`` if it doesn't exist."""
         try:
             return self._path.read_text()
         except FileNotFoundError:
             return None
 
     def create(self, text: str) -> bool:
-        """Write the file where there is none; returns whether it was written."""
+        """Create the file if it doesn't exist, and return whether it was created."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         whole = self._write_beside(text)
         try:
-            # The file appears with all of its text, and only where there is none.
+            # A link makes the file appear with its whole text, and fails if it exists.
             os.link(whole, self._path)
         except FileExistsError:
             return False
@@ -82,11 +83,11 @@ class LocalLeaseFile:
         return True
 
     def replace(self, text: str) -> None:
-        """Write the file in place of the one that is there."""
+        """Replace the file."""
         self._write_beside(text).replace(self._path)
 
     def discard(self, text: str) -> None:
-        """Delete the file, if that is its text."""
+        """Delete the file if it has this text."""
         taken = self._beside()
         try:
             self._path.rename(taken)
@@ -96,7 +97,7 @@ class LocalLeaseFile:
             with suppress(FileExistsError):
                 os.link(taken, self._path)
         taken.unlink()
-        # Of a query that didn't start nothing stays.
+        # Delete an empty folder, which the lease of a query that didn't start created.
         with suppress(OSError):
             self._path.parent.rmdir()
 
@@ -115,12 +116,12 @@ class Holder:
 
     Attributes:
         host: The name of its machine.
-        process: Its number there.
-        started: When the query started, in ISO 8601.
-        machine: The boot and the space of process numbers that ``process`` belongs to.
-        birth: When the process was born, as the machine counts; empty where it doesn't say.
-        nonce: Distinguishes this lease from any other.
-        renewed: When the lease was renewed last, seconds since the epoch.
+        process: The process id on that machine.
+        started: The time at which the query started, in ISO 8601.
+        machine: The boot and the process namespace that ``process`` belongs to.
+        birth: The start time of the process in ticks since the boot; empty where it isn't known.
+        nonce: A random text that distinguishes this lease from any other.
+        renewed: The time of the last renewal, seconds since the epoch.
     """
 
     host: str
@@ -147,7 +148,7 @@ class Holder:
 
     @classmethod
     def parse(cls, text: str) -> Holder | None:
-        """Read what ``to_text`` wrote; ``None`` for anything else."""
+        """Parse the text that ``to_text`` returns; return ``None`` for any other text."""
         with suppress(ValueError, TypeError):
             fields = json.loads(text)
             if isinstance(fields, Mapping):
@@ -159,7 +160,7 @@ class Holder:
         return json.dumps(asdict(self))
 
     def has_died(self) -> bool:
-        """Whether this machine can tell that the process is gone."""
+        """Return whether this machine can tell that the process has ended."""
         if self.machine != _machine():
             return False
         try:
@@ -172,12 +173,12 @@ class Holder:
 
 
 class Lease:
-    """The lease of a query that runs; renewed by a thread until it is released.
+    """The lease of a running query, which a thread renews until it is released.
 
     Args:
-        file: Where it is kept.
+        file: The file of the lease.
         holder: This process.
-        checks_file: Whether reading the file is cheap enough to be done with each batch.
+        checks_file: Whether the file is cheap enough to read in each batch.
     """
 
     def __init__(self, file: LeaseFile, holder: Holder, checks_file: bool) -> None:
@@ -190,7 +191,7 @@ class Lease:
         threading.Thread(target=self._keep, daemon=True, name="muntin-lease").start()
 
     def check(self) -> None:
-        """Refuse to go on without the lease.
+        """Refuse to continue if this query has lost the lease.
 
         Raises:
             LeaseLostError: When the file was deleted, or is another query's.
@@ -202,11 +203,11 @@ class Lease:
             raise LeaseLostError(self._lost)
 
     def release(self) -> None:
-        """Let another query run from the checkpoint."""
+        """Delete the lease, so that another query may run from the checkpoint."""
         if self._released.is_set():
             return
         self._released.set()
-        with self._lock, suppress(Exception):  # it expires by itself
+        with self._lock, suppress(Exception):  # the lease expires by itself
             self._file.discard(self._holder.to_text())
 
     def _keep(self) -> None:
@@ -225,7 +226,7 @@ class Lease:
                 self._holder = renewed
 
     def _look(self) -> None:
-        """Notice that the lease isn't this query's any more."""
+        """Read the file, and note if the lease isn't this query's any more."""
         text = self._file.read()
         if text is None:
             self._lost = (
@@ -245,7 +246,7 @@ def acquire_lease(file: LeaseFile, checkpoint: str, *, checks_file: bool = True)
     A lease of a process that may be alive is watched until it is renewed or has expired.
 
     Args:
-        file: Where it is kept.
+        file: The file of the lease.
         checkpoint: The folder as the user wrote it.
         checks_file: Whether each batch may read the file.
 
@@ -267,7 +268,7 @@ def acquire_lease(file: LeaseFile, checkpoint: str, *, checks_file: bool = True)
 
 
 def describe(text: str) -> str:
-    """Say in words who holds a lease."""
+    """Return a description of the holder of a lease."""
     holder = Holder.parse(text)
     if holder is None:
         return "a query of another build of muntin"
@@ -275,7 +276,7 @@ def describe(text: str) -> str:
 
 
 def _has_expired(file: LeaseFile, text: str) -> bool:
-    """Whether nobody renews a lease any more."""
+    """Return whether a lease has expired; wait for a renewal where that isn't certain."""
     holder = Holder.parse(text)
     if holder is not None:
         if holder.machine == _machine():
@@ -294,7 +295,7 @@ def _has_expired(file: LeaseFile, text: str) -> bool:
 
 @cache
 def _machine() -> str:
-    """The boot of this machine, and the space in which it numbers processes."""
+    """Return an identifier of this machine's boot and of its process namespace."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot} {os.readlink('/proc/self/ns/pid')}"
@@ -303,10 +304,10 @@ def _machine() -> str:
 
 
 def _birth_of(process: int) -> str:
-    """When a process was born, in ticks since the boot; empty where nothing says so."""
+    """Return the start time of a process in ticks since the boot; empty where it isn't known."""
     try:
         stat = Path(f"/proc/{process}/stat").read_text()
     except OSError:
         return ""
-    # The name before it, in parentheses, may hold anything.
+    # The name of the process, in parentheses, may contain spaces and parentheses.
     return stat.rpartition(")")[2].split()[19]

@@ -1,4 +1,4 @@
-"""The columns of a join's pairs by the names that a statement has for them."""
+"""Maps the names of columns in a statement to the columns of a join's pairs."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from muntin.model.joins import JoinSpec, Newest
 from muntin.model.pipeline import Joining
 
 SUFFIX = "_right"
-"""Stands behind the names of a join's right side that the left side has, too."""
+"""The suffix of columns of a join's right side whose names the left side has, too."""
 _OWN = (columns.EMISSION, columns.REVISION)
 
 
 @dataclass(frozen=True)
 class PairColumns:
-    """Names that a statement has for the columns of pairs.
+    """The names in a statement for the columns of pairs.
 
     Attributes:
-        sides: For each side its columns with their names among the pairs'.
-        merged: Pairs of columns that are shown as one, in the place of the first.
+        sides: The columns of each side, with their names in pairs.
+        merged: Pairs of columns that appear as one, in the place of the first.
         identity: The columns that identify a pair, where it may be emitted again.
     """
 
@@ -33,27 +33,27 @@ class PairColumns:
     def of(
         cls, joining: Joining, spec: JoinSpec, left: Sequence[str], right: Sequence[str]
     ) -> PairColumns:
-        """The columns of a join.
+        """Return the names for a join.
 
         Args:
-            joining: The join as it was written.
-            spec: The join, with the columns' own names.
+            joining: The join as the user wrote it.
+            spec: The join, with the inputs' own column names.
             left: The columns of the left side.
-            right: Those of the right side.
+            right: The columns of the right side.
 
         Raises:
-            OptionError: When a column is named that both sides have.
+            OptionError: When the statement names a column that both sides have.
         """
         identity: tuple[str, ...] = ()
         pairs = list(zip(spec.left.keys, spec.right.keys, strict=True))
         shown = {c: f"{c}{SUFFIX}" if c in left else c for c in right}
         if isinstance(spec.bound, Newest):
-            # Its key is there once, and how it was emitted is its own.
+            # Pairs have the key once, and emission columns of their own.
             left, right = ([c for c in side if c not in _OWN] for side in (left, right))
             shown = {c: shown[c] for c in right} | {two: one for one, two in pairs}
             identity = spec.left.keys
         both = {c.lower() for c in left} & {c.lower() for c in right}
-        # Equal columns of one name are one where they can't differ: where both messages are there.
+        # Equal columns of one name appear once if they can't differ, as in an inner join.
         one = joining.merged or spec.how in ("inner", "semi", "anti")
         keys = {two.lower() for two, one in pairs if two.lower() == one.lower()} if one else set()
         for name in joining.bare:

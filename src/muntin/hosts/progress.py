@@ -1,4 +1,4 @@
-"""What the shards of a query's operators have counted, as one value."""
+"""The figures of a query, added up over the shards of all its operators."""
 
 from __future__ import annotations
 
@@ -13,46 +13,45 @@ from muntin.explain.glance import format_html_table
 from muntin.model.axis import SECOND, as_datetime
 from muntin.model.counts import accounted, rejections, summed
 
-# In an operator's figures: what it is to the one behind it, which may be the side of a join. The
-# last operator doesn't say.
+# The entry of an operator's figures that says which input of the downstream operator it feeds, such
+# as the side of a join. The last operator has none.
 STAGE, INNER = "stage", "inner"
-# Clocks of two machines differ by less, microseconds.
+# Largest difference that is normal between the clocks of two machines, microseconds.
 SKEW = 5 * SECOND
 _LOG = logging.getLogger(__name__)
-# What an operator may be to the one behind it.
+# The inputs of a downstream operator that an operator may feed.
 _BEFORE = ("join", INNER, "left", "right")
 
 
 @dataclass(repr=False)
 class Progress:
-    """What the last batch left behind, over all shards.
+    """The figures of a query after its last batch, over all shards.
 
     Attributes:
-        batch: Its number; -1 before the first.
+        batch: The number of the batch; -1 before the first.
         watermark_micros: The watermark, microseconds since the epoch; ``None`` while no message has
-            moved it.
-        counts: Messages since the checkpoint began: ``seen``, what became of them (``counted``, of
-            agents ``taken``; ``filtered``, ``duplicates``), and one figure a reason of rejection;
-            ``overflow`` is none of them, since a window isn't a message. ``seen`` is the sum of the
-            others, of agents at most: what a table refuses was taken before. Beside them
-            ``partly_late`` says how many of the counted ones some of their windows, which
-            overlap, no longer took.
-        pending: Changed windows that wait for their policy.
-        state_rows: Rows in the state.
-        fired: Firings of this run by emission.
-        join: The same of the join whose pairs the windows take, where there is one.
-        unstorable: Rows that this run's sinks couldn't take; they are in a folder of the
-            checkpoint, with the reason.
-        inner: The same of the windows whose firings these windows take, where there are such.
-        left: The same of the operator whose results are the left side of this join, where there is
-            one.
-        right: The same of the right side.
-        lag: How many messages of each partition of Kafka weren't read yet when the batch was
-            planned, as ``orders[0]``; nothing where a source doesn't say.
-        clocks: How far each clock of the input has come, where it has several: those of partitions,
-            as ``orders[0]``, or of the values of columns. Microseconds; the slowest 64.
+            advanced it.
+        counts: Counts of messages since the checkpoint began: ``seen``; their outcome (``counted``,
+            for agents ``taken``; ``filtered``, ``duplicates``); and one count for each reason of
+            rejection, except that ``overflow`` counts windows. ``seen`` is the sum of the others.
+            For agents it is at most that sum, since a table may refuse a message that was
+            ``taken``. In addition ``partly_late`` is the number of counted messages that were too
+            late for some of their overlapping windows.
+        pending: The number of changed windows that wait for their policy.
+        state_rows: The number of rows in the state.
+        fired: The number of firings of this run, by emission.
+        join: The figures of the join whose pairs these windows read, if there is one.
+        unstorable: The number of rows that this run's sinks couldn't store; they are in a folder of
+            the checkpoint, with the reason.
+        inner: The figures of the windows whose firings these windows read, if there are such.
+        left: The figures of the operator that feeds the left side of this join, if there is one.
+        right: The figures of the operator that feeds the right side, if there is one.
+        lag: The number of messages of each Kafka partition, such as ``orders[0]``, that weren't
+            read yet when the batch was planned; empty where a source doesn't report it.
+        clocks: The event time of each clock of the input, microseconds, where it has several: those
+            of partitions, such as ``orders[0]``, or of values of columns. The slowest 64.
         held_by: The clock that holds the watermark back; ``None`` where none does.
-        held_since: The batch since which it does.
+        held_since: The batch since which it holds it back.
     """
 
     batch: int = -1
@@ -81,7 +80,7 @@ class Progress:
         return format_html_table("figure", "value", self.lines())
 
     def lines(self) -> Iterator[tuple[str, str]]:
-        """What is known, name by name, in words; of operators before this one behind it.
+        """Yield the figures as names and texts, those of upstream operators last.
 
         Example:
             >>> list(Progress(3, counts={"seen": 1200, "late": 0}, fired={"full": 2}).lines())
@@ -108,9 +107,9 @@ class Progress:
 
     @property
     def watermark(self) -> datetime | None:
-        """How far time has come, in UTC; ``None`` while no message has moved it.
+        """The watermark in UTC; ``None`` while no message has advanced it.
 
-        What lies beyond the times that Python has is exact in ``watermark_micros``.
+        A watermark outside of Python's range of times is only exact in ``watermark_micros``.
 
         Example:
             >>> Progress(3, 1_767_225_600_000_000).watermark
@@ -120,7 +119,7 @@ class Progress:
 
     @property
     def messages_behind(self) -> int:
-        """How many messages weren't read yet when the batch was planned, of all partitions.
+        """The number of messages of all partitions that weren't read when the batch was planned.
 
         Example:
             >>> Progress(3, lag={"orders[0]": 40, "orders[1]": 2}).messages_behind
@@ -130,45 +129,45 @@ class Progress:
 
     @property
     def before(self) -> dict[str, Progress]:
-        """Those of the operators before, by what they are to this one."""
+        """The figures of the upstream operators, by the input that they feed."""
         found = {name: getattr(self, name) for name in _BEFORE}
         return {name: one for name, one in found.items() if one is not None}
 
     def adds_up(self) -> bool:
-        """Whether every message that came in is accounted for."""
+        """Return whether every message that was read is accounted for."""
         rest = accounted(self.counts)
-        # An event that an agent was given may then be refused by a table, or by several.
+        # An event that an agent took may then be refused by one table or by several.
         adds_up = self.seen <= rest if "taken" in self.counts else self.seen == rest
         return adds_up and all(one.adds_up() for one in self.before.values())
 
     @property
     def seen(self) -> int:
-        """How many messages, or pairs of a join, came in."""
+        """The number of messages that this operator read; for windows over a join, of pairs."""
         return self.counts.get("seen", 0)
 
     @property
     def received(self) -> int:
-        """How many messages came in, to the first operators where there are several.
+        """The number of messages that the first operators of the chain read.
 
-        Where a join has messages on one side and results of another operator on the other, both
-        count.
+        If one side of a join reads messages and the other one results of another operator, all that
+        the join reads count, too.
         """
         before = [one.received for one in self.before.values()]
         mixed = (self.left is None) != (self.right is None)
         return sum(before) + (self.seen if mixed or not before else 0)
 
     def waits(self) -> bool:
-        """Whether something waits for its policy."""
+        """Return whether a changed window waits for its policy."""
         return self.pending > 0 or any(one.waits() for one in self.before.values())
 
     @classmethod
     def of(cls, batch: int, shards: Sequence[dict[str, Any]], fired: dict[str, int]) -> Progress:
-        """The figures of all shards together.
+        """Add up the figures of all shards.
 
         Args:
             batch: The batch's number.
-            shards: What each shard emitted last.
-            fired: Firings of this run.
+            shards: The last figures of each shard.
+            fired: The number of firings of this run, by emission.
         """
         counts = summed(shard["counts"] for shard in shards)
         marks = [s["watermark"] for s in shards if s["watermark"] is not None]
@@ -181,30 +180,30 @@ class Progress:
         )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as JSON can hold it."""
+        """Return the figures as a dictionary that JSON can hold."""
         return asdict(self)
 
     def of_new_run(self) -> Progress:
-        """The figures that a query resumes with, without those of the run before."""
+        """Return the figures with which a query resumes, without those of the last run."""
         before = {name: one.of_new_run() for name, one in self.before.items()}
         return replace(self, fired={}, unstorable=0, **before)  # type: ignore[arg-type]
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Progress:
-        """What ``to_dict`` wrote."""
+        """Rebuild the figures from the dictionary that ``to_dict`` returns."""
         before = {name: data[name] and cls.from_dict(data[name]) for name in _BEFORE}
         return cls(**{**data, **before})
 
 
 def warn_of_rejected(progress: Progress, warned: Collection[str]) -> frozenset[str]:
-    """Warn once of each reason for which messages are rejected that nobody keeps.
+    """Warn once of each reason for which messages are rejected, where no sink keeps them.
 
     Args:
-        progress: What a batch left behind, with the operators before.
-        warned: The reasons that were warned of before.
+        progress: The figures of a query, with those of upstream operators.
+        warned: The reasons of earlier warnings.
 
     Returns:
-        The reasons that are new.
+        The reasons of new warnings.
     """
     new: set[str] = set()
     for one in (progress, *progress.before.values()):
@@ -220,10 +219,10 @@ def warn_of_rejected(progress: Progress, warned: Collection[str]) -> frozenset[s
 
 
 def micros_ahead(progress: Progress, now: int) -> int:
-    """Return by how much a watermark is ahead of the clock, more than clocks differ; else 0.
+    """Return by how much a watermark is ahead of the clock, or 0 within the tolerance of clocks.
 
     Args:
-        progress: The figures of a query, with the operators before.
+        progress: The figures of a query, with those of upstream operators.
         now: The clock, microseconds.
 
     Example:
@@ -238,7 +237,7 @@ def micros_ahead(progress: Progress, now: int) -> int:
 
 
 def warn_of_time_ahead(progress: Progress, now: int) -> bool:
-    """Warn if a watermark is ahead of the clock; returns whether it is."""
+    """Warn if a watermark is ahead of the clock, and return whether it is."""
     ahead = micros_ahead(progress, now)
     if ahead:
         _LOG.warning(
@@ -251,7 +250,7 @@ def warn_of_time_ahead(progress: Progress, now: int) -> bool:
 
 
 class Totals:
-    """Adds up what the shards of a query emit, batch by batch."""
+    """Adds up the figures that the shards of a query emit, batch by batch."""
 
     def __init__(self, progress: Progress | None = None) -> None:
         self.progress = progress or Progress()
@@ -259,19 +258,19 @@ class Totals:
         self._unstorable = 0
 
     def without_shards(self) -> Totals:
-        """Return the same totals for a query whose keys are in other shards from now on."""
+        """Return the totals for a query that resumes in other shards."""
         totals = Totals(self.progress)
         totals._unstorable = self._unstorable
         return totals
 
     def add(self, batch: int, lines: Sequence[str], unstorable: int = 0) -> Progress:
-        """Add the figures that the shards emitted with a batch; what it left behind."""
+        """Add the figures that the shards emitted with a batch, and return those of the query."""
         return self.add_shards(batch, [json.loads(line) for line in lines], unstorable)
 
     def add_shards(
         self, batch: int, emitted: Sequence[dict[str, Any]], unstorable: int = 0
     ) -> Progress:
-        """Add the figures that the shards emitted with a batch, as JSON holds them."""
+        """Add the figures of a batch as parsed JSON, and return those of the query."""
         for shard in emitted:
             self._shards.setdefault(shard.get(STAGE, ""), {})[shard["bucket"]] = shard
         found: dict[str, Progress] = {}
@@ -290,7 +289,7 @@ class Totals:
         return self.progress
 
     def _known(self, stage: str) -> Progress | None:
-        """The figures of an operator, by the way to it from the last one."""
+        """Return the figures of an operator, by the path to it from the last one."""
         progress: Progress | None = self.progress
         for part in stage.split("/") if stage else ():
             progress = progress and getattr(progress, part)
@@ -298,7 +297,7 @@ class Totals:
 
 
 def nested(found: Mapping[str, Progress], stage: str, batch: int) -> Progress:
-    """The figures of an operator, with those of the operators before it."""
+    """Return the figures of an operator, with those of its upstream operators."""
     whole = found.get(stage, Progress(batch))
 
     def before(part: str) -> Progress | None:

@@ -1,4 +1,4 @@
-"""The sentence of windows and joins, as far as both hosts share it."""
+"""The parts of windowed queries and joins that both hosts share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ A = TypeVar("A")
 
 @dataclass(frozen=True, kw_only=True)
 class WindowSentence(Sentence, Generic[A]):
-    """An input with a key, an event time, and (soon) windows; made by `windowed`."""
+    """A windowed query over an input that isn't complete yet; `windowed` returns it."""
 
     _keys: tuple[Any, ...] = ()
     _where: Any = None
@@ -39,10 +39,10 @@ class WindowSentence(Sentence, Generic[A]):
     def _build_top(
         self, spec: WindowSpec, keys: tuple[Any, ...], n: int, by: Any, ascending: Any
     ) -> A:
-        """Return the windows whose rows are the first messages of each."""
+        """Return the complete windows that emit the first messages of each."""
 
     def agg(self, *unnamed: Aggregate, **aggregates: Aggregate) -> A:
-        """Set what the windows compute: output name = aggregate.
+        """Set the aggregates of the windows, and complete the query.
 
         Args:
             *unnamed: Refused, since every aggregate needs a name.
@@ -51,10 +51,10 @@ class WindowSentence(Sentence, Generic[A]):
                 elsewhere), or fields of structs.
 
         Raises:
-            OptionError: Naming what can't work: a column, a type, a size.
+            OptionError: When a column, a type or a size can't work; the error names it.
             SettingError: When a session of Spark lacks a setting that state needs.
         """
-        # Which sets there are depends on the keys, which are named with the input.
+        # Grouping sets depend on the keys, whose names follow from the input.
         spec = replace(self, _sets=None)._spec(aggregates, unnamed=unnamed)
         keys = self._all_keys(self._keys)
         return self._build(replace(spec, sets=self._grouped(keys)), keys)
@@ -64,17 +64,17 @@ class WindowSentence(Sentence, Generic[A]):
     ) -> A:
         """Rank the messages of each window and key, and take the first `n`, each as a row.
 
-        It stands in place of `agg`, and rows have their `rank`. `top(1, by="at")` is the latest
-        message of each window, `ascending=True` with it the first one.
+        It replaces `agg`, and its rows have a `rank`. `top(1, by="at")` is the latest message of
+        each window; with `ascending=True` it is the earliest one.
 
         Args:
-            n: How many at most.
-            by: The columns that messages are ordered by; of messages that are equal in them, by
-                all columns from left to right, the least first.
-            ascending: Whether the least is first, for all or for each of `by`.
+            n: The largest number of messages to take.
+            by: The columns that messages are ordered by. Ties are ordered by all columns from left
+                to right, the least value first.
+            ascending: Whether the least value is first, for all or for each of `by`.
 
         Raises:
-            OptionError: Naming what can't work: a column, a type, a policy.
+            OptionError: When a column, a type or a policy can't work; the error names it.
 
         Example:
             >>> dearest = (
@@ -88,12 +88,12 @@ class WindowSentence(Sentence, Generic[A]):
         return self._build_top(spec, keys, n, by, ascending)
 
     def spec(self, **aggregates: Aggregate) -> WindowSpec:
-        """Return the query in one value, before its columns are looked for in the input.
+        """Return the query as one value, before its columns are resolved in the input.
 
-        Keys that are expressions aren't named yet, and so aren't in it.
+        It leaves out keys that are expressions, which have no names yet.
 
         Raises:
-            OptionError: Naming what can't work: a size, a policy, a name.
+            OptionError: When a size, a policy or a name can't work; the error names it.
         """
         named = tuple(key for key in self._all_keys(self._keys) if isinstance(key, str))
         return self._spec(aggregates, named)
@@ -108,16 +108,17 @@ class WindowSentence(Sentence, Generic[A]):
 def shared_parts(
     options: SentenceOptions, *, time: str | None, clock: str | None, disorder: Callable[[], int]
 ) -> dict[str, Any]:
-    """Return the parts of a sentence that options say on every host.
+    """Return the parts of a query that follow from options on every host.
 
     Args:
         options: The options of `windowed`.
         time: The name of the event time.
-        clock: The name of the column that says when a message arrived.
-        disorder: How far the input may come out of order, microseconds, where no lateness is given.
+        clock: The name of the column with a message's arrival time.
+        disorder: Returns how far the input may be out of order, microseconds; it is called if no
+            lateness is given.
 
     Raises:
-        OptionError: Naming what can't work.
+        OptionError: When an option can't work; the error names it.
     """
     check_shards(options["buckets"])
     lateness = options["lateness"]
@@ -136,7 +137,7 @@ def check_shards(buckets: int | None) -> None:
     """Refuse a number of shards below one.
 
     Raises:
-        OptionError: When it is.
+        OptionError: When the number is below one.
     """
     if buckets is not None and buckets < 1:
         raise OptionError("buckets", buckets, "is less than one", "give 1 or more")
@@ -146,12 +147,12 @@ def list_keys(key: Any, expression: type, expressions: str) -> tuple[Any, ...]:
     """Return the key columns: names, or expressions of the host.
 
     Args:
-        key: One of them or several.
+        key: One key column or several.
         expression: The class of the host's expressions.
-        expressions: Their name, for the error.
+        expressions: The name of such expressions, for the error.
 
     Raises:
-        OptionError: When one is neither.
+        OptionError: When a key is neither a name nor an expression.
     """
     single = isinstance(key, str | expression) or not isinstance(key, Sequence)
     keys = (key,) if single else tuple(key)
@@ -163,7 +164,7 @@ def list_keys(key: Any, expression: type, expressions: str) -> tuple[Any, ...]:
 
 
 def windows_as_messages() -> Marks:
-    """Return where results of windows lie as messages: at their ends, judged by those windows."""
+    """Return the input options of windows' results: their time is the window's end."""
     return Marks(columns.WINDOW_END, max_ahead=None)
 
 
@@ -174,10 +175,10 @@ def refuse_side(side: SideName, given: object) -> OptionError:
 
 
 def check_pair_columns(side: SideName, names: Sequence[str], keys: Sequence[str]) -> None:
-    """Refuse a column that a join compares and a side lacks.
+    """Refuse columns that a join compares and a side lacks.
 
     Raises:
-        OptionError: Naming it.
+        OptionError: When a side lacks one; the error names it.
     """
     for key in keys:
         if key not in names:

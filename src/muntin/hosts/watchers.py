@@ -1,4 +1,4 @@
-"""Those who watch a query: each in a thread of its own, so that none can delay or end it."""
+"""Watchers of a query: callbacks in threads of their own, which can't delay or end the query."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 _LOG = logging.getLogger(__name__)
-# How long a thread that has nothing to show waits for more.
+# Time after which an idle thread ends, seconds.
 _IDLE = 5.0
 
 
 class RefCounted:
-    """What several use, and is given back when the last of them is done."""
+    """A resource with several users, which is released when the last one is done."""
 
     def __init__(self, give_back: Callable[[], Any]) -> None:
         self._give_back = give_back
@@ -23,12 +23,12 @@ class RefCounted:
         self._lock = threading.Lock()
 
     def hold(self) -> None:
-        """Somebody else uses it, too."""
+        """Add a user."""
         with self._lock:
             self._users += 1
 
     def done(self) -> None:
-        """One of them is done."""
+        """Remove a user, and release the resource if it was the last one."""
         with self._lock:
             self._users -= 1
             last = self._users == 0
@@ -38,12 +38,12 @@ class RefCounted:
 
 @dataclass(frozen=True)
 class Shown:
-    """What a watcher is to see.
+    """One call of a watcher.
 
     Attributes:
         batch: The number of the batch.
-        values: What he is called with.
-        kept: What must be there until he is done, if anything.
+        values: The arguments of the call.
+        kept: A resource that must not be released before the call ends, if there is one.
     """
 
     batch: int
@@ -52,15 +52,15 @@ class Shown:
 
 
 class Watcher:
-    """One who watches, in a thread that is there while there is something to see.
+    """A callback in a thread of its own, which runs while there are calls to make.
 
     Args:
-        look: Is called with what there is to see, in order.
-        most: How much may wait for him; of more, the oldest is skipped.
+        look: The callback, which gets the calls in order.
+        most: The largest number of waiting calls; beyond it, the oldest is skipped.
 
     Attributes:
-        failures: How often he raised.
-        skipped: How much he wasn't shown, since he was too slow.
+        failures: The number of calls that raised.
+        skipped: The number of calls that were skipped, since the callback was too slow.
     """
 
     def __init__(self, look: Callable[..., Any], most: int) -> None:
@@ -73,7 +73,7 @@ class Watcher:
         self._busy = False
 
     def show(self, shown: Shown) -> None:
-        """Show him something soon; returns at once."""
+        """Queue a call, and return at once."""
         if shown.kept is not None:
             shown.kept.hold()
         skipped = None
@@ -92,7 +92,10 @@ class Watcher:
             _done(skipped)
 
     def settle(self, patience: float) -> bool:
-        """Wait until he has seen all; whether he has."""
+        """Wait until no call is waiting or running; return whether that is so.
+
+        Within the callback itself it returns at once.
+        """
         with self._changed:
             mine = self._thread is threading.current_thread()
             return mine or self._changed.wait_for(self._idle, patience)

@@ -1,8 +1,8 @@
-"""Windows of Spark's DataFrames: the only folder that imports pyspark.
+"""Runs queries over Spark's DataFrames; the only package that imports pyspark.
 
-A batch goes: messages (``sources``) → ``host.task`` (before the shuffle, one small blob per task
-and shard) → ``host.processor`` (a shard in Spark's state store) → blobs of results and rejected
-messages → rows again (``sinks``). ``inspect`` reads checkpoints from outside.
+A batch passes these steps: messages (``sources``) → ``host.task`` (before the shuffle, one small
+blob per task and shard) → ``host.processor`` (a shard in Spark's state store) → blobs of results
+and rejected messages → rows (``sinks``). ``inspect`` reads checkpoints from other processes.
 """
 
 from muntin.spark.requirements import check_spark

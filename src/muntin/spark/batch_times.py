@@ -1,4 +1,4 @@
-"""How long Spark's batches take, as its listener reports it."""
+"""Measures the time of Spark's batches with a listener."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class SparkBatchTimes(StreamingQueryListener, BatchTimes):
-    """Adds up what Spark reports of each batch of a query; see `BatchTimes`."""
+    """Adds up the times that Spark reports of each batch of a query."""
 
     def __init__(self, query: WindowedQuery) -> None:
         super().__init__()
         BatchTimes.__init__(self)
         self._milliseconds: defaultdict[str, int] = defaultdict(int)
         self._query = query
-        # The active session may be a batch's own, in which nothing is heard of the query.
+        # Listen in the query's session: the active one may be a batch's own, which gets no events.
         self._session = query.spark
         self._session.streams.addListener(self)
 
@@ -41,7 +41,7 @@ class SparkBatchTimes(StreamingQueryListener, BatchTimes):
         self._session.streams.removeListener(self)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
-        """Nothing is known yet."""
+        """Do nothing, since no batch has ended yet."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
         """Add up a batch that has ended."""
@@ -53,7 +53,7 @@ class SparkBatchTimes(StreamingQueryListener, BatchTimes):
         self.state_bytes = sum(one.memoryUsedBytes for one in progress.stateOperators)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-        """No batch, no figures."""
+        """Do nothing, since no batch has ended."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
         """Do nothing: the counts of a query outlive it."""

@@ -1,4 +1,4 @@
-"""A running query in a notebook: a small card that is drawn anew while it runs."""
+"""Shows a running query in a notebook as a small card, which is updated while it runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FRAME = "display:inline-block;padding:.6em 1em;border:1px solid rgba(128,128,12
 
 
 class Card:
-    """How far a query is, and how fast it came there."""
+    """A card with the figures of a query and a chart of its speed."""
 
     def __init__(self, query: WindowedQuery) -> None:
         self._query = query
@@ -28,7 +28,7 @@ class Card:
         self._seen = self._now()
 
     def html(self) -> str:
-        """The card as it is now."""
+        """Return the present card as HTML."""
         query, rates = self._query, self._rates
         name = query.query.name or "the query"
         head = f"<b>{escape(name)}</b> {escape(self._state())}"
@@ -37,7 +37,7 @@ class Card:
         return f'<div style="{_FRAME}">{head}{speed}{query.progress._repr_html_()}{where}</div>'
 
     def follow(self, draw: Callable[[str], Any]) -> threading.Thread:
-        """Have it drawn whenever it changes, in a thread, until the query has ended."""
+        """Draw the card whenever it changes, in a thread, until the query has ended."""
 
         def run() -> None:
             drawn = ""
@@ -59,7 +59,7 @@ class Card:
         if self._query.is_active:
             return "runs"
         error = None
-        with suppress(Exception):  # a session that has gone can't be asked
+        with suppress(Exception):  # the session may have ended
             error = self._query.query.exception()
         return "has ended" if error is None else f"has failed: {str(error).splitlines()[0]}"
 
@@ -68,18 +68,18 @@ class Card:
         return progress.batch, progress.received, time.monotonic()
 
     def _measure(self) -> None:
-        """Note how fast messages were taken since the last batch that was seen."""
+        """Measure how fast messages were read since the last measured batch."""
         (batch, received, at), (number, more, now) = self._seen, self._now()
         if number == batch:
             return
-        # What a query that goes on had counted before is no speed.
+        # Skip the first measurement, which has the counts of earlier runs.
         if batch >= 0:
             self._rates.append((more - received) / (now - at))
         self._seen = number, more, now
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """Values as a line, from the oldest to the newest; nothing where there are less than two.
+    """Return values as a line in SVG, the oldest first; empty for fewer than two.
 
     Example:
         >>> sparkline([0.0, 4.0, 2.0]).partition('points="')[2].partition('"')[0]
@@ -98,7 +98,7 @@ def sparkline(values: Sequence[float]) -> str:
 
 
 def show_card(query: WindowedQuery) -> None:
-    """Show a query's card in IPython, and follow it where there is a notebook to draw in."""
+    """Show a query's card in IPython, and update it if this is a notebook."""
     from IPython import get_ipython
     from IPython.display import display
 

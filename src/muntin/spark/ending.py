@@ -1,4 +1,4 @@
-"""The end of a Spark query: waiting for it, and the error of muntin that it stands for."""
+"""Waits for the end of a Spark query, and translates its error into one of muntin."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ _BOUND = "Bound batches with per_batch=, or give it more, as with spark.driver.m
 class QueryEnd:
     """Waits in a thread of its own until a Spark query has ended.
 
-    A call into the JVM can't be cut off by a signal, so whoever waits for the query waits for this
+    A signal can't interrupt a call into the JVM, so callers that wait for the query wait for this
     thread instead.
 
     Args:
         query: The query, which has been started.
-        finish: Is called when it has ended, before anybody is told.
+        finish: A function that is called when the query has ended, before waiting callers return.
 
     Attributes:
-        error: What the query has ended with, if it failed.
+        error: The error of the query, if it failed.
     """
 
     def __init__(self, query: StreamingQuery, finish: Callable[[QueryEnd], None]) -> None:
@@ -62,7 +62,7 @@ class QueryEnd:
         threading.Thread(target=self._await, daemon=True, name="muntin-query-end").start()
 
     def wait(self, seconds: float) -> bool:
-        """Wait for so many seconds at most; returns whether the query has ended."""
+        """Wait at most `seconds`, and return whether the query has ended."""
         return self._ended.wait(seconds)
 
     def _await(self) -> None:
@@ -78,7 +78,7 @@ class QueryEnd:
 
 
 def _describe_death(batch: int) -> SettingError | None:
-    """Return the error of a JVM that has died; ``None`` where it runs."""
+    """Return the error of a JVM that has died; ``None`` if it still runs."""
     how = death_of_jvm()
     if how is None:
         return None
@@ -99,11 +99,14 @@ def describe_changed_chain(written: int, now: int) -> SpecChangedError:
 
 
 def error_of_muntin(error: Exception, batch: int = -1) -> MuntinError | None:
-    """Return the error that a worker's traceback ends with, or that Spark's own stands for.
+    """Return the error of muntin that an error of Spark contains or is equivalent to.
 
     Args:
-        error: The error of Spark's, or of the connection to its JVM.
-        batch: The last batch that was done.
+        error: The error of Spark, or of the connection to its JVM.
+        batch: The number of the last finished batch.
+
+    Returns:
+        The error; ``None`` where Spark's own is the right one.
     """
     if isinstance(error, JvmError | OSError):
         return _describe_death(batch)

@@ -1,4 +1,4 @@
-"""Plans in words, and pipelines that are built without being started."""
+"""Describes plans in words, and collects plans of queries without starting them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NOTED: ContextVar[Noted | None] = ContextVar("muntin_noted", default=None)
 
 
 def explain(plan: Plan, rates: Rates | None = None) -> str:
-    """Describe what a plan does, behind those whose results it takes."""
+    """Describe a plan, after the plans of its upstream operators."""
 
     def describe(one: Plan) -> str:
         if isinstance(one.spec, JoinSpec):
@@ -36,7 +36,7 @@ def explain(plan: Plan, rates: Rates | None = None) -> str:
 
 @contextmanager
 def only_noted() -> Iterator[Noted]:
-    """Note the queries that are started inside, by name and plan, and start none of them."""
+    """Collect the names and plans of queries that the context starts, without running them."""
     found: Noted = []
     token = _NOTED.set(found)
     try:
@@ -46,7 +46,7 @@ def only_noted() -> Iterator[Noted]:
 
 
 def noted(plan: Plan, name: str | None) -> bool:
-    """Note a query that is about to start, where queries are only noted."""
+    """Collect a query within `only_noted`, and return whether it must not start."""
     found = _NOTED.get()
     if found is not None:
         found.append((name, plan))

@@ -1,7 +1,7 @@
-"""What code of the user's raised in a batch, as he is to see it: his own exception first.
+"""Failures of user code in a batch, reported with the user's own exception first.
 
-Spark wraps what a sink, a function, an agent or an aggregate raised into several of its own, and
-sends those of workers as text.
+Spark wraps an exception of a sink, a function, an agent or an aggregate into several of its own,
+and sends exceptions of workers as text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from muntin.spark.host.internals.jvm import PACKAGES
 _BEGIN = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<name>\S+)', re.M)
 _RAISED = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$")
-# What stands between a user's code and Spark.
+# Packages whose frames stand between a user's code and Spark.
 _PACKAGES = "|".join((*PACKAGES, "polars", "pyarrow", "pandas", "numpy"))
 _ENGINES = re.compile(rf"/({_PACKAGES})(\.zip)?/|/lib/python3[^/]*/(?!site-pack)")
 _OWN = str(Path(__file__).parents[1])
@@ -29,7 +29,16 @@ _OWN = str(Path(__file__).parents[1])
 
 @dataclass(frozen=True)
 class Failure:
-    """What was raised."""
+    """An exception that user code raised.
+
+    Attributes:
+        batch: The number of the batch.
+        part: The part of the query that failed, such as a sink.
+        kind: The class of the exception.
+        message: Its message.
+        place: The innermost frame of the user's code: file, line and function.
+        trace: The traceback.
+    """
 
     batch: int
     part: str
@@ -40,7 +49,7 @@ class Failure:
 
     @classmethod
     def of(cls, error: Exception, batch: int, part: str) -> Failure | None:
-        """What a batch failed with; ``None`` where that is nobody's code but ours and Spark's."""
+        """Return the failure of a batch; ``None`` where no user code is in the traceback."""
         if isinstance(error, PythonException):
             trace = str(error)
             kind, message = _raised(trace)
@@ -51,23 +60,23 @@ class Failure:
         return cls(batch, part, kind, message, place, trace) if place else None
 
     def rebuilt(self) -> Exception:
-        """The exception, where it was raised in another process: of its class, if Python has it."""
+        """Rebuild an exception of another process; its class is kept if it is a built-in one."""
         made = Exception(f"{self.kind}: {self.message}")
         kind = getattr(builtins, self.kind, None)
         if isinstance(kind, type) and issubclass(kind, Exception):
-            with suppress(TypeError):  # some want more than a message
+            with suppress(TypeError):  # some classes need more arguments than a message
                 made = kind(self.message)
         made.add_note(self.trace)
         return made
 
     def shown(self) -> BatchError:
-        """The error that waiting for the query raises."""
+        """Return the error that `await_end` raises."""
         message = f"{self.kind}: {self.message}" if self.message else self.kind
         return BatchError(message, self.batch, self.part, self.place)
 
 
 def _raised(text: str) -> tuple[str, str]:
-    """The class and the message of the exception that a traceback ends with."""
+    """Return the class and the message of the exception that a traceback ends with."""
     lines = text.rpartition(_BEGIN)[2].split("\n")
     for number, line in enumerate(lines):
         found = _RAISED.match(line)
@@ -79,7 +88,7 @@ def _raised(text: str) -> tuple[str, str]:
 
 
 def _place(text: str) -> str:
-    """The innermost frame that is the user's: the file, the line and the function."""
+    """Return the innermost frame of the user's code: the file, the line and the function."""
     frames = [f for f in _FRAME.finditer(text) if not _is_ours(f["file"])]
     if not frames:
         return ""

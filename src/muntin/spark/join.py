@@ -1,4 +1,4 @@
-"""The sentence of joins: two windowed DataFrames in, one DataFrame of pairs out."""
+"""Builds joins of two windowed DataFrames on Spark."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ class Joined(QueryDefinition):
 
     @cached_property
     def results(self) -> DataFrame:
-        """Every pair as a row.
+        """Every pair as a row, in no order.
 
-        Columns: those of the left side; those of the right side but its keys, with the suffix
-        where the left has the name too; and ``emission``: ``late`` for the pairs that a late
-        message finds when it arrives, ``early`` for all others, ``full`` for what is emitted when
-        no partner can come any more. Rows come in no order. A batch DataFrame gives ``full`` rows.
-        With ``each_change`` they are those of windows, ``emission`` and ``revision``.
+        Columns: those of the left side; those of the right side without its keys, with the suffix
+        where the left side has the same name; and ``emission``: ``late`` for pairs that a late
+        message completes when it arrives, ``early`` for all other pairs, and ``full`` for rows that
+        are emitted when no partner can come any more. A batch DataFrame yields ``full`` rows. With
+        ``each_change``, pairs have ``emission`` and ``revision`` like windows.
         """
         return super().results
 
     def explain(self) -> str:
-        """Who are partners, how long one waits, and how the state lies, in words."""
+        """Return a description of the join: its condition, how long messages wait, its state."""
         return explain(self.plan)
 
 
 def begin_spark_join(left: object, right: object, options: SentenceOptions) -> Joined:
-    """Join two DataFrames on Spark; see `muntin.join`.
+    """Join two DataFrames on Spark, for `muntin.join`.
 
     Raises:
-        OptionError: Naming what can't work.
+        OptionError: When an option can't work; the error names it.
     """
     one, other = _side("left", left, options), _side("right", right, options)
     if one._frame.isStreaming != other._frame.isStreaming:
@@ -68,7 +68,7 @@ def begin_spark_join(left: object, right: object, options: SentenceOptions) -> J
 
 
 def _side(side: SideName, given: object, options: SentenceOptions) -> Windowed:
-    """Return a side as it was given; other operators' results have their time and columns."""
+    """Return a side of the join; results of windows have their end as time, and no emissions."""
     each_change = options["each_change"]
     if isinstance(given, WindowedAggregate | DataFrame):
         rows = given if isinstance(given, DataFrame) else given.results

@@ -1,4 +1,4 @@
-"""A join on Spark: what the user asked for, checked and made a plan."""
+"""Checks joins on Spark, and builds their plans."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def build_join(
     for side in SIDES:
         source = OperatorInput.of(inputs[side], inputs[side].columns(), side)
         schemas[side] = source.schema
-        # What an operator before depends on is its own.
+        # The zone that upstream operators depend on is in their own specs.
         zone = zone_of(source.messages, inputs[side].time, whole=inputs[side].fed is None)
         own = replace(spec.side(side), types=_types(source), zone=zone)
         spec = replace(spec, buckets=count).with_side(side, own)
@@ -72,12 +72,12 @@ def build_join(
 
 
 def _types(source: OperatorInput) -> dict[str, str]:
-    """The types of a side's columns, in words."""
+    """Return the names of the types of a side's columns."""
     return {name: str(kind) for name, kind in source.schema.items()}
 
 
 def _as_late(inputs: dict[SideName, Input], spec: JoinSpec) -> JoinSpec:
-    """The join, with sides that take what is late as long as the windows that they are do."""
+    """Return the join with at least the grace of the windows on each side."""
     for name in SIDES:
         side, fed = spec.side(name), inputs[name].fed
         if fed is not None:
@@ -88,7 +88,7 @@ def _as_late(inputs: dict[SideName, Input], spec: JoinSpec) -> JoinSpec:
 
 
 def _results(joiner: Joiner, inputs: dict[SideName, Input]) -> StructType:
-    """The columns of results: the left side's, the right side's, and how the row came about."""
+    """Return the columns of results: the left side's, the right side's, and the emission."""
     fields = [
         StructField(out, nullable(inputs[side].frame.schema[name].dataType))
         for side in SIDES
@@ -101,7 +101,7 @@ def _results(joiner: Joiner, inputs: dict[SideName, Input]) -> StructType:
 
 
 def _rejected(joiner: Joiner, inputs: dict[SideName, Input]) -> StructType:
-    """The columns of rejected messages: which side, its columns, the reason, its watermark."""
+    """Return the columns of rejected messages: the side, its columns, the reason, the watermark."""
     kinds = {
         out: nullable(inputs[side].frame.schema[name].dataType)
         for side in SIDES

@@ -1,4 +1,4 @@
-"""Joins with tables that don't change: of messages before their windows, of windows behind them."""
+"""Joins messages or the results of windows with static tables."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _LEFT, _RIGHT = SIDE_COLUMNS
 
 
 def looked_up(lookup: Lookup, left: DataFrame, right: DataFrame) -> DataFrame:
-    """Rows with those that they meet in a table: the columns of both, shared ones once.
+    """Join rows with a table; the result has the columns of both, and shared ones once.
 
     Raises:
-        OptionError: When the table is a stream, or has columns of the rows' names.
+        OptionError: When the table is a stream, or further names of its columns are taken.
     """
     _refuse_stream(lookup.name, right)
     taken = {name.lower() for name in left.columns}
@@ -61,10 +61,10 @@ def _twice(name: str, whose: str, columns: Sequence[str]) -> OptionError:
 
 @dataclass(frozen=True)
 class TableBeside:
-    """The rows of a table beside those of windows that meet them.
+    """A table that is looked up for the results of windows.
 
     Attributes:
-        lookup: How they meet.
+        lookup: The columns that must be equal.
         frame: The table.
     """
 
@@ -72,7 +72,7 @@ class TableBeside:
     frame: DataFrame
 
     def of_frame(self, frame: DataFrame, beside: Sequence[str] = ()) -> DataFrame:
-        """Windows with the row that each meets; see ``RowByRow``."""
+        """Return windows with the matching row of the table as a struct (``RowByRow``)."""
         row = self.lookup.row
         on = [f"({text}) = {row}.{quoted(name)}" for text, name in self.lookup.equal]
         on += [f"{name} IS NULL" for name in beside[:1]]
@@ -81,11 +81,11 @@ class TableBeside:
         return joined if self.lookup.how == "left" else kept(joined, f"{row} IS NOT NULL", beside)
 
     def check(self) -> None:
-        """Refuse a table in which a window meets several rows, of which a sink would keep one.
+        """Refuse a table with several rows for a window, of which a sink would keep only one.
 
         Raises:
-            OptionError: Naming values that are there more than once; or over Spark Connect, whose
-                batches run in sessions of their own.
+            OptionError: When values occur more than once, which the error names; or over Spark
+                Connect, whose batches run in sessions of their own.
         """
         if is_connected(self.frame.sparkSession):
             hint = "join messages with it, before their windows"
@@ -102,7 +102,7 @@ class TableBeside:
 
 
 def beside_windows(lookup: WindowLookup, frame: DataFrame) -> TableBeside:
-    """A table in which windows are looked up.
+    """Return a table that is looked up for the results of windows.
 
     Raises:
         OptionError: When it is a stream.
@@ -112,10 +112,10 @@ def beside_windows(lookup: WindowLookup, frame: DataFrame) -> TableBeside:
 
 
 def in_full(columns: Sequence[Column], tables: Sequence[TableBeside]) -> Iterator[Column]:
-    """A select list with the columns that ``*`` of a table is.
+    """Yield the columns of a select list, with ``*`` of a table expanded.
 
     Raises:
-        OptionError: When a table has columns of the names of others.
+        OptionError: When a table has columns whose names are taken.
     """
     whole = {table.lookup.all: table for table in tables}
     taken = {one.name.lower() for one in columns}
@@ -134,12 +134,12 @@ def in_full(columns: Sequence[Column], tables: Sequence[TableBeside]) -> Iterato
 
 
 def both(left: Callable[[], DataFrame], right: Callable[[], DataFrame]) -> DataFrame:
-    """What the condition of a lookup is over."""
+    """Return the cross join of both sides, in which a lookup's condition can be resolved."""
     return left().alias(_LEFT).crossJoin(right().alias(_RIGHT))
 
 
 def refuse_offset(relation: Relation, offset: tuple[str, str]) -> None:
-    """Refuse to count messages once by their offsets where one may have become several rows."""
+    """Refuse to deduplicate messages by offset where a lookup may have multiplied them."""
     while isinstance(relation, Derived | Lookup):
         if isinstance(relation, Lookup) and relation.how in ("inner", "left"):
             problem = f"is that of each row that a message has met in {relation.name}"

@@ -1,4 +1,4 @@
-"""A pipeline's queries, started."""
+"""Checks and starts the queries of a pipeline on Spark."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def queries(
     given: Mapping[str, str],
     environment: Mapping[str, str] | None = None,
 ) -> dict[str, WindowedAggregate | Joined]:
-    """The queries of a pipeline by name, not started.
+    """Return the queries of a pipeline by name, without starting them.
 
     Raises:
-        MuntinError: With the mistakes of all queries.
+        MuntinError: When queries have mistakes; the error lists those of all queries.
     """
     around = Surroundings(given, os.environ if environment is None else environment)
     built: dict[str, WindowedAggregate | Joined] = {}
@@ -59,7 +59,7 @@ def queries(
 def _bound(
     spark: SparkSession, flow: Flow, pipeline: Pipeline, around: Surroundings
 ) -> WindowedAggregate | Joined:
-    """A query over the tables of its pipeline, whose results fit the columns of its sink."""
+    """Return a query over the tables of its pipeline, and check that its results fit its sink."""
 
     def find(name: str) -> DataFrame:
         table = pipeline.tables.get(name.lower())
@@ -83,10 +83,10 @@ def _bound(
 
 
 def check_columns(table: DeclaredTable, schema: StructType) -> None:
-    """Refuse results that aren't what their sink's columns say, by name and kind of type.
+    """Refuse results whose names or types don't match the declared columns of their sink.
 
     Raises:
-        OptionError: With both lists.
+        OptionError: When they differ; the error says how.
     """
     if table.columns is None:
         return
@@ -103,9 +103,9 @@ def check_columns(table: DeclaredTable, schema: StructType) -> None:
 def mistakes(
     spark: SparkSession, pipeline: Pipeline, given: Mapping[str, str], names: Collection[str]
 ) -> list[MuntinError]:
-    """The mistakes of some of a pipeline's queries that only Spark sees; none is started.
+    """Return the mistakes in some of a pipeline's queries that only Spark finds; start none.
 
-    A value that isn't given is taken for an empty folder, so that its table can be described.
+    An unset placeholder is replaced by an empty folder, so that its table can be described.
     """
     problems: list[MuntinError] = []
     with TemporaryDirectory(prefix="muntin-check-") as folder:
@@ -128,7 +128,7 @@ def mistakes(
 def _whole_sinks(
     flow: Flow, pipeline: Pipeline, given: Mapping[str, str], around: Surroundings
 ) -> dict[str, Any]:
-    """The sinks of a query all of whose options have their values."""
+    """Return the sinks of a query, without those whose options have unset placeholders."""
     sinks = {}
     for part, name in (("results", flow.results), ("rejected", flow.rejected)):
         table = None if name is None else pipeline.tables[name.lower()]
@@ -168,7 +168,7 @@ def start(
             )
             started.append(query)
     except BaseException:
-        # They would run on, and nobody would have a handle to stop them.
+        # Stop the others, which would otherwise run without a handle.
         for query in started:
             with suppress(Exception):
                 query.stop()

@@ -1,4 +1,4 @@
-"""A running query: one Spark query that feeds its sinks, and its figures."""
+"""The handle on a running query on Spark: its sinks, its figures and its end."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _PHASES = ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffs
 
 
 class WindowedQuery(Query):
-    """A handle on a query that Spark runs; see `Query`.
+    """A handle on a query that Spark runs.
 
     Attributes:
         query: Spark's own handle.
@@ -96,7 +96,7 @@ class WindowedQuery(Query):
 
     @property
     def is_active(self) -> bool:
-        """Whether the query runs, or is about to resume in other shards."""
+        """True if the query runs, or is about to resume in other shards."""
         ends = self._end_run is not None and not self._end.wait(0)
         try:
             return ends or self._moving or self.query.isActive
@@ -116,9 +116,9 @@ class WindowedQuery(Query):
         self.stop(patience)
 
     def rescale(self, buckets: int) -> None:
-        """Resume with more or fewer shards from the next batch on; see `Query.rescale`.
+        """Resume with more or fewer shards from the next batch on, as `Query.rescale` describes.
 
-        It works on a local disk and in an object store alike.
+        It works on a local disk and in an object store.
         """
         try:
             super().rescale(buckets)
@@ -143,7 +143,7 @@ class WindowedQuery(Query):
         error = self._end.error
         if error is None:
             return
-        # Over Spark Connect it is what the query failed with.
+        # Over Spark Connect the error of muntin is inside of Spark's.
         ours = error_of_muntin(error, self.progress.batch)
         if ours is not None:
             raise ours from error
@@ -160,18 +160,18 @@ class WindowedQuery(Query):
             return self._changed.wait_for(lambda: not self._moving, seconds) and self._end is end
 
     def _idle_check(self) -> Callable[[float], bool]:
-        # A batch that was begun before may have missed what has just come.
+        # A batch that has already begun may have missed messages that just arrived.
         changed_in, received = self.progress.batch + 1, self.progress.received
         all_read = self._all_read()
 
         def is_settled(seconds: float) -> bool:
             nonlocal changed_in, received
             with self._changed:
-                # It counts what was read before this look, and not what comes during it.
+                # Read the flag before the progress, so that later messages aren't taken as read.
                 read, progress = all_read.is_set(), self.progress
                 if progress.received != received:
                     changed_in, received = max(changed_in, progress.batch), progress.received
-                # A batch without messages (a heartbeat's), or none to run at all.
+                # Either a later batch had no messages (a heartbeat's), or there was none to run.
                 if (read or progress.batch > changed_in) and not progress.waits():
                     return True
                 if not self.is_active:
@@ -182,14 +182,15 @@ class WindowedQuery(Query):
         return is_settled
 
     def _all_read(self) -> threading.Event:
-        """Set when Spark has looked for input once more and has found none.
+        """Return an event that is set when Spark has looked for input again and found none.
 
-        Not to be waited for alone: beside a heartbeat it may take long, and after the end for good.
+        Don't wait for it without a timeout: with a heartbeat it may take long, and after the end of
+        the query it may never be set.
         """
         event = threading.Event()
 
         def wait() -> None:
-            with suppress(Exception):  # how a query has ended is reported by `await_end`
+            with suppress(Exception):  # `await_end` reports the error of a query
                 self.query.processAllAvailable()
                 if self._follower is not None:
                     self._follower.look()
@@ -200,7 +201,7 @@ class WindowedQuery(Query):
 
     @contextmanager
     def writing(self, emitted: DataFrame, number: int) -> Iterator[None]:
-        """While a batch is being written."""
+        """Mark that a batch is being written, and check the lease and the executors around it."""
         with self._changed:
             self._writing = True
         try:
@@ -209,7 +210,7 @@ class WindowedQuery(Query):
             if self.executors is not None:
                 self.executors.check()
             yield
-            # What an executor has written that joined meanwhile isn't committed yet.
+            # Check again before the commit, since an executor may have joined during the batch.
             if self.executors is not None:
                 self.executors.check()
         finally:
@@ -219,7 +220,7 @@ class WindowedQuery(Query):
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
-        """Hold the lease on the checkpoint, and give it back where the query doesn't start.
+        """Acquire the lease on the checkpoint, and release it if the query doesn't start.
 
         Raises:
             OptionError: When another query runs from it.
@@ -233,7 +234,7 @@ class WindowedQuery(Query):
             raise
 
     def resume(self, specs: Sequence[CheckedSpec]) -> None:
-        """Compare the query with the checkpoint's, and show how far that has come.
+        """Compare the query with the checkpoint's, and take over the checkpoint's progress.
 
         Raises:
             SpecChangedError: When the checkpoint was written by another spec.
@@ -245,28 +246,28 @@ class WindowedQuery(Query):
             self._totals.progress = self.progress = progress
 
     def begin(self, query: StreamingQuery) -> None:
-        """Take over a query of Spark's that has just been started."""
+        """Take over a query of Spark that has just started."""
         self.query = query
-        # It is asked for when the JVM has died, too.
+        # Store the name, which is needed even after the JVM has died.
         self._name = query.name
         self._end = QueryEnd(query, self._finish)
         register_query(self)
 
     def ends_run_by(self, run: Callable[[WindowedQuery], object]) -> None:
-        """Start another query of Spark's at the end, if windows wait for the clock then.
+        """Have another Spark query follow the last batch, if windows wait for the clock then.
 
-        Spark doesn't say of a batch that it is the last one of ``available_now``.
+        This is necessary since Spark doesn't say which batch is the last one of ``available_now``.
 
         Args:
-            run: Starts it for this handle; it emits what waits, and ends.
+            run: Starts a query for this handle that emits the waiting windows, and ends.
         """
         self._end_run = partial(run, self)
 
     def _finish(self, end: QueryEnd) -> None:
-        """Take the last step of a run that reads what there is, or let another query run."""
+        """Emit the windows that wait at the end of a run, or release the checkpoint."""
         received = self.progress.received
         ending = self._end_run if end.error is None and self.progress.waits() else None
-        # A second time only if more was read meanwhile: some windows wait for messages.
+        # Repeat it only if more messages were read: the remaining windows wait for messages.
         if ending is not None and received != self._received_at_end:
             self._received_at_end, self._moving = received, True
             try:
@@ -281,7 +282,7 @@ class WindowedQuery(Query):
         self.release()
 
     def release(self) -> None:
-        """Let another query run from the checkpoint, unless this one goes on in other shards."""
+        """Release the lease on the checkpoint, unless this query is about to resume from it."""
         lease = self._lease
         if lease is not None and not self._moving:
             self._lease = None
@@ -292,17 +293,17 @@ class WindowedQuery(Query):
         again: Callable[[WindowedQuery], object],
         divisions: Mapping[str, Divide] | None = None,
     ) -> None:
-        """How Spark's query is started again from the same checkpoint, for the same handle.
+        """Set how Spark's query is started again from the same checkpoint, for the same handle.
 
         Args:
-            again: Starts it.
-            divisions: How its state is divided, where it isn't of a kind of muntin's own.
+            again: Starts the query.
+            divisions: The functions that divide state of kinds that muntin doesn't define.
         """
         self._again = partial(again, self)
         self._divisions = divisions or {}
 
     def follow(self, reporter: Reporter) -> None:
-        """Take in what comes back from the server of Spark Connect."""
+        """Follow the figures and rows that come back from the server of Spark Connect."""
         self._follower = Follower(
             self.spark, reporter, self.outputs, self._take, self.show, self.failed, self.watchers
         )
@@ -314,19 +315,19 @@ class WindowedQuery(Query):
         super()._settle(patience)
 
     def written(self, batch: Written) -> None:
-        """All sinks have a batch."""
+        """Record a batch that all sinks have, and show it to watchers."""
         self.note(batch)
         if self._record is not None:
             self._record.write(self.progress)
         self.show(batch.number, batch.batches, batch.kept)
 
     def failed(self, failure: Failure, error: Exception | None = None) -> None:
-        """Code of the user's raised an exception; here, if that is given as well."""
+        """Record that user code raised; `error` is the exception if it is in this process."""
         remote = error is None or isinstance(error, PythonException)
         self._failed = failure.shown(), failure.rebuilt() if remote else error
 
     def note(self, batch: Written) -> None:
-        """Take in the figures that the shards emitted with a batch."""
+        """Add the figures that the shards emitted with a batch."""
         progress = self._totals.add(batch.number, batch.lines, batch.unstorable)
         self._take(replace(progress, lag=self._lag(batch.number)))
         if not any(o.kind == REJECTED and o.target is not None for o in self.outputs):
@@ -336,14 +337,14 @@ class WindowedQuery(Query):
             self._is_ahead = warn_of_time_ahead(self.progress, time.time_ns() // 1000)
 
     def _lag(self, batch: int) -> dict[str, int]:
-        """How many messages of each partition a batch has left unread, where sources say so."""
+        """Return the unread messages of each partition after a batch, as far as sources say."""
         if self._without_lag:
             return {}
         lines = planned_offsets(self.spark, self.checkpoint, batch)
         lag: dict[str, int] = {}
         for line in lines:
             lag |= lag_of_line(line)
-        # A query's sources stay the same.
+        # A query's sources never change, so don't ask again.
         self._without_lag = bool(lines) and not lag
         return lag
 

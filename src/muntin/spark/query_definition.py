@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class QueryDefinition(Definition[Plan, "WindowedQuery"]):
-    """A complete query on Spark; see `Definition`."""
+    """A complete query on Spark."""
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
@@ -31,27 +31,27 @@ class QueryDefinition(Definition[Plan, "WindowedQuery"]):
 
     @cached_property
     def results(self) -> DataFrame:
-        """The results as rows."""
+        """The results as a DataFrame."""
         rows = self._emitted()
         if self._order is not None:
             return _shown(rows, self._order)
         return marked(rows, self._upstream())
 
     def show_in(self, order: Order) -> None:
-        """Show the results of a batch in an order, and perhaps only so many.
+        """Sort the results of a batch DataFrame, and limit their number if the order does.
 
         Raises:
-            OptionError: When the input streams, so that there is no last row.
+            OptionError: When the input is a stream, whose results can't be sorted.
         """
         if self.plan.streams:
             problem = "never ends on a stream"
             raise OptionError("ORDER BY", "a stream", problem, "order the table that you write to")
         self._order = order
         self.__dict__.pop("results", None)
-        _ = self.results.schema  # Spark looks at the order now, not when somebody reads.
+        _ = self.results.schema  # Have Spark check the order now, not when the results are read.
 
     def _upstream(self) -> Upstream:
-        """The query as what another one takes its results from."""
+        """Return the query as an upstream operator of another one."""
         return Upstream(self.plan.feeding())
 
     def _emitted(self) -> DataFrame:
@@ -59,12 +59,12 @@ class QueryDefinition(Definition[Plan, "WindowedQuery"]):
 
     @cached_property
     def rejected(self) -> DataFrame:
-        """Every message that was not let in, as it came, with ``reason`` and ``watermark``.
+        """The rejected messages, unchanged, with ``reason`` and ``watermark``.
 
         Reasons: ``late``, ``future`` (beyond ``max_ahead``), ``null_key``, ``null_time``,
-        ``malformed`` (what can't be parsed); of windows ``overflow`` (not a message: the key and
-        start of a window whose integer sum left 64 bits). Of a join also ``side``; a right column
-        whose type isn't that of the left's has the suffix.
+        ``malformed`` (can't be parsed). For windows also ``overflow``, whose row isn't a message,
+        but the key and start of a window whose integer sum exceeded 64 bits. A join adds ``side``,
+        and a right column whose type differs from that of the left one has the suffix.
         """
         return self.plan.unpacked(REJECTED)
 
@@ -75,7 +75,7 @@ class QueryDefinition(Definition[Plan, "WindowedQuery"]):
 
 
 def _shown(frame: DataFrame, order: Order) -> DataFrame:
-    """The rows of a batch in an order, and perhaps only so many."""
+    """Return the rows of a batch DataFrame in an order, up to its limit."""
     frame = frame.orderBy(*map(_sorting, order.by)) if order.by else frame
     return frame if order.limit is None else frame.limit(order.limit)
 

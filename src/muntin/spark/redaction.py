@@ -1,4 +1,4 @@
-"""Spark's plans, errors and logs without secrets, in whosever session."""
+"""Hides secrets in Spark's plans, errors and logs."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ SETTING = "spark.sql.redaction.options.regex"
 
 
 def hide_secrets(spark: SparkSession) -> None:
-    """Have Spark show options without their values where they are secrets.
+    """Have Spark hide the values of options that are secrets.
 
-    By itself it knows passwords and tokens, and prints private keys.
+    By default it hides passwords and tokens, but prints private keys.
     """
     found = spark.conf.get(SETTING, None) or ""
     if FOR_SPARK not in found:

@@ -1,9 +1,9 @@
-"""A query over Spark Connect: its batches are written where the server is.
+"""Queries over Spark Connect, whose batches are written by a process of the server.
 
-The server starts a Python process for ``foreachBatch``. The sinks are sent there, pickled, so a
-batch counts as done only when they have it, just as without Connect. Figures, and rows for those
-who watch, come back by the client's own session, which the server keeps: figures as a setting of
-it, rows as a temporary view. That needs no way from the server to the client, nor a common disk.
+The server starts a Python process for ``foreachBatch``. The pickled sinks are sent there, so a
+batch counts as done only when they have it, as without Connect. Figures and rows for watchers come
+back through the client's session on the server: figures as a setting of it, rows as a temporary
+view. That needs no connection from the server to the client, and no common disk.
 """
 
 from __future__ import annotations
@@ -34,17 +34,18 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _LOG = logging.getLogger(__name__)
-# How often the client looks for figures, seconds.
+# Interval in which the client reads figures, seconds.
 _LOOKS = 0.2
-# Views of so many batches wait for a client who watches.
+# Largest number of batches whose views wait for a watching client.
 _VIEWS = 3
-# The server gives its Python process ten seconds to start, which a busy machine exceeds.
+# Attempts to start a query. The server gives its Python process ten seconds to start, which a busy
+# machine may exceed.
 _STARTS = 5
 _NO_WORKER = ("failed to connect back", "Timed out while waiting for the Python worker")
 
 
 class Reporter:
-    """Reports batches to the client, out of the server's Python process; is sent there pickled."""
+    """Reports batches to the client, from the server's Python process to which it is pickled."""
 
     def __init__(self, session: str) -> None:
         self._name = uuid.uuid4().hex
@@ -56,21 +57,21 @@ class Reporter:
 
     @property
     def key(self) -> str:
-        """The setting that holds the figures."""
+        """The name of the setting that holds the figures."""
         return f"muntin.query.{self._name}"
 
     @property
     def watched(self) -> str:
-        """The setting by which the client asks for views."""
+        """The name of the setting by which the client asks for views."""
         return f"{self.key}.watched"
 
     def view(self, number: int) -> str:
-        """The name of what a batch's rows are shown as."""
+        """Return the name of the view of a batch's rows."""
         return f"muntin_query_{self._name}_{number}"
 
     @contextmanager
     def writing(self, emitted: DataFrame, number: int) -> Iterator[None]:
-        """See ``BatchListener``."""
+        """Report that a batch is being written, and tag its jobs, while the context lasts."""
         session, mark = emitted.sparkSession, tag(self._name, number)
         session.addTag(mark)
         self._writing = True
@@ -83,18 +84,18 @@ class Reporter:
             self._send()
 
     def written(self, batch: Written) -> None:
-        """See ``BatchListener``."""
+        """Add the figures of a written batch, and show its rows if the client watches."""
         self._totals.add(batch.number, batch.lines, batch.unstorable)
         with _forgiving():
             if _client(self._session).conf.get(self.watched, "") == "true":
                 self._show(batch)
 
     def failed(self, failure: Failure, error: Exception) -> None:
-        """See ``BatchListener``."""
+        """Keep a failure of user code, to report it to the client."""
         self._failure = failure
 
     def _show(self, batch: Written) -> None:
-        """Let the client see the rows of a batch for a while."""
+        """Show the rows of a batch to the client as a view, and drop the oldest view."""
         client = _client(self._session)
         rows = client.createDataFrame(batch.emitted.toArrow(), EMITTED)
         rows.createOrReplaceTempView(self.view(batch.number))
@@ -115,7 +116,7 @@ class Reporter:
 
 @contextmanager
 def _forgiving() -> Iterator[None]:
-    """While something is sent to the client: where that fails, the query goes on."""
+    """Log failures to reach the client in the context, so that the query continues."""
     try:
         yield
     except Exception:
@@ -126,7 +127,7 @@ _CLIENTS: dict[str, SparkSession] = {}
 
 
 def _client(session: str) -> SparkSession:
-    """The client's session, in the server's Python process; batches run in clones of it."""
+    """Return the client's session in the server's Python process; batches run in clones of it."""
     if session not in _CLIENTS:
         url = f"{os.environ['SPARK_CONNECT_LOCAL_URL']};session_id={session}"
         _CLIENTS[session] = SparkSession.builder.remote(url).create()
@@ -157,7 +158,7 @@ class Follower:
         ).start()
 
     def settle(self, patience: float) -> None:
-        """Wait, where the query has ended, until its last batch was seen."""
+        """Wait until the last batch of a query that has ended was read."""
         self._ended.wait(patience)
 
     def _follow(self, query: StreamingQuery) -> None:
@@ -170,13 +171,13 @@ class Follower:
                     time.sleep(_LOOKS)
             self._clear()
         except Exception:
-            # The server has gone, or the session was closed, and the query with it.
+            # The server or the session was closed, and the query ended with it.
             _LOG.debug("A query can't be followed any more", exc_info=True)
         finally:
             self._ended.set()
 
     def look(self) -> None:
-        """Take in what there is to see now."""
+        """Read the figures and rows that the server has reported so far."""
         with self._looking:
             self._look()
 
@@ -201,12 +202,12 @@ class Follower:
         try:
             rows = self.spark.table(view).toArrow()
         except PySparkException:
-            return  # The server has gone on meanwhile, and a newer batch is to be seen.
+            return  # The server has dropped the view for that of a newer batch.
         _, batches = fetched(number, self.spark.createDataFrame(rows, EMITTED), self.outputs)
         self.show(number, batches)
 
     def _clear(self) -> None:
-        """Leave nothing in the session."""
+        """Drop the views and settings of the query from the session."""
         message = json.loads(self._text or "{}")
         for number in message.get("views", ()):
             self.spark.catalog.dropTempView(self.reporter.view(number))
@@ -228,7 +229,7 @@ def check_sendable(outputs: Sequence[Destination]) -> None:
 
 
 def started(start: Callable[[], Any]) -> Any:
-    """Start a query on a server whose Python process may take long to come up."""
+    """Start a query, and retry while the server's Python process takes too long to start."""
     for attempt in range(_STARTS):
         try:
             return start()

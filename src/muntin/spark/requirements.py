@@ -1,4 +1,4 @@
-"""Whether this Python has the Spark that queries on Spark need."""
+"""Checks that this Python has a version of Spark that queries on Spark support."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 from muntin.model.errors import MissingExtraError, SettingError
 
-# From the first to before the second; tested are those of scripts/sparks.
+# The supported versions, from the first to before the second; scripts/sparks lists the tested ones.
 _VERSIONS = ((4, 1), (5, 0))
 _MODULES = ("pyspark", "pandas", "google.protobuf")
 
@@ -15,11 +15,11 @@ _MODULES = ("pyspark", "pandas", "google.protobuf")
 def check_spark() -> None:
     """Refuse a Python without Spark, or with one that is too old or too new.
 
-    A managed platform brings a Spark of its own; it is looked at, and never replaced.
+    A managed platform has a Spark of its own, which is checked and never replaced.
 
     Raises:
-        MissingExtraError: When Spark, or what it needs for state in Python, isn't installed.
-        SettingError: When this Spark is another than muntin is made for.
+        MissingExtraError: When Spark, or a package that its state in Python needs, isn't installed.
+        SettingError: When muntin doesn't support this version of Spark.
     """
     for name in _MODULES:
         if not _is_installed(name):
@@ -39,5 +39,5 @@ def check_spark() -> None:
 def _is_installed(name: str) -> bool:
     try:
         return find_spec(name) is not None
-    except ModuleNotFoundError:  # nor is the package that it is in
+    except ModuleNotFoundError:  # the package that contains it isn't installed
         return False

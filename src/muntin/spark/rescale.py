@@ -1,9 +1,9 @@
-"""A checkpoint written anew with another number of buckets, in its place or beside it.
+"""Rescales checkpoints of Spark: writes them anew with another number of shards.
 
 Spark fixes the number of a query's state partitions when its checkpoint begins. So the state of one
-batch is split anew and loaded by a query of one batch into a new checkpoint, which then gets the
-old one's name, its place in the sources and the number of its last batch, by which sinks know what
-they have. Nothing of it goes through the driver but manifests.
+batch is split anew, and a query of one batch loads it into a new checkpoint. That checkpoint then
+gets the old one's identity, source offsets and batch number, by which sinks recognize repeated
+batches. Only manifests go through the driver.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from muntin.state.rescale import Division, build_manifests, split_blob
 from muntin.tables.division import TableDivision
 
 Divide = Callable[[Sequence[Manifest]], Division]
-"""Makes the division of a kind of query out of the manifests of its shards."""
+"""A function that builds the division of a kind of query from the manifests of its shards."""
 _DIVISIONS: dict[str, Divide] = {
     "windows": WindowDivision,
     "join": JoinDivision,
@@ -47,7 +47,7 @@ _LOADED = "operator int, slot int, number long, blob binary"
 
 
 def _loaded(operator: int, blobs: SparkBlobs, key: Any, rows: Iterator[Any]) -> Iterator[Any]:
-    """Write the blobs of one operator into the state of their bucket, and pass on the others."""
+    """Write the blobs of one operator into the state of their shard, and yield all other rows."""
     for row in rows:
         if row["operator"] != operator:
             yield row
@@ -66,23 +66,23 @@ def rescale(
     batch: int | None = None,
     more: Mapping[str, Divide] | None = None,
 ) -> Checkpoint:
-    """Write a checkpoint from which a query goes on with another number of buckets.
+    """Write a checkpoint from which a query continues with another number of buckets.
 
-    The old checkpoint stays as it is. Stop its query first: what it does after the batch that is
-    taken isn't in the new one. A batch that was begun after the newest and not ended is repeated
-    from the new checkpoint with the same input: sinks may have got it already.
+    The old checkpoint stays unchanged. Stop its query first, since the new checkpoint has nothing
+    of later batches. A batch after the newest one that began and didn't end is repeated from the
+    new checkpoint with the same input, since sinks may already have it.
 
     Args:
         spark: The session.
         checkpoint: The folder of a query, on a disk or in an object store.
-        buckets: How many there are to be; a query that is started without
-            ``buckets=`` takes it from there.
-        to: A folder that isn't there yet.
-        batch: The batch that is taken; the newest one where it isn't given.
-        more: How the state of other kinds of queries than muntin's own is divided, by kind.
+        buckets: The new number; a query that is started without ``buckets=`` takes it from the
+            checkpoint.
+        to: A folder that doesn't exist yet.
+        batch: The batch whose state is written; by default the newest one.
+        more: The functions that divide state of kinds that muntin doesn't define, by kind.
 
     Raises:
-        OptionError: When the state can't be partitioned, or a folder can't be what is asked for.
+        OptionError: When the state can't be divided, or a folder can't be used.
     """
     if is_there(spark, to):
         raise OptionError("to", to, "is there already", "give a folder that isn't")
@@ -92,10 +92,11 @@ def rescale(
 def rescale_in_place(
     spark: SparkSession, checkpoint: str, buckets: int, more: Mapping[str, Divide] | None = None
 ) -> None:
-    """Let a query that is stopped go on from the same folder with another number of buckets.
+    """Change the number of buckets of a stopped query, in its own folder.
 
-    Its state is written anew below the folder and read back; from one file on that counts, and the
-    state that it had is deleted. Cut off before that file, nothing has changed.
+    The state is written anew below the folder, and read back. Then one file is written that makes
+    the new state count, and the old state is deleted. An interruption before that file changes
+    nothing.
     """
     began = time.monotonic()
     opened = Checkpoint(spark, checkpoint)
@@ -113,14 +114,14 @@ def fit_checkpoint(
     buckets: int,
     more: Mapping[str, Divide] | None = None,
 ) -> None:
-    """Give a checkpoint as many buckets as the query has that is to be started from it.
+    """Rescale a checkpoint if the query that starts from it has another number of buckets.
 
     Args:
         spark: The session.
-        checkpoint: The folder of a query, that may not be there yet.
-        known: How many partitions it has, as ``remembered`` says.
-        buckets: How many the query has.
-        more: As of ``rescale``.
+        checkpoint: The folder of a query, which may not exist yet.
+        known: The number of its state partitions, as ``remembered`` returns it.
+        buckets: The number of buckets of the query.
+        more: The functions that divide state of kinds that muntin doesn't define, by kind.
     """
     # Over Spark Connect the query itself refuses another number.
     if known in (None, buckets) or is_connected(spark):
@@ -128,8 +129,8 @@ def fit_checkpoint(
     try:
         found = len(Checkpoint(spark, checkpoint).read)
     except MuntinError:
-        return  # Its first batch isn't done, or it isn't ours: the query's start says so.
-    # Partitions that aren't ours may be more, where the query was started as a DataFrame.
+        return  # It has no batch yet, or isn't of muntin: the start of the query reports that.
+    # A query that was started as a DataFrame may have more partitions of Spark than buckets.
     if found != buckets:
         rescale_in_place(spark, checkpoint, buckets, more)
 
@@ -150,7 +151,7 @@ def _write(
             for one, division in zip(chain, divisions, strict=True)
         ]
         _load(spark, waiting, to, buckets, len(chain))
-        # What an older batch was followed by is to be planned anew.
+        # After an older batch than the newest, the next ones are planned anew.
         begun = [opened.batch + 1] if opened.batch == opened.newest else []
         renumber(spark, opened.path, to, opened.batch, begun, buckets)
         made = [Checkpoint(spark, to, operator=number) for number in operators]
@@ -173,7 +174,12 @@ def _write(
 def division_of(
     manifests: Sequence[Manifest], more: Mapping[str, Divide] | None = None
 ) -> Division:
-    """How the state of a query is divided."""
+    """Return the division of a query's state.
+
+    Args:
+        manifests: The manifests of its shards.
+        more: The functions that divide state of kinds that muntin doesn't define, by kind.
+    """
     kind, known = manifests[0].kind, {**_DIVISIONS, **(more or {})}
     if kind not in known:
         hint = "write muntin rescale, which knows how to"
@@ -182,7 +188,7 @@ def division_of(
 
 
 def _part(opened: Checkpoint, division: Division, waiting: str, buckets: int) -> dict[int, str]:
-    """Write all blobs partitioned anew, and the new manifests; returns those by slot."""
+    """Write all blobs split by new shard, and the new manifests; return the manifests by slot."""
     manifests = opened.shards
 
     def by_shard(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -212,17 +218,17 @@ def _part(opened: Checkpoint, division: Division, waiting: str, buckets: int) ->
 
 
 def _row(*values: Any) -> pa.RecordBatch:
-    """One row of ``_MOVED``."""
+    """Return a batch with one row of ``_MOVED``."""
     types = (pa.int64(), pa.int32(), pa.int64(), pa.int64(), pa.binary())
     arrays = [pa.array([value], kind) for value, kind in zip(values, types, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, names=["old", "bucket", "number", "rows", "blob"])
 
 
 def _load(spark: SparkSession, waiting: str, folder: str, buckets: int, operators: int) -> None:
-    """Let a query of one batch write the state, with a partition for each bucket."""
+    """Run a query of one batch that writes the state, with a partition for each shard."""
     with partitioned(spark, buckets):
         rows = spark.readStream.schema(_LOADED).parquet(f"{waiting}/loaded")
-        # Spark counts the operators from the last.
+        # Spark numbers operators from the last one.
         for operator in reversed(range(operators)):
             load = ShardProcessor(partial(_loaded, operator))
             rows = rows.groupBy("slot").transformWithState(

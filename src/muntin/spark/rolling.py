@@ -1,4 +1,4 @@
-"""A row for each message, on Spark."""
+"""Builds queries that emit a row for each message, on Spark."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ def build_rolling_rows(
     spec: WindowSpec,
     shards: int | None = None,
 ) -> SelectedAggregate:
-    """Plan a query of which each message is a row.
+    """Build a query that emits each message as a row.
 
     Args:
-        given: What is read.
+        given: The input.
         keys: Key columns, by name or as expressions.
-        spec: The query; its keys and columns are filled in here.
-        shards: How many shards; `None` is one a core.
+        spec: The query, without keys and columns, which are added here.
+        shards: The number of shards; `None` is one for each core.
 
     Raises:
-        OptionError: Naming what can't work: a column, a type, a policy.
+        OptionError: When a column, a type or a policy can't work; the error names it.
     """
     names = message_columns(spec, given.frame.columns, chained=given.fed is not None)
     bare = [key for key in keys if isinstance(key, str)]

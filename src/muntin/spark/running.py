@@ -1,8 +1,8 @@
-"""What the driver keeps of its own in a checkpoint: the lease, and a record of the last batch.
+"""The driver's own files in a checkpoint: the lease, and a record of the last batch.
 
-Spark's state says both what the query was and how far it came, and reading it takes jobs of Spark.
-The record says so at once, before anything runs, and is trusted as far as it agrees with Spark's
-log of commits.
+Spark's state contains the query and its progress, but reading them takes Spark jobs. The record
+has both in one file, which is read before anything runs. Its progress counts only if it agrees with
+Spark's log of commits.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ _SHARDS = "buckets"
 
 
 class CheckedSpec(Protocol):
-    """A query that compares itself with what a checkpoint remembers."""
+    """A query that compares itself with the one stored in a checkpoint."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all that state depends on, as plain JSON."""
+        """Return all facts that the state depends on, as plain JSON."""
 
     def check_same(self, stored: Mapping[str, Any]) -> None:
-        """Refuse to resume from what another query wrote."""
+        """Refuse to resume from the state of another query."""
 
 
 class HadoopLeaseFile:
-    """A lease wherever Hadoop finds the checkpoint."""
+    """The file of a lease in one of Hadoop's file systems."""
 
     def __init__(self, folder: HadoopPath) -> None:
         self._path = folder / FILE
@@ -55,7 +55,7 @@ class HadoopLeaseFile:
         return self._path.read() if self._path.exists() else None
 
     def create(self, text: str) -> bool:
-        """Write the file where there is none; returns whether it was written."""
+        """Create the file if it doesn't exist, and return whether it was created."""
         if self._path.exists():
             return False
         try:
@@ -67,11 +67,11 @@ class HadoopLeaseFile:
         return True
 
     def replace(self, text: str) -> None:
-        """Write the file in place of the one that is there."""
+        """Replace the file."""
         self._path.write(text)
 
     def discard(self, text: str) -> None:
-        """Delete the file, if that is its text."""
+        """Delete the file if it has this text."""
         if self.read() == text:
             self._path.delete()
 
@@ -92,7 +92,7 @@ def acquire(spark: SparkSession, checkpoint: str) -> Lease:
                 "folder of its own"
             )
         return acquire_lease(LocalLeaseFile(local), checkpoint)
-    # Asking a store with each batch would take as long as a commit.
+    # Reading the file from an object store in each batch would take as long as a commit.
     return acquire_lease(HadoopLeaseFile(folder), checkpoint, checks_file=False)
 
 
@@ -102,7 +102,7 @@ class Record:
     Args:
         spark: A session with a JVM of its own.
         checkpoint: The folder.
-        specs: The query, and of a chain all of its operators as Spark numbers them.
+        specs: The query; for a chain, the queries of all operators as Spark numbers them.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Record:
         self._specs = specs
 
     def resume(self) -> Progress:
-        """Compare the query with the checkpoint's; return what the checkpoint's last batch left.
+        """Compare the query with the checkpoint's, and return the checkpoint's figures.
 
         Raises:
             SpecChangedError: When the checkpoint was written by another spec.
@@ -128,7 +128,7 @@ class Record:
         if specs and len(specs) != len(self._specs):
             raise describe_changed_chain(len(specs), len(self._specs))
         for spec, written in zip(self._specs, specs or self._specs_in_state(), strict=False):
-            # The start has moved the state into as many shards as the query has.
+            # Ignore the number of shards, since the start has rescaled the state where necessary.
             spec.check_same({**written, _SHARDS: spec.to_dict().get(_SHARDS)})
         with suppress(KeyError, TypeError, ValueError):
             progress = Progress.from_dict(stored["progress"])
@@ -137,7 +137,7 @@ class Record:
         return self._progress_in_state() or Progress()
 
     def write(self, progress: Progress) -> None:
-        """Note what a batch has left behind; where that fails, the next start reads the state."""
+        """Write the figures of a batch; if that fails, the next start reads the state."""
         text = json.dumps(
             {"specs": [spec.to_dict() for spec in self._specs], "progress": asdict(progress)}
         )
@@ -158,7 +158,7 @@ class Record:
         return {}
 
     def _specs_in_state(self) -> list[dict[str, Any]]:
-        """Read the specs out of the state; none where it can't be read, which the query reports."""
+        """Read the specs from the state; none if it can't be read, which the query reports."""
         specs: list[dict[str, Any]] = []
         with suppress(MuntinError, PySparkException):
             for number in range(len(self._specs)):
@@ -167,7 +167,7 @@ class Record:
         return specs
 
     def _progress_in_state(self) -> Progress | None:
-        """Read out of the state how far the last operator has come."""
+        """Read the figures of the last operator from the state."""
         with suppress(MuntinError, PySparkException):
             opened = Checkpoint(self._spark, self._checkpoint)
             manifests = list(opened.read.values())
@@ -179,7 +179,7 @@ class Record:
 
 
 def _without_run(progress: Progress) -> Progress:
-    """Leave out the figures that count from the start of a run."""
+    """Return the figures without those that count from the start of a run."""
     before = {name: _without_run(one) for name, one in progress.before.items()}
     return replace(progress, fired={}, unstorable=0, **before)  # type: ignore[arg-type]
 

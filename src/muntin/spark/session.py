@@ -1,4 +1,4 @@
-"""A Spark session that is set as muntin needs it, and the check of one that isn't ours."""
+"""Starts Spark sessions with the settings that muntin needs, and checks other sessions."""
 
 from __future__ import annotations
 
@@ -27,34 +27,34 @@ _STATE = "spark.sql.streaming.stateStore.rocksdb"
 _ARROW = "spark.sql.execution.arrow"
 
 SETTINGS = {
-    # transformWithState keeps its state in nothing else.
+    # transformWithState only supports RocksDB.
     PROVIDER: ROCKSDB,
-    # A commit writes what changed, not the whole store.
+    # Have a commit write changes, not the whole store.
     f"{_STATE}.changelogCheckpointing.enabled": "true",
-    # Each attempt at a batch writes state files of its own name, and the commit says whose count.
-    # By the first format a batch that is repeated after a crash may be read back as half of one
-    # attempt and half of the other; blobs have other numbers in each: it couldn't be read.
+    # In this format, each attempt at a batch writes state files with names of its own, and the
+    # commit says which of them count. In the first format, a batch that is repeated after a crash
+    # may be read back as a mix of two attempts, whose blobs have different numbers.
     FORMAT: "2",
     # Counting rows costs a read for each write, and our rows are blobs.
     f"{_STATE}.trackTotalNumberOfRows": "false",
-    # Spark otherwise computes the size of the Arrow batch anew for each row, which doubles the
-    # cost of handing rows to Python; the number of rows bounds a batch just as well.
+    # Without this bound, Spark computes the size of the Arrow batch anew for each row, which
+    # doubles the cost of handing rows to Python. The number of rows bounds a batch as well.
     f"{_ARROW}.maxBytesPerBatch": str(2**31 - 1),
     f"{_ARROW}.maxRecordsPerBatch": "50000",
-    # A batch's rows become a DataFrame that sinks may compute with. Beyond some two thousand of
-    # them it is cheaper to have tasks decode them than to make rows of them on the driver.
+    # Sinks get a batch's rows as a DataFrame. From some two thousand rows on it is cheaper to
+    # decode them in tasks than to convert them on the driver.
     f"{_ARROW}.localRelationThreshold": "128KB",
     **versions.SETTINGS,
 }
 
-# How the Python workers are started: with everything imported, one Polars thread for each.
+# Settings of the Python workers: they start with everything imported, and one Polars thread each.
 WORKERS = {
     "spark.python.daemon.module": "muntin.spark.host.daemon",
     "spark.executorEnv.POLARS_MAX_THREADS": "1",
-    # Over TCP a task's first Arrow batch waits 40 ms for an acknowledgement that is delayed.
+    # Over TCP a task's first Arrow batch waits 40 ms for a delayed acknowledgement.
     "spark.python.unix.domain.socket.enabled": str(hasattr(socket, "AF_UNIX")).lower(),
-    # Shortened tracebacks are asked for in the workers' environment, by some stages only; of
-    # workers with two environments Spark starts two daemons.
+    # Some stages ask for shortened tracebacks in the workers' environment, and Spark starts a
+    # daemon for each environment. Without them, one daemon serves all stages.
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
 }
 
@@ -63,20 +63,19 @@ SOCKETS = "spark.python.unix.domain.socket.dir"
 BIND = "spark.driver.bindAddress"
 LOOPBACK = "127.0.0.1"
 LOCAL = {
-    # Nobody on the network has a reason to talk to a driver that is its own executor.
+    # A driver that is its own executor needs no connections from the network.
     BIND: LOOPBACK,
     "spark.driver.host": LOOPBACK,
-    # What passes through the JVM are blobs of megabytes: to G1 each of them is a reason to look
-    # through the whole heap, in which next to nothing stays.
+    # Blobs of megabytes pass through the JVM, each of which makes G1 scan the whole heap, though
+    # almost nothing stays in it.
     JVM_OPTIONS: "-XX:+UseSerialGC",
-    # A checkpoint on a local disk costs Spark some fifty processes a batch (`chmod`, `readlink`)
-    # when it goes through Hadoop's FileContext, and a dozen when it doesn't. Renames are atomic
-    # both ways.
+    # For a checkpoint on a local disk, Hadoop's FileContext starts some fifty processes for each
+    # batch (`chmod`, `readlink`), and this manager a dozen. Renames are atomic in both.
     "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming"
     ".checkpointing.FileSystemBasedCheckpointFileManager",
 }
 
-# Name, Spark's default, the value that a query needs, and what is wrong with any other.
+# The required settings: name, Spark's default, the required value, and the problem without it.
 _REQUIRED = (
     (PROVIDER, "", ROCKSDB, "and windows are kept in RocksDB"),
     (FORMAT, "1", "2", "by which a crash may leave state that can't be read back"),
@@ -93,24 +92,24 @@ _NO_JVM = (
 def session(
     app: str = "muntin", *, master: str | None = None, verbose: bool = False, **more: str
 ) -> SparkSession:
-    """Start (or get) a Spark session with everything set that muntin needs.
+    """Start (or get) a Spark session with all settings that muntin needs.
 
-    It has what [`settings`][muntin.spark.session.settings] gives, times in UTC, and Spark's own
-    page and progress bars off.
+    It has the settings of [`settings`][muntin.spark.session.settings], times in UTC, and neither
+    Spark's web page nor its progress bars.
 
     Args:
         app: The application's name.
-        master: The cluster; ``local[*]`` where neither this nor the environment says another.
-        verbose: Whether to print what Spark writes to stderr when it starts, and each step of its
-            Python processes. It is decided when the JVM starts.
-        **more: More settings, dots written as double underscores, for example
+        master: The cluster; ``local[*]`` if neither this option nor the environment names one.
+        verbose: Whether to print Spark's messages at startup, and each step of its Python
+            processes. It has no effect if the JVM already runs.
+        **more: More settings, with double underscores for dots, for example
             ``spark__driver__memory="4g"``.
 
     Returns:
         The session, with the log level at ERROR.
 
     Raises:
-        SettingError: When there is no Java that Spark can start.
+        SettingError: When Spark can't start Java.
 
     Example:
         >>> spark = session(master="local[2]")  # doctest: +SKIP
@@ -124,12 +123,12 @@ def session(
     if master is not None:
         builder = builder.master(master)
     remote = os.environ.get("SPARK_REMOTE", "").startswith("sc:")
-    # How its workers are started is the server's affair, and was decided when it came up.
+    # The server of Spark Connect has settled the settings of its workers when it started.
     wanted = {**(SETTINGS if remote else {**settings(master), **_QUIET}), **_ZONE}
     wanted |= {name.replace("__", "."): value for name, value in more.items()}
     for name, value in wanted.items():
         builder = builder.config(name, value)
-    # A JVM that runs already has its stderr.
+    # The stderr of a JVM that already runs can't be filtered any more.
     starts = not verbose and not is_running() and not remote
     local = str(master).startswith("local") and not is_running() and not remote
     private = private_machine(wanted) if local else nullcontext(dict[str, str]())
@@ -146,24 +145,24 @@ def session(
         spark.sparkContext.setLogLevel("ERROR")
     quit_when_terminated_as_init()
     if not chosen:
-        # One that ran already took the first python3 on the PATH.
+        # A session that already ran uses the first python3 on the PATH.
         use_python(spark, sys.executable)
     return spark
 
 
 def active_session(spark: SparkSession | None) -> SparkSession:
-    """Return the session that was given, the active one, or a new one."""
+    """Return a session: the given one if it isn't ``None``, else the active one or a new one."""
     return spark or SparkSession.getActiveSession() or session()
 
 
 @contextmanager
 def private_machine(wanted: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """Keep a local JVM that is started meanwhile off the network, and away from other users.
+    """Isolate a local JVM that the context starts from the network and from other users.
 
-    Spark's page listens where ``SPARK_LOCAL_IP`` says, which no setting does.
+    Spark has no setting for the address of its web page, which follows ``SPARK_LOCAL_IP``.
 
     Args:
-        wanted: The settings of the session; an address or a folder among them is left as it is.
+        wanted: The settings of the session; an address or a folder among them is kept.
 
     Yields:
         More settings: a folder for the sockets of Python workers that no other user can open.
@@ -183,20 +182,20 @@ def private_machine(wanted: Mapping[str, str]) -> Iterator[dict[str, str]]:
 
 
 def _remove(folder: str, process: int) -> None:
-    """Remove a folder at the end of the process that made it, and not of one that it forked."""
+    """Remove a folder at the end of the process that created it, but not of a forked one."""
     if os.getpid() == process:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def settings(master: str | None = None) -> dict[str, str]:
-    """What a session of your own needs to be started with, for its builder.
+    """Return the settings that a session of your own must be started with, for its builder.
 
     Args:
-        master: The cluster. For a local one there is more to gain, and as many shuffle partitions
-            as cores.
+        master: The cluster. A local one gets further settings, and as many shuffle partitions as
+            cores.
 
     Returns:
-        The values by name; no time zone, which stays yours.
+        The values by name, without a time zone, which stays yours.
 
     Example:
         >>> settings()["spark.sql.streaming.stateStore.checkpointFormatVersion"]
@@ -214,15 +213,15 @@ def settings(master: str | None = None) -> dict[str, str]:
 
 
 def configure(spark: SparkSession) -> SparkSession:
-    """Set in a session that runs already whatever can still be set there.
+    """Apply the settings that a running session still accepts, which are all that queries require.
 
-    That is all that a query can't do without; how the workers are started is decided with the JVM,
-    by [`settings`][muntin.spark.session.settings]. The workers' Python becomes this one where the
-    master is local and ``PYSPARK_PYTHON`` isn't set. Over Spark Connect it sets the session on the
-    server.
+    The settings of workers must be set before the JVM starts, by
+    [`settings`][muntin.spark.session.settings]. If the master is local and ``PYSPARK_PYTHON`` isn't
+    set, workers use this process's Python. Over Spark Connect the settings apply to the session on
+    the server.
 
     Args:
-        spark: The session; queries that run already keep what they were started with.
+        spark: The session; running queries keep the settings that they were started with.
 
     Returns:
         The same session.
@@ -238,7 +237,11 @@ def configure(spark: SparkSession) -> SparkSession:
 
 
 def require(spark: SparkSession) -> None:
-    """Refuse a session without which a query would fail later and less clearly."""
+    """Refuse a session that lacks required settings, since queries would fail later and unclearly.
+
+    Raises:
+        SettingError: When a setting is wrong; the error lists all such settings.
+    """
     wrong = [
         f"{name} is {found!r}, {why}; set it to {wanted!r}"
         for name, default, wanted, why in _REQUIRED

@@ -1,4 +1,4 @@
-"""How queries are started: what their shards emit goes to sinks, from a checkpoint on."""
+"""Starts queries on Spark from a checkpoint, and connects their shards to sinks."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from muntin.spark.sources.inputs import check_ticks, ending_run
 from muntin.spark.sources.kafka_rows import NAME as KAFKA
 from muntin.spark.writing import Destination, Writer
 
-# Whether rejected messages are shown although no sink takes them.
+# Whether watchers get rejected messages even if no sink takes them.
 _SHOWN = ContextVar("muntin_shown", default=False)
 
 
 @contextmanager
 def showing_rejected() -> Iterator[None]:
-    """Queries that are started meanwhile give rejected messages to their watchers in any case."""
+    """Have queries that start in the context show rejected messages to watchers in any case."""
     before = _SHOWN.set(True)
     try:
         yield
@@ -47,10 +47,10 @@ def showing_rejected() -> Iterator[None]:
 
 
 def start(plan: Plan, options: StartOptions) -> WindowedQuery:
-    """Start a query on Spark; see `Definition.start`.
+    """Start a query on Spark with the options of `Definition.start`.
 
     Raises:
-        OptionError: Naming what can't work on Spark.
+        OptionError: When an option can't work on Spark; the error names it.
     """
     checkpoint, results, rejected = options.checkpoint, options.results, options.rejected
     if not plan.streams:
@@ -68,7 +68,7 @@ def start(plan: Plan, options: StartOptions) -> WindowedQuery:
     if noted(plan, options.name):
         _check_outputs(*outputs)
         return WindowedQuery()
-    # Where nobody takes rejected messages, the columns that only they would show need not travel.
+    # If nobody takes rejected messages, don't send the columns that only they have.
     shown = rejected is not None or results is None or _SHOWN.get()
 
     def run(handle: WindowedQuery | None, ends_run: bool = False) -> WindowedQuery:
@@ -97,7 +97,7 @@ def start(plan: Plan, options: StartOptions) -> WindowedQuery:
 
 
 def _check_outputs(*outputs: Destination) -> None:
-    """Refuse sinks that can't take what a query emits."""
+    """Refuse sinks that can't store the rows of a query."""
     check_separate_tables(output.target for output in outputs)
     for output in outputs:
         check(output.target, output.schema, output.keys)
@@ -114,9 +114,20 @@ def launch(
     handle: WindowedQuery | None = None,
     specs: Sequence[CheckedSpec] = (),
 ) -> WindowedQuery:
-    """Start a query over what shards emit; the rest as of ``WindowedAggregate.start``.
+    """Start a query over the output of its shards.
 
-    The checkpoint's own specs are compared with ``specs`` before anything runs.
+    The specs in the checkpoint are compared with ``specs`` before anything runs.
+
+    Args:
+        emitted: The output of the shards.
+        outputs: The destinations of the kinds of rows.
+        checkpoint: Folder of the query's progress and state.
+        shards: The number of state partitions.
+        name: The query's name.
+        every: The shortest time between batches.
+        available_now: Read the input that the sources have now, then end.
+        handle: The handle of a query that resumes; ``None`` creates one.
+        specs: The query; for a chain, the queries of all operators as Spark numbers them.
     """
     if not emitted.isStreaming:
         hint = "write its DataFrames instead"
@@ -128,7 +139,7 @@ def launch(
     handle = handle or WindowedQuery()
     handle.spark, handle.checkpoint = emitted.sparkSession, checkpoint
     handle.outputs, handle.shards = tuple(outputs), shards
-    make_active(handle.spark)  # what sinks look at
+    make_active(handle.spark)  # sinks use the active session
     _check_outputs(*outputs)
     with handle.claimed():
         if remote:
@@ -159,7 +170,7 @@ def _folders(checkpoint: str, outputs: Sequence[Destination]) -> list[str]:
 
 
 def _modules(emitted: DataFrame, outputs: Sequence[Destination]) -> list[str]:
-    """Return what tasks import for the sources and sinks of a query."""
+    """Return the modules that tasks import for the sources and sinks of a query."""
     if reads(emitted, KAFKA):
         return ["confluent_kafka", "cramjam", "google_crc32c"]
     return ["confluent_kafka"] if any(isinstance(o.target, KafkaSink) for o in outputs) else []

@@ -1,4 +1,4 @@
-"""Queries that were lowered from SQL or from a file, bound to DataFrames."""
+"""Binds queries that were lowered from SQL or from a file to DataFrames."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def ask_spark(
     question: Question,
     tables: Mapping[str, SqlInput],
 ) -> WindowedAggregate | Joined:
-    """A query on Spark over DataFrames by name; see ``muntin.sql``.
+    """Build a query on Spark over DataFrames by name, for ``muntin.sql``.
 
     Args:
         spark: The session; by default that of the tables, or a new one.
@@ -88,7 +88,7 @@ def asked(
     frames: Mapping[str, DataFrame],
     around: Surroundings | None = None,
 ) -> WindowedAggregate | Joined:
-    """A query with its tables found."""
+    """Build a query, and find its tables among frames, declared tables and Spark's catalog."""
     lowered = question.lowered
     here = around or Surroundings()
     known = {name.lower(): frame for name, frame in frames.items()}
@@ -124,17 +124,17 @@ def asked(
 
 
 def first_line(error: Exception) -> str:
-    """What Spark says first, without what follows."""
+    """Return the first line of Spark's error, without its final punctuation."""
     return str(error).strip().splitlines()[0].rstrip(".;")
 
 
 def plainly(error: Exception) -> str:
-    """What Spark says first, without the names that it has for errors."""
+    """Return the first line of Spark's error, without its error class and SQLSTATE."""
     return re.sub(r"^\[[\w.]+\]\s*|\.?\s*SQLSTATE: \w+", "", first_line(error)).rstrip(". ")
 
 
 def bind(query: Query, find: Find) -> WindowedAggregate | Joined:
-    """A query over DataFrames."""
+    """Build a query over DataFrames."""
     return _joined(query, find) if isinstance(query, Joining) else _aggregated(query, find)
 
 
@@ -174,12 +174,12 @@ def _aggregated(windowing: Windowing, find: Find) -> WindowedAggregate:
     if shape is None:
         return WindowedAggregate(plan)
     made = SelectedAggregate(plan, shape)
-    _ = made.results.schema  # Spark looks at the select list now, not when the query starts.
+    _ = made.results.schema  # Have Spark check the select list now, not when the query starts.
     return made
 
 
 def _joined(joining: Joining, find: Find) -> Joined:
-    """A join over DataFrames."""
+    """Build a join over DataFrames."""
     frames = {"left": rows(joining.left, find), "right": rows(joining.right, find)}
     require(frames["left"].sparkSession)
     spec, inputs = joining.spec, {}
@@ -215,7 +215,7 @@ def _side(frame: DataFrame, side: Side, name: str) -> Side:
 
 
 def refused(query: Query, find: Find) -> str | None:
-    """The first expression of a query that Spark refuses, when it has refused the whole."""
+    """Return the first expression that Spark refuses in a query that it refused as a whole."""
     for rows_of, text in _expressions(query, find):
         try:
             frame = rows_of()
@@ -229,7 +229,7 @@ def refused(query: Query, find: Find) -> str | None:
 
 
 def _expressions(query: Query, find: Find) -> Iterator[tuple[Callable[[], DataFrame], str]]:
-    """All expressions of a query, each with the rows that it is one of; those of sources first."""
+    """Yield all expressions of a query with the rows they are computed of, sources first."""
     shown = [column.text for column in query.columns or ()]
     if isinstance(query, Joining):
         yield from _derived(query.left, find)
@@ -257,7 +257,7 @@ def _expressions(query: Query, find: Find) -> Iterator[tuple[Callable[[], DataFr
 
 
 def _firings(windowing: Windowing, find: Find) -> DataFrame:
-    """What the expressions of a windowed query's select list are over."""
+    """Return the rows that the select list of a windowed query is computed of."""
     found = _aggregated(replace(windowing, lookups=()), find).results
     found = one_by_one(found) if windowing.each else found
     for lookup in windowing.lookups:
@@ -283,14 +283,14 @@ def _derived(relation: Relation, find: Find) -> Iterator[tuple[Callable[[], Data
 
 
 def _pairs(joining: Joining, find: Find) -> DataFrame:
-    """What the expressions of a join's select list are over."""
+    """Return the rows that the select list of a join is computed of."""
     made = _joined(replace(joining, columns=(), where=None), find)
     assert isinstance(made, SelectedJoin)
     return made.shape.named(made.plan.unpacked(RESULTS))
 
 
 def rows(relation: Relation, find: Find) -> DataFrame:
-    """The rows of a relation."""
+    """Return the rows of a relation."""
     if isinstance(relation, Reading):
         return find(relation.name)
     if isinstance(relation, Values):
@@ -311,14 +311,14 @@ def rows(relation: Relation, find: Find) -> DataFrame:
 
 @dataclass(frozen=True)
 class _Chosen:
-    """Rows that are chosen and computed one by one."""
+    """A subquery that filters rows and computes columns, row by row."""
 
     by_window: ClassVar[bool] = False
 
     relation: Derived
 
     def of_frame(self, frame: DataFrame, beside: Sequence[str] = ()) -> DataFrame:
-        """See ``RowByRow``."""
+        """Return the filtered rows with the selected columns."""
         where, shown = self.relation.where, self.relation.columns
         if where is not None:
             frame = kept(frame, where, beside)
@@ -328,7 +328,7 @@ class _Chosen:
         return frame.selectExpr(*texts, *(() if "*" in texts else beside))
 
     def bounds(self, known: Mapping[str, int]) -> dict[str, int]:
-        """See ``RowByRow``."""
+        """Return the selected columns that follow a window's end, and their distances."""
         shown = self.relation.columns
         if shown is None:
             return dict(known)
@@ -337,7 +337,7 @@ class _Chosen:
 
 
 def named(frame: DataFrame, name: str) -> str:
-    """A column's name as the frame has it; SQL doesn't care about capitals."""
+    """Return a column's name in the frame's own spelling, since SQL ignores case."""
     if name in frame.columns:
         return name
     like = [column for column in frame.columns if column.lower() == name.lower()]
@@ -355,7 +355,7 @@ def _key(frame: DataFrame, key: Column) -> SparkColumn | str:
 
 
 def _with_gaps(windows: Kind) -> Kind:
-    """Windows whose own gaps, if they have some, are an expression of Spark's."""
+    """Return windows whose gaps are an expression of Spark's, where messages have own gaps."""
     if isinstance(windows, Sessions) and isinstance(windows.by, Expression):
         return replace(windows, by=F.expr(windows.by.text))
     return windows

@@ -1,10 +1,10 @@
-"""Filters lines out of the JVM's stderr that tell a user nothing.
+"""Filters useless lines out of the JVM's stderr.
 
 When Spark starts, it prints which logging profile it uses and that it has no native Hadoop library.
-For each batch with state it starts a Python process that prints each of its steps, and now and then
-a socket that is closed twice ends in a harmless NullPointerException. No logger that could be set
-prints these lines, or it isn't set up yet. So a JVM that muntin starts writes into a pipe, and a
-thread passes on everything else.
+For each batch with state it starts a Python process that prints each of its steps. Sometimes a
+socket that is closed twice causes a harmless NullPointerException. Loggers can't be configured to
+omit these lines, or aren't set up yet. So a JVM that muntin starts writes to a pipe, and a thread
+copies all other lines to stderr.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _START = re.compile(
     rb"|.* WARN NativeCodeLoader: Unable to load native-hadoop library"
 )
 _TWICE_CLOSED = re.compile(rb"NullPointerException.*stateServerSocket", re.DOTALL)
-# Lines that go on with what the line before began: stack traces, and the exception they are of.
+# Lines that continue a record: stack traces and the names of their exceptions.
 _GOES_ON = re.compile(rb"\s|Caused by:|(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error)\b")
-# How long a line waits for what may go on with it, seconds.
+# Longest time that a line waits for lines that continue its record, seconds.
 _PATIENCE = 0.2
 
 
 class StderrFilter:
-    r"""Passes records on: a line, and the lines that go on with it.
+    r"""Filters records, each of which is a line and the lines that continue it.
 
     Example:
         >>> passing = StderrFilter()
@@ -48,12 +48,12 @@ class StderrFilter:
         self._dropped = False
 
     def take(self, data: bytes) -> bytes:
-        """Take what was written; what can be passed on by now."""
+        """Add written bytes, and return those of complete records that aren't filtered out."""
         *lines, self._line = (self._line + data).split(b"\n")
         return b"".join(self._records([line + b"\n" for line in lines]))
 
     def rest(self) -> bytes:
-        """What waits, as nothing goes on with it."""
+        """Return the bytes of waiting records, when no line continues them."""
         line, self._line = self._line, b""
         return b"".join(self._records([line] if line else [])) + self._ended()
 
@@ -78,7 +78,7 @@ class StderrFilter:
 
 @contextmanager
 def quiet_jvm() -> Iterator[None]:
-    """Have a JVM that is started meanwhile write its stderr through the filter."""
+    """Have a JVM that starts in the context write its stderr through the filter."""
     try:
         real = os.dup(2)
     except OSError:  # there is no stderr
@@ -95,7 +95,7 @@ def quiet_jvm() -> Iterator[None]:
 
 
 def _pass_on(reads: int, real: int) -> None:
-    """Until nobody writes any more."""
+    """Copy filtered records to stderr until all writers have closed the pipe."""
     passing = StderrFilter()
     while True:
         ready, _, _ = select.select([reads], [], [], _PATIENCE)

@@ -1,7 +1,7 @@
-"""The stores of windows inside a ``transformWithState`` of your own.
+"""Stores of windows for use inside a ``transformWithState`` of your own.
 
-A processor opens ``muntin.stores`` over a variable of its state. What it flushes is committed by
-Spark with the batch: exactly once, and with the source's offsets.
+A processor opens ``muntin.stores`` over a variable of its state. Spark commits flushed rows with
+the batch: exactly once, and together with the source's offsets.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from muntin.stores.paged import BLOB_PAGE_BYTES, PagedKeyValue
 
 
 class SparkState:
-    """A variable of a processor's state, in which stores are opened; see ``spark_state``."""
+    """A variable of a processor's state that holds stores, as ``spark_state`` returns it."""
 
     def __init__(self, blobs: SparkBlobs, page_bytes: int) -> None:
         self._blobs = blobs
@@ -22,26 +22,26 @@ class SparkState:
         self._opened: PagedKeyValue | None = None
 
     def open(self) -> PagedKeyValue:
-        """The rows of the grouping key that is being processed, as its last flush left them.
+        """Open the rows of the grouping key that is being processed, after its last flush.
 
-        Call it in ``handleInputRows`` or ``handleExpiredTimer``, anew each time: Spark's state
-        holds one key at a time. What was opened before is closed, so that it can't write
-        into the state of another key.
+        Call it anew in each ``handleInputRows`` or ``handleExpiredTimer``, since Spark's state
+        holds one key at a time. The rows that were opened before are closed, so that they can't be
+        written into the state of another key.
 
         Returns:
-            What ``MessageStore``, ``WindowStore`` and ``SessionStore`` stand on. A flush counts
+            The storage for ``MessageStore``, ``WindowStore`` and ``SessionStore``. A flush counts
             when Spark commits the batch; a task that fails after it is repeated from the batch
             before.
 
         Raises:
-            StateCorruptedError: When the state can't be read back as it was written.
+            StateCorruptedError: When the state is damaged.
         """
         self.close()
         self._opened = PagedKeyValue(self._blobs, page_bytes=self._page_bytes)
         return self._opened
 
     def close(self) -> None:
-        """Close what is open, without flushing."""
+        """Close the open rows, without flushing."""
         if self._opened is not None:
             self._opened.close()
             self._opened = None
@@ -52,14 +52,15 @@ def spark_state(
 ) -> SparkState:
     """Keep stores in Spark's state; call it in the ``init`` of a processor.
 
-    Rows lie in pages, a blob each. Opening reads the list of a key's pages, one call of the state
-    store; then a page costs one call when it is first asked for, and one when it is flushed.
+    Rows are stored in pages, each of which is a blob. Opening reads the list of a key's pages with
+    one call of the state store. Then each page costs one call when it is first read, and one when
+    it is flushed.
 
     Args:
-        handle: What Spark gives to ``init``.
-        name: The name of the state variable; no two variables of a processor share one.
-        page_bytes: How great a page may grow, bytes of keys and values. Small pages are for
-            many keys with a few rows touched at a time.
+        handle: The handle that Spark passes to ``init``.
+        name: The name of the state variable, which must be unique in the processor.
+        page_bytes: The largest size of a page, bytes of keys and values. Choose small pages for
+            many keys of which a few rows are used at a time.
 
     Raises:
         OptionError: When the name is empty, or ``page_bytes`` is below 1.

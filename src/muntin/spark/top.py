@@ -1,4 +1,4 @@
-"""The first rows of each window, in Python: an aggregate that keeps them, shown row by row."""
+"""Builds queries for the first rows of each window, which an aggregate collects and emits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Order = bool | Sequence[bool]
 def top_messages(
     given: Input, keys: tuple[Column | str, ...], spec: WindowSpec, n: int, by: Names, up: Order
 ) -> SelectedAggregate:
-    """The first messages of each window; the spec's aggregate is filled in."""
+    """Build a query for the first messages of each window, with a spec without aggregates."""
     require(given.frame.sparkSession)
     ranking = ranking_of(n, _names("by", by, given.frame), up, "rank", chained=False)
     refuse(spec)
@@ -35,7 +35,7 @@ def top_messages(
 
 
 def top_windows(frame: DataFrame, n: int, by: Names, per: Names, up: Order) -> SelectedAggregate:
-    """The first of the windows that begin and end together."""
+    """Build a query for the first of the windows that have the same bounds."""
     if not {WINDOW_START, WINDOW_END} <= set(frame.columns):
         raise OptionError("top", n, "needs windows with their bounds", "select them")
     ranking = ranking_of(n, _names("by", by, frame), up, "rank", chained=True)

@@ -1,4 +1,4 @@
-"""Windows on Spark: what the user asked for, checked and made a plan."""
+"""Checks windowed queries on Spark, and builds their plans."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from muntin.spark.host.zones import zone_of
 from muntin.spark.sources.inputs import Input, OperatorInput, Sent
 from muntin.spark.sources.naming import field_of, name_of
 
-# Each message's own gap, microseconds.
+# Column of each message's own gap, microseconds.
 _GAP = "__muntin_gap"
 
 
@@ -40,10 +40,10 @@ def build(
     """Check everything that can be checked before anything runs, and build the pipeline.
 
     Args:
-        given: What is read.
+        given: The input.
         keys: Key columns, by name or as expressions.
-        spec: The query; its keys and columns are filled in here.
-        buckets: How many shards; ``None``: one a core.
+        spec: The query, without keys and columns, which are added here.
+        buckets: The number of shards; ``None`` is one for each core.
     """
     frame, time = given.frame, given.time
     sent = given.columns()
@@ -69,11 +69,11 @@ def build(
         types=types,
         windows=windows,
         buckets=buckets_of(frame.sparkSession, buckets),
-        # What an operator before depends on is its own.
+        # The zone that upstream operators depend on is in their own specs.
         zone=zone_of(source.messages, time, whole=given.fed is None),
     )
     used = frozenset((*whole.types, *(spec.offset or ())))
-    # A watermark ahead of the newest row would be ahead of rows that are still to come.
+    # With a negative lateness, the watermark would be ahead of rows that are still to come.
     follows = spec.axis == "time" and spec.idle is None and spec.lateness >= 0
     source = replace(source, used=used, ordered=whole.by_arrival, follows=follows)
     source = source.with_clocks(whole)
@@ -104,11 +104,11 @@ def _plan(
 
 
 def _lean(plan: Plan, spec: WindowSpec, source: OperatorInput) -> Plan:
-    """The same without rejected messages, whose other columns need not travel then."""
+    """Return the plan without rejected messages, which sends only the columns that it needs."""
     given = source.input
     needed = {*spec.types, given.clock, *(given.offset or ())}
     rest = [name for name in given.frame.columns if name not in needed]
-    # Rows without any column couldn't be counted.
+    # Keep at least one column: rows without any couldn't be counted.
     less = source.without(rest if len(rest) < len(source.sent) else rest[1:])
     make = partial(WindowOperator, spec, less.schema)
     schemas = {RESULTS: plan.results}
@@ -117,7 +117,7 @@ def _lean(plan: Plan, spec: WindowSpec, source: OperatorInput) -> Plan:
 
 
 def _named(frame: DataFrame, keys: tuple[Column | str, ...], sent: Sent) -> tuple[str, ...]:
-    """The names of the key columns; expressions are added to what is sent."""
+    """Return the names of the key columns, and add expressions to the columns that are sent."""
     names = []
     for key in keys:
         if isinstance(key, str) and key in frame.columns:
@@ -131,7 +131,7 @@ def _named(frame: DataFrame, keys: tuple[Column | str, ...], sent: Sent) -> tupl
 
 
 def _with_gaps(frame: DataFrame, windows: Kind, sent: Sent) -> Kind:
-    """The windows over named columns; each message's own gap is added to what is sent."""
+    """Return the windows over named columns, and send each message's own gap as a column."""
     if not isinstance(windows, Sessions) or windows.by is None:
         return windows
     by = windows.by
@@ -151,7 +151,7 @@ def _with_gaps(frame: DataFrame, windows: Kind, sent: Sent) -> Kind:
 
 
 def _with_columns(frame: DataFrame, spec: WindowSpec, sent: Sent) -> dict[str, Aggregate]:
-    """The aggregates over named columns; expressions are added to what is sent."""
+    """Return the aggregates over named columns, and send expressions as columns."""
     found = {}
     for i, (name, aggregate) in enumerate(spec.aggregates.items()):
         changes: dict[str, Any] = {}

@@ -1,8 +1,8 @@
-"""The sentence that users write: DataFrame in, DataFrame out.
+"""Builds windowed queries on Spark.
 
-``windowed(frame, key=…, time=…).hopping(…).early(…).late(…).keep(…).agg(…)`` and then ``.results``,
-``.rejected`` or ``.start(…)``. Each step returns a new value; nothing runs before the end, and
-whatever can't work is refused before that.
+Users write ``windowed(frame, key=…, time=…).hopping(…).early(…).late(…).keep(…).agg(…)``, and then
+``.results``, ``.rejected`` or ``.start(…)``. Each call returns a new value. Invalid options are
+refused before anything runs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from muntin.spark.window_plan import build
 
 @dataclass(frozen=True, kw_only=True)
 class Windowed(WindowSentence["WindowedAggregate"]):
-    """A DataFrame with a key, an event time, and (soon) windows; made by `windowed`."""
+    """A windowed query over a DataFrame that isn't complete yet; `windowed` returns it."""
 
     _frame: DataFrame
     _arrived: Column | None = None
@@ -54,7 +54,7 @@ class Windowed(WindowSentence["WindowedAggregate"]):
 
     @property
     def input(self) -> Input:
-        """What is read."""
+        """The input with its options."""
         return Input(
             self._frame,
             self._marks.time,
@@ -78,9 +78,9 @@ class WindowedAggregate(QueryDefinition, WindowDefinition["WindowedAggregate"]):
         Columns: the keys, ``window_start``, ``window_end``, the aggregates, ``emission``
         (``early``, ``full``, ``late`` or, for sessions, ``retract``) and ``revision`` (0, 1, 2, …
         for each key and window).
-        ``(keys, window_start, window_end)`` identifies a window and the greatest revision is its
-        newest state, so that a sink which upserts by it may see a row twice without harm.
-        A batch DataFrame gives one ``full`` row a window.
+        ``(keys, window_start, window_end)`` identifies a window, and the greatest revision is its
+        newest result, so a sink that upserts by these columns may receive a row twice without harm.
+        A batch DataFrame yields one ``full`` row for each window.
         """
         return super().results
 
@@ -103,10 +103,10 @@ class WindowedAggregate(QueryDefinition, WindowDefinition["WindowedAggregate"]):
 
 
 def begin_spark_windowed(frame: object, options: SentenceOptions) -> Windowed:
-    """Begin a windowed aggregation on Spark; see `muntin.windowed`.
+    """Begin a windowed aggregation on Spark, for `muntin.windowed`.
 
     Raises:
-        OptionError: Naming what can't work.
+        OptionError: When an option can't work; the error names it.
     """
     keys = list_keys(options["key"], Column, "expressions")
     where, clock = options["where"], options["clock"]

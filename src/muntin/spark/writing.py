@@ -1,4 +1,4 @@
-"""What happens with each batch of a query: its rows go to the sinks, its figures to the handle."""
+"""Writes each batch of a query on Spark: its rows to the sinks, its figures to the handle."""
 
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ from muntin.spark.sinks.batch import EmittedRows
 from muntin.spark.sinks.dead_letters import DeadLetters
 from muntin.spark.sinks.writers import table_schema
 
-# So many bytes of rows, over all shards, come with the progress: fetching them costs no job then.
+# Largest size of rows, over all shards, that are fetched along with the progress and so need no
+# Spark job of their own, bytes.
 _FEW = 1 << 22
-# After so many batches of few rows Spark isn't asked to keep the next one's.
+# Number of consecutive batches with few rows after which batches aren't cached any more.
 _IN_A_ROW = 16
-# How many batches are kept after one that turned out to be large, and had to be run twice.
+# Number of batches that are cached after one that wasn't, was large, and so had to run twice.
 _WARY = 1000
 
 
 @dataclass(frozen=True)
 class Destination:
-    """Rows of one kind and where they go."""
+    """The sink of one kind of rows."""
 
     kind: str
     schema: StructType
@@ -42,12 +43,12 @@ class Destination:
 
     @cached_property
     def target(self) -> Sink | None:
-        """The sink, also where that is a function."""
+        """The sink; a function is wrapped into one."""
         return to_sink(self.sink)
 
     @cached_property
     def columns(self) -> pa.Schema:
-        """The columns as sinks see them."""
+        """The columns in Arrow's types, which sinks use."""
         return table_schema(self.schema)
 
 
@@ -64,20 +65,20 @@ class Written:
 
 
 class BatchListener(Protocol):
-    """Is given each batch."""
+    """Follows the batches of a query."""
 
     def writing(self, emitted: DataFrame, number: int) -> AbstractContextManager[None]:
-        """While a batch is being written."""
+        """Return a context in which a batch is written."""
 
     def written(self, batch: Written) -> None:
-        """All sinks have a batch."""
+        """Handle a batch that all sinks have."""
 
     def failed(self, failure: Failure, error: Exception) -> None:
-        """Code of the user's raised an exception."""
+        """Handle an exception of user code."""
 
 
 class Writer:
-    """The function given to ``foreachBatch``; a server of Spark Connect gets it pickled."""
+    """The function that ``foreachBatch`` runs; it is pickled for a server of Spark Connect."""
 
     def __init__(
         self,
@@ -92,7 +93,7 @@ class Writer:
         self._dead = DeadLetters(checkpoint)
         self._report = report
         self._few = _FEW // shards
-        # A client of Spark Connect that watches is shown all that was emitted.
+        # Always cache over Spark Connect, where a watching client gets the whole output.
         self._few_in_a_row = -math.inf if remote else 0
 
     def __call__(self, emitted: DataFrame, number: int) -> None:
@@ -112,10 +113,10 @@ class Writer:
                 kept.done()
 
     def _fetched(self, emitted: DataFrame, number: int) -> tuple[list[str], list[Batch]]:
-        """Run a batch; what it emits is kept where more than its figures and few rows may be asked.
+        """Run a batch, and cache its output unless the last batches all had few rows.
 
-        Without that each sink would run the whole batch again. It costs a plan and a copy, though,
-        which a query of small batches can spare its memory.
+        Without the cache, each sink of a large batch would run the whole batch again. The cache
+        costs a plan and a copy, which a query of small batches can save.
         """
         found = number, emitted, self._outputs, self._checkpoint
         keeps = self._few_in_a_row < _IN_A_ROW
@@ -132,7 +133,7 @@ class Writer:
 
     @contextmanager
     def _watched(self, number: int, part: str) -> Iterator[None]:
-        """While something runs that may be the user's."""
+        """Report an exception of user code in the context."""
         try:
             yield
         except Exception as error:
@@ -147,7 +148,7 @@ def _are_few(batch: Batch) -> bool:
 
 
 def _release(emitted: DataFrame) -> None:
-    # Asking Spark to forget what it doesn't keep has it compare plans.
+    # Unpersisting a frame that isn't cached makes Spark compare plans.
     if emitted.is_cached:
         emitted.unpersist()
 
@@ -159,7 +160,7 @@ def fetched(
     checkpoint: str = "",
     few: int = _FEW,
 ) -> tuple[list[str], list[Batch]]:
-    """The progress of a batch's shards, and what each output gets of it."""
+    """Return the progress of a batch's shards, and the batch of each output."""
     small = f"CASE WHEN length(blob) <= {few} THEN blob END AS blob"
     rows = emitted.selectExpr("kind", "progress", small).collect()
     batches = []

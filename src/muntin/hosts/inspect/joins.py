@@ -1,4 +1,4 @@
-"""The state of a join read from outside: the messages that it keeps of either side."""
+"""Reads the state of a join from another process: the messages that it keeps of each side."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from muntin.state.shards import assign_shards
 
 
 class OpenJoin:
-    """The messages that a join keeps at one batch; made by `open_state`.
+    """The messages that a join keeps at one batch, as `open_state` returns them.
 
     Attributes:
         checkpoint: The snapshot that is read.
-        batch: The batch.
-        spec: The join, as the checkpoint remembers it.
+        batch: The number of the batch.
+        spec: The join, as it is stored in the checkpoint.
     """
 
     def __init__(self, opened: StateSnapshot, spec: JoinSpec) -> None:
@@ -51,7 +51,7 @@ class OpenJoin:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Messages since the checkpoint began, by what became of them."""
+        """The number of messages since the checkpoint began, by outcome."""
         return self.checkpoint.counts
 
     def fetch(
@@ -66,16 +66,17 @@ class OpenJoin:
 
         Args:
             side: `left` or `right`.
-            key: Only those with these values in the columns that the join compares.
-            start: Only those from this position on: an event time, or a row where the join counts.
-            end: Only those up to this position, included.
+            key: Only return messages with these values in the columns that the join compares.
+            start: Only return messages from this position on: an event time, or a row number where
+                the join counts rows.
+            end: Only return messages up to this position, included.
 
         Returns:
-            The side's own columns, and `waits`: whether the message waits for its policy to be let
-            in. By time, then arrival.
+            The side's own columns, and `waits`: whether the message waits for the join's policy.
+            Ordered by time, then arrival.
 
         Raises:
-            OptionError: When there is no such side, or the key or positions can't be its own.
+            OptionError: When the side, the key or a position isn't valid.
         """
         return self.checkpoint.fetch(self._view(side, key, start, end))
 
@@ -99,11 +100,11 @@ class OpenJoin:
         ]
 
     def schema(self, side: SideName) -> Any:
-        """The columns of one side's messages."""
+        """Return the columns of one side's messages."""
         return self._view(side).schema
 
     def changes(self, side: SideName, since: int) -> pl.DataFrame:
-        """Return the messages of a side that came after an earlier batch and are kept.
+        """Return the messages of a side that arrived after an earlier batch and are still kept.
 
         Args:
             side: `left` or `right`.
@@ -113,7 +114,7 @@ class OpenJoin:
             The columns of `fetch`.
 
         Raises:
-            OptionError: When the batch isn't kept.
+            OptionError: When the batch isn't kept any more.
         """
         changes = self.checkpoint.changes(self._view(side), since)
         return changes.filter(pl.col(CHANGE) == NEW).drop(CHANGE)
@@ -150,7 +151,7 @@ class OpenJoin:
             )
             return messages.filter(*inside) if inside else messages
 
-        # On the rows axis each partition numbers its own.
+        # On the rows axis, numbers of messages are only unique within a partition.
         identity = [ID, *(own.offset or ())[:1]]
         return StateView(
             self.checkpoint.message_schema(types, WAITS),

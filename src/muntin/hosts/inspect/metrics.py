@@ -1,7 +1,7 @@
-"""Figures of running queries for Prometheus.
+"""Serves the figures of running queries to Prometheus.
 
-What the shards emitted is read from the queries at each request. The times of batches are added up
-where the host measures them.
+The figures of the shards are read from the queries at each request. The times of batches are added
+up where the host measures them.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 
 class Metrics:
-    """Queries that are watched, as Prometheus' client collects them; made by ``metrics``.
+    """A collector of Prometheus' client for running queries, as ``metrics`` returns it.
 
     Attributes:
-        url: Where they are served.
+        url: The address at which the figures are served.
     """
 
     def __init__(self, queries: tuple[Query, ...]) -> None:
@@ -41,7 +41,7 @@ class Metrics:
         self.url = ""
 
     def collect(self) -> Iterator[Metric]:
-        """Every figure now; called by the registry."""
+        """Yield the present figures; the registry calls it at each request."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         def labelled(
@@ -87,7 +87,7 @@ class Metrics:
         return {} if times is None else times.seconds
 
     def serve(self, port: int, address: str, token: str | None) -> None:
-        """Serve them over HTTP, in threads that end with the process.
+        """Serve the figures over HTTP, in threads that end with the process.
 
         Raises:
             OptionError: When the port is taken.
@@ -100,14 +100,14 @@ class Metrics:
         registry.register(self)
         application = partial(_application, lambda: generate_latest(registry))
         server = WebServer(application, address, port, token, "muntin-metrics")
-        # Behind what may be refused, so that nothing is measured in vain.
+        # Measure only when the server could be created.
         self._times = {query: query.time_batches() for query in self._queries}
         self._server = server
         self.url = server.url("/metrics")
         server.__enter__()
 
     def close(self) -> None:
-        """Serve no longer; closing twice is closing once."""
+        """Stop serving; further calls do nothing."""
         server, self._server = self._server, None
         if server is not None:
             for times in self._times.values():
@@ -121,17 +121,17 @@ def metrics(
     """Serve figures of running queries for Prometheus, under ``/metrics``.
 
     Args:
-        queries: Started queries; they are distinguished by their names.
-        port: Where to; 0 takes a free one.
-        address: Which of this machine's addresses; the loopback, where nobody else comes.
-        token: What whoever asks must send, as ``Authorization: Bearer …``.
+        queries: Started queries; their names distinguish them.
+        port: The port to listen on; 0 takes a free one.
+        address: The address to listen on; the default is only reachable from this machine.
+        token: The token that clients must send, as ``Authorization: Bearer …``.
 
     Returns:
-        The figures; ``.url`` says where they are, ``.close()`` ends it.
+        The figures: ``.url`` is their address, and ``.close()`` stops serving them.
 
     Raises:
         MissingExtraError: When ``prometheus-client`` isn't installed.
-        OptionError: When others could read them and there is no token, or the port is taken.
+        OptionError: When other machines could read them without a token, or the port is taken.
 
     Example:
         >>> figures = metrics(query, port=9464)  # doctest: +SKIP
@@ -155,7 +155,7 @@ def metrics(
 def _application(
     figures: Callable[[], bytes], token: str | None, closing: Callable[[], bool]
 ) -> Starlette:
-    """The server of the figures, which only those see who may."""
+    """Return the web application of the figures, which checks the access of each request."""
     from starlette.applications import Starlette
     from starlette.responses import Response
     from starlette.routing import Route
@@ -173,7 +173,7 @@ def _application(
 
 
 def _seen_before(query: Query) -> dict[str, float]:
-    """Messages of the sides of a join, and of the operators of a chain, by the way to them."""
+    """Return the messages of the upstream operators, by their path from the last one."""
 
     def seen(progress: Progress, way: str) -> Iterator[tuple[str, float]]:
         for name, before in progress.before.items():

@@ -1,4 +1,4 @@
-"""Figures and sample rows of a batch, as plain values for the live page."""
+"""Collects figures and sample rows of each batch, as plain values for the live page."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from muntin.query import Query
 from muntin.sinks.batch import Batch
 from muntin.sinks.plain import to_plain_values
 
-# Of a batch no more rows are fetched than somebody could read.
+# Largest number of windows and of rejected messages that are fetched of a batch.
 _WINDOWS, _SAMPLES = 500, 10
-# Nor more of a text.
+# Largest number of characters of a text, and of elements of a list.
 _TEXT = 1000
-# Whole numbers up to here are doubles too.
+# Largest integer up to which doubles hold all integers exactly.
 _EXACT = 2**53
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A batch as a page shows it.
+    """A batch on the live page.
 
     Attributes:
         batch: Its number.
-        at: When it was written, milliseconds since the epoch.
+        at: The time at which it was written, milliseconds since the epoch.
         numbers: Figures by name.
-        phases: How many milliseconds each part of the batch before took.
-        rejected: How many messages were rejected so far, by reason.
+        phases: The time of each part of the last batch, milliseconds.
+        rejected: The number of messages rejected so far, by reason.
         windows: Some of the windows that emitted, the newest last.
-        samples: Some of the messages that were rejected.
+        samples: Some of the rejected messages.
     """
 
     batch: int
@@ -51,7 +51,7 @@ class Seen:
 
 
 def observe(query: Query, show: Callable[[Seen], None]) -> None:
-    """Show each batch of a query from now on, in a thread of its own; the newest if it is slow."""
+    """Call a function with each batch of a query, in a thread; a slow function skips batches."""
     before: list[tuple[int, int]] = []
 
     def watch(number: int, batches: list[Batch]) -> None:
@@ -96,11 +96,11 @@ def _numbers(query: Query, now: int, rate: float | None) -> dict[str, float | No
 
 
 def newest(batch: Batch, most: int) -> list[dict[str, Any]]:
-    """The newest rows of a batch, of all shards, as values that JSON can hold.
+    """Return the newest rows of a batch from all shards, as values that JSON can hold.
 
     Args:
         batch: The batch.
-        most: How many at most.
+        most: The largest number of rows.
 
     Returns:
         The rows, the newest last; times are milliseconds.
@@ -119,10 +119,10 @@ def newest(batch: Batch, most: int) -> list[dict[str, Any]]:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON can hold it, and a browser read it.
+    """Return a value that JSON can hold and a browser can read.
 
-    Times are milliseconds, what has parts is JSON text, and whole numbers beyond 2^53, which a
-    browser would round, are text too.
+    Times become milliseconds, and nested values JSON text. Integers beyond 2^53 become text, since
+    a browser would round them.
     """
     if isinstance(value, bool) or value is None:
         return value
@@ -142,7 +142,7 @@ def plain(value: Any) -> Any:
 
 
 def _part(value: Any) -> Any:
-    """A part of a value: as ``plain``, with times as text."""
+    """Return a part of a nested value like ``plain``, but with times as text."""
     if isinstance(value, dict):
         return {str(name): _part(one) for name, one in value.items()}
     if isinstance(value, list | tuple):

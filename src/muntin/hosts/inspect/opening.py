@@ -1,4 +1,4 @@
-"""The query behind a snapshot: its windows or its join."""
+"""Opens the windows or the join of a snapshot."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from muntin.model.spec import WindowSpec
 def open_snapshot(
     opened: StateSnapshot, aggregates: Mapping[str, Aggregate] | None = None
 ) -> OpenWindows | OpenJoin:
-    """Return the windows or the join of a snapshot; `muntin.open_state` says more.
+    """Return the windows or the join of a snapshot, for `muntin.open_state`.
 
     Raises:
-        OptionError: When it holds something else, or was written by another version.
+        OptionError: When it has another kind of state, or was written by another version.
     """
     spec = spec_of(opened)
     if isinstance(spec, JoinSpec):
@@ -29,10 +29,10 @@ def open_snapshot(
 
 
 def spec_of(opened: StateSnapshot) -> WindowSpec | JoinSpec:
-    """The query whose checkpoint it is.
+    """Return the query of a snapshot.
 
     Raises:
-        OptionError: When it holds something else, or was written by another version.
+        OptionError: When it has another kind of state, or was written by another version.
     """
     kind, given = opened.first.kind, opened.given
     if kind == "tables":
@@ -46,10 +46,10 @@ def spec_of(opened: StateSnapshot) -> WindowSpec | JoinSpec:
 
 
 def refuse_table(opened: StateSnapshot, table: str | None) -> None:
-    """Refuse the name of a table where the state isn't that of tables.
+    """Refuse the name of a table for state of windows or joins, which have no tables.
 
     Raises:
-        OptionError: When a name is given.
+        OptionError: When there is a name.
     """
     if table is not None:
         problem = f"isn't in a checkpoint of {opened.first.kind}"

@@ -32,22 +32,22 @@ _ROWS = 100
 def report_state(
     opened: StateSnapshot, key: Sequence[str] = (), table: str | None = None
 ) -> StateReport:
-    r"""Report what a checkpoint of windows or of a join holds; its query may be running.
+    r"""Report the contents of a checkpoint of windows or of a join; its query may be running.
 
     Args:
-        opened: The state as one committed batch left it.
-        key: A key's values as text, in the order of its columns, to see what is kept of it;
-            `\N` is NULL.
+        opened: The state after one committed batch.
+        key: A key's values as text, in the order of its columns, to include its rows; `\N` is
+            NULL.
         table: The name of a table; refused, since windows and joins have none.
 
     Returns:
         `checkpoint`, `batch`, `kept` (the oldest and newest batch that can be read), `kind`
         (`windows`, `join`, `tables` or `windowing`), `spec` (facts by name), `watermark`, `counts`,
-        `tables` (of each: rows, runs, bytes and the oldest and newest position), `buckets` (rows
-        and bytes of each), and where a key was given its rows under `key`.
+        `tables` (rows, runs, bytes, and the oldest and newest position of each), `buckets` (bytes
+        and blobs of each shard), and, if a key was given, its rows under `key`.
 
     Raises:
-        OptionError: When the checkpoint or the key can't be what is asked for.
+        OptionError: When the checkpoint or the key isn't valid.
     """
     spec = spec_of(opened)
     refuse_table(opened, table)
@@ -64,7 +64,7 @@ def report_state(
 def assemble_report(
     opened: StateSnapshot, facts: StateReport, sizes: Sizes, rows: list[StateReport] | None
 ) -> StateReport:
-    """Return a report of what is the same of every kind of state, its own facts and rows."""
+    """Return a report of the facts of every kind of state, with the kind's own facts and rows."""
     report: StateReport = {
         "checkpoint": opened.given,
         "batch": opened.batch,
@@ -80,7 +80,7 @@ def assemble_report(
 
 
 def runs_by_table(opened: StateSnapshot) -> RunsByTable:
-    """Return the runs of each table over all shards, with the numbers of these."""
+    """Return the runs of each table over all shards, each with the number of its shard."""
     tables: RunsByTable = {}
     for shard, manifest in opened.read.items():
         for one in manifest.each():
@@ -122,7 +122,7 @@ def _of_windows(opened: StateSnapshot, known: WindowSpec, sizes: Sizes) -> State
     tables, windows = runs_by_table(opened), known.windows
 
     def word(name: str, place: int) -> str:
-        # Of sliding windows each place is a pane of its own.
+        # For sliding windows, each position is a pane of its own.
         if not isinstance(windows, Sessions | Sliding) and name == "cells":
             place = windows.pane_start(place)
         elif not isinstance(windows, Sessions) and name != "cells":
@@ -169,10 +169,10 @@ def _of_join(opened: StateSnapshot, spec: JoinSpec, sizes: Sizes) -> StateReport
 
 
 def _window_rows(opened: StateSnapshot, spec: WindowSpec, key: Sequence[str]) -> list[StateReport]:
-    # What is computed doesn't matter here, and may need a function that isn't at hand.
+    # Leave out aggregates, which aren't reported and may need functions of the user.
     asked = key_state.key_from_text(spec.keys, spec.types, key)
     if spec.axis == "rows":
-        # Partitions have no watermark in common, so that windows have no stage.
+        # Partitions have no common watermark, so windows have no stage.
         return plain_rows(OpenWindows(opened, spec).fetch(asked.row(0)))
     return plain_rows(OpenWindows(opened, replace(spec, aggregates={})).windows(asked.row(0)))
 
@@ -187,7 +187,7 @@ def _join_rows(opened: StateSnapshot, spec: JoinSpec, key: Sequence[str]) -> lis
 
 
 def plain_rows(rows: pl.DataFrame) -> list[StateReport]:
-    """Return the last rows as text and numbers, whatever their times are."""
+    """Return the last rows as text and numbers, including times beyond Python's range."""
     plain = (bool, int, float, str, type(None))
     rows = rows.tail(_ROWS)
     columns = [to_plain_values(column, moment) for column in rows.to_arrow().columns]

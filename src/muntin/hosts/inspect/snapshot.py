@@ -1,8 +1,8 @@
-"""The state of one operator as of one committed batch, and the rows that are read from it.
+"""Reads the state of one operator as of one committed batch.
 
-A host says where manifests and blobs lie, and which types rows are shown in. What is asked of a
-query is a `StateView`: it names the blobs of a shard that it needs, and puts rows together out of
-them. Everything else is the same for windows, joins and tables, and on every host.
+A host implements how manifests and blobs are read, and the types of rows. A `StateView` is a
+question about a query: it selects the blobs that it needs of a shard, and assembles rows from them.
+Everything else is the same for windows, joins and tables, and on every host.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from muntin.model.errors import OptionError
 from muntin.state.manifest import Manifest, parse_manifest
 
 ShardBlobs = dict[int, dict[int, bytes]]
-"""ShardBlobs by the numbers of their shard and their own."""
+"""Blobs by the numbers of their shard and their own."""
 
 
 @dataclass(frozen=True)
@@ -29,15 +29,17 @@ class StateView:
     """A view of a query's state: the rows and columns to read. Spark sends it to workers.
 
     Attributes:
-        schema: The columns that are shown, as the host describes them.
-        nothing: No rows, with all of their columns.
-        identity: The columns that name a row.
-        wanted: The blobs that are needed of a shard with this manifest.
-        rows: The rows of a shard, out of its manifest and these blobs.
-        order: What rows are sorted by; nothing where they stay as the shards give them.
-        shard: The number of the only shard that has such rows; `None` where each may.
-        touched: The same view of what some blobs may have changed; `None` where that is nothing.
-        judged: An earlier manifest with the clock of a later one: what has expired is no change.
+        schema: The columns of the view, in the host's terms.
+        nothing: An empty frame with all columns.
+        identity: The columns that identify a row.
+        wanted: Returns the blobs that the view needs of a shard with a manifest.
+        rows: Returns the rows of a shard from its manifest and these blobs.
+        order: The columns by which rows are sorted; without any, rows stay in the shards' order.
+        shard: The number of the only shard that may have such rows; `None` where each may.
+        touched: Restricts the view to rows that some blobs may have changed; returns `None` where
+            there are none.
+        judged: Returns an earlier manifest with the clock of a later one, so that rows which only
+            expired in between aren't changes.
     """
 
     schema: Any
@@ -56,9 +58,9 @@ class StateSnapshot(ABC):
 
     Attributes:
         given: The folder, as the caller wrote it.
-        batch: The batch that is read, whatever is committed meanwhile.
+        batch: The batch that is read; later commits don't change it.
         oldest: The oldest batch that can be read.
-        newest: The newest one when this was opened.
+        newest: The newest batch when the snapshot was opened.
     """
 
     given: str
@@ -71,10 +73,10 @@ class StateSnapshot(ABC):
         """Read the manifest of each shard as text, by the shard's number in the store.
 
         Args:
-            batch: A batch that is still kept; the one of this snapshot where it isn't given.
+            batch: A batch that is still kept; by default the one of this snapshot.
 
         Raises:
-            OptionError: When nothing was written yet, or the batch's state is gone.
+            OptionError: When nothing was written yet, or the batch isn't kept any more.
         """
 
     @abstractmethod
@@ -95,11 +97,11 @@ class StateSnapshot(ABC):
 
     @abstractmethod
     def known(self, option: str, batch: int) -> int:
-        """Return a batch that can be read; refuse another by the name of an option."""
+        """Return the batch if it can be read, else raise an error that names the option."""
 
     @abstractmethod
     def number_shards(self, count: int) -> Sequence[int]:
-        """Return the numbers under which so many shards are stored, in the shards' order."""
+        """Return the numbers under which `count` shards are stored, in the shards' order."""
 
     @abstractmethod
     def window_schema(self, reader: StateReader) -> Any:
@@ -107,7 +109,7 @@ class StateSnapshot(ABC):
 
     @abstractmethod
     def message_schema(self, types: Mapping[str, pl.DataType], flag: str) -> Any:
-        """Describe the columns of messages of these types, and a column that is true or false."""
+        """Describe the columns of messages of these types, with a boolean column `flag`."""
 
     @abstractmethod
     def show(self, rows: pl.DataFrame, schema: Any) -> pl.DataFrame:
@@ -129,16 +131,16 @@ class StateSnapshot(ABC):
 
     @property
     def first(self) -> Manifest:
-        """The manifest of some shard, for what all have in common."""
+        """The manifest of any shard, for the facts that all have in common."""
         return next(iter(self.read.values()))
 
     @property
     def counts(self) -> dict[str, int]:
-        """The messages of all shards since the checkpoint began, by what became of them."""
+        """The number of messages of all shards since the checkpoint began, by outcome."""
         counts: Counter[str] = Counter()
         for manifest in self.read.values():
             counts.update(manifest.counts)
-            # What partitions of windows have counted is in their shard's counts, too.
+            # The counts of a shard of windows include those of its partitions; a join's don't.
             for one in manifest.by_part().values() if manifest.kind == "join" else ():
                 counts.update(one.counts if one is not manifest else {})
         return dict(counts)
@@ -150,13 +152,13 @@ class StateSnapshot(ABC):
         return max((mark for mark in watermarks if mark is not None), default=None)
 
     def earlier(self, since: int) -> None:
-        """Refuse a batch whose changes until this one can't be read."""
+        """Refuse a batch that isn't earlier than this snapshot's, or isn't kept any more."""
         if self.known("since", since) >= self.batch:
             hint = f"give one before {self.batch}"
             raise OptionError("since", since, "isn't earlier than what is read", hint)
 
     def fetch(self, view: StateView) -> pl.DataFrame:
-        """Return the rows of a view as they are shown."""
+        """Return the rows of a view in its columns and types."""
         return self.show(self.read_rows(view), view.schema)
 
     def read_rows(self, view: StateView) -> pl.DataFrame:
@@ -172,11 +174,11 @@ class StateSnapshot(ABC):
         """Return the changes since an earlier batch, from the change feed of the state.
 
         Returns:
-            The rows that are new or changed as they are now, those that are gone as they were, and
-            in `change` which of them each is.
+            The current rows that are new or changed, and the earlier rows that are gone; `change`
+            says which of them each row is.
 
         Raises:
-            OptionError: When the batch isn't kept, or the state store keeps no changes.
+            OptionError: When the batch isn't kept any more, or the state store keeps no changes.
         """
         self.earlier(since)
         written, then = self.written_since(since), self.texts(since)

@@ -1,4 +1,4 @@
-"""Why something has emitted, or not, out of a snapshot: windows and joins of a key."""
+"""Explains from a snapshot why windows or messages of a key have emitted, or haven't."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ def explain_state(
     """Explain why a key's windows or messages around a position have emitted, or haven't.
 
     Args:
-        opened: The state of a query as one batch left it; the query may be running.
+        opened: The state of a query after one batch; the query may be running.
         key: The key's values as text, in the order of its columns.
-        at: A time, as `2026-01-01 09:04:00`, in UTC where it names no zone; on the rows axis an
-            offset, or where messages are counted as they arrive the number of one of the key's.
+        at: A time, such as `2026-01-01 09:04:00`, in UTC where it names no zone. On the rows axis
+            it is an offset, or where messages are counted by arrival, the number of a message.
         table: The name of a table; refused, since windows and joins have none.
 
     Returns:
         The lines that `muntin why` prints.
 
     Raises:
-        OptionError: When the state, the key or the position can't be what is asked for.
+        OptionError: When the state, the key or the position isn't valid.
     """
     spec = spec_of(opened)
     refuse_table(opened, table)
@@ -86,11 +86,11 @@ def _of_windows(
         return
     mine = manifest
     if spec.axis == "rows":
-        # The partition is the first key; one without a manifest has had no message.
+        # The partition is the first key; a partition without a manifest has had no message.
         texts = {str(partition): text for partition, text in manifest.parts}
         mine = parse_manifest(texts[key[0]]) if key[0] in texts else Manifest("windows")
     held = InputClocks(manifest.extra.get("clocks", {}).get("", {}))
-    # A query that nothing wakes by the clock has none.
+    # A query without clock policies has no wall clock.
     wall = manifest.wall or None
     holder = held.holder(spec.idle, wall or 0)
     clocks = Clocks(mine.watermark, wall, opened.counts, held.slowest(), holder)

@@ -1,4 +1,4 @@
-"""Windows of a query read from outside, while it runs: `open_state`.
+"""Reads the windows of a query from another process while it runs, for `open_state`.
 
 Source: the Samza SQL window operator design (reading window state); KIP-94's `fetch(key)`.
 """
@@ -26,12 +26,12 @@ StatePosition = datetime | str | int | None
 
 
 class OpenWindows:
-    """The windows or sessions of a query at one batch; made by `open_state`.
+    """The windows or sessions of a query at one batch, as `open_state` returns them.
 
     Attributes:
         checkpoint: The snapshot that is read.
-        batch: The batch.
-        spec: The query, as the checkpoint remembers it.
+        batch: The number of the batch.
+        spec: The query, as it is stored in the checkpoint.
     """
 
     def __init__(self, opened: StateSnapshot, spec: WindowSpec) -> None:
@@ -56,7 +56,7 @@ class OpenWindows:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Messages since the checkpoint began, by what became of them."""
+        """The number of messages since the checkpoint began, by outcome."""
         return self.checkpoint.counts
 
     def fetch(
@@ -65,17 +65,17 @@ class OpenWindows:
         """Return the windows (or sessions) within retention, as a Polars frame.
 
         Args:
-            key: Only those of this key; a tuple, or a dictionary by column, where it has several,
-                or its one column is NULL: `(None,)`.
-            start: Only those that reach beyond this position.
-            end: Only those that begin there or before.
+            key: Only return windows of this key. Give a tuple or a dictionary by column for several
+                columns, and `(None,)` for a single NULL.
+            start: Only return windows that end after this position.
+            end: Only return windows that begin at this position or before.
 
         Returns:
-            The keys, `window_start`, `window_end` and the aggregates as they are now, by window
-            start, then key.
+            The keys, `window_start`, `window_end` and the current aggregates, by window start, then
+            key.
 
         Raises:
-            OptionError: When the key or the positions can't be this query's.
+            OptionError: When the key or a position isn't valid for this query.
         """
         return self.checkpoint.fetch(self._view(key, start, end))
 
@@ -95,18 +95,18 @@ class OpenWindows:
 
         Args:
             key: The key.
-            start: Only windows that reach beyond this position.
-            end: Only those that begin there or before.
+            start: Only return windows that end after this position.
+            end: Only return windows that begin at this position or before.
 
         Returns:
-            `window_start`, `window_end`, `messages`, `fired` (how often it has), `late` (messages
-            that came late), `unemitted` (messages that wait for their policy), and the `stage`:
-            `current`, `past` (takes late messages), `closed` (is kept, but how often it fired may
-            be forgotten: null) or `expired` (isn't kept, so nothing is known of it, though other
+            `window_start`, `window_end`, `messages`, `fired` (the number of firings), `late` (the
+            number of late messages), `unemitted` (the number of messages that wait for their
+            policy), and the `stage`: `current`; `past` (takes late messages); `closed` (is within
+            retention, but `fired` may be null) or `expired` (has no state of its own, though other
             windows still need some of its messages).
 
         Raises:
-            OptionError: When the windows are measured in rows, or the key isn't one.
+            OptionError: When the windows are measured in rows, or the key isn't valid.
         """
         spec = self.spec
         if spec.axis == "rows":
@@ -133,12 +133,12 @@ class OpenWindows:
             since: The number of that batch.
 
         Returns:
-            The columns of `fetch` and `change`: `new` or `changed` windows as they are now, and
-            `gone` for a session that has grown into another, as it was. What only expired isn't
-            shown.
+            The columns of `fetch` and `change`: current rows of `new` or `changed` windows, and
+            `gone` with the earlier row of a session that was merged into another. Windows that only
+            expired aren't included.
 
         Raises:
-            OptionError: When the batch isn't kept, or the state store keeps no changes.
+            OptionError: When the batch isn't kept any more, or the state store keeps no changes.
         """
         return self.checkpoint.changes(self._view(), since)
 
@@ -173,7 +173,7 @@ class OpenWindows:
 
 
 def _restrict(reader: StateReader, view: StateView, written: Sequence[bytes]) -> StateView | None:
-    """Return the view of the keys that some blobs have rows of."""
+    """Return the view of the keys that have rows in some blobs; `None` where none have."""
     only = reader.touched(written)
     return None if only is None else replace(view, rows=partial(reader.snapshot, only=only))
 

@@ -1,4 +1,4 @@
-"""A whole input in one batch: frames in, frames out."""
+"""Runs a query over finite inputs in one batch."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
 """The checkpoint of a query on the local host: state, source offsets and figures in one log.
 
-A batch is two records. Before it runs, its plan is written: how far each source is read, and the
-clock. A batch that is repeated after a crash then has the same rows. When its rows are with the
-sinks, its blobs and one commit record are written: the manifests of all shards, the offsets, the
-figures. A commit counts when it is whole.
+A batch has two records. Its plan is written before it runs: the end offset of each source, and the
+clock. So a batch that is repeated after a crash has the same rows. When the sinks have its rows,
+its blobs and one commit record are written: the manifests of all shards, the offsets and the
+figures. A commit counts when it is complete.
 
-Old files of the log are deleted when no blob in them is used; where few are, these are copied.
+An old file of the log is deleted when no blob in it is in use. Where less than half of a file is in
+use, its live blobs are copied first.
 """
 
 from __future__ import annotations
@@ -33,19 +34,19 @@ from muntin.hosts.local.log_contents import (
 from muntin.model.errors import SpecChangedError
 from muntin.state.blobs import Blobs, MemoryBlobs, missing_blob_error
 
-# A file of the log takes so many bytes before the next one begins.
+# Size of a log file at which the next one begins, bytes.
 _FILE_BYTES = 64 << 20
-# A file is emptied when less than this part of it is in use.
+# Part of a log file that must be in use; below it, its live blobs are copied and it is deleted.
 _LEAST_USED = 0.5
 
 
 class Checkpoint(Protocol):
-    """Where a query keeps its progress and state.
+    """The storage of a query's progress and state.
 
     Attributes:
-        identity: Distinguishes the query from every query with another checkpoint.
-        committed: What was committed last.
-        planned: A batch that was planned and not committed.
+        identity: A text that distinguishes the query from those with another checkpoint.
+        committed: The last commit.
+        planned: The batch that was planned and not committed, if there is one.
     """
 
     identity: str
@@ -53,25 +54,25 @@ class Checkpoint(Protocol):
     planned: PlannedBatch | None
 
     def store(self, operator: int, shard: int) -> Blobs:
-        """The store of a shard; its changes are committed with the batch."""
+        """Return the store of a shard; its changes are committed with the batch."""
 
     def plan(self, batch: PlannedBatch, *, ahead: bool = False) -> None:
         """Write a batch's plan before it runs.
 
         Args:
             batch: The batch.
-            ahead: Whether the plan goes to the disk while the batch is computed, since a sink is
-                likely to get rows of it.
+            ahead: Whether to sync the plan to disk while the batch is computed; worthwhile where a
+                sink is likely to get rows of it.
         """
 
     def sync_plan(self) -> None:
-        """Have the plan on the disk, before a sink sees rows of the batch."""
+        """Sync the plan to disk, before a sink gets rows of the batch."""
 
     def commit(self, progress: dict[str, Any], shards: Sequence[int]) -> None:
         """Commit the batch that was planned.
 
         Raises:
-            LeaseLostError: When the checkpoint is another query's by now.
+            LeaseLostError: When another query has taken over the checkpoint.
         """
 
     def close(self) -> None:
@@ -79,7 +80,7 @@ class Checkpoint(Protocol):
 
 
 class MemoryCheckpoint:
-    """A checkpoint that is gone with its process; see `Checkpoint`."""
+    """A checkpoint in memory, which is lost when the process ends."""
 
     def __init__(self) -> None:
         self.identity = secrets.token_hex(8)
@@ -88,28 +89,28 @@ class MemoryCheckpoint:
         self._stores: dict[Shard, MemoryBlobs] = {}
 
     def store(self, operator: int, shard: int) -> Blobs:
-        """See `Checkpoint`."""
+        """Return the store of a shard."""
         return self._stores.setdefault((operator, shard), MemoryBlobs())
 
     def plan(self, batch: PlannedBatch, *, ahead: bool = False) -> None:
-        """See `Checkpoint`."""
+        """Keep a batch's plan until it is committed."""
         self.planned = batch
 
     def sync_plan(self) -> None:
-        """See `Checkpoint`; there is no disk."""
+        """Do nothing, since there is no disk."""
 
     def commit(self, progress: dict[str, Any], shards: Sequence[int]) -> None:
-        """See `Checkpoint`."""
+        """Commit the batch that was planned."""
         assert self.planned is not None
         batch, self.planned = self.planned, None
         self.committed = Committed(batch.number, batch.ends, batch.final, progress, tuple(shards))
 
     def close(self) -> None:
-        """See `Checkpoint`."""
+        """Do nothing, since no resource is held."""
 
 
 class LogBlobs:
-    """The store of a shard in a log; see `muntin.state.blobs.Blobs`."""
+    """The store of a shard in a log; implements `muntin.state.blobs.Blobs`."""
 
     def __init__(self, checkpoint: LogCheckpoint, shard: Shard, manifest: str | None) -> None:
         self._checkpoint = checkpoint
@@ -117,7 +118,7 @@ class LogBlobs:
         self.manifest = manifest
 
     def load(self) -> str | None:
-        """The manifest of the last commit, or of this batch."""
+        """Return the manifest of this batch if it saved one, else that of the last commit."""
         return self.manifest
 
     def save(self, manifest: str) -> None:
@@ -125,7 +126,7 @@ class LogBlobs:
         self.manifest = manifest
 
     def get(self, number: int) -> bytes:
-        """A blob."""
+        """Return a blob."""
         return self._checkpoint.blob((*self._shard, number))
 
     def put(self, number: int, blob: bytes) -> None:
@@ -140,18 +141,18 @@ class LogBlobs:
 
 
 class LogCheckpoint:
-    """A checkpoint in a folder; see `Checkpoint`.
+    """A checkpoint in a folder, which one query at a time may open.
 
     Args:
-        folder: The folder; it is created where there is none.
-        sync_every: How long commits may wait for the disk, seconds; 0 is no time, and `None` leaves
-            it to the operating system.
-        file_bytes: How many bytes a file of the log takes.
+        folder: The folder; it is created if it doesn't exist.
+        sync_every: The longest time between syncs of commits to disk, seconds; 0 syncs each commit,
+            and `None` leaves it to the operating system.
+        file_bytes: The size of a log file at which the next one begins, bytes.
 
     Raises:
         OptionError: When another query has it open.
         StateCorruptedError: When it is damaged.
-        SpecChangedError: When the folder is a checkpoint of Spark's.
+        SpecChangedError: When the folder is a checkpoint of a query on Spark.
     """
 
     def __init__(
@@ -188,7 +189,7 @@ class LogCheckpoint:
             raise
 
     def store(self, operator: int, shard: int) -> Blobs:
-        """See `Checkpoint`."""
+        """Return the store of a shard; its changes are committed with the batch."""
         place = (operator, shard)
         if place not in self._stores:
             manifest = self.committed.manifests.get(place)
@@ -196,7 +197,7 @@ class LogCheckpoint:
         return self._stores[place]
 
     def blob(self, key: BlobKey) -> bytes:
-        """A blob, written or waiting.
+        """Return a blob from the log, or one that waits for the commit.
 
         Raises:
             StateCorruptedError: When there is none, or it is damaged.
@@ -209,7 +210,7 @@ class LogCheckpoint:
         return self._log.read(place)[NUMBER_BYTES:]
 
     def plan(self, batch: PlannedBatch, *, ahead: bool = False) -> None:
-        """See `Checkpoint`."""
+        """Write a batch's plan before it runs."""
         self.planned = batch
         self._log.append(PLAN, json.dumps(asdict(batch)).encode())
         self._log.flush(disk=False)
@@ -217,20 +218,24 @@ class LogCheckpoint:
             self._syncing = self._syncer.submit(self._log.flush, disk=True)
 
     def sync_plan(self) -> None:
-        """See `Checkpoint`."""
+        """Sync the plan to disk, before a sink gets rows of the batch."""
         if self._syncing is not None:
             self._await_sync()
         elif self._sync_every == 0:
             self._log.flush(disk=True)
 
     def _await_sync(self) -> None:
-        """Wait until the disk has what it is getting."""
+        """Wait for the sync that runs, if one does."""
         syncing, self._syncing = self._syncing, None
         if syncing is not None:
             syncing.result()
 
     def commit(self, progress: dict[str, Any], shards: Sequence[int]) -> None:
-        """See `Checkpoint`."""
+        """Commit the batch that was planned.
+
+        Raises:
+            LeaseLostError: When another query has taken over the checkpoint.
+        """
         assert self.planned is not None
         self._lease.check()
         self._await_sync()
@@ -252,7 +257,7 @@ class LogCheckpoint:
     def replace_operator(
         self, operator: int, manifests: Sequence[str], blobs: Mapping[tuple[int, int], bytes]
     ) -> None:
-        """Replace the shards of an operator, in one commit; no store is open.
+        """Replace the shards of an operator in one commit, while no store is open.
 
         Args:
             operator: Its number.
@@ -275,7 +280,7 @@ class LogCheckpoint:
         self._log.flush(disk=True)
 
     def close(self) -> None:
-        """See `Checkpoint`."""
+        """Release the checkpoint."""
         self._syncer.shutdown()
         if self._opened:
             self._log.end()
@@ -305,7 +310,7 @@ class LogCheckpoint:
             self._last_sync = now
 
     def _turn_over(self) -> None:
-        """Begin the next file, with the blobs of files of which little is used."""
+        """Begin the next file, copy live blobs of sparse files into it, and delete those files."""
         full = self._log.current
         self._log.begin(full + 1, self._begin())
         kept = [file for file in self._log.files() if file <= full]
@@ -319,7 +324,7 @@ class LogCheckpoint:
                 blob = self._log.read(place)[NUMBER_BYTES:]
                 self._forget(key)
                 self._write_blob(key, blob)
-        # The newest commit must stand behind the blobs that it names, whichever files are left.
+        # The newest commit must come after the blobs that it names, whichever files remain.
         self._write_commit()
         self._log.flush(disk=True)
         self._log.remove(sorted(sparse))

@@ -1,4 +1,4 @@
-"""Complete windows and joins on the local host: to be read, explained or started."""
+"""Complete windows and joins on the local host, which can be read, explained or started."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FINITE_HINT = "call .start(), or give it to windowed() or join()"
 
 
 class LocalDefinition(Definition[Plan, "LocalQuery"]):
-    """A complete query that runs in this process; see `Definition`."""
+    """A complete query that runs in this process."""
 
     def _columns(self) -> list[tuple[str, str]]:
         return [(name, str(kind)) for name, kind in self.plan.shown.items()]
@@ -40,16 +40,16 @@ class LocalDefinition(Definition[Plan, "LocalQuery"]):
 
     @property
     def results(self) -> Any:
-        """The results as a frame of the kind that was given: Polars, pandas or Arrow."""
+        """The results as a frame of the input's kind: Polars, pandas or Arrow."""
         return self._as_given(self._emitted.results)
 
     @property
     def rejected(self) -> Any:
-        """Every message that was not let in, as it came, with `reason` and `watermark`.
+        """The rejected messages, unchanged, with `reason` and `watermark`.
 
-        Reasons: `late`, `future` (beyond `max_ahead`), `null_key`, `null_time`, `malformed` (what
-        can't be decoded); of windows `overflow` (not a message: the key and start of a window whose
-        integer sum left 64 bits). Of a join also `side`.
+        Reasons: `late`, `future` (beyond `max_ahead`), `null_key`, `null_time`, `malformed` (can't
+        be decoded). For windows also `overflow`, whose row isn't a message, but the key and start
+        of a window whose integer sum exceeded 64 bits. A join adds `side`.
         """
         return self._as_given(self._emitted.rejected)
 
@@ -59,7 +59,7 @@ class LocalDefinition(Definition[Plan, "LocalQuery"]):
 
     @property
     def upstream(self) -> Upstream:
-        """The query as what another one takes its results from."""
+        """The query as an upstream operator of another one."""
         return Upstream(self.plan)
 
     def _start(self, options: StartOptions) -> LocalQuery:
@@ -82,7 +82,7 @@ class LocalWindowedAggregate(LocalDefinition, WindowDefinition["LocalWindowedAgg
 
         upstream = self.upstream
         if upstream.emits_again:
-            _ = self.full  # raises where full firings aren't whole
+            _ = self.full  # raises if full firings aren't whole results
             upstream = Upstream(self.plan, full=True)
         return LocalWindowedAggregate(top_windows(upstream, n, by, per, ascending))
 
@@ -94,7 +94,7 @@ class LocalJoined(LocalDefinition):
     """A complete join on the local host; `windowed` takes its pairs into windows."""
 
     def explain(self) -> str:
-        """Describe who are partners, how long one waits, and how the state lies."""
+        """Describe the condition of the join, how long messages wait, and its state."""
         return explain(self.plan)
 
 
@@ -103,12 +103,12 @@ class FullFirings(LocalDefinition):
 
     @property
     def upstream(self) -> Upstream:
-        """The windows as what another query takes its results from."""
+        """The windows as an upstream operator of another query."""
         return Upstream(self.plan, full=True)
 
 
 def explain(plan: Plan, rates: Rates | None = None) -> str:
-    """Describe what a plan does, behind those whose results it takes."""
+    """Describe a plan, after the plans of its upstream operators."""
 
     def describe(one: Plan) -> str:
         if isinstance(one.spec, JoinSpec):

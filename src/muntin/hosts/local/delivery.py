@@ -1,4 +1,4 @@
-"""Rows of a batch on their way to sinks, and rows that a sink can't store."""
+"""Delivers the rows of a batch to sinks, and keeps the rows that a sink can't store."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _PACKAGES = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class Destination:
-    """Rows of one kind and where they go.
+    """The sink of one kind of rows.
 
     Attributes:
         kind: The kind.
         schema: The columns in Polars' types.
-        keys: What identifies a row beside its window; `None` where nothing does.
-        sink: Where they go; `None` where nobody takes them.
+        keys: The columns that identify a row together with its window; `None` where none do.
+        sink: The sink; `None` where there is none.
     """
 
     kind: str
@@ -52,12 +52,12 @@ class Destination:
 
     @property
     def lasts(self) -> bool:
-        """Whether rows that were written are there after the process has ended."""
+        """True if written rows outlast the process."""
         return self.sink is not None and not isinstance(self.sink, MemorySink)
 
 
 def destinations(plan: Plan, sinks: tuple[SinkLike | None, SinkLike | None]) -> list[Destination]:
-    """Where results and rejected messages go, checked before anything runs.
+    """Return the destinations of results and rejected messages, checked before anything runs.
 
     Raises:
         OptionError: When a sink can't take such rows.
@@ -75,12 +75,12 @@ def destinations(plan: Plan, sinks: tuple[SinkLike | None, SinkLike | None]) -> 
 
 
 class Delivery:
-    """Gives batches to sinks.
+    """Writes batches to sinks.
 
     Args:
-        destinations: Where rows go.
-        query: Distinguishes the query from every query with another checkpoint.
-        folder: Where rows are kept that a sink can't store; `None` counts them.
+        destinations: The destination of each kind of rows.
+        query: A text that distinguishes the query from those with another checkpoint.
+        folder: The checkpoint, which keeps rows that a sink can't store; `None` only counts them.
     """
 
     def __init__(self, destinations: Sequence[Destination], query: str, folder: str | None) -> None:
@@ -91,7 +91,7 @@ class Delivery:
         self._begun: set[str] = set()
 
     def batches(self, number: int, rows: Mapping[str, pl.DataFrame]) -> list[Batch]:
-        """The rows of a batch, a `Batch` for each destination."""
+        """Return a `Batch` with the rows for each destination."""
         return [
             Batch(
                 number,
@@ -106,18 +106,18 @@ class Delivery:
         ]
 
     def must_last(self, batches: Sequence[Batch]) -> bool:
-        """Whether a sink gets rows that are there after the process has ended."""
+        """Return whether a sink gets rows that outlast the process."""
         pairs = zip(self.destinations, batches, strict=True)
         return any(one.lasts and self._writes(one, batch) for one, batch in pairs)
 
     def write(self, batches: Sequence[Batch]) -> int:
-        """Write a batch to all sinks; a sink gets its first batch also without rows.
+        """Write a batch to all sinks; a sink gets its first batch even if it has no rows.
 
         Returns:
-            How many rows sinks couldn't store.
+            The number of rows that sinks couldn't store.
 
         Raises:
-            BatchError: When code of the user's raised.
+            BatchError: When user code raised.
             SinkError: When a sink can't take the batch.
         """
         unstorable = 0
@@ -138,9 +138,9 @@ class Delivery:
         return not batch.empty or one.kind not in self._begun
 
     def _keep_unwritable(self, batch: Batch) -> int:
-        """Keep rows in a file that a repeated batch writes again."""
+        """Write unwritable rows to a file of the batch's own, which a repeated batch replaces."""
         if not batch.unwritable.tables:
-            # Making an Arrow array imports pandas, which takes longer than all else.
+            # Building an Arrow array imports pandas, which takes longer than everything else.
             return 0
         rows = batch.unwritable.table()
         if self._folder is not None:
@@ -150,7 +150,7 @@ class Delivery:
 
 
 def batch_error(error: Exception, batch: int, part: str) -> BatchError:
-    """The error that waiting for the query raises where code of the user's raised."""
+    """Return the error that `await_end` raises for an exception of user code."""
     name = type(error).__name__
     message = f"{name}: {error}" if str(error) else name
     frames = traceback.extract_tb(error.__traceback__)

@@ -1,4 +1,4 @@
-"""Rows of a source or of an operator, chosen and computed one by one."""
+"""Filters and computes the rows of a source or of an operator, row by row."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from muntin.sources.source import Planned, Source, SourceOffsets, SourceReader
 
 @dataclass(frozen=True)
 class RowSelection:
-    """Rows that are taken, and the columns that are made of each.
+    """A select list and a condition over single rows.
 
     Attributes:
-        shown: The columns afterwards; `None` leaves all as they are.
-        where: Which rows; `None` is all.
+        shown: The selected columns; `None` selects all unchanged.
+        where: The condition; `None` selects all rows.
     """
 
     shown: tuple[pl.Expr, ...] | None = None
@@ -34,10 +34,10 @@ class RowSelection:
     def of(
         cls, schema: pl.Schema, shown: Sequence[Column] | None, where: str | None
     ) -> RowSelection:
-        """Read a select list and a condition in SQL.
+        """Parse a select list and a condition in SQL.
 
         Raises:
-            OptionError: Naming what can't be computed in this process.
+            OptionError: When an expression can't be computed in this process; the error names it.
         """
         holds = None if where is None else condition(schema, "where", where)
         if shown is None:
@@ -55,7 +55,7 @@ class RowSelection:
         return cls(tuple(expressions), holds)
 
     def apply(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """The rows as they are taken."""
+        """Return the selected rows and columns."""
         if self.where is not None:
             rows = rows.filter(self.where)
         if self.shown is None:
@@ -64,11 +64,11 @@ class RowSelection:
         return rows.select(*self.shown, *beside)
 
     def schema_of(self, schema: pl.Schema) -> pl.Schema:
-        """The columns afterwards."""
+        """Return the columns of the selection from rows of a schema."""
         return self.apply(pl.DataFrame(schema=schema)).schema
 
     def keeps(self, name: str) -> bool:
-        """Return whether a column stays what it was."""
+        """Return whether a column is selected unchanged under its name."""
         if self.shown is None:
             return True
         return any(one.meta.eq(pl.col(name)) or one.meta.eq(pl.col(name).alias(name))
@@ -77,7 +77,7 @@ class RowSelection:
 
 @dataclass(frozen=True)
 class DerivedSource:
-    """Rows of a source, chosen and computed one by one; see `Source`."""
+    """A source with a selection of another source's rows and columns."""
 
     source: Source
     selection: RowSelection
@@ -87,17 +87,17 @@ class DerivedSource:
 
     @property
     def schema(self) -> pl.Schema:
-        """The columns afterwards."""
+        """The selected columns."""
         return self.selection.schema_of(self.source.schema)
 
     @property
     def ordered(self) -> bool:
-        """True where the order of arrival is defined."""
+        """True if the order of arrival is defined."""
         return self.source.ordered
 
     @property
     def malformed(self) -> str | None:
-        """The column of what can't be decoded, if it is still there."""
+        """The column of bytes that couldn't be decoded, if it is selected."""
         name: str | None = getattr(self.source, "malformed", None)
         return name if name is not None and self.selection.keeps(name) else None
 
@@ -109,7 +109,7 @@ class DerivedSource:
 
 
 class DerivedReader:
-    """Reads ranges of the source; see `SourceReader`."""
+    """Reads ranges of the source, and applies the selection."""
 
     def __init__(self, reader: Any, selection: RowSelection) -> None:
         self._reader = reader
@@ -133,17 +133,17 @@ class WaitingReader(DerivedReader):
     """A reader of a source that can wait for messages."""
 
     def wait(self, start: SourceOffsets | None, timeout: float) -> None:
-        """Block until something may have come."""
+        """Block until a message may have arrived, or the time is over."""
         self._reader.wait(start, timeout)
 
 
 def derive(
     rows: Source | Upstream, shown: Sequence[Column] | None, where: str | None
 ) -> Source | Upstream:
-    """Rows that are chosen and computed.
+    """Return a source or an operator with a selection of its rows and columns.
 
     Raises:
-        OptionError: Naming what can't be computed in this process.
+        OptionError: When an expression can't be computed in this process; the error names it.
     """
     if isinstance(rows, Upstream):
         selection = RowSelection.of(rows.plan.shown, shown, where)
@@ -156,7 +156,7 @@ def derive(
 
 
 def with_selection(plan: Plan, selection: RowSelection, *, keeps_end: bool) -> Plan:
-    """A plan of whose results rows are chosen, and columns computed."""
+    """Return a plan with a selection of its results."""
     before = plan.shape
 
     def apply(results: pl.DataFrame) -> pl.DataFrame:
@@ -173,5 +173,5 @@ def with_selection(plan: Plan, selection: RowSelection, *, keeps_end: bool) -> P
 
 
 def resolve_name(schema: pl.Schema, name: str) -> str:
-    """A column's name as the rows have it; SQL ignores the case of letters."""
+    """Return a column's name in the rows' own spelling, since SQL ignores case."""
     return spell_as(name, schema) or name

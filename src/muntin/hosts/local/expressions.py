@@ -1,7 +1,7 @@
-"""Expressions as users write them: names, fields of structs, Polars expressions and SQL text.
+"""Resolves the expressions of users: names, fields of structs, Polars expressions and SQL text.
 
-SQL text means the same here and on Spark. It takes the operators and functions in which Polars and
-Spark agree, and refuses others by name.
+SQL text has the same meaning as on Spark. It supports the operators and functions for which Polars
+and Spark agree, and refuses others by name.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ Expression = str | pl.Expr
 
 
 class UnportableError(OptionError):
-    """An expression that only Spark, or only Polars, computes."""
+    """An expression that only Spark or only Polars can compute."""
 
 
 def column_or_field(schema: pl.Schema, option: str, name: str) -> pl.Expr:
-    """The column with a name, or the field of structs (`user.country`).
+    """Return the column with a name, or the field of structs with a path (`user.country`).
 
     Raises:
-        OptionError: When there is no such column or field.
+        OptionError: When the column or field doesn't exist.
     """
     if name in schema:
         return pl.col(name)
@@ -47,10 +47,10 @@ def column_or_field(schema: pl.Schema, option: str, name: str) -> pl.Expr:
 
 
 def condition(schema: pl.Schema, option: str, given: object) -> pl.Expr:
-    """A condition on messages: a Polars expression, or SQL text.
+    """Return a condition on messages, from a Polars expression or SQL text.
 
     Raises:
-        OptionError: When it can't be computed, or isn't a condition.
+        OptionError: When it can't be computed, or isn't boolean.
     """
     if isinstance(given, str):
         expression = sql_expression(schema, option, given)
@@ -66,11 +66,12 @@ def condition(schema: pl.Schema, option: str, given: object) -> pl.Expr:
 
 
 def sql_expression(schema: pl.Schema, option: str, text: str) -> pl.Expr:
-    """An expression from SQL text.
+    """Return the Polars expression of SQL text.
 
     Raises:
-        UnportableError: Naming what Polars and Spark don't both have with the same meaning.
-        OptionError: When it names a column that isn't there.
+        UnportableError: When it has an operator or function that Polars and Spark don't both have
+            with the same meaning; the error names it.
+        OptionError: When a column doesn't exist.
     """
 
     def lookup(path: list[str]) -> Value:
@@ -87,7 +88,7 @@ _HINT = "give a Polars expression, such as pl.col('delay') > 60"
 
 
 def _column(schema: pl.Schema, option: str, text: str, path: list[str]) -> Value:
-    """A column, or a field of structs; SQL knows names whatever the case of their letters."""
+    """Return a column or a field of structs, ignoring the case of names as SQL does."""
     name = spell_as(path[0], schema)
     if name is None:
         hint = f"give one of {', '.join(schema)}"
@@ -106,7 +107,7 @@ def _column(schema: pl.Schema, option: str, text: str, path: list[str]) -> Value
 
 
 def spell_as(name: str, names: Collection[str]) -> str | None:
-    """Return a name as a column or a field has it, if one has."""
+    """Return the spelling of a name among columns or fields, ignoring case; `None` without one."""
     if name in names:
         return name
     same = [one for one in names if one.lower() == name.lower()]
@@ -114,10 +115,10 @@ def spell_as(name: str, names: Collection[str]) -> str | None:
 
 
 def type_of(schema: pl.Schema, option: str, expression: pl.Expr, given: object) -> pl.DataType:
-    """The type of an expression over messages.
+    """Return the type of an expression over messages.
 
     Raises:
-        OptionError: When it can't be computed of them.
+        OptionError: When it can't be computed from their columns.
     """
     try:
         selected = pl.LazyFrame(schema=schema).select(expression).collect_schema()
@@ -132,10 +133,10 @@ def type_of(schema: pl.Schema, option: str, expression: pl.Expr, given: object) 
 
 
 def name_of(option: str, expression: pl.Expr) -> str:
-    """The name that an expression gives to its column.
+    """Return the name that an expression gives to its column.
 
     Raises:
-        OptionError: When it has none.
+        OptionError: When the expression is several columns.
     """
     if expression.meta.has_multiple_outputs():
         hint = "give an expression for each"

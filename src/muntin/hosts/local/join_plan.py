@@ -1,4 +1,4 @@
-"""Joins on the local host: what a sentence asks for, checked and made a plan."""
+"""Checks joins on the local host, and builds their plans."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def build_join(
     """Check everything that can be checked before anything runs, and build the plan.
 
     Raises:
-        OptionError: Naming what can't work: a column, a type, a side without bound.
+        OptionError: When a column or a type can't work, or a side has no bound; the error names it.
     """
     asked = spec
 
@@ -68,7 +68,7 @@ def build_join(
 
 
 def _side(side: SideName, given: Input, spec: JoinSpec) -> tuple[JoinSpec, OperatorInput]:
-    """The spec with the types of a side, and the input of that side."""
+    """Return the spec with the types of a side, and the input of that side."""
     reader = given.reader()
     types = {name: str(kind) for name, kind in reader.schema.items()}
     zone = "UTC" if reader.time_type == pl.String() else None
@@ -82,14 +82,14 @@ def _side(side: SideName, given: Input, spec: JoinSpec) -> tuple[JoinSpec, Opera
 
 
 def _period(inputs: dict[SideName, Input], spec: JoinSpec) -> int | None:
-    """How often the join has something due by the machine's clock."""
+    """Return how often the join has something due by the machine's clock, microseconds."""
     clocked = [spec.side(side) for side in SIDES if inputs[side].clock is None]
     policies = [policy for one in clocked for policy in (one.firing.early, one.firing.late)]
     return period_of(policies, *(one.idle for one in clocked))
 
 
 def _with_change_grace(inputs: dict[SideName, Input], spec: JoinSpec) -> JoinSpec:
-    """The join, with sides that take what is late as long as the windows that they are do."""
+    """Return the join with at least the grace of the windows on each side."""
     for name in SIDES:
         side, fed = spec.side(name), inputs[name].fed
         if fed is not None:

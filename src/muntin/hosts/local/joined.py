@@ -1,4 +1,4 @@
-"""The sentence of joins on the local host."""
+"""Builds joins on the local host."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _FIRING = (columns.EMISSION, columns.REVISION)
 
 
 def begin_join(left: object, right: object, options: SentenceOptions) -> LocalJoined:
-    """Join two sources or frames on the local host; see `muntin.join`.
+    """Join two sources or frames on the local host, for `muntin.join`.
 
     Raises:
-        OptionError: Naming what can't work.
+        OptionError: When an option can't work; the error names it.
     """
     check_shards(options["buckets"])
     each_change = options["each_change"]
@@ -36,14 +36,14 @@ def begin_join(left: object, right: object, options: SentenceOptions) -> LocalJo
     inputs: dict[SideName, Input] = {"left": one.input, "right": other.input}
     for side in SIDES:
         if not each_change and inputs[side].fed is not None:
-            # A pair says itself how it came about.
+            # Pairs have emission columns of their own.
             inputs[side] = replace(inputs[side], hidden=_FIRING)
         check_pair_columns(side, [*inputs[side].schema], spec.side(side).keys)
     return LocalJoined(build_join(inputs, spec, options["suffix"], options["buckets"]))
 
 
 def _side(side: SideName, given: object, each_change: bool) -> LocalWindowed:
-    """A side as it was given; the results of windows have a time and columns by themselves."""
+    """Return a side of the join; results of windows get their end as time."""
     if isinstance(given, LocalWindowed):
         return given
     rows = None

@@ -1,9 +1,9 @@
-"""An append-only log of records in files of bounded size, which a crash can cut off anywhere.
+"""An append-only log of records in files of bounded size, which a crash may truncate anywhere.
 
-A record is a header of fixed size (what it is, how long it is, checksums of itself and of its body)
-and a body. Records are written one after the other into numbered files. What was flushed to the
-disk is never changed, so that damage in it is told from a tail that a crash left incomplete: each
-record says how far the log was on the disk when it was written.
+A record is a header of fixed size (its kind, its length, checksums of the header and of the body)
+and a body. Records are appended to numbered files. Data that was synced to disk is never changed.
+Each record states how far the log was synced when the record was written. So damage in synced data
+can be told from a tail that a crash left incomplete.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from typing import BinaryIO
 from muntin.model.errors import StateCorruptedError
 
 PLAN, BLOB, COMMIT, BEGIN, END = b"P", b"B", b"C", b"L", b"E"
-"""The kinds of records: a batch that was planned, a blob, a commit, the begin of a file, and the
-end of an orderly process, behind which nothing was cut off."""
+"""The kinds of records: a planned batch, a blob, a commit, the first record of a file, and the
+last record of an orderly process, after which no record was lost."""
 
 _MAGIC = b"MUNT"
-# The magic, the kind, the file and the position that were on the disk, the length and the checksum
-# of the body; then the checksum of all that.
+# The magic, the kind, the file and the position up to which the log was synced, the length and the
+# checksum of the body. The checksum of these fields follows them.
 _FIELDS = struct.Struct("<4scQQQI")
 _HEADER_BYTES = _FIELDS.size + 4
 _SUFFIX = ".log"
@@ -33,7 +33,7 @@ _SUFFIX = ".log"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a record's body lies: the number of the file, the first byte, and how many."""
+    """The place of a record's body: the number of its file, its first byte and its length."""
 
     file: int
     start: int
@@ -46,8 +46,8 @@ class Record:
 
     Attributes:
         kind: One of `PLAN`, `BLOB`, `COMMIT`, `BEGIN` and `END`.
-        place: Where its body lies.
-        synced: The file and the position up to which the log was on the disk when it was written.
+        place: The place of its body.
+        synced: The file and the position up to which the log was synced when it was written.
         body: Its body.
     """
 
@@ -58,7 +58,7 @@ class Record:
 
     @property
     def end(self) -> int:
-        """The position behind it in its file."""
+        """The position after it in its file."""
         return self.place.start + self.place.length
 
 
@@ -67,7 +67,7 @@ class Log:
 
     Args:
         folder: The folder of the files.
-        sync: Flushes a file to the disk.
+        sync: Whether to sync files to disk.
     """
 
     def __init__(self, folder: Path, sync: bool = True) -> None:
@@ -79,20 +79,20 @@ class Log:
         self._writing: BinaryIO | None = None
         self._pending: list[bytes] = []
         self._reading: dict[int, BinaryIO] = {}
-        # Whether a call failed: nobody knows then what the disk has of the last record.
+        # Whether a call failed, after which it is uncertain what is on disk of the last record.
         self._has_failed = False
 
     def path(self, file: int) -> Path:
-        """The path of a file."""
+        """Return the path of a file."""
         return self.folder / f"{file:08d}{_SUFFIX}"
 
     def files(self) -> list[int]:
-        """The numbers of the files, in order."""
+        """Return the numbers of the files, in order."""
         found = self.folder.glob(f"*{_SUFFIX}")
         return sorted(int(path.stem) for path in found if path.stem.isdigit())
 
     def begin(self, file: int, body: bytes) -> None:
-        """Begin a file, which is written from now on."""
+        """Begin a file, to which further records are appended."""
         if self._writing is not None:
             self.flush(disk=True)
             self._writing.close()
@@ -105,18 +105,18 @@ class Log:
             self._sync_folder()
 
     def resume(self, file: int, position: int) -> None:
-        """Go on with a file behind a position; what stands there is cut off."""
+        """Continue a file at a position, and truncate everything after it."""
         self._writing = open(self.path(file), "r+b", buffering=0)  # noqa: SIM115
         self._writing.truncate(position)
         self._writing.seek(position)
         self.current, self.position = file, position
         self.flush(disk=True)
-        # The process before may have been killed when it had created the file.
+        # Sync the folder, since the process before may have been killed after creating the file.
         with self._noting_failures():
             self._sync_folder()
 
     def append(self, kind: bytes, body: bytes) -> Place:
-        """Write a record; it is on the disk after the next `flush(disk=True)`."""
+        """Append a record; the next `flush(disk=True)` syncs it to disk."""
         header = _FIELDS.pack(_MAGIC, kind, *self._synced, len(body), zlib.crc32(body))
         self._pending += [header, zlib.crc32(header).to_bytes(4, "little"), body]
         place = Place(self.current, self.position + _HEADER_BYTES, len(body))
@@ -124,7 +124,7 @@ class Log:
         return place
 
     def flush(self, *, disk: bool) -> None:
-        """Hand what was written to the operating system, or to the disk."""
+        """Write pending records to the file, and sync it to disk if asked to."""
         assert self._writing is not None
         with self._noting_failures():
             if self._pending:
@@ -136,10 +136,10 @@ class Log:
                 self._synced = (self.current, position)
 
     def read(self, place: Place) -> bytes:
-        """The body of a record.
+        """Return the body of a record.
 
         Raises:
-            StateCorruptedError: When it isn't what was written.
+            StateCorruptedError: When it is missing or damaged.
         """
         reading = self._reading.get(place.file)
         if reading is None:
@@ -157,14 +157,14 @@ class Log:
         return body
 
     def records(self, file: int, *, last: bool) -> Iterator[Record]:
-        """The records of a file, in order.
+        """Yield the records of a file, in order.
 
         Args:
             file: The number of the file.
-            last: Whether it is the last file, whose tail a crash may have cut off.
+            last: Whether it is the last file, whose tail a crash may have left incomplete.
 
         Raises:
-            StateCorruptedError: When something is damaged that was on the disk.
+            StateCorruptedError: When synced data is damaged.
         """
         data, position = self.path(file).read_bytes(), 0
         while position < len(data):
@@ -184,7 +184,7 @@ class Log:
             self.path(file).unlink()
 
     def end(self) -> None:
-        """Write that all before this is on the disk, unless a call to the disk has failed."""
+        """Append a record that everything before it was synced, unless a call has failed."""
         if self._has_failed:
             return
         self.flush(disk=True)
@@ -203,7 +203,7 @@ class Log:
 
     @contextmanager
     def _noting_failures(self) -> Iterator[None]:
-        """Note that a call to the disk failed, after which the log isn't ended in order."""
+        """Note a failed call in the context, after which the log gets no end record."""
         try:
             yield
         except BaseException:
@@ -220,19 +220,19 @@ class Log:
 
 
 def write(descriptor: int, data: bytes) -> None:
-    """Write all of the data."""
+    """Write all of the data to a file descriptor."""
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
 
 
 def sync(descriptor: int) -> None:
-    """Have a file's data on the disk."""
+    """Sync a file's data to disk."""
     os.fdatasync(descriptor)
 
 
 def _parse(header: bytes) -> tuple[bytes, tuple[int, int], int, int] | None:
-    """The kind, what was synced, the length and the checksum; `None` if it isn't a header."""
+    """Return the kind, the synced position, the length and the checksum; `None` if invalid."""
     if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
         return None
     fields, checksum = header[: _FIELDS.size], header[_FIELDS.size : _HEADER_BYTES]
@@ -243,7 +243,7 @@ def _parse(header: bytes) -> tuple[bytes, tuple[int, int], int, int] | None:
 
 
 def _record(data: bytes, file: int, position: int) -> Record | None:
-    """The record at a position; `None` where there is no whole one."""
+    """Return the record at a position; `None` where there is no complete one."""
     header = _parse(data[position : position + _HEADER_BYTES])
     if header is None:
         return None
@@ -256,7 +256,7 @@ def _record(data: bytes, file: int, position: int) -> Record | None:
 
 
 def _was_synced(data: bytes, file: int, position: int) -> bool:
-    """Whether a later record says that what stands at a position was on the disk."""
+    """Return whether a later record states that the data at a position was synced."""
     following = data.find(_MAGIC, position + 1)
     while following >= 0:
         header = _parse(data[following : following + _HEADER_BYTES])

@@ -1,4 +1,4 @@
-"""What a checkpoint's log says: the last commit, a batch that was planned, and where blobs lie."""
+"""Reads a checkpoint's log: the last commit, a planned batch and the places of blobs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from muntin.state.blobs import missing_blob_error
 from muntin.state.manifest import parse_manifest
 
 FORMAT = 1
-# What stands before a blob in its record: its operator, its shard, its number.
+# Bytes before a blob in its record: the numbers of its operator, its shard and the blob.
 NUMBER_BYTES = 24
 
 Shard = tuple[int, int]
@@ -30,9 +30,9 @@ class PlannedBatch:
     Attributes:
         number: Its number, from 0.
         now: The clock of the machine, microseconds.
-        ends: How far each source is read.
+        ends: The end offset of each source.
         final: Whether no message comes after it.
-        ends_run: Whether the run ends with it, so that it emits what waits for the clock.
+        ends_run: Whether it is the last batch of the run, and so emits what waits for the clock.
     """
 
     number: int
@@ -44,14 +44,14 @@ class PlannedBatch:
 
 @dataclass(frozen=True)
 class Committed:
-    """What a query has done.
+    """The last commit of a query.
 
     Attributes:
         number: The number of the last batch; -1 before the first.
-        ends: How far each source was read; empty before the first batch.
+        ends: The end offset of each source; empty before the first batch.
         final: Whether the input has ended.
         progress: The figures of the query, as plain JSON.
-        shards: How many shards each operator has.
+        shards: The number of shards of each operator.
         manifests: The manifest of each shard that has one.
     """
 
@@ -64,20 +64,20 @@ class Committed:
 
 
 class LogContents:
-    """What the files of a log say; reading changes nothing, so a query may write meanwhile.
+    """The contents of a log; reading changes nothing, so a query may write at the same time.
 
     Args:
         log: The log.
 
     Attributes:
-        identity: Distinguishes the query from every query with another checkpoint.
-        committed: What was committed last.
-        planned: A batch that was planned and not committed.
-        file: The last file that is whole at its begin; `None` where there is none.
-        end: The position behind its last commit or plan.
+        identity: A text that distinguishes the query from those with another checkpoint.
+        committed: The last commit.
+        planned: The batch that was planned and not committed, if there is one.
+        file: The last file whose first record is complete; `None` where there is none.
+        end: The position after its last commit or plan.
 
     Raises:
-        StateCorruptedError: When something is damaged.
+        StateCorruptedError: When the log is damaged.
     """
 
     def __init__(self, log: Log) -> None:
@@ -91,12 +91,12 @@ class LogContents:
         files = log.files()
         for file in files:
             end = self._replay(file, last=file == files[-1])
-            # A file without its begin was cut off when it was begun.
+            # A crash while a file was begun leaves it without its first record.
             if end:
                 self.file, self.end = file, end
 
     def blob(self, key: BlobKey) -> bytes:
-        """A blob that was committed.
+        """Return a committed blob.
 
         Raises:
             StateCorruptedError: When there is none, or it is damaged.
@@ -106,11 +106,11 @@ class LogContents:
         return self._log.read(self._places[key])[NUMBER_BYTES:]
 
     def sizes(self) -> dict[BlobKey, int]:
-        """How many bytes each blob has that the manifests name."""
+        """Return the size in bytes of each blob that the manifests name."""
         return {key: place.length - NUMBER_BYTES for key, place in self.live_places().items()}
 
     def live_places(self) -> dict[BlobKey, Place]:
-        """Where the blobs lie that the manifests name."""
+        """Return the place of each blob that the manifests name."""
         live: set[BlobKey] = set()
         for (operator, shard), text in self.committed.manifests.items():
             for run in parse_manifest(text).runs():
@@ -118,10 +118,10 @@ class LogContents:
         return {key: place for key, place in self._places.items() if key in live}
 
     def _replay(self, file: int, *, last: bool) -> int:
-        """Take in the records of a file; of the last one without blobs that weren't committed.
+        """Apply the records of a file; in the last file, blobs after the last commit don't count.
 
         Returns:
-            The position behind them.
+            The position after its last record that isn't a blob.
         """
         end, written = 0, dict[BlobKey, Place]()
         for record in self._log.records(file, last=last):

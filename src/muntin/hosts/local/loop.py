@@ -1,4 +1,4 @@
-"""The loop of a query: plan a range, read it, step, deliver, commit; and wait for more."""
+"""Runs the batches of a query: plan a range, read it, step, deliver, commit, wait for more."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from muntin.hosts.progress import Progress, Totals, warn_of_time_ahead
 from muntin.sinks.batch import Batch
 from muntin.sources.source import Planned, SourceOffsets, SourceReader, remainder_of
 
-# How many rows of a source a batch reads at most.
+# Largest number of rows that a batch reads of a source.
 BATCH_ROWS = 1_000_000
-# How long the loop sleeps when nothing is new, seconds: from the first to the last of these.
+# Time that the loop sleeps while nothing is new, seconds; it doubles from the first to the last.
 _SHORTEST_WAIT, _LONGEST_WAIT = 0.001, 0.02
-# How long a source may wait for messages before the loop looks whether it is to stop, seconds.
+# Longest time that a source waits for messages before the loop checks whether to stop, seconds.
 _SOURCE_WAIT = 0.1
 
 Clock = Callable[[], int]
 
 
 def machine_clock() -> int:
-    """The wall clock, microseconds."""
+    """Return the wall clock, microseconds."""
     return time.time_ns() // 1000
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How fast batches follow each other.
+    """The timing and size of batches.
 
     Attributes:
-        every: The least time from one batch's begin to the next one's, seconds.
+        every: The shortest time from the start of one batch to the next one's, seconds.
         available_now: Whether the loop ends when it has read what the sources have.
-        rows: How many rows of a source a batch reads at most.
+        rows: The largest number of rows that a batch reads of a source.
     """
 
     every: float = 0.0
@@ -54,17 +54,18 @@ class Loop:
         plan: The plan.
         run: Its operators.
         readers: A reader for each source, in the order of `Plan.sources`.
-        checkpoint: Where progress and state are kept.
-        delivery: Takes rows to the sinks.
-        pace: How fast batches follow each other.
+        checkpoint: The storage of progress and state.
+        delivery: Writes rows to the sinks.
+        pace: The timing and size of batches.
         clock: The wall clock, microseconds.
-        totals: The figures so far; those of the checkpoint where they aren't given.
-        pool: Runs the shards side by side, if they have one.
+        totals: The figures so far; by default those of the checkpoint.
+        pool: The pool in which shards run in parallel, if there is one.
 
     Attributes:
-        checkpoint: Where progress and state are kept.
-        stopping: Set it to end the loop behind its batch.
+        checkpoint: The storage of progress and state.
+        stopping: An event that ends the loop after its batch.
         totals: The figures so far.
+        planned: The ranges of the batch that was planned last, by source.
     """
 
     def __init__(
@@ -96,30 +97,30 @@ class Loop:
         self._last_tick: int | None = None
         self._begun = 0.0
         self._is_ahead = False
-        # Whether the last batch had rows for a sink, as the next one then has.
+        # Whether the last batch had rows for a sink, since the next one is then likely to.
         self._delivers = False
         self._wait = _SHORTEST_WAIT
         self.planned: list[Planned] = []
 
     @property
     def progress(self) -> Progress:
-        """What the last batch left behind."""
+        """The figures after the last batch."""
         return self.totals.progress
 
     @property
     def has_finished(self) -> bool:
-        """Whether the whole input was read."""
+        """True if the whole input was read."""
         return self.checkpoint.committed.final
 
     @property
     def ends(self) -> tuple[SourceOffsets | None, ...]:
-        """How far the sources were read."""
+        """The committed end offsets of the sources."""
         return self.checkpoint.committed.ends or (None,) * len(self._readers)
 
     def batches(self) -> Iterator[tuple[Progress, list[Batch]] | None]:
-        """Run batch after batch; `None` each time when nothing was to be done.
+        """Run batches, and yield the figures and rows of each; yield `None` when there is no work.
 
-        A batch that was planned before a crash comes first, with the same rows.
+        A batch that was planned before a crash runs first, with the same rows.
         """
         while not self.stopping.is_set() and not self.has_finished:
             self.planned = []
@@ -130,7 +131,7 @@ class Loop:
                 yield self._step(batch)
             else:
                 yield None
-            # A batch that is repeated wasn't planned here.
+            # `planned` is empty after a repeated batch, which was planned before the crash.
             if self._pace.available_now and self.planned:
                 if all(one.caught_up for one in self.planned):
                     return
@@ -140,7 +141,7 @@ class Loop:
                 self._pause()
 
     def _plan(self) -> PlannedBatch | None:
-        """Plan the next batch; `None` where there is nothing to be done."""
+        """Plan the next batch; return `None` if there is no work."""
         pairs = zip(self._readers, self.ends, strict=True)
         self.planned = [reader.plan(start, self._pace.rows) for reader, start in pairs]
         final = all(one.finished for one in self.planned)
@@ -155,12 +156,12 @@ class Loop:
         return batch
 
     def _ends_run(self) -> bool:
-        """Whether the planned batch is the run's last, and something may wait for the clock."""
+        """Return whether the planned batch is the run's last, and clock policies may be waiting."""
         ends = self._pace.available_now and self._period is not None
         return ends and all(one.caught_up for one in self.planned)
 
     def _ticks(self, now: int) -> bool:
-        """Whether the clock has passed a multiple of the period since the batch before."""
+        """Return whether the clock has passed a multiple of the period since the last batch."""
         if self._period is None or self.checkpoint.committed.number < 0:
             return False
         last, self._last_tick = self._last_tick, now // self._period

@@ -1,4 +1,4 @@
-"""Rows of a source as an operator's messages: the time, the key columns and the flags of each."""
+"""Turns rows of a source into an operator's messages, with their times, keys and flags."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from muntin.model.errors import OptionError
 
 _PARSED = "__muntin_parsed"
 _OFFSET_KEYS = (pl.Int8(), pl.Int16(), pl.Int32(), pl.Int64())
-# Texts of a moment; other formats aren't times.
+# Formats of event times that are texts; a text in any other format isn't a time.
 _ZONED = "%Y-%m-%dT%H:%M:%S%.f%#z"
 _PLAIN = ("%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%dT%H:%M", "%Y-%m-%d")
 
 
 @dataclass(frozen=True)
 class MessageReader:
-    """How the rows of a source become an operator's messages.
+    """Turns the rows of a source into an operator's messages.
 
     Attributes:
         rows: The columns of a row.
-        computed: Columns that messages have beside those of their row.
+        computed: Columns that messages have in addition to those of their row.
         time: The event time as an expression; `None` where there is none.
         time_name: The name of the event time.
-        where: Which messages are taken; the others are counted as `filtered`.
-        clock: When a message arrived; `None` is the clock of the machine.
+        where: The condition that a message must meet; the others are counted as `filtered`.
+        clock: The arrival time of a message; `None` is the clock of the machine.
         max_ahead: How far ahead of the clock a time may be, microseconds; `None` is any.
-        malformed: The column that holds what couldn't be decoded, if the source has one.
-        used: The columns that something is computed with: a message with text in one of them that
+        malformed: The column with the bytes that couldn't be decoded, if the source has one.
+        used: The columns that the operator computes with: a message with text in one of them that
             isn't UTF-8 is malformed.
         partitions: Whether each partition of the source has a clock.
     """
@@ -68,7 +68,7 @@ class MessageReader:
 
     @cached_property
     def schema(self) -> dict[str, pl.DataType]:
-        """The columns of messages, without those of the engine."""
+        """The columns of messages, without the engine's own."""
         computed = {
             name: type_of(self.rows, name, expression, name)
             for name, expression in self.computed.items()
@@ -76,7 +76,7 @@ class MessageReader:
         return {**self.rows, **computed}
 
     def with_columns(self, computed: Mapping[str, pl.Expr]) -> MessageReader:
-        """The same reader with more computed columns."""
+        """Return the reader with more computed columns."""
         return replace(self, computed={**self.computed, **computed})
 
     @cached_property
@@ -93,7 +93,7 @@ class MessageReader:
         """Turn rows into messages.
 
         Args:
-            rows: Rows of the source; they may have `GARBLED` beside their columns.
+            rows: Rows of the source; they may have `GARBLED` as a further column.
             now: The clock of the machine for this batch, microseconds.
         """
         flags = [expression.alias(name) for name, expression in self.computed.items()]
@@ -127,7 +127,7 @@ class MessageReader:
         return messages.select([name for name in messages.columns if name in self._names])
 
     def _local(self, now: int) -> int:
-        """The clock of the machine as the times say it: local where they have no zone."""
+        """Return the clock of the machine on the axis of the times: local if they have no zone."""
         if not has_zone(self.time_type) and abs(now) < FARTHEST:
             try:
                 shift = datetime.fromtimestamp(now / 1_000_000).astimezone().utcoffset()
@@ -138,21 +138,21 @@ class MessageReader:
 
 
 def has_zone(time: pl.DataType | None) -> bool:
-    """Whether moments in results are those of UTC; they have no zone where the times have none."""
+    """Return whether moments in results have a zone, which follows from the event times' type."""
     if isinstance(time, pl.Datetime):
         return time.time_zone is not None
     return not isinstance(time, pl.Date)
 
 
 def moment_type(time: pl.DataType | None) -> pl.DataType:
-    """The type of moments in results, like that of the event times."""
+    """Return the type of moments in results, in the zone of the event times."""
     if isinstance(time, pl.Datetime) and time.time_zone is not None:
         return pl.Datetime("us", time.time_zone)
     return pl.Datetime("us", "UTC" if has_zone(time) else None)
 
 
 def micros_of(time: pl.Expr, kind: pl.DataType | None) -> pl.Expr:
-    """A time as microseconds; NULL where a text isn't a time."""
+    """Return a time as microseconds; NULL where a text isn't a time."""
     if kind == pl.String():
         iso = time.str.replace(" ", "T", literal=True)
         zoned = iso.str.to_datetime(_ZONED, time_unit="us", strict=False).cast(pl.Int64)
@@ -162,7 +162,7 @@ def micros_of(time: pl.Expr, kind: pl.DataType | None) -> pl.Expr:
         )
         return pl.coalesce(zoned, *plain)
     if isinstance(kind, pl.Datetime) and kind.time_unit == "ms":
-        # A cast would wrap around.
+        # A cast of times too large for microseconds would wrap around.
         physical, most = time.to_physical(), FARTHEST // 1000
         return pl.when(physical.is_between(-most, most)).then(physical * 1000).otherwise(FARTHEST)
     if isinstance(kind, pl.Datetime) and kind.time_unit == "us":
@@ -180,10 +180,10 @@ def message_reader(
     offset: tuple[str, str] | None,
     malformed: str | None,
 ) -> MessageReader:
-    """Check what a query says of an input, and build its reader.
+    """Check the options of an input, and build its reader.
 
     Raises:
-        OptionError: Naming what can't work: a column, a type, an expression.
+        OptionError: When a column, a type or an expression can't work; the error names it.
     """
     _check_offset(rows, offset)
     found = None if time is None else named_expression(rows, "time", time)
@@ -203,7 +203,7 @@ def message_reader(
 
 
 def named_expression(rows: pl.Schema, option: str, given: object) -> tuple[str, pl.Expr]:
-    """An expression of one column, and its name.
+    """Return the name and the expression of one column.
 
     Args:
         rows: The columns.
@@ -220,7 +220,7 @@ def named_expression(rows: pl.Schema, option: str, given: object) -> tuple[str, 
 
 
 def expression_of(rows: pl.Schema, option: str, given: object, shown: object) -> pl.Expr:
-    """What an aggregate or a session's gap is computed of."""
+    """Return the expression that an aggregate or a session's gap is computed of."""
     if isinstance(given, str):
         if given in rows or given.replace(".", "").isidentifier():
             return column_or_field(rows, option, given)

@@ -1,4 +1,4 @@
-"""A pipeline's queries in this process: which host runs them, their mistakes, and their start."""
+"""Checks and starts the queries of a pipeline in this process, or tells why they need Spark."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class LocalPipelineError(MuntinError):
 
 
 def find_spark_reason(pipeline: Pipeline, settings: Mapping[str, str]) -> str | None:
-    """The reason for which the inputs of a pipeline are read on Spark, if there is one.
+    """Return the reason why the inputs of a pipeline need Spark, if there is one.
 
     Args:
         pipeline: The pipeline.
@@ -55,10 +55,10 @@ def bind_flows(
     settings: Mapping[str, str],
     environment: Mapping[str, str] | None = None,
 ) -> dict[str, LocalDefinition]:
-    """The queries of a pipeline by name, not started.
+    """Return the queries of a pipeline by name, without starting them.
 
     Raises:
-        MuntinError: With the mistakes of all queries.
+        MuntinError: When queries have mistakes; the error lists those of all queries.
     """
     around = Surroundings(settings, os.environ if environment is None else environment)
     bound: dict[str, LocalDefinition] = {}
@@ -73,7 +73,7 @@ def bind_flows(
 
 
 def _bind(flow: Flow, pipeline: Pipeline, around: Surroundings) -> LocalDefinition:
-    """A query over the tables of its pipeline, whose results fit the columns of its sink."""
+    """Return a query over the tables of its pipeline, and check that its results fit its sink."""
 
     def find(name: str) -> TableRows:
         table = pipeline.tables.get(name.lower())
@@ -96,10 +96,10 @@ def _bind(flow: Flow, pipeline: Pipeline, around: Surroundings) -> LocalDefiniti
 
 
 def find_mistakes(pipeline: Pipeline, settings: Mapping[str, str]) -> list[MuntinError]:
-    """The mistakes of a pipeline's queries that are seen when they are bound; none is started.
+    """Return the mistakes that binding a pipeline's queries reveals, without starting them.
 
-    A value that isn't set is taken for an empty folder. A query over files that aren't there yet
-    can't be checked without columns.
+    An unset placeholder is replaced by an empty folder. A query over files that don't exist yet
+    can only be checked if its table declares columns.
     """
     problems: list[MuntinError] = []
     with TemporaryDirectory(prefix="muntin-check-") as folder:
@@ -119,7 +119,7 @@ def find_mistakes(pipeline: Pipeline, settings: Mapping[str, str]) -> list[Munti
 
 
 def _is_describable(flow: Flow, pipeline: Pipeline, settings: Mapping[str, str]) -> bool:
-    """Return whether the columns of what a query reads are clear before all values are set."""
+    """Return whether the columns of a query's tables are certain without the unset values."""
     tables = [pipeline.tables[name] for name in tables_of(flow.query) if name in pipeline.tables]
     return not any(
         table.columns is None and any("${" in partly(v, settings) for v in table.options.values())
@@ -130,7 +130,7 @@ def _is_describable(flow: Flow, pipeline: Pipeline, settings: Mapping[str, str])
 def _complete_sinks(
     flow: Flow, pipeline: Pipeline, settings: Mapping[str, str], around: Surroundings
 ) -> tuple[Sink | None, Sink | None]:
-    """The sinks of a query all of whose options have their values."""
+    """Return the sinks of a query, without those whose options have unset placeholders."""
 
     def one(name: str | None) -> Sink | None:
         table = None if name is None else pipeline.tables[name.lower()]
@@ -149,7 +149,7 @@ def start_flows(
     """Start every query of a pipeline in this process.
 
     Raises:
-        MuntinError: When a query can't run; none runs then.
+        MuntinError: When a query can't run; then none runs.
     """
     around = Surroundings(settings, os.environ if environment is None else environment)
     if pipeline.checkpoint is None:
@@ -174,7 +174,7 @@ def start_flows(
             )
             started.append(query)
     except BaseException:
-        # They would run on, and nobody would have a handle to stop them.
+        # Stop the others, which would otherwise run without a handle.
         for query in started:
             with suppress(Exception):
                 query.stop()

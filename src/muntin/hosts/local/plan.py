@@ -1,4 +1,4 @@
-"""The plan of a query on the local host: operators, what each of them reads, and their rows."""
+"""The plan of a query on the local host: its operators, their inputs and their rows."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from muntin.sources.source import Source
 
 @dataclass(frozen=True)
 class Shape:
-    """What is shown of an operator's results.
+    """A select list over an operator's results.
 
     Attributes:
-        schema: The columns afterwards.
-        apply: Makes the rows that are shown.
-        keys: What identifies a row beside its window.
-        by_window: Whether each row stays a window's, with its keys and bounds.
-        has_end: Whether `window_end` stays what it was.
+        schema: The selected columns.
+        apply: Computes the selected rows.
+        keys: The columns that identify a row together with its window.
+        by_window: Whether each row still stands for one window, with its keys and bounds.
+        has_end: Whether `window_end` is unchanged.
     """
 
     schema: pl.Schema
@@ -46,7 +46,7 @@ class Upstream:
 
     Attributes:
         plan: Its plan.
-        full: Whether only its full firings count; the others are filtered.
+        full: Whether only its full firings count; the others are filtered out.
         each_change: Whether the next operator takes every revision of a window.
     """
 
@@ -64,23 +64,23 @@ class Upstream:
 
     @property
     def emits_again(self) -> bool:
-        """Whether it may emit a window more than once, and all of it counts."""
+        """True if it may emit a window more than once, and each of these rows counts."""
         return emits_again(self.plan.spec, full=self.full, streams=self.plan.streams)
 
     @property
     def depth(self) -> int:
-        """How many windows of the chain its results have been through."""
+        """The number of windows of the chain that its results have passed."""
         return self.plan.depth + (0 if self.plan.joins else 1)
 
     def ahead(self, time: str | None) -> int | None:
-        """By how much the least time still to come exceeds the operator's watermark."""
+        """Return by how much the least time still to come exceeds the watermark, microseconds."""
         end = end_ahead(self.plan.spec)
         if end is None or not self.plan.keeps_end:
             return None
         return {columns.WINDOW_END: end, WINDOW_TIME: end - 1}.get(time or "")
 
     def rows(self, results: pl.DataFrame) -> pl.DataFrame:
-        """Results as the rows that the next operator reads."""
+        """Return results as the rows that the next operator reads, with `window_time`."""
         if columns.WINDOW_END in results.columns and WINDOW_TIME not in results.columns:
             last = pl.col(columns.WINDOW_END)
             if results.schema[columns.WINDOW_END].is_temporal():
@@ -91,16 +91,16 @@ class Upstream:
 
 @dataclass(frozen=True)
 class Input:
-    """An input as a sentence says it.
+    """An input as the user's query describes it.
 
     Attributes:
-        rows: A source, or an operator before.
+        rows: A source, or an upstream operator.
         time: The event time.
-        where: Which messages are taken.
-        clock: When a message arrived, in place of the machine's clock.
+        where: The condition that a message must meet to be read.
+        clock: The arrival time of a message, in place of the machine's clock.
         max_ahead: How far ahead of the clock a time may be, microseconds.
         offset: The columns of a message's partition and of its offset in it.
-        hidden: Columns of the rows that no message has.
+        hidden: Columns of the rows that messages don't have.
     """
 
     rows: Source | Upstream
@@ -119,19 +119,19 @@ class Input:
 
     @property
     def fed(self) -> Upstream | None:
-        """The operator before, if there is one."""
+        """The upstream operator, if there is one."""
         return self.rows if isinstance(self.rows, Upstream) else None
 
     def reader(self) -> MessageReader:
-        """What makes messages of its rows.
+        """Return the reader that turns its rows into messages.
 
         Raises:
-            OptionError: Naming what can't work.
+            OptionError: When an option of the input can't work; the error names it.
         """
         schema, where = self.schema, self.where
         at_end = isinstance(self.time, str) and self.time == WINDOW_TIME
         if self.fed is not None and not at_end and WINDOW_TIME not in self.fed.plan.shown:
-            # It is a column only where it is asked for.
+            # `window_time` is a column only where the query names it as the time.
             schema = pl.Schema({n: kind for n, kind in schema.items() if n != WINDOW_TIME})
         reader = message_reader(
             schema,
@@ -145,7 +145,7 @@ class Input:
         if self.fed is not None and self.fed.full:
             full = pl.col(columns.EMISSION) == "full"
             kept = full if reader.where is None else reader.where & full
-            # An early result of a window before carries that window's end, which is still to come.
+            # An early result carries the end of its window, which the watermark hasn't reached.
             time = None if reader.time is None else pl.when(full).then(reader.time)
             reader = replace(reader, where=kept, time=time)
         return reader
@@ -153,14 +153,14 @@ class Input:
 
 @dataclass(frozen=True)
 class OperatorInput:
-    """One of an operator's inputs.
+    """An input of an operator, ready to be read.
 
     Attributes:
         name: The side of a join; else the empty text.
-        rows: A source, or an operator before.
-        reader: What makes messages of its rows.
-        ahead: Of results of another operator: by how much the least time still to come exceeds its
-            watermark, microseconds; `None` where it doesn't follow.
+        rows: A source, or an upstream operator.
+        reader: The reader that turns its rows into messages.
+        ahead: By how much the least time still to come exceeds the watermark of the upstream
+            operator, microseconds; `None` where that isn't certain, and for sources.
     """
 
     name: str
@@ -170,7 +170,7 @@ class OperatorInput:
 
     @property
     def fed(self) -> Upstream | None:
-        """The operator before, if there is one."""
+        """The upstream operator, if there is one."""
         return self.rows if isinstance(self.rows, Upstream) else None
 
 
@@ -181,16 +181,15 @@ class Plan:
     Attributes:
         spec: The query of the last operator.
         operator: That operator.
-        inputs: What it reads.
+        inputs: Its inputs.
         results: The columns of results as the operator emits them.
         layout: The columns of rejected messages.
-        period: How often something is due though no message comes, microseconds.
-        keys: What identifies a result beside its window; `None` where nothing does.
-        shards: How many shards the keys are kept in.
-        asked: How many were asked for, if a number was.
-        again: Builds the same plan in so many shards, wherever no number was asked for.
-        own_rejected: The columns of messages that the operator rejects itself.
-        shape: What is shown of the results; `None` shows them as they are.
+        period: How often something is due by the clock alone, microseconds.
+        keys: The columns that identify a result together with its window; `None` where none do.
+        shards: The number of shards of its state.
+        asked: The number of shards that the user asked for, if any.
+        again: Builds the plan with a shard count for every operator that didn't ask for one.
+        shape: The select list over the results; `None` selects all columns.
     """
 
     spec: Spec
@@ -207,37 +206,37 @@ class Plan:
 
     @property
     def joins(self) -> bool:
-        """Whether it is a join."""
+        """True if the last operator is a join."""
         return isinstance(self.spec, JoinSpec)
 
     @property
     def shown(self) -> pl.Schema:
-        """The columns of results as they are shown."""
+        """The columns of results after the select list."""
         return self.results if self.shape is None else self.shape.schema
 
     @property
     def identity(self) -> tuple[str, ...] | None:
-        """The columns that identify a shown row beside its window."""
+        """The columns that identify a selected row together with its window."""
         return self.keys if self.shape is None else self.shape.keys
 
     @property
     def keeps_end(self) -> bool:
-        """Whether the end of a window stands in what is shown of it."""
+        """True if the selected rows still have the end of their window."""
         return self.shape is None or self.shape.has_end
 
     @property
     def whole_rows(self) -> bool:
-        """Whether a firing stays one row with the window's keys and bounds."""
+        """True if a firing stays one row with the window's keys and bounds."""
         return self.shape is None or self.shape.by_window
 
     @property
     def fed(self) -> tuple[Upstream, ...]:
-        """The operators whose results are among what is read."""
+        """The upstream operators among its inputs."""
         return tuple(one.fed for one in self.inputs if one.fed is not None)
 
     @property
     def plans(self) -> tuple[Plan, ...]:
-        """This plan, and those before it in its chain."""
+        """This plan and all upstream plans of its chain."""
         return (self, *(plan for fed in self.fed for plan in fed.plan.plans))
 
     @property
@@ -250,29 +249,29 @@ class Plan:
 
     @property
     def streams(self) -> bool:
-        """Whether some input goes on."""
+        """True if at least one source is a stream."""
         return not all(isinstance(source, FrameSource) for source in self.sources)
 
     @property
     def depth(self) -> int:
-        """How many windows of the chain its messages have been through at most."""
+        """The largest number of windows of the chain that its messages have passed."""
         return max((fed.depth for fed in self.fed), default=0)
 
     @property
     def ticks(self) -> int | None:
-        """How often some operator of the chain has something due, microseconds."""
+        """The shortest period of the chain's operators, microseconds; `None` without any."""
         periods = [plan.period for plan in self.plans if plan.period is not None]
         return min(periods, default=None)
 
     @property
     def upstreams(self) -> Upstreams:
-        """What is known of its rejected messages where another operator takes its results."""
+        """The layout of its rejected messages, for a downstream operator."""
         has_join = any(plan.joins for plan in self.plans)
         marks = frozenset([*([SIDE] if has_join else []), *([DEPTH] if self.depth else [])])
         return Upstreams(self.layout.schema, self.joins, has_join, self.depth, marks)
 
     def with_shards(self, count: int) -> Plan:
-        """The same in so many shards, wherever no number was asked for."""
+        """Return the plan with a shard count for every operator that didn't ask for one."""
         if all(plan.asked is not None or plan.shards == count for plan in self.plans):
             return self
         return self.again(count)
@@ -296,20 +295,20 @@ def has_clocks(source: Input, spec: InputSpec) -> bool:
 
 
 def layout_of(own: pl.Schema, inputs: Mapping[str, Input], *, joins: bool) -> RejectedLayout:
-    """The columns of rejected messages of an operator and of those before it."""
+    """Return the columns of rejected messages of an operator and of those upstream of it."""
     fed = {name: one.fed.plan.upstreams for name, one in inputs.items() if one.fed is not None}
     return RejectedLayout.of(own, fed, joins=joins)
 
 
 def resharded(given: Input, count: int) -> Input:
-    """An input, where an operator before has so many shards if no number was asked for."""
+    """Return an input with a shard count for upstream operators that didn't ask for one."""
     if given.fed is None:
         return given
     return replace(given, rows=replace(given.fed, plan=given.fed.plan.with_shards(count)))
 
 
 def leaves(plan: Plan) -> Iterator[OperatorInput]:
-    """The inputs of a chain that read sources, in the order of `Plan.sources`."""
+    """Yield the inputs of a chain that read sources, in the order of `Plan.sources`."""
     for one in plan.inputs:
         if isinstance(one.rows, Upstream):
             yield from leaves(one.rows.plan)

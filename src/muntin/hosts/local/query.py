@@ -1,4 +1,4 @@
-"""A running query on the local host: its handle, and how it is started."""
+"""Starts queries on the local host, and provides the handle on a running one."""
 
 from __future__ import annotations
 
@@ -28,14 +28,15 @@ from muntin.query import Query
 
 @dataclass(frozen=True)
 class Job:
-    """What a query runs, and where: all that its loop is opened with, also after a rescale.
+    """The description of a query from which its loop is opened, also after a rescale.
 
     Attributes:
         plan: The plan.
-        folder: The checkpoint; `None` keeps it in memory.
-        outputs: Where rows go.
-        pace: How fast batches follow each other.
-        sync_every: How long commits may wait for the disk, seconds; `None` is any time.
+        folder: The folder of the checkpoint; `None` keeps it in memory.
+        outputs: The destinations of rows.
+        pace: The timing and size of batches.
+        sync_every: The longest time between syncs of commits to disk, seconds; `None` leaves them
+            to the operating system.
     """
 
     plan: Plan
@@ -48,7 +49,7 @@ class Job:
         """Open the checkpoint, the sources and the shards.
 
         Args:
-            totals: The figures so far; those of the checkpoint where they aren't given.
+            totals: The figures so far; by default those of the checkpoint.
         """
         with ExitStack() as undo:
             checkpoint: Checkpoint = MemoryCheckpoint()
@@ -72,7 +73,7 @@ class Job:
 
 
 class LocalQuery(Query):
-    """A handle on a query that runs in a thread of this process; see `Query`."""
+    """A handle on a query that runs in a thread of this process."""
 
     def __init__(self, job: Job, name: str | None) -> None:
         super().__init__()
@@ -103,13 +104,13 @@ class LocalQuery(Query):
 
     @property
     def is_active(self) -> bool:
-        """Whether the query runs, or is about to resume in other shards."""
+        """True if the query runs, or is about to resume in other shards."""
         return self._moving or not self._ended
 
     def frame(self) -> pl.DataFrame:
         """Return the newest revision of each window that this run of the query emitted.
 
-        Of joins, all pairs. It needs `results=` to be left out, or to be `mt.to_memory()`.
+        For joins it returns all pairs. It works if `results=` is left out or is `mt.to_memory()`.
 
         Raises:
             OptionError: When the results go to another sink.
@@ -135,13 +136,13 @@ class LocalQuery(Query):
             raise OptionError("rescale", buckets, "can't be changed on a running query", hint)
 
     def _move_state(self, buckets: int) -> None:
-        # A batch that outlasts the patience of `stop` would write beside what is moved.
+        # A batch that outlasts the patience of `stop` would write to the state that is moved.
         self._thread.join()
         if self._error is None:
             rescale_folder(str(self._job.folder), buckets)
 
     def _resume(self) -> None:
-        # A query that failed, or has read all of its input, has ended meanwhile.
+        # Don't resume a query that failed or has read all of its input.
         if self._error is None and not self._loop.has_finished:
             self._begin(self._job.open(self._loop.totals.without_shards()))
 
@@ -157,7 +158,7 @@ class LocalQuery(Query):
         rounds = self._idle_rounds
 
         def is_settled() -> bool:
-            # A round that was begun before may have missed what has just come.
+            # A round that has already begun may have missed messages that just arrived.
             idle = self._idle_rounds > rounds + 1 and not self.progress.waits()
             return idle or not self.is_active
 
@@ -190,7 +191,7 @@ class LocalQuery(Query):
 
 
 def start_query(plan: Plan, options: StartOptions) -> LocalQuery:
-    """Start a query; see `Definition.start`."""
+    """Start a query with the options of `Definition.start`."""
     waits, every = sync_seconds(options.durable), options.every
     seconds = 0.0 if every is None else micros("every", every) / 1_000_000
     pace = Pace(seconds, options.available_now)
@@ -199,7 +200,9 @@ def start_query(plan: Plan, options: StartOptions) -> LocalQuery:
 
 
 def resume_plan(plan: Plan, checkpoint: Checkpoint) -> Plan:
-    """The plan in as many shards as the checkpoint has; it gets as many as were asked for.
+    """Return the plan with the checkpoint's shard counts, where the user asked for none.
+
+    An operator for which the user asked for another number is rescaled in the checkpoint.
 
     Raises:
         SpecChangedError: When the checkpoint was written by another chain of operators.
@@ -226,10 +229,13 @@ def resume_plan(plan: Plan, checkpoint: Checkpoint) -> Plan:
 
 
 def sync_seconds(durable: bool | Duration) -> float | None:
-    """How long commits may wait for the disk, seconds; `None` is any time.
+    """Return the longest time between syncs of commits to disk, for the option `durable`.
+
+    Returns:
+        Seconds; 0 syncs each commit, and `None` leaves them to the operating system.
 
     Raises:
-        OptionError: When it is neither a boolean nor a duration.
+        OptionError: When the option is neither a boolean nor a duration.
     """
     if isinstance(durable, bool):
         return 0.0 if durable else None

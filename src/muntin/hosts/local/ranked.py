@@ -1,4 +1,4 @@
-"""The first rows of each window: an aggregate that keeps them, shown row by row."""
+"""Plans queries for the first rows of each window: an aggregate collects and emits them."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _OWN = (columns.EMISSION, columns.REVISION)
 def top_messages(
     given: Input, keys: tuple[Any, ...], spec: WindowSpec, n: int, by: Names, up: Order
 ) -> Plan:
-    """The first messages of each window; the spec's aggregate is filled in.
+    """Plan a query for the first messages of each window, with a spec without aggregates.
 
     Raises:
-        OptionError: Naming what can't work.
+        OptionError: When an option can't work; the error names it.
     """
     refuse(spec)
     ranked = _ranked(given.schema, n, by, up, taken=(*_BOUNDS, *_OWN))
@@ -41,10 +41,10 @@ def top_messages(
 
 
 def top_windows(upstream: Upstream, n: int, by: Names, per: Names, up: Order) -> Plan:
-    """The first of the windows that begin and end together.
+    """Plan a query for the first of the windows that have the same bounds.
 
     Raises:
-        OptionError: Naming what can't work.
+        OptionError: When an option can't work; the error names it.
     """
     schema = upstream.plan.shown
     if not {*_BOUNDS} <= {*schema}:
@@ -58,7 +58,7 @@ def top_windows(upstream: Upstream, n: int, by: Names, per: Names, up: Order) ->
 
 
 def _ranked(schema: pl.Schema, n: int, by: Names, up: Order, taken: Sequence[str]) -> Any:
-    """The aggregate that has the first rows of a window."""
+    """Return the aggregate that collects the first rows of a window."""
     names = _names("by", by, schema)
     if not names:
         raise OptionError("by", by, "orders by nothing", 'name columns, as in by="price"')
@@ -75,7 +75,7 @@ def _ranked(schema: pl.Schema, n: int, by: Names, up: Order, taken: Sequence[str
 
 
 def _shown(plan: Plan, bounds: Mapping[str, str]) -> Plan:
-    """The plan, with each of a window's rows as a row of its own."""
+    """Return the plan with each of a window's rows as a row of its own."""
     kind = plan.results[ROWS]
     assert isinstance(kind, pl.List)
     assert isinstance(kind.inner, pl.Struct)

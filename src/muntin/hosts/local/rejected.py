@@ -1,4 +1,4 @@
-"""The columns of rejected messages, where several operators of a chain reject some."""
+"""Lays out the columns of rejected messages of several operators in one frame."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _OWN_SUFFIX = "_result"
 
 @dataclass(frozen=True)
 class Upstreams:
-    """What is known of an operator before, to tell its rejected messages from the next one's.
+    """The layout of an upstream operator's rejected messages.
 
     Attributes:
         schema: The columns of its rejected messages; the last two are the reason and the watermark.
         joins: Whether it is a join.
-        has_join: Whether it is a join or has one before it.
-        depth: How many windows of the chain its results have been through.
-        marks: Those of the columns that say which operator rejected a message.
+        has_join: Whether it is a join or has one upstream.
+        depth: The number of windows of the chain that its messages have passed.
+        marks: The columns that say which operator rejected a message.
     """
 
     schema: pl.Schema
@@ -37,13 +37,13 @@ class Upstreams:
 
 @dataclass(frozen=True)
 class RejectedLayout:
-    """How rejected messages of an operator and of those before it fit into one frame.
+    """The layout of rejected messages of an operator and its upstream operators in one frame.
 
     Attributes:
         schema: The columns.
-        own_names: Columns of the operator's own messages that have another name here.
-        upstream_names: The same, by input, of the operators before.
-        side: The side of the operator's own messages, if that is one word.
+        own_names: The renamed columns of the operator's own messages, with their new names.
+        upstream_names: The renamed columns of upstream operators, by input.
+        side: The side of the operator's own messages, where all have the same one.
         depths: The depth of the operator's own messages, by input.
     """
 
@@ -61,11 +61,11 @@ class RejectedLayout:
 
         Args:
             own: The columns of the messages that it rejects itself.
-            upstreams: The operators whose results it takes, by input.
+            upstreams: The upstream operators, by input.
             joins: Whether it is a join.
 
         Raises:
-            OptionError: When two columns can't be told apart.
+            OptionError: When two columns would have the same name.
         """
         if not upstreams:
             return cls(own)
@@ -90,7 +90,7 @@ class RejectedLayout:
         return cls(pl.Schema({**marks, **kinds, **last}), own_names, renamed, side, depths)
 
     def fit_own(self, rejected: pl.DataFrame) -> pl.DataFrame:
-        """Messages that the operator rejected itself."""
+        """Return messages that the operator itself rejected, in this layout."""
         rejected = rejected.rename(dict(self.own_names), strict=False)
         values: dict[str, pl.Expr] = {SIDE: pl.lit(self.side, dtype=pl.String())}
         if "" in self.depths:
@@ -100,11 +100,11 @@ class RejectedLayout:
         return self._fit(rejected, values)
 
     def fit_upstream(self, rejected: pl.DataFrame, name: str) -> pl.DataFrame:
-        """Messages that an operator before rejected.
+        """Return messages that an upstream operator rejected, in this layout.
 
         Args:
-            rejected: Those.
-            name: The input that it feeds: the side of a join, or the empty text.
+            rejected: The messages.
+            name: The input that the operator feeds: the side of a join, or the empty text.
         """
         rejected = rejected.rename(dict(self.upstream_names[name]), strict=False)
         if name and SIDE in rejected.columns:
@@ -112,7 +112,7 @@ class RejectedLayout:
             rejected = rejected.with_columns(path.alias(SIDE))
         elif name:
             rejected = rejected.with_columns(pl.lit(name).alias(SIDE))
-        # What has no depth yet was rejected by the first operator that it met.
+        # A message without a depth was rejected by the first operator of the chain.
         return self._fit(rejected, {DEPTH: pl.lit(1)})
 
     def _fit(self, rejected: pl.DataFrame, values: Mapping[str, pl.Expr]) -> pl.DataFrame:
@@ -128,10 +128,10 @@ class RejectedLayout:
 def _merge(
     kinds: dict[str, pl.DataType], schema: pl.Schema, marks: Collection[str], suffix: str
 ) -> dict[str, str]:
-    """Add an operator's columns to all; one column serves several where types agree.
+    """Add an operator's columns to those of others; columns of one name and type are shared.
 
     Returns:
-        The columns that have another name among all.
+        The renamed columns, with their new names.
     """
     renamed = {}
     for column in list(schema)[:-2]:

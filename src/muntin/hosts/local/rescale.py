@@ -1,4 +1,4 @@
-"""State of the local host, moved into another number of shards."""
+"""Moves state of the local host into another number of shards."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _DIVISIONS: Mapping[str, Callable[[Sequence[Manifest]], Division]] = {
 
 
 def rescale_folder(folder: str, shards: int) -> None:
-    """Move the state of a query that is stopped into another number of shards.
+    """Move the state of a stopped query into another number of shards.
 
-    A query that is started without `buckets=` takes the number from there. Nothing is emitted twice
-    or missed.
+    A query that is started without `buckets=` takes the number from its checkpoint. Nothing is
+    emitted twice or missed.
 
     Args:
         folder: The checkpoint.
-        shards: How many there are to be.
+        shards: The new number of shards.
 
     Raises:
         OptionError: When the query runs, or the number is less than one.

@@ -1,4 +1,4 @@
-"""A row for each message, on the local host."""
+"""Plans queries that emit a row for each message, on the local host."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from muntin.model.pipeline import NUMBER, ROWS
 from muntin.model.rolling import add_messages, message_columns
 from muntin.model.spec import WindowSpec
 
-# A struct has a field, also where messages have no column that their rows would show.
+# A field for structs of messages that have no column to show, since a struct needs a field.
 _NOTHING = pl.lit(0, dtype=pl.Int8).alias("__muntin_none")
 
 
 def plan_rolling_rows(
     given: Input, keys: tuple[Any, ...], spec: WindowSpec, shards: int | None = None
 ) -> Plan:
-    """Plan a query of which each message is a row.
+    """Plan a query that emits each message as a row.
 
     Args:
-        given: What is read.
+        given: The input.
         keys: Key columns, by name or as expressions.
-        spec: The query; its keys and columns are filled in here.
-        shards: How many shards; `None` is the default.
+        spec: The query, without keys and columns, which are added here.
+        shards: The number of shards; `None` is the default.
 
     Raises:
-        OptionError: Naming what can't work: a column, a type, a policy.
+        OptionError: When a column, a type or a policy can't work; the error names it.
     """
     names = message_columns(spec, list(given.schema), chained=given.fed is not None)
     bare = [key for key in keys if isinstance(key, str)]
@@ -41,7 +41,7 @@ def plan_rolling_rows(
 
 
 def _show_messages(plan: Plan, names: list[str]) -> Plan:
-    """The plan, with each message that a window ends with as a row of its own."""
+    """Return the plan with each message that a window ends with as a row of its own."""
     assert isinstance(plan.spec, WindowSpec)
     keys = plan.keys or ()
     fields = [pl.col(ROWS).struct.field(name).alias(name) for name in names if name not in keys]

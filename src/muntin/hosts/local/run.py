@@ -1,4 +1,4 @@
-"""Operators of a plan, run batch by batch: messages in, rows and figures out, state in blobs."""
+"""Runs the operators of a plan batch by batch, from messages to rows and figures."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from muntin.state.manifest import parse_manifest
 from muntin.state.offsets import TakenOffsets
 from muntin.state.runs import FrameCache
 
-# The frames that all shards of an operator remember together.
+# Size of the cached frames of all shards of an operator, bytes.
 _CACHE_BYTES = 512 << 20
 
 Rows = Iterable[pl.DataFrame]
 Stores = Callable[[int, int], Blobs]
-"""The store of an operator's shard, by their numbers."""
+"""A function that opens the store of an operator's shard, by their numbers."""
 
 
 @dataclass
 class Emitted:
-    """What a batch emitted.
+    """The output of a batch.
 
     Attributes:
-        results: The rows that are shown.
+        results: The rows of the select list.
         rejected: The rejected messages.
         progress: The figures of each shard of each operator.
     """
@@ -50,12 +50,12 @@ class Emitted:
 
 
 class OperatorRun:
-    """An operator with its shards, and the operators before it.
+    """An operator with its shards and its upstream operators.
 
     Args:
         plan: The plan.
         stores: Opens the store of a shard.
-        pool: Runs shards side by side; without it they run one after the other.
+        pool: The pool in which shards run in parallel; without it they run in sequence.
         number: The operator's number in its chain.
 
     Raises:
@@ -98,15 +98,15 @@ class OperatorRun:
         ends_run: bool = False,
         rest: Iterator[Remainder] | None = None,
     ) -> Emitted:
-        """Run a batch through the operators before this one, and through this one.
+        """Run a batch through the upstream operators, and through this one.
 
         Args:
             read: The rows of each source of the chain, in the order of `Plan.sources`.
             now: The clock of the machine for this batch, microseconds.
-            wall: The clock that policies go by; `None` where nothing ticks.
+            wall: The clock of time-driven policies, microseconds; `None` where there are none.
             final: Whether the input ends with this batch.
             ends_run: Whether the run ends with this batch.
-            rest: What each source has behind the batch, in that order.
+            rest: The remainder of each source after the batch, in that order.
         """
         rest = iter(()) if rest is None else rest
         parts: list[Part] = []
@@ -183,7 +183,7 @@ class OperatorRun:
         return ShardState(self._identity, shard, self._stores[shard], cache, ends_run)
 
     def _shown(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-        """The results of all shards as they are shown."""
+        """Return the results of all shards through the select list."""
         if not frames:
             return self._no_results
         whole = _concatenate(frames, self._no_results)
@@ -201,7 +201,7 @@ def _concatenate(frames: Sequence[pl.DataFrame], nothing: pl.DataFrame) -> pl.Da
 
 
 def _judged(store: Blobs) -> Judged:
-    """What is known of an operator's watermark by what a shard stored last."""
+    """Return the watermark and source offsets of an operator from a shard's last manifest."""
     text = store.load()
     if text is None:
         return Judged(True, None, TakenOffsets())
@@ -210,7 +210,7 @@ def _judged(store: Blobs) -> Judged:
 
 
 def _reached(progress: Sequence[dict[str, Any]], ahead: int | None) -> int | None:
-    """How far the event time of an operator's results has come, by its watermark."""
+    """Return how far the event time of an operator's results has come, by its watermark."""
     if ahead is None:
         return None
     own = (shard["watermark"] for shard in progress if STAGE not in shard)
@@ -219,6 +219,6 @@ def _reached(progress: Sequence[dict[str, Any]], ahead: int | None) -> int | Non
 
 
 def _staged(shard: dict[str, Any], stage: str) -> dict[str, Any]:
-    """A shard's figures with the way to its operator from the one behind it."""
+    """Return a shard's figures with the path to its operator from the one downstream of it."""
     before = shard.get(STAGE)
     return {**shard, STAGE: f"{stage}/{before}" if before else stage}

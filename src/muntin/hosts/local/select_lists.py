@@ -1,4 +1,4 @@
-"""Select lists over windows and pairs, in this process."""
+"""Applies select lists to windows and pairs in this process."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ MakeRows = Callable[[pl.DataFrame], pl.DataFrame]
 
 
 def show_windows(plan: Plan, windowing: Windowing) -> Plan:
-    """The plan with the columns that are selected, and the windows for which `HAVING` holds.
+    """Return the plan with the selected columns, and the windows that meet `HAVING`.
 
-    A window whose newer revision doesn't hold is taken back: it may have been emitted before.
+    A revision that doesn't meet `HAVING` becomes a retraction, since an earlier one of its window
+    may have met it.
 
     Raises:
-        OptionError: Naming what can't be computed in this process.
+        OptionError: When an expression can't be computed in this process; the error names it.
     """
     if windowing.columns is None:
         return plan
@@ -36,10 +37,10 @@ def show_windows(plan: Plan, windowing: Windowing) -> Plan:
 
 
 def show_pairs(plan: Plan, joining: Joining, names: PairColumns) -> Plan:
-    """The plan with the pairs and the columns that are selected.
+    """Return the plan with the selected pairs and columns.
 
     Raises:
-        OptionError: Naming what can't be computed in this process.
+        OptionError: When an expression can't be computed in this process; the error names it.
     """
     name_columns = _name_pairs(plan.results, names)
     schema = name_columns(pl.DataFrame(schema=plan.results)).schema
@@ -77,7 +78,7 @@ def _with_shape(
 
 
 def _window_rows(schema: pl.Schema, windowing: Windowing) -> MakeRows:
-    """Return the function that makes the rows that are shown of windows."""
+    """Return the function that applies a select list to windows."""
     spec, shown = windowing.spec, windowing.columns or ()
     having = None if windowing.having is None else condition(schema, "HAVING", windowing.having)
     retracted = _EMISSION == "retract"
@@ -121,7 +122,7 @@ def _is_bound(column: Column, bound: str) -> bool:
 
 
 def _name_pairs(schema: pl.Schema, names: PairColumns) -> MakeRows:
-    """Return the function that gives pairs all names that expressions may use."""
+    """Return the function that adds to pairs every name that expressions may use."""
     others = {one: two for one, two in names.merged if two in schema}
     plain = []
     for name in schema:
@@ -139,6 +140,6 @@ def _name_pairs(schema: pl.Schema, names: PairColumns) -> MakeRows:
 def _pair_column(schema: pl.Schema, column: Column, identity: tuple[str, ...]) -> pl.Expr:
     value = sql_expression(schema, "SELECT", column.text)
     if identity and column.name not in identity:
-        # What vanished has no value, whatever is computed of it.
+        # The computed columns of a retraction are null, whatever their expressions yield.
         value = pl.when(_EMISSION != "retract").then(value)
     return value.alias(column.name)

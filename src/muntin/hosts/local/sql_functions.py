@@ -1,4 +1,4 @@
-"""The SQL functions that have one meaning in Polars and in Spark."""
+"""The SQL functions that have the same meaning in Polars and in Spark."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _MICROS = 1_000_000
 
 
 def call_function(name: str, values: Sequence[Value]) -> Value:
-    """The value of a function.
+    """Call a function on values.
 
     Raises:
-        Unportable: When the function isn't one of these, or not over such values.
+        Unportable: When the function isn't supported, or not for these values.
     """
     entry = FUNCTIONS.get(name.lower())
     if entry is None:
@@ -95,7 +95,7 @@ def _starts(name: str, ends: bool) -> Function:
 
 
 def _timestamp(name: str, per_second: int) -> Function:
-    """A moment out of a whole number; one out of range is NULL, so that its message is rejected."""
+    """Return a function from integers to moments; out of range they are NULL, and so rejected."""
 
     def function(values: Sequence[Value]) -> Value:
         (value,) = values
@@ -147,4 +147,4 @@ FUNCTIONS: Mapping[str, tuple[int, int, Function]] = {
     "unix_seconds": (1, 1, _unix("unix_seconds", 1)),
     "upper": (1, 1, _texts("upper", lambda one: one.str.to_uppercase())),
 }
-"""Functions by name, with the least and the greatest number of their values."""
+"""Functions by name, with the smallest and the largest number of their arguments."""

@@ -1,4 +1,4 @@
-"""Reads an expression in SQL text as Polars computes it, with Spark's meaning."""
+"""Parses an expression in SQL text into a Polars expression with Spark's meaning."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from muntin.hosts.local.sql_functions import call_function
 from muntin.hosts.local.sql_values import NULL_VALUE, Unportable, Value
 
 FindColumn = Callable[[list[str]], Value]
-"""The column, or the field of structs, with a path of names."""
+"""A function that returns the column or the field of structs with a path of names."""
 
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -42,14 +42,15 @@ _TYPES = {
 
 
 def read_sql(text: str, lookup: FindColumn) -> Value:
-    """The value of an expression.
+    """Parse an expression.
 
     Args:
         text: The expression.
-        lookup: Finds columns; it raises the error for one that isn't there.
+        lookup: Finds columns, and raises the error for a missing one.
 
     Raises:
-        Unportable: When Polars and Spark don't both have it with the same meaning.
+        Unportable: When Polars and Spark don't both have an operator or function with the same
+            meaning.
     """
     reader = _Reader(text, lookup)
     value = reader.any()
@@ -59,7 +60,7 @@ def read_sql(text: str, lookup: FindColumn) -> Value:
 
 
 class _Reader:
-    """Reads tokens from left to right; methods are ordered by how loosely operators bind."""
+    """Reads tokens from left to right; its methods are in the order of precedence, lowest first."""
 
     def __init__(self, text: str, lookup: FindColumn) -> None:
         self._text = text.strip()
@@ -69,7 +70,7 @@ class _Reader:
         self._advance()
 
     def any(self) -> Value:
-        """Conditions joined by OR."""
+        """Parse conditions joined by OR, which binds loosest."""
         value = self._all()
         while self._takes("OR"):
             left, right = value, self._all()
@@ -237,7 +238,7 @@ class _Reader:
         return self._lookup(path)
 
     def _list(self) -> list[Value]:
-        """Values up to a closing parenthesis."""
+        """Parse values up to a closing parenthesis."""
         items: list[Value] = []
         while not self._takes(")"):
             items.append(self.any())
@@ -291,7 +292,7 @@ def _text(token: str) -> Value:
 
 
 def _moment(word: str, content: str) -> Value:
-    """A date, or a moment that says its zone: others are of the session's zone on Spark."""
+    """Parse a date, or a moment with a zone; without one, Spark would use the session's zone."""
     try:
         if word == "DATE":
             return Value(pl.lit(date.fromisoformat(content)), pl.Date(), "date")
@@ -305,7 +306,7 @@ def _moment(word: str, content: str) -> Value:
 
 
 def _cast(value: Value, name: str) -> Value:
-    """A cast that loses nothing."""
+    """Cast a value, if the cast is lossless."""
     wanted = _TYPES.get(name)
     if wanted is not None and value.dtype == wanted:
         return value

@@ -1,8 +1,8 @@
-"""Values of SQL text as Polars expressions, with the types and the meaning that Spark gives them.
+"""Values of SQL text as Polars expressions, with Spark's types and meaning.
 
-Each function here takes and returns values for which Polars and Spark have the same answer, or
-raises `Unportable`. Spark ends a query where a whole number leaves its type; here sums and products
-are computed in 128 bits, and only a result that doesn't fit its type is an error.
+Each function takes and returns values for which Polars and Spark have the same result, or raises
+`Unportable`. Spark fails a query when an integer overflows its type. Here sums and products are
+computed in 128 bits, and only a final result that doesn't fit its type is an error.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ _COMPARISONS: Mapping[str, Callable[[pl.Expr, pl.Expr], pl.Expr]] = {
 
 
 class Unportable(Exception):  # noqa: N818
-    """A part of an expression that Polars and Spark don't both have; the message names it."""
+    """Part of an expression that Polars and Spark don't both support; the message names it."""
 
 
 @dataclass(frozen=True)
 class Value:
-    """A value as Polars computes it, in the type that Spark gives it.
+    """A value that Polars computes, with the type that it has on Spark.
 
     Attributes:
-        expression: What computes it. Whole numbers may have 128 bits.
-        dtype: Its type on Spark.
-        family: What kind of type that is.
-        bits: How many bits a whole number has at most.
-        literal: A number or a text that stands in the SQL text itself.
+        expression: The Polars expression; integers may have 128 bits.
+        dtype: The type on Spark.
+        family: The family of that type.
+        bits: The largest number of bits of an integer.
+        literal: The number or text, if the value is a literal in the SQL text.
     """
 
     expression: pl.Expr
@@ -53,23 +53,23 @@ class Value:
     literal: int | Decimal | str | None = None
 
     def finish(self) -> pl.Expr:
-        """The expression in its own type; a whole number that doesn't fit is an error."""
+        """Return the expression in its own type; an integer that doesn't fit is an error."""
         if self.family == "integer" and self.literal is None:
             return self.expression.cast(self.dtype)
         return self.expression
 
     def cast(self, dtype: pl.DataType) -> pl.Expr:
-        """The expression in another type."""
+        """Return the expression in another type."""
         return self.expression.cast(dtype)
 
 
 def column_value(expression: pl.Expr, dtype: pl.DataType) -> Value:
-    """The value of a column."""
+    """Return the value of a column."""
     return Value(expression, dtype, name_family(dtype), _BITS.get(dtype, 0))
 
 
 def name_family(dtype: pl.DataType) -> str:
-    """The family of a type."""
+    """Return the family of a type."""
     if dtype in _BITS:
         return "integer"
     if isinstance(dtype, pl.Datetime):
@@ -82,17 +82,17 @@ def name_family(dtype: pl.DataType) -> str:
 
 
 def boolean(expression: pl.Expr) -> Value:
-    """A condition."""
+    """Return the value of a condition."""
     return Value(expression, pl.Boolean(), "boolean")
 
 
 def text_value(expression: pl.Expr) -> Value:
-    """A text that is computed."""
+    """Return the value of a computed text."""
     return Value(expression, pl.String(), "string")
 
 
 def whole_number(number: int) -> Value:
-    """A whole number that stands in the text."""
+    """Return the value of an integer literal."""
     dtype = pl.Int32() if number.bit_length() <= 31 else pl.Int64()
     if number.bit_length() > 63:
         raise Unportable(f"the number {number}")
@@ -100,7 +100,7 @@ def whole_number(number: int) -> Value:
 
 
 def fraction(digits: str) -> Value:
-    """A number with a decimal point, or in floating point where it has an exponent."""
+    """Return the value of a decimal literal, or of a floating-point one if it has an exponent."""
     if re.search(r"[eEdD]", digits):
         return Value(pl.lit(float(digits.rstrip("dD"))), pl.Float64(), "float", literal=None)
     number = Decimal(digits)
@@ -113,13 +113,13 @@ NULL_VALUE = Value(pl.lit(None), pl.Null(), "null")
 
 
 def compare(sign: str, left: Value, right: Value) -> Value:
-    """A comparison of two values of one family, or of two numbers."""
+    """Compare two values of one family, or two numbers."""
     one, other = _pair(sign, left, right)
     return boolean(_COMPARISONS[sign](one, other))
 
 
 def add(sign: str, left: Value, right: Value) -> Value:
-    """A sum, a difference or a product of numbers."""
+    """Compute a sum, a difference or a product of numbers."""
     if {left.family, right.family} == {"integer"}:
         bits = left.bits + right.bits if sign == "*" else max(left.bits, right.bits) + 1
         if bits > _MOST_BITS:
@@ -132,7 +132,7 @@ def add(sign: str, left: Value, right: Value) -> Value:
 
 
 def divide(left: Value, right: Value) -> Value:
-    """A quotient in floating point, by a number that stands in the text."""
+    """Compute a quotient in floating point; the divisor must be a literal."""
     if right.literal in (None, 0) or left.family not in ("integer", "float"):
         raise Unportable("/ by what may be 0: divide by a number")
     if (right.family == "decimal" and left.family == "integer") or left.dtype == pl.Float32():
@@ -142,7 +142,7 @@ def divide(left: Value, right: Value) -> Value:
 
 
 def remainder(left: Value, right: Value) -> Value:
-    """The remainder of a division by a whole number; it has the sign of what is divided."""
+    """Compute the remainder of a division by an integer; it has the sign of the dividend."""
     if right.family != "integer" or right.literal in (None, 0) or left.family != "integer":
         raise Unportable("% of these values: divide a whole number by one that isn't 0")
     dtype = max(left.dtype, right.dtype, key=lambda kind: _BITS[kind])
@@ -154,7 +154,7 @@ def remainder(left: Value, right: Value) -> Value:
 
 
 def negate(value: Value) -> Value:
-    """A number with the other sign."""
+    """Return a number with the opposite sign."""
     if isinstance(value.literal, int):
         return replace(whole_number(-value.literal), dtype=value.dtype)
     if isinstance(value.literal, Decimal):
@@ -167,7 +167,7 @@ def negate(value: Value) -> Value:
 
 
 def join_texts(values: Sequence[Value]) -> Value:
-    """Texts one behind the other; NULL if one of them is."""
+    """Concatenate texts; the result is NULL if one of them is."""
     for value in values:
         if value.family not in ("string", "null"):
             raise Unportable(f"|| of {value.family}")
@@ -186,19 +186,19 @@ def match(value: Value, pattern: Value) -> Value:
 
 
 def negate_condition(value: Value) -> Value:
-    """The opposite of a condition."""
+    """Return the negation of a condition."""
     return boolean(~require_condition("NOT", value))
 
 
 def require_condition(word: str, value: Value) -> pl.Expr:
-    """A value as a condition."""
+    """Return a value as a condition, if it is boolean or NULL."""
     if value.family not in ("boolean", "null"):
         raise Unportable(f"{word} of {value.family}")
     return value.cast(pl.Boolean())
 
 
 def choose(branches: Sequence[tuple[pl.Expr, Value]], rest: Value) -> Value:
-    """The first value whose condition holds."""
+    """Return the first value whose condition holds."""
     values = unify("CASE", [*(value for _, value in branches), rest])
     chosen = values[-1].expression
     for (holds, _), value in zip(reversed(branches), reversed(values[:-1]), strict=True):
@@ -207,13 +207,13 @@ def choose(branches: Sequence[tuple[pl.Expr, Value]], rest: Value) -> Value:
 
 
 def first_known(values: Sequence[Value]) -> Value:
-    """The first value that isn't NULL."""
+    """Return the first value that isn't NULL."""
     same = unify("coalesce", values)
     return replace(same[0], expression=pl.coalesce([one.expression for one in same]))
 
 
 def unify(word: str, values: Sequence[Value]) -> list[Value]:
-    """Values in the one type that Spark finds for them."""
+    """Return values in the common type that Spark derives for them."""
     families = {value.family for value in values} - {"null"}
     if not families:
         return list(values)
@@ -235,7 +235,7 @@ def unify(word: str, values: Sequence[Value]) -> list[Value]:
 
 
 def _pair(sign: str, left: Value, right: Value) -> tuple[pl.Expr, pl.Expr]:
-    """Two values in a type in which they can be compared."""
+    """Return two values in a type in which they can be compared."""
     families = {left.family, right.family} - {"null"}
     if len(families) < 2 and "null" in (left.family, right.family):
         dtype = left.dtype if right.family == "null" else right.dtype
@@ -263,14 +263,14 @@ def _scale(value: Value) -> int:
 
 
 def _digits(value: Value) -> int:
-    """Return how many digits a number can have before its point."""
+    """Return the largest number of digits before the point of a number."""
     if isinstance(value.dtype, pl.Decimal):
         return (value.dtype.precision or 38) - value.dtype.scale
     return 38 if value.bits > 63 else 19
 
 
 def _floating(sign: str, left: Value, right: Value) -> pl.DataType:
-    """The floating-point type of two numbers."""
+    """Return the floating-point type of an operation on two numbers."""
     kinds = {value.dtype for value in (left, right) if value.family == "float"}
     others = {value.family for value in (left, right)} - {"float"}
     decimals = [v for v in (left, right) if v.family == "decimal" and v.literal is None]

@@ -1,4 +1,4 @@
-"""The state of a query on the local host, read from outside while it runs."""
+"""Reads the state of a query on the local host from another process while the query runs."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from muntin.model.errors import OptionError
 
 
 def is_local_checkpoint(folder: str) -> bool:
-    """Whether a folder is a checkpoint of the local host."""
+    """Return whether a folder is a checkpoint of the local host."""
     return any(Path(folder).glob("*.log"))
 
 
 class LogSnapshot(StateSnapshot):
-    """One operator of a checkpoint at its newest batch; see `StateSnapshot`.
+    """A snapshot of one operator of a checkpoint, at its newest batch.
 
     Args:
         folder: The checkpoint; its query may be running.
-        batch: The number of the newest batch, if it is given.
-        operator: Which operator of a chain, counted from the last one.
+        batch: The number of the newest batch; no other number is accepted.
+        operator: The number of the operator in its chain, counted from the last one.
 
     Raises:
-        OptionError: When there is no such operator, or no such batch is kept.
+        OptionError: When the operator doesn't exist, or the batch isn't the newest one.
         StateCorruptedError: When the checkpoint is damaged.
     """
 

@@ -1,4 +1,4 @@
-"""Queries that were lowered from SQL or from a file, bound to sources of this process."""
+"""Binds queries that were lowered from SQL or from a file to sources of this process."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ from muntin.sources.source import Source
 
 TableRows = Source | Upstream
 FindRows = Callable[[str], TableRows]
-"""The rows of a table, by its name."""
+"""A function that returns the rows of a table by its name."""
 ON_SPARK = "run it on Spark: host='spark', or --host spark of the command"
 
 
 def bind_query(query: Query, find: FindRows) -> LocalDefinition:
-    """A query over sources of this process.
+    """Build a query over sources of this process.
 
     Args:
-        query: The query, as it was lowered.
+        query: The lowered query.
         find: Finds the tables.
 
     Raises:
-        UnportableError: Naming what only Spark computes.
-        OptionError: Naming what else can't work.
+        UnportableError: When it has an expression that only Spark computes; the error names it.
+        OptionError: When anything else can't work; the error names it.
     """
     with pointing_to_spark():
         return _pairs(query, find) if isinstance(query, Joining) else _windows(query, find)
@@ -61,7 +61,7 @@ def bind_query(query: Query, find: FindRows) -> LocalDefinition:
 
 @contextmanager
 def pointing_to_spark() -> Iterator[None]:
-    """Let errors about what only Spark has say how the query runs there."""
+    """Add a hint to run the query on Spark to errors about expressions that only Spark has."""
     try:
         yield
     except UnportableError as error:
@@ -124,7 +124,7 @@ def _pairs(joining: Joining, find: FindRows) -> LocalJoined:
 
 
 def _rows(relation: Relation, find: FindRows, *, each_change: bool = False) -> TableRows:
-    """The rows of a relation."""
+    """Return the rows of a relation."""
     if isinstance(relation, Reading):
         return find(relation.name)
     if isinstance(relation, Derived):
@@ -169,7 +169,7 @@ def _offset(schema: pl.Schema, offset: tuple[str, str] | None) -> tuple[str, str
 
 
 def _key(schema: pl.Schema, key: Column) -> str | pl.Expr:
-    """A key by its name, or as an expression of that name."""
+    """Return a key as a name, or as an expression with that name."""
     own = resolve_name(schema, key.name)
     if key.bare and own in schema:
         return own if own == key.name else pl.col(own).alias(key.name)
@@ -189,12 +189,12 @@ def _operands(schema: pl.Schema, aggregate: Aggregate) -> Aggregate:
 
 
 def _with_gaps(schema: pl.Schema, windows: Kind) -> Kind:
-    """Windows whose own gaps, if they have some, are computed by Polars."""
+    """Return windows whose gaps are a Polars expression, where messages have own gaps."""
     if isinstance(windows, Sessions) and isinstance(windows.by, Expression):
         return replace(windows, by=sql_expression(schema, "by", windows.by.text))
     return windows
 
 
 def tables_by_name(tables: Mapping[str, TableRows]) -> Mapping[str, TableRows]:
-    """Tables by their names in lower case."""
+    """Return tables by their names in lower case."""
     return {name.lower(): rows for name, rows in tables.items()}

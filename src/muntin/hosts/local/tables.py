@@ -1,4 +1,4 @@
-"""Declared tables as sources of this process, and which tables need Spark."""
+"""Opens declared tables as sources of this process, and tells which tables need Spark."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SAME_HERE = {"header", "maxfilespertrigger", "path", "recursivefilelookup"}
 
 
 def needs_spark(table: DeclaredTable) -> str | None:
-    """Why a table can only be read on Spark, if it is so.
+    """Return the reason why a table can only be read on Spark, if there is one.
 
     Example:
         >>> needs_spark(DeclaredTable("t", "kafka")), needs_spark(DeclaredTable("t", "orc"))
@@ -31,7 +31,7 @@ def needs_spark(table: DeclaredTable) -> str | None:
     try:
         connector, options = translated(table)
     except OptionError:
-        return None  # whoever reads it says what is wrong
+        return None  # reading the table reports the error
     if connector not in (*_FILES, "kafka", "rate"):
         return f"table {table.name}: connector {connector!r} needs Spark"
     if not table.stream:
@@ -42,10 +42,10 @@ def needs_spark(table: DeclaredTable) -> str | None:
 
 
 def source_of(table: DeclaredTable, around: Surroundings) -> Source:
-    """The source that a table describes.
+    """Return the source that a table describes.
 
     Raises:
-        OptionError: When an option isn't one, can't be so, or needs Spark.
+        OptionError: When an option doesn't exist, has an invalid value, or needs Spark.
     """
     table = replace(table, options=around.options(table))
     if reason := needs_spark(table):
@@ -75,7 +75,7 @@ def _ticks(options: dict[str, str]) -> Source:
 
 
 def _files(table: DeclaredTable, connector: str, options: dict[str, str]) -> Source:
-    """Files with options by Spark's names."""
+    """Return a source of files with Spark's names of options."""
     named = {name.lower(): value for name, value in options.items()}
     for name, value in options.items():
         if name.lower() not in _SAME_HERE:

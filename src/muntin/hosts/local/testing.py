@@ -1,4 +1,4 @@
-"""Queries over messages that a test makes: no source, no checkpoint, no threads."""
+"""Runs queries over messages of a test, without a source, a checkpoint or threads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Moment = datetime | str | int
 
 @dataclass(frozen=True)
 class TestRun:
-    """What a query did with the messages of a test.
+    """The output of a query for the messages of a test.
 
     Attributes:
         emissions: All rows that it emitted, in order, with the column `batch`.
@@ -43,7 +43,7 @@ class TestRun:
 def run_definition(
     definition: object, messages: Any, ticks: Sequence[Moment] | None, final: bool
 ) -> TestRun:
-    """Run a query over messages; see `muntin.testing.run`."""
+    """Run a query over messages, for `muntin.testing.run`."""
     if not isinstance(definition, LocalDefinition):
         hint = "give windows or a join over a frame or a source, not over a Spark DataFrame"
         raise OptionError("definition", type(definition).__name__, "can't be run here", hint)
@@ -72,7 +72,7 @@ def _reading(frames: Sequence[pl.DataFrame]) -> Iterator[list[pl.DataFrame]]:
 
 
 def _batches(sources: Sequence[Source], messages: Any) -> list[tuple[pl.DataFrame, ...]]:
-    """The frame of each source, batch by batch."""
+    """Return the frames of all sources, batch by batch."""
     if len(sources) == 1:
         return [(one,) for one in _frames(sources[0], messages)]
     if not isinstance(messages, Mapping | tuple) or len(messages) != len(sources):
@@ -88,7 +88,7 @@ def _batches(sources: Sequence[Source], messages: Any) -> list[tuple[pl.DataFram
 
 
 def _frames(source: Source, messages: Any) -> list[pl.DataFrame]:
-    """The messages of a source, as a frame for each batch."""
+    """Return the messages of a source, as a frame for each batch."""
     if frame_source(messages) is not None:
         return [_fitted(source.schema, messages)]
     if not isinstance(messages, Sequence) or isinstance(messages, str):
@@ -100,7 +100,7 @@ def _frames(source: Source, messages: Any) -> list[pl.DataFrame]:
 
 
 def _fitted(schema: pl.Schema, given: Any) -> pl.DataFrame:
-    """Rows in a source's columns; those that are missing are NULL, and texts may be times."""
+    """Return rows in a source's columns; missing columns are NULL, and texts may be times."""
     found = frame_source(given)
     rows = pl.DataFrame(given, infer_schema_length=None) if found is None else found.rows
     for name in rows.columns:

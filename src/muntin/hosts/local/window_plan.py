@@ -1,4 +1,4 @@
-"""Windows on the local host: what a sentence asks for, checked and made a plan."""
+"""Checks windowed queries on the local host, and builds their plans."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def build_windows(
     """Check everything that can be checked before anything runs, and build the plan.
 
     Args:
-        given: What is read.
+        given: The input.
         keys: Key columns, by name or as expressions.
-        spec: The query; its keys and columns are filled in here.
-        shards: How many shards; `None` is the default.
+        spec: The query, without keys and columns, which are added here.
+        shards: The number of shards; `None` is the default.
 
     Raises:
-        OptionError: Naming what can't work: a column, a type, a policy.
+        OptionError: When a column, a type or a policy can't work; the error names it.
     """
     reader, whole = _complete(given, keys, spec, shards)
     operator = WindowOperator(whole, reader.schema)
@@ -73,7 +73,7 @@ def build_windows(
 def _complete(
     given: Input, keys: tuple[Any, ...], spec: WindowSpec, shards: int | None
 ) -> tuple[MessageReader, WindowSpec]:
-    """The reader with all columns that are computed, and the spec over names of columns."""
+    """Return the reader with all computed columns, and the spec over names of columns."""
     reader = given.reader()
     names, key_columns = _name_keys(reader.rows, keys)
     aggregates, operands = _name_operands(reader.rows, spec)
@@ -104,13 +104,13 @@ def _complete(
     return replace(reader, used=used, partitions=has_clocks(given, whole)), whole
 
 
-# Polars uses all cores within a shard. Two shards in threads took a quarter longer than one over
-# 600 000 messages, and twice as long over one message.
+# One shard is fastest, since Polars uses all cores within a shard. Two shards in threads took a
+# quarter longer over 600 000 messages, and twice as long over one message.
 DEFAULT_SHARDS = 1
 
 
 def _results(operator: WindowOperator, reader: MessageReader) -> pl.Schema:
-    """The columns of results: keys, window bounds, aggregates, emission, revision."""
+    """Return the columns of results: keys, window bounds, aggregates, emission, revision."""
     combiner = operator.combiner
     kinds = dict(no_results(combiner).schema)
     if combiner.spec.axis == "time":
@@ -121,7 +121,7 @@ def _results(operator: WindowOperator, reader: MessageReader) -> pl.Schema:
 
 
 def _rejected(reader: MessageReader) -> pl.Schema:
-    """The columns of rejected messages: the row's, the reason, the watermark in force."""
+    """Return the columns of rejected messages: the row's, the reason, the watermark in force."""
     moment = moment_type(reader.time_type)
     return pl.Schema({**reader.rows, columns.REASON: pl.String(), columns.WATERMARK: moment})
 
@@ -129,7 +129,7 @@ def _rejected(reader: MessageReader) -> pl.Schema:
 def _name_keys(
     rows: pl.Schema, keys: tuple[Any, ...]
 ) -> tuple[tuple[str, ...], dict[str, pl.Expr]]:
-    """The names of the key columns, and those of them that are computed."""
+    """Return the names of the key columns, and the expressions of those that are computed."""
     names, computed = [], {}
     for key in keys:
         if isinstance(key, str) and key in rows:
@@ -139,7 +139,7 @@ def _name_keys(
         if name not in rows:
             computed[name] = expression
         elif isinstance(key, str) or not key.meta.eq(pl.col(name)):
-            # Messages keep the column of this name as it came.
+            # Messages keep the input's column of this name.
             hint = f'give it another name: expression.alias("{name}_key")'
             raise OptionError("key", str(key), f"is named as the column {name!r}", hint)
         names.append(name)
@@ -149,7 +149,7 @@ def _name_keys(
 def _name_operands(
     rows: pl.Schema, spec: WindowSpec
 ) -> tuple[dict[str, Aggregate], dict[str, pl.Expr]]:
-    """The aggregates over named columns, and those of the columns that are computed."""
+    """Return the aggregates over named columns, and the expressions of computed columns."""
     found, computed = {}, {}
     for position, (name, aggregate) in enumerate(spec.aggregates.items()):
         changes: dict[str, Any] = {}
@@ -164,7 +164,7 @@ def _name_operands(
 
 
 def _name_gaps(rows: pl.Schema, windows: Kind) -> tuple[Kind, dict[str, pl.Expr]]:
-    """The windows over named columns; each message's own gap is computed in microseconds."""
+    """Return the windows over named columns, and the expression of each message's own gap."""
     if not isinstance(windows, Sessions) or windows.by is None:
         return windows, {}
     by = expression_of(rows, "by", windows.by, windows.by)
@@ -182,7 +182,7 @@ def _name_gaps(rows: pl.Schema, windows: Kind) -> tuple[Kind, dict[str, pl.Expr]
 
 
 def _lengths(texts: pl.Series) -> pl.Series:
-    """Texts of durations in microseconds; NULL where a text isn't one."""
+    """Return texts of durations in microseconds; NULL where a text isn't one."""
     known: Mapping[str, int | None] = {text: _length(text) for text in texts.unique().drop_nulls()}
     return texts.replace_strict(known, default=None, return_dtype=pl.Int64())
 

@@ -1,4 +1,4 @@
-"""The sentence of windows on the local host."""
+"""Builds windowed queries on the local host."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Rows = Source | Upstream
 
 @dataclass(frozen=True, kw_only=True)
 class LocalWindowed(WindowSentence[LocalWindowedAggregate]):
-    """A source or a frame with a key, an event time, and (soon) windows; made by `windowed`."""
+    """A windowed query over a source or a frame that isn't complete yet; `windowed` returns it."""
 
     _rows: Rows
     _time: Expression | None = None
@@ -45,7 +45,7 @@ class LocalWindowed(WindowSentence[LocalWindowedAggregate]):
 
     @property
     def input(self) -> Input:
-        """What is read."""
+        """The input with its options."""
         marks = self._marks
         return Input(
             self._rows, self._time, self._where, self._clock, marks.max_ahead, marks.offset
@@ -53,10 +53,10 @@ class LocalWindowed(WindowSentence[LocalWindowedAggregate]):
 
 
 def begin_windowed(frame: object, options: SentenceOptions) -> LocalWindowed:
-    """Begin a windowed aggregation on the local host; see `muntin.windowed`.
+    """Begin a windowed aggregation on the local host, for `muntin.windowed`.
 
     Raises:
-        OptionError: Naming what can't work.
+        OptionError: When an option can't work; the error names it.
     """
     rows = rows_of("frame", frame)
     for option in ("time", "where", "clock"):
@@ -66,7 +66,7 @@ def begin_windowed(frame: object, options: SentenceOptions) -> LocalWindowed:
     time, clock = options["time"], options["clock"]
     at_end = isinstance(time, str) and time == WINDOW_TIME
     if at_end and not isinstance(rows, Upstream) and _has_ends(rows.schema):
-        # Results that came as a frame, where Spark's remember what they are.
+        # A frame of results has no `window_time`, so compute it.
         time = (pl.col(columns.WINDOW_END) - pl.duration(microseconds=1)).alias(WINDOW_TIME)
     parts = shared_parts(
         options,
@@ -83,10 +83,11 @@ def _name_of(expression: Expression | None) -> str | None:
 
 
 def rows_of(option: str, given: object, *, each_change: bool = False) -> Rows:
-    """The source of a frame, a source itself, or the operator whose results are taken.
+    """Return the rows of an input: a source, or an upstream operator.
 
     Raises:
-        OptionError: When it is none of these, or emits windows more than once.
+        OptionError: When the input is neither a frame, a source nor a query, or may emit a window
+            more than once.
     """
     if isinstance(given, LocalDefinition):
         upstream = replace(given.upstream, each_change=each_change)
@@ -103,5 +104,5 @@ def rows_of(option: str, given: object, *, each_change: bool = False) -> Rows:
 
 
 def _has_ends(schema: pl.Schema) -> bool:
-    """Whether rows have the ends of windows, and no last moments."""
+    """Return whether rows have the ends of windows, and no `window_time`."""
     return WINDOW_TIME not in schema and isinstance(schema.get(columns.WINDOW_END), pl.Datetime)

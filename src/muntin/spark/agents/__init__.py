@@ -1,1 +1,1 @@
-"""Agents with tables on Spark: the query of an app, and how its events reach the workers."""
+"""Agents with tables on Spark: the query of an app, and the transport of its events."""

@@ -1,7 +1,7 @@
-"""An app of agents and tables on Spark: DataFrames in, DataFrames out.
+"""Runs an app of agents and tables on Spark, over DataFrames.
 
-Source: Faust's agents; the runtime is Spark's ``transformWithState``. A topic is a DataFrame, a
-partition is a bucket of Spark's state, ``group_by`` is a shuffle, and a commit is a batch's.
+Source: Faust's agents. The runtime is Spark's ``transformWithState``: a topic is a DataFrame, a
+partition is a shard of Spark's state, ``group_by`` is a shuffle, and each batch is a commit.
 """
 
 from __future__ import annotations
@@ -59,25 +59,26 @@ def on_spark(
 ) -> AgentsOnSpark:
     """Run an app's agents inside Spark's state.
 
-    An agent is called once per bucket and batch and loops over the batch's events: what it keeps in
-    variables of its own ends with the batch, what is to last belongs into a table. Its function,
-    and what it refers to, is sent to the workers.
+    An agent is called once per bucket and batch, and loops over the batch's events. Its local
+    variables end with the batch; keep lasting values in a table. Its function and everything that
+    it refers to are sent to the workers.
 
     Args:
         app: The app.
         sources: A DataFrame for each topic that agents read, or ``muntin.source(frame, key=…,
             time=…)``, streaming or batch. Without a key all of a topic's events are in one bucket.
-        types: What values of a table are, where its columns are to have another type than its
-            definition says: ``{"totals": float}``.
-        buckets: In how many partitions tables are kept; one a core by default. It is
-            part of the checkpoint.
+        types: Value types of tables that replace those of their definitions, as in
+            ``{"totals": float}``.
+        buckets: The number of partitions of the tables; by default one for each core. It is part
+            of the checkpoint.
 
     Returns:
         The app on Spark: ``.start(…)`` runs it, ``.table(name)``, ``.results(agent)`` and
         ``.rejected`` are DataFrames.
 
     Raises:
-        OptionError: Naming the option, its value and how to fix it, before anything runs.
+        OptionError: When an option can't work. The error names it, its value and a fix, and is
+            raised before anything runs.
         SettingError: When the session lacks a setting that state needs.
 
     Example:
@@ -99,7 +100,7 @@ def on_spark(
 
 
 def _check_app(app: App) -> None:
-    """Refuse what needs one process that sees all partitions."""
+    """Refuse features that need one process with all partitions."""
     for name, spec in app.tables.items():
         if spec.everywhere:
             hint = "make it with app.Table, and read it with open_table"
@@ -111,12 +112,12 @@ def _check_app(app: App) -> None:
 
 
 def _routes(app: App) -> tuple[Route, ...]:
-    """How agents want events partitioned, found by asking each for its first event."""
+    """Return the partitionings that agents ask for; each agent runs until it reads an event."""
     loop = EventLoop()
     found: dict[tuple[Any, ...], Route] = {}
     for agent in app.agents.values():
         topic, by = loop.complete(find_topic(agent))
-        # Each function is a way of its own to partition.
+        # Each function partitions differently, even where two have the same name.
         known = (topic, by and (by.field, id(by.function)))
         first = not any(place[0] == topic for place in found)
         route = found.get(known, Route(topic, by, (), first))
@@ -156,7 +157,7 @@ def _check_columns(topic: str, given: Topic) -> None:
 
 
 class AgentsOnSpark:
-    """An app's agents over DataFrames; made by ``on_spark``."""
+    """An app's agents over DataFrames, as ``on_spark`` returns them."""
 
     def __init__(
         self,
@@ -180,15 +181,15 @@ class AgentsOnSpark:
         self._emitted = lru_cache(maxsize=None)(self._build)
 
     def table(self, name: str) -> DataFrame:
-        """A table's changes: a row for every key (and window) that a batch has changed.
+        """Return a table's changes: a row for every key (and window) that a batch has changed.
 
         Columns: ``key``, ``window_start`` and ``window_end`` for tables with windows, ``value``,
-        ``emission`` (``early``; ``full`` when the window has expired; ``retract`` for what was
-        deleted) and ``revision``, which grows with each batch. Keys and values have columns of the
+        ``emission`` (``early``; ``full`` when the window has expired; ``retract`` for a deleted
+        entry) and ``revision``, which grows with each batch. Keys and values have columns of the
         table's ``key_type`` and ``value_type``, else of its default's type, else text (JSON).
         ``(key, window_start, window_end)`` identifies an entry, and its greatest revision is the
-        newest: sinks that upsert by them hold the table, whatever is repeated after a crash. A
-        batch DataFrame gives the table as it is in the end.
+        newest. A sink that upserts by these columns holds the table, also when batches are repeated
+        after a crash. A batch DataFrame yields the final table.
         """
         self._known("table", name, self.app.tables)
         return self._rows(kind_of(TABLE, name))
@@ -198,7 +199,7 @@ class AgentsOnSpark:
         return unpacked(emitted, kind, self._schema(kind))
 
     def _schema(self, kind: str) -> StructType:
-        """The columns of a kind of rows."""
+        """Return the columns of a kind of rows."""
         what, _, name = kind.partition(":")
         if what == TABLE:
             return table_schema(self._spec(name))
@@ -211,17 +212,17 @@ class AgentsOnSpark:
         return replace(spec, value_type=self._types.get(table, spec.value_type))
 
     def results(self, agent: str) -> DataFrame:
-        """What an agent yields: ``result_type``'s fields, else ``key``, ``time``, ``value``."""
+        """Return an agent's results: ``result_type``'s fields, or ``key``, ``time``, ``value``."""
         self._known("agent", agent, self.app.agents)
         return self._rows(kind_of(RESULT, agent))
 
     def sent(self, topic: str) -> DataFrame:
-        """What agents send to a topic: ``key``, ``time`` and ``value`` (JSON)."""
+        """Return the events that agents send to a topic: ``key``, ``time``, ``value`` (JSON)."""
         return self._rows(kind_of(SENT, topic))
 
     @property
     def rejected(self) -> DataFrame:
-        """Every event that was handed back.
+        """The rejected events.
 
         Columns: ``topic``, ``reason``, ``agent``, ``table``, ``key``, ``value`` (JSON), ``time``,
         ``detail``, ``watermark``.
@@ -240,25 +241,25 @@ class AgentsOnSpark:
         every: Duration | None = None,
         available_now: bool = False,
     ) -> WindowedQuery:
-        """Start one streaming query that keeps the tables and writes what was asked for.
+        """Start one streaming query that maintains the tables and writes to the sinks.
 
-        Each batch reaches the sinks at least once, and a repeated batch carries the same rows under
-        the same number; the sinks of muntin make that exactly once.
+        Each batch reaches the sinks at least once, and a repeated batch has the same rows under the
+        same number. The sinks of muntin make that exactly once.
 
         Args:
             checkpoint: Folder of the query's progress and tables; the same after a restart.
-            tables: A sink for each table whose changes are wanted.
-            results: The same for what agents yield.
-            sent: The same for topics that agents send to.
+            tables: Sinks for the changes of tables, by table.
+            results: Sinks for the results of agents, by agent.
+            sent: Sinks for the events that agents send, by topic.
             rejected: A sink for rejected events.
             name: The query's name.
-            every: A batch at most this often; as fast as possible where it isn't given.
-            available_now: Read what is there now, then end.
+            every: The shortest time between batches; without it, batches run as fast as possible.
+            available_now: Read the input that is available now, then end.
 
         Raises:
-            OptionError: When the frames don't stream, or something isn't the app's.
-            SpecChangedError: When a table went by the wall clock and none does now, or the other
-                way round.
+            OptionError: When the frames aren't streams, or a name isn't the app's.
+            SpecChangedError: When a table used the wall clock at the checkpoint and none does now,
+                or the other way round.
         """
         from muntin.spark.starting import launch
         from muntin.spark.writing import Destination
@@ -290,7 +291,7 @@ class AgentsOnSpark:
         return query
 
     def _from(self, folder: str, kinds: frozenset[str]) -> tuple[DataFrame, int]:
-        """What is emitted in as many buckets as a checkpoint has, or is to have, and how many."""
+        """Return the output of the shards, with their number, which fits the checkpoint."""
         from muntin.spark.rescale import fit_checkpoint
 
         known = remembered(self._spark, folder)
@@ -302,7 +303,7 @@ class AgentsOnSpark:
         return emitted, buckets
 
     def explain(self) -> str:
-        """The topics, how they are partitioned, and the tables, in words."""
+        """Return a description of the topics, their partitioning and the tables."""
         lines = []
         for route in self._routes:
             own = self._given[route.topic].key
@@ -327,14 +328,14 @@ class AgentsOnSpark:
 
     @property
     def _ticks(self) -> bool:
-        """Whether the wall clock comes with ticks."""
+        """True if ticks bring the wall clock."""
         return self._streams and self.app.clocked
 
     def _input(self, frame: DataFrame, time: str | None) -> Input:
-        """A topic's input; it brings the batch's clock along only where it may be needed.
+        """Return a topic's input, whose messages carry the batch's clock only where it is needed.
 
-        Without that, and with any time allowed, nothing that Spark runs changes from batch to
-        batch, and nothing is compiled anew.
+        Without the clock, and with no bound on times, the code that Spark generates stays the same
+        from batch to batch, so Spark compiles it once.
         """
         ahead = self.app.max_ahead
         several = len(self._given) > 1 or bool(self.app.clocks)
@@ -347,12 +348,12 @@ class AgentsOnSpark:
         return Input(frame, time, max_ahead=ahead, stamped=looked_at)
 
     def _build(self, wanted: frozenset[str], buckets: int) -> DataFrame:
-        """What the shards emit of some kinds of rows: blobs and progress."""
+        """Return the output of the shards for some kinds of rows: blobs and progress."""
         formats, sources = {}, []
         for name, given in self._given.items():
             time = given.time.field if given.time is not None else None
             read = self._input(given.data, time)
-            # Parts of a file are numbered as its rows are, so tasks are in the order of events.
+            # Spark numbers the parts of a file in the order of its rows, so tasks keep that order.
             source = OperatorInput.of(read, read.columns(), name)
             zone = zone_of(source.messages, time)
             formats[name] = TopicFormat(source.schema, given.key, given.value, zone)

@@ -1,4 +1,4 @@
-"""The task before the shuffle: a topic's events, partitioned as the agents want them."""
+"""The task before the shuffle: partitions a topic's events as the agents ask for."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ from muntin.tables.record import Keying
 from muntin.tables.rows import RowReader
 from muntin.tables.spec import TableSpec
 
-# Of what a task sends: events of one route, and those that were rejected.
+# The frame of a route's events, among those that a task sends.
 MESSAGES = "messages"
+# The column of the watermark by which an event is judged.
 JUDGED = "__muntin_judged"
-# The route of what belongs to none.
+# The route number of the counts and rejected events of a task, which belong to no route.
 DOOR = -1
 _OWNER = "__muntin_owner"
-# Some 250 000 years, microseconds: Polars panics when it writes times much further away.
+# Some 250 000 years, microseconds: Polars panics when it formats times much further away.
 _MOST_SHOWN = 8_000_000_000_000_000_000
 _WHY = "__muntin_why"
 
@@ -43,8 +44,8 @@ class Route:
 
     Attributes:
         topic: The topic.
-        by: What by; ``None``: by the events' own keys.
-        agents: The agents that read them so.
+        by: The key to partition by; ``None`` is the events' own key.
+        agents: The agents that read this partitioning.
         first: Whether it is the topic's first route, which rejects malformed values.
     """
 
@@ -56,12 +57,12 @@ class Route:
 
 @dataclass(frozen=True)
 class TopicFormat:
-    """How a topic's events reach the workers.
+    """The format of a topic's events on the workers.
 
     Attributes:
         schema: Polars types of the columns, without muntin's own.
-        key: What the events' own keys are.
-        value: The column that is the value; ``None``: the whole row is.
+        key: The events' own key; ``None`` where they have none.
+        value: The column with the value; ``None`` takes the whole row as the value.
         zone: The session's time zone, where events depend on it.
     """
 
@@ -73,11 +74,11 @@ class TopicFormat:
 
 @dataclass(frozen=True)
 class AgentStage:
-    """What both sides of the shuffle know of an app; sent to the workers.
+    """The description of an app that both sides of the shuffle use; it is sent to the workers.
 
     Attributes:
         app: The app.
-        routes: Its agents, by how they want events partitioned.
+        routes: The partitionings that its agents ask for.
         formats: The topics that they read.
         wanted: The kinds of rows that are emitted.
         specs: The tables, with the types of their values as columns have them.
@@ -90,7 +91,7 @@ class AgentStage:
     specs: Mapping[str, TableSpec]
 
     def rules(self) -> Rules:
-        """What holds for all partitions, with the zones that events depend on."""
+        """Return the rules of all partitions, with the time zones that events depend on."""
         zones = {name: one.zone for name, one in self.formats.items() if one.zone is not None}
         return replace(self.app.get_rules(), zones=zones)
 
@@ -100,7 +101,7 @@ class AgentStage:
         return frozenset(name for name in self.app.tables if kind_of(TABLE, name) in self.wanted)
 
     def reader(self, topic: str) -> RowReader:
-        """What makes values of a topic's type out of rows."""
+        """Return the reader that turns rows into values of a topic's type."""
         given = self.formats[topic]
         return RowReader(self.app.topics[topic].value_type, given.schema, given.value)
 
@@ -116,13 +117,13 @@ class RouteTask:
         self.reader = stage.reader(self.topic)
 
     def parts(self, frames: Iterable[pl.DataFrame]) -> list[Part]:
-        """What each shard gets of the task's events."""
+        """Return the parts of the task's events, each for one shard."""
         taken = [pl.DataFrame(schema={**self.format.schema, columns.TIME: pl.Int64()})]
         rejected: list[pl.DataFrame] = []
         seen = 0
         now: int | None = None
         for messages in frames:
-            # Never this machine's clock: a batch that is repeated would be another one.
+            # Use the batch's clock, never this machine's: a repeated batch must have the same rows.
             if NOW in messages.columns and len(messages):
                 now = messages[NOW][0]
             seen += len(messages)
@@ -137,12 +138,12 @@ class RouteTask:
         return self._sent(judged, rejected, seen, {"latest": latest, "wall": now})
 
     def _judged(self, events: pl.DataFrame, now: int | None) -> tuple[pl.DataFrame, dict[str, int]]:
-        """Events with the watermarks that each finds, as far as this task knows them."""
+        """Return events with the watermarks before each, as far as this task can compute them."""
         lateness = self.stage.app.topics[self.topic].lateness
         times = {self.topic: (JUDGED, events[columns.TIME])}
         for clock in self.stage.app.clocks:
             times[clock.name_for(self.topic)] = judged_by(clock), self._times(events, clock, now)
-        # What is malformed moves no clock.
+        # Malformed events advance no clock.
         if wrong := list(self.reader.find_malformed(events)):
             times = {clock: (to, at.scatter(wrong, None)) for clock, (to, at) in times.items()}
         judged = [
@@ -158,7 +159,7 @@ class RouteTask:
         return events.with_columns(judged), latest
 
     def _times(self, events: pl.DataFrame, clock: FieldClock, now: int | None) -> pl.Series:
-        """The times in the values that a clock follows, microseconds; null where there is none."""
+        """Return the times that a clock reads from values, microseconds; null without one."""
         field = clock.by.field
         if field in self.format.schema and self.format.value is None and _is_time(events[field]):
             found = events[field].cast(pl.Datetime("us")).cast(pl.Int64)
@@ -193,13 +194,13 @@ class RouteTask:
         for frame in rejected:
             reason = frame[columns.REASON][0]
             counts[reason] = counts.get(reason, 0) + len(frame)
-        # What is emitted once goes to one shard.
+        # Counts and rejected events are emitted once, so they go to one shard.
         aside = {REJECTED: pl.concat(rejected)} if rejected else {}
         found.append(Part(0, {**header, "route": DOOR, "counts": counts}, aside))
         return found
 
     def _parts(self, events: pl.DataFrame) -> dict[int, pl.DataFrame]:
-        """Events by bucket, the same bucket for a key as in process; without keys, one has all."""
+        """Split events by shard, with the same hash as in one process; without keys, into one."""
         buckets = self.shards
         names = [name for name in events.columns if name in KEYS]
         if not len(events):
@@ -217,12 +218,15 @@ class RouteTask:
     def _keyed(
         self, events: pl.DataFrame, by: Keying, agents: Sequence[str] | None
     ) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
-        """Events with their keys, and those that have none.
+        """Add keys to events, and reject the events that have none.
 
         Args:
             events: The events.
-            by: What their keys are.
-            agents: Who wants these keys; ``None``: they are the events' own.
+            by: The key.
+            agents: The agents that partition by it; ``None`` for the events' own key.
+
+        Returns:
+            The events with keys, and frames of rejected events.
         """
         keys, wrong = self._keys(events, by, own=agents is None)
         there = (
@@ -248,11 +252,11 @@ class RouteTask:
     def _keys(
         self, events: pl.DataFrame, by: Keying, *, own: bool
     ) -> tuple[pl.Series | list[Any], dict[int, str]]:
-        """The key of each event, and what surprised a function, by row."""
+        """Return the key of each event, and the errors of the key function by row."""
         if by.field in self.format.schema and (own or self.format.value is None):
             column = events[by.field]
             return listed(column) if column.dtype.is_temporal() else (column, {})
-        # A topic's own keys are of its rows, whatever of them is the value.
+        # A topic's own key may be any column of the row, also one outside of the value.
         rows = RowReader(None, self.format.schema, None) if own else self.reader
         values, unread = rows(events)
         wrong = dict(unread) if own else {}
@@ -263,14 +267,14 @@ class RouteTask:
                 try:
                     key = by.get_key(value)
                 except Exception as error:
-                    # The function is the user's, and may be surprised by a value.
+                    # The function is the user's, and may fail at a value.
                     wrong[number] = f"group_by({by.name}): {error!r}"
             keys.append(key)
         return keys, wrong
 
     def _aside(self, events: pl.DataFrame, reason: str, agent: str | None = None) -> pl.DataFrame:
-        """Events as rejected ones."""
-        # Bytes are shown as text.
+        """Return events as rejected ones, with a reason."""
+        # The frame of rejected events shows bytes as text.
         binary = [name for name, dtype in events.schema.items() if dtype == pl.Binary]
         events = events.with_columns(text(events[name])[0] for name in binary)
         events = _showable(events)
@@ -296,7 +300,7 @@ class RouteTask:
 
 
 def _showable(events: pl.DataFrame) -> pl.DataFrame:
-    """Events with times as microseconds where Polars has no text for one of them."""
+    """Return events with times as microseconds in columns that Polars can't format."""
     numbers = []
     for name, dtype in events.schema.items():
         if isinstance(dtype, pl.Datetime):
@@ -306,14 +310,14 @@ def _showable(events: pl.DataFrame) -> pl.DataFrame:
 
 
 def _as_text(topic: TopicFormat) -> pl.Expr:
-    """Values as JSON; text stays as it is."""
+    """Return an expression of values as text: JSON of a row, or the value's column."""
     if topic.value is not None:
         return pl.col(topic.value)
     return pl.struct(*topic.schema).struct.json_encode()
 
 
 def judged_by(clock: FieldClock) -> str:
-    """The column of a clock's watermark in force."""
+    """Return the column of the watermark of a clock by which events are judged."""
     return f"{JUDGED}_{clock.number}"
 
 
@@ -322,7 +326,7 @@ def _is_time(column: pl.Series) -> bool:
 
 
 def _as_key(keys: pl.Series) -> pl.Series:
-    """Keys as entries have them: text and whole numbers as such, others as bytes."""
+    """Return keys in the columns of entries: text and integers as they are, others as bytes."""
     if keys.dtype == pl.String:
         return keys.alias("key_str")
     if keys.dtype.is_integer() and keys.dtype != pl.UInt64:

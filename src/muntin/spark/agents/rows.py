@@ -1,4 +1,4 @@
-"""What agents and their tables emit on Spark, as rows of DataFrames."""
+"""Schemas and frames of the rows that agents and their tables emit on Spark."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ REJECTED_SCHEMA = StructType(
         StructField(columns.WATERMARK, TimestampType()),
     ]
 )
-# As frames of the workers have it: times are whole microseconds.
+# The schema of rejected events in frames of the workers, where times are integer microseconds.
 REJECTED_FRAME = pl.Schema(
     {
         name: pl.Int64() if isinstance(dtype, pl.Datetime) else dtype
@@ -73,12 +73,12 @@ REJECTED_FRAME = pl.Schema(
 
 
 def kind_of(what: str, name: str) -> str:
-    """The kind of rows of a table, of an agent's results, or of a topic."""
+    """Return the kind of the rows of a table, of an agent's results, or of a topic."""
     return f"{what}:{name}"
 
 
 def table_schema(spec: TableSpec) -> StructType:
-    """The columns of a table: key, window, value, ``emission``, ``revision``."""
+    """Return the columns of a table: key, window, value, ``emission``, ``revision``."""
     key = _TYPES.get(spec.key_type, StringType())
     found = [StructField("key", key, False)]
     if spec.windows is not None:
@@ -95,7 +95,7 @@ def table_schema(spec: TableSpec) -> StructType:
 
 
 def value_type(spec: TableSpec) -> DataType:
-    """The type of a table's value column; text (JSON) where values have none of their own."""
+    """Return the type of a table's value column; text (JSON) where values have no Spark type."""
     kind = spec.value_type
     if kind is None and spec.default is not None:
         kind = type(spec.default())
@@ -103,7 +103,7 @@ def value_type(spec: TableSpec) -> DataType:
 
 
 def table_frame(spec: TableSpec, emitted: Sequence[TableEntry], revision: int) -> pl.DataFrame:
-    """What has changed in a table.
+    """Return the changes of a table as a frame.
 
     Raises:
         OptionError: When a value doesn't fit the column.
@@ -140,12 +140,12 @@ def _column(spec: TableSpec, option: str, kind: DataType, values: list[Any]) -> 
 
 
 def text(value: Any) -> str:
-    """A key or value as text: text as it is, everything else as JSON."""
+    """Return a key or value as text: a text unchanged, everything else as JSON."""
     return value if isinstance(value, str) else json.dumps(typed.to_plain(value))
 
 
 def result_schema(result_type: Any) -> StructType:
-    """The columns of an agent's results: its fields, or one value as JSON."""
+    """Return the columns of an agent's results: the fields of their type, or a value as JSON."""
     if result_type is None:
         return MESSAGE
     if not is_dataclass(result_type):
@@ -163,7 +163,7 @@ def result_schema(result_type: Any) -> StructType:
 
 
 def sent_frame(sent: Sequence[SentMessage], result_type: Any = None) -> pl.DataFrame:
-    """Messages or results, with times in microseconds."""
+    """Return sent messages or results as a frame, with times in microseconds."""
     if result_type is not None:
         schema = polars_schema(result_schema(result_type))
         names = list(schema)
@@ -180,7 +180,7 @@ def sent_frame(sent: Sequence[SentMessage], result_type: Any = None) -> pl.DataF
 
 
 def rejected_frame(rejected: Sequence[Rejected]) -> pl.DataFrame:
-    """Rejected events, with times in microseconds."""
+    """Return rejected events as a frame, with times in microseconds."""
     data = {name: [getattr(row, name) for row in rejected] for name in REJECTED_FRAME}
     data["key"] = [None if key is None else text(key) for key in data["key"]]
     data["value"] = [text(value) for value in data["value"]]

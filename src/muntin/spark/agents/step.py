@@ -1,8 +1,8 @@
-"""Agents and their tables as an operator.
+"""Runs agents and their tables as an operator.
 
-State is read once per bucket and batch, as far as the batch needs it, and what changed is written
-once. Tables stay in the worker between batches: what another worker committed in the meantime is
-read on top, and what a batch that failed has left is forgotten.
+For each shard and batch, the state that the batch needs is read once, and changed state is written
+once. Tables stay in the worker between batches. A worker then reads what another one has committed
+meanwhile, and discards what a failed batch left behind.
 """
 
 from __future__ import annotations
@@ -48,15 +48,16 @@ from muntin.tables.rows import RowReader
 from muntin.tables.shard import TableEntry
 from muntin.tables.stream import EventRow as Event
 
-# Events become Python's by so many at a time: they are worked on while they are new.
+# Number of events that become Python objects at a time, so that agents get them while they are in
+# the processor's cache.
 _AT_ONCE = 20_000
-# Beyond so many entries, a worker forgets what it can read again.
+# Number of cached entries beyond which a worker drops those that it can read again.
 _MOST_ENTRIES = 5_000_000
 _MOST_PARTITIONS = 64
 
 
 class AgentOperator:
-    """An app's agents."""
+    """The operator of an app's agents."""
 
     def __init__(self, stage: AgentStage) -> None:
         self.stage = stage
@@ -104,7 +105,7 @@ class AgentStep:
             self.part.counts.update(header["counts"])
 
     async def work(self, *, final: bool) -> dict[str, list[TableEntry]]:
-        """Let all agents work, and end the batch."""
+        """Run all agents, and end the batch."""
         for number, route in enumerate(self.stage.routes):
             frames = self._frames.get(number, [])
             for position, name in enumerate(route.agents):
@@ -134,7 +135,7 @@ class AgentStep:
     def _events(
         self, route: Route, frames: Sequence[pl.DataFrame], *, emits: bool
     ) -> Iterable[Event]:
-        """Events of a route, made while they are read."""
+        """Return the events of a route, which become Python objects as they are read."""
         reader = self.stage.reader(route.topic)
         parts = (part for frame in frames for part in frame.iter_slices(_AT_ONCE))
         numbers = iter(range(sum(map(len, frames))))
@@ -165,12 +166,12 @@ class AgentStep:
         return [row for number, row in enumerate(rows) if number not in malformed]
 
     def _judged(self, events: pl.DataFrame, column: str, clock: str) -> list[int]:
-        """The watermark that each event found."""
+        """Return the watermark in force when each event arrived."""
         mark, judged = self.part.watermarks.get(clock), events[column]
         return (judged if mark is None else judged.clip(lower_bound=mark)).to_list()
 
     def _arrivals(self, events: pl.DataFrame, topic: str) -> Iterable[EventArrival]:
-        """What else each found."""
+        """Return the watermarks of the app's further clocks when each event arrived."""
         clocks = self.stage.app.clocks
         if not clocks:
             return repeat(NO_ARRIVAL)
@@ -190,7 +191,7 @@ class AgentStep:
         counts["taken"] -= len(malformed)
         for number, why in malformed.items():
             shown = events.slice(number, 1)
-            # What Python can't hold is shown as a text.
+            # Show a value that Python can't hold as text.
             row = {name: _held(shown[name]) for name in shown.columns}
             value = row[given.value] if given.value else {name: row[name] for name in given.schema}
             if isinstance(value, bytes):
@@ -200,7 +201,7 @@ class AgentStep:
 
 
 def _held(column: pl.Series) -> Any:
-    """The only value of a column, as text where Python can't hold it."""
+    """Return the only value of a column, as text where Python can't hold it."""
     ((value,), wrong) = listed(column)
     return to_plain_values(pa.chunked_array([column.to_arrow()]))[0] if wrong else value
 
@@ -208,7 +209,7 @@ def _held(column: pl.Series) -> Any:
 def _emitted(
     step: AgentStep, emitted: dict[str, list[TableEntry]]
 ) -> Iterator[tuple[str, pl.DataFrame]]:
-    """Everything wanted that the batch has emitted, by kind."""
+    """Yield the rows that the batch emitted, by the kinds that are wanted."""
     part, stage, app = step.part, step.stage, step.stage.app
     for name, changes in emitted.items():
         if changes:
@@ -239,12 +240,12 @@ def _progress(part: Partition, emitted: dict[str, list[TableEntry]]) -> dict[str
     }
 
 
-# The partitions that this worker process has worked on, the least recent first.
+# The partitions that this worker process has run, the least recent first.
 _PARTITIONS: OrderedDict[tuple[str, int], Partition] = OrderedDict()
 
 
 def _partition(stage: AgentStage, state: ShardState) -> Partition:
-    """A partition as it was left here, or a new one."""
+    """Return the partition that an earlier batch left in this process, or a new one."""
     place = (state.operator, state.shard)
     found = _PARTITIONS.pop(place, None) or Partition(stage.rules(), state.shard)
     _PARTITIONS[place] = found
@@ -254,7 +255,7 @@ def _partition(stage: AgentStage, state: ShardState) -> Partition:
 
 
 def _shrink(part: Partition) -> None:
-    """Forget what was read, if it is too much."""
+    """Drop the entries that can be read again, if there are too many."""
     shards = part.shards.values()
     held = (entries.rows for shard in shards for entries in shard.entries.values())
     if sum(held) > _MOST_ENTRIES:
@@ -264,5 +265,5 @@ def _shrink(part: Partition) -> None:
 
 @cache
 def _loop() -> EventLoop:
-    """This worker's event loop."""
+    """Return this worker's event loop."""
     return EventLoop()

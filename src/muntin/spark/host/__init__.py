@@ -1,1 +1,1 @@
-"""What runs an operator on Spark: tasks before the shuffle, processors behind it, and the plan."""
+"""Runs operators on Spark: tasks before the shuffle, processors after it, and plans."""

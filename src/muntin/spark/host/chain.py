@@ -1,10 +1,9 @@
-"""What one operator emits that goes on into another, within one query, and all that goes beside it.
+"""Chains operators within one streaming query on Spark.
 
 Any operator's results may be an input of any other: windows over a join, a join of windows, windows
-over windows, and so on. It is one streaming query. What the first operator emits becomes messages
-of the next; the messages that it rejected and its figures travel with them, as blobs in columns of
-their own, through the task before the shuffle and the shard, so that the query has them beside its
-own.
+over windows, and so on. The results of the first operator become messages of the next. The messages
+that the first one rejected and its figures travel along as blobs in columns of their own, through
+the task before the shuffle and the shard, and reach the query together with the next operator's.
 """
 
 from __future__ import annotations
@@ -54,65 +53,69 @@ _PASSED = [
     StructField(BLOB, BinaryType()),
     StructField(PROGRESS, StringType()),
 ]
-# A column, or a moment before it.
+# The SQL of a column, or of a moment that lies a number of seconds before it.
 _MOMENT = re.compile(r"\(?`?(?P<name>\w+)`?(?: - INTERVAL '(?P<before>[0-9.]+)' SECOND)?\)?")
-# Behind a column that an operator before has with another type.
+# Suffix of a column whose name an upstream operator uses with another type.
 _RESULT = "_result"
 
 
 class RowByRow(Protocol):
-    """What is made of results before another operator takes them, each row by itself."""
+    """Transforms results row by row before another operator takes them."""
 
     @property
     def by_window(self) -> bool:
-        """Whether a window's firing stays one row, known by the window's keys and bounds."""
+        """True if a firing stays one row that the window's keys and bounds identify."""
 
     def of_frame(self, frame: DataFrame, beside: Sequence[str] = ()) -> DataFrame:
-        """The rows as they are taken.
+        """Return the transformed rows.
 
         Args:
             frame: The results.
-            beside: Columns that stay as they are; rows that aren't results have the first of them,
-                and are all kept.
+            beside: Columns that stay unchanged. A row that isn't a result has a value in the first
+                of them; all such rows stay.
         """
 
     def bounds(self, known: Mapping[str, int]) -> dict[str, int]:
-        """Which of the columns afterwards hold a window's end, or a moment beside it.
+        """Return the columns of the transformed rows that follow a window's end.
 
         Args:
-            known: Which do before, and by how much the least value still to come exceeds the
-                watermark, microseconds.
+            known: The columns of the results that follow it. Each has the distance by which its
+                least future value exceeds the watermark, microseconds.
+
+        Returns:
+            The columns and distances after the transformation.
         """
 
 
 def kept(frame: DataFrame, condition: str, beside: Sequence[str]) -> DataFrame:
-    """The rows for which a condition holds, and those that aren't results; see ``RowByRow``."""
+    """Return the rows for which a condition holds, and those that aren't results (``RowByRow``)."""
     others = f" OR {beside[0]} IS NOT NULL" if beside else ""
     return frame.where(f"({condition}){others}")
 
 
 class _WithTime:
-    """The last moment of each window as a column: its end is the first of the next one."""
+    """Adds the last moment of each window as a column, one microsecond before its end."""
 
     by_window: ClassVar[bool] = True
 
     def of_frame(self, frame: DataFrame, beside: Sequence[str] = ()) -> DataFrame:
-        """See ``RowByRow``."""
+        """Return the rows with the last moment of their window."""
         last = f"{columns.WINDOW_END} - INTERVAL '0.000001' SECOND"
         return frame.withColumn(WINDOW_TIME, F.expr(last))
 
     def bounds(self, known: Mapping[str, int]) -> dict[str, int]:
-        """See ``RowByRow``."""
+        """Return the columns that follow a window's end, with the last moment among them."""
         end = known.get(columns.WINDOW_END)
         return dict(known) if end is None else {**known, WINDOW_TIME: end - 1}
 
 
 def bounds_of(shown: Iterable[tuple[str, str]], known: Mapping[str, int]) -> dict[str, int]:
-    """``RowByRow.bounds`` of a select list.
+    """Return the columns of a select list that follow a window's end, as ``RowByRow.bounds`` does.
 
     Args:
-        shown: Each column's name and text.
-        known: See there.
+        shown: Each column's name and SQL text.
+        known: The columns of the results that follow it, with their distances from the watermark,
+            microseconds.
     """
     found = {}
     for name, text in shown:
@@ -128,8 +131,8 @@ class Upstream:
 
     Attributes:
         plan: Its plan.
-        steps: What is made of its results, one after the other.
-        full: Whether only its full firings count; the others are filtered.
+        steps: The transformations of its results, in order.
+        full: Whether only its full firings count; the others are filtered out.
     """
 
     plan: Plan
@@ -138,27 +141,27 @@ class Upstream:
 
     @property
     def depth(self) -> int:
-        """How many windows of the chain its results have been through."""
+        """The number of windows of the chain that its results have passed."""
         return _depth(self.plan) + (0 if self.plan.joins else 1)
 
     @property
     def revises(self) -> bool:
-        """Whether it may emit a window more than once, and all of it counts."""
+        """True if it may emit a window more than once, and each of these rows counts."""
         return emits_again(self.plan.spec, full=self.full, streams=self.plan.streams)
 
     @property
     def keep(self) -> str | None:
-        """Which of its results count."""
+        """The SQL condition of the results that count; ``None`` where all do."""
         return f"{columns.EMISSION} = 'full'" if self.full else None
 
     def ahead(self, time: str) -> int | None:
-        """By how much the least time still to come exceeds the watermark, microseconds.
+        """Return by how much the least time still to come exceeds the watermark, microseconds.
 
         Args:
             time: The column that the next operator takes as the time.
 
         Returns:
-            ``None`` where nobody can say.
+            The distance; ``None`` where it doesn't follow from the operator and that column.
         """
         end = end_ahead(self.plan.spec)
         if end is None:
@@ -169,20 +172,20 @@ class Upstream:
         return known.get(time)
 
     def then(self, step: RowByRow) -> Upstream:
-        """The same, with more made of its results."""
+        """Return this operator with one more transformation of its results."""
         return replace(self, steps=(*self.steps, step))
 
     def with_shards(self, count: int) -> Upstream:
-        """The same in so many shards, wherever no number was asked for."""
+        """Return this operator with a shard count for every plan that didn't ask for one."""
         return replace(self, plan=self.plan.with_shards(count))
 
     def rows(self, side: str, rejected: StructType, named: Mapping[str, str]) -> DataFrame:
-        """What it emits as rows, and among them rows of ``PASSED`` for all else.
+        """Return its results as rows, and its blobs and figures as rows of ``PASSED`` among them.
 
         Args:
-            side: Which side of a join it is, if the next operator is one.
+            side: The side of the join that it feeds, if the next operator is a join.
             rejected: The columns of rejected messages of both operators.
-            named: Columns of its rejected messages that have another name there.
+            named: The columns of its rejected messages that are renamed, with their new names.
         """
         fields = [StructField(f.name, f.dataType) for f in self.plan.results.fields]
         schema = StructType([*fields, *_PASSED])
@@ -194,23 +197,25 @@ class Upstream:
 
 
 def _depth(plan: Plan) -> int:
-    """How many windows of the chain the messages of a plan have been through at most."""
+    """Return the largest number of windows of the chain that messages of a plan have passed."""
     return max((fed.depth for fed in plan.fed), default=0)
 
 
 def _joins(plan: Plan) -> bool:
-    """Whether there is a join in a chain."""
+    """Return whether a chain contains a join."""
     return plan.joins or any(_joins(fed.plan) for fed in plan.fed)
 
 
 @dataclass(frozen=True)
 class Chained:
-    """An operator's inputs, where results of other operators may be among them.
+    """An operator's inputs, some of which may be results of other operators.
 
     Attributes:
-        sources: The inputs; with results comes all that goes beside them.
-        rejected: The columns of rejected messages, of all these operators.
-        beside: How the operator's own ones lie among them; ``None`` where there are no others.
+        sources: The inputs; the rejected messages and figures of upstream operators come with their
+            results.
+        rejected: The columns of rejected messages of all these operators.
+        beside: Where the operator's own rejected messages go among them; ``None`` without upstream
+            operators.
     """
 
     sources: tuple[OperatorInput, ...]
@@ -219,10 +224,10 @@ class Chained:
 
 
 def chained(sources: tuple[OperatorInput, ...], rejected: StructType) -> Chained:
-    """Put an operator behind those whose results are among its inputs.
+    """Connect an operator to the upstream operators among its inputs.
 
     Args:
-        sources: Its inputs; of a join they are named by their sides.
+        sources: Its inputs; those of a join are named by their sides.
         rejected: The columns of the messages that it rejects itself.
 
     Raises:
@@ -232,7 +237,7 @@ def chained(sources: tuple[OperatorInput, ...], rejected: StructType) -> Chained
     if not fed:
         return Chained(sources, rejected, None)
     joins = bool(sources[0].name)
-    # A pair is of neither side; what windows made of it has none.
+    # A message that windows over a join reject is a pair, and belongs to neither side.
     side = None if joins or not fed[""].plan.joins else PAIR
     depths = {name: up.depth for name, up in fed.items()}
     marks: dict[str, DataType] = {}
@@ -259,7 +264,7 @@ def chained(sources: tuple[OperatorInput, ...], rejected: StructType) -> Chained
 def _fed(
     source: OperatorInput, rejected: StructType, named: Mapping[str, Mapping[str, str]]
 ) -> OperatorInput:
-    """An input, with all that goes beside the results that it takes."""
+    """Return an input with the rejected messages and figures of its upstream operator."""
     upstream = source.input.fed
     if upstream is None:
         return source
@@ -268,7 +273,7 @@ def _fed(
 
 
 def _marks(plan: Plan) -> set[str]:
-    """The columns of a plan's rejected messages that say which operator rejected them."""
+    """Return the columns of a plan's rejected messages that say which operator rejected them."""
     return {*([SIDE] if _joins(plan) else []), *([DEPTH] if _depth(plan) else [])}
 
 
@@ -287,14 +292,14 @@ class _Columns:
 
         Args:
             rejected: The columns; the last two are the reason and the watermark.
-            but: Those of them that aren't the messages' own.
-            suffix: What is behind a name that is taken for another type.
+            but: Those of them that don't come from the messages.
+            suffix: The suffix of a column whose name is in use with another type.
 
         Returns:
-            The columns that have another name now.
+            The renamed columns, with their new names.
 
         Raises:
-            OptionError: When that is taken, too.
+            OptionError: When the new name is in use with another type, too.
         """
         named = {}
         for field in rejected.fields[:-2]:
@@ -310,13 +315,13 @@ class _Columns:
         return named
 
 
-# The name of a DataFrame, anywhere in a plan, whose rows are revisions of windows.
+# The alias of a DataFrame whose rows are revisions of windows; it shows in every plan over it.
 _REVISIONS = "muntin_revisions"
 _FED = "_muntin_fed"
 
 
 def marked(frame: DataFrame, upstream: Upstream) -> DataFrame:
-    """A DataFrame of results that is known again, by itself and in what is made of it."""
+    """Return a DataFrame of results that `fed_by` recognizes; plans over it show its revisions."""
     if upstream.revises:
         frame = frame.alias(_REVISIONS)
     remember(frame, _FED, upstream)
@@ -324,14 +329,14 @@ def marked(frame: DataFrame, upstream: Upstream) -> DataFrame:
 
 
 def fed_by(frame: DataFrame, *, each_change: bool = False) -> Upstream | None:
-    """The operator whose results a DataFrame is, as they came; ``None`` where it is another.
+    """Return the operator whose unchanged results a DataFrame has; ``None`` for any other frame.
 
     Args:
         frame: The DataFrame.
-        each_change: Whether all rows of a window may come, since the newest one counts.
+        each_change: Whether a window may have several rows, of which the newest one counts.
 
     Raises:
-        OptionError: When its rows are several for one window, of which each would count.
+        OptionError: When a window may have several rows, each of which would count.
     """
     if not isinstance(frame, DataFrame):
         return None
@@ -346,7 +351,7 @@ def fed_by(frame: DataFrame, *, each_change: bool = False) -> Upstream | None:
 def with_time(
     frame: DataFrame, upstream: Upstream | None, time: object
 ) -> tuple[DataFrame, Upstream | None]:
-    """Results, with the last moment of each window where that is asked for as their time."""
+    """Return results with the last moment of each window, where the time option asks for it."""
     if upstream is None or not isinstance(time, str) or time != WINDOW_TIME:
         return frame, upstream
     kinds = {field.name: field.dataType for field in frame.schema.fields}
@@ -357,28 +362,31 @@ def with_time(
 
 
 def changing(upstream: Upstream, keys: Collection[str]) -> int:
-    """How late the windows of a side may change, which a join gives again at each change.
+    """Return the grace of a side's windows, where the join emits each of their changes.
 
     Args:
         upstream: The windows.
-        keys: What the join compares of them.
+        keys: The columns of them that the join compares.
+
+    Returns:
+        How long after its end a window may change, microseconds.
 
     Raises:
-        OptionError: When a row isn't the whole of a window, known by these columns.
+        OptionError: When a row isn't one whole window that these columns identify.
     """
     whole_rows = all(step.by_window for step in upstream.steps)
     return change_grace(upstream.plan.spec, keys, full=upstream.full, whole_rows=whole_rows)
 
 
 def pairable(frame: DataFrame, upstream: Upstream | None) -> DataFrame:
-    """Results as a side of a join, which says itself how a pair came about."""
+    """Return results as a side of a join, without emission columns, since pairs have their own."""
     return frame if upstream is None else frame.drop(columns.EMISSION, columns.REVISION)
 
 
 def lag_of(upstream: Upstream) -> int:
-    """How far an operator's results may come out of order, microseconds.
+    """Return how far an operator's results may be out of order, microseconds.
 
     Raises:
-        OptionError: When nobody can say.
+        OptionError: When it doesn't follow from the operator.
     """
     return disorder(upstream.plan.spec)

@@ -1,7 +1,7 @@
-"""A checkpoint of Spark's as one committed batch left it: the manifests and blobs of its shards.
+"""Reads a checkpoint of Spark after one committed batch: the manifests and blobs of its shards.
 
-Everything goes through Spark's own readers of state (``state-metadata`` and ``statestore``), so
-that a running query isn't disturbed and whatever holds a checkpoint for Spark can be read.
+It only uses Spark's own readers of state (``state-metadata`` and ``statestore``). So it doesn't
+disturb a running query, and works on every file system that Spark supports.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ _NAME = "; Spark's reader of state finds none with a space or % in its name: cop
 
 
 class Checkpoint(StateSnapshot):
-    """A query's checkpoint at one batch; see `StateSnapshot`.
+    """A query's checkpoint on Spark at one batch.
 
     Args:
         spark: The session.
-        path: The folder of the query; it may be running.
-        batch: The number of a committed batch; the newest one where it isn't given.
-        operator: Which of the operators that keep state, counted from the last.
+        path: The folder of the query, which may be running.
+        batch: The number of a committed batch; by default the newest one.
+        operator: The number of an operator with state, counted from the last one.
 
     Raises:
-        OptionError: When the folder isn't a checkpoint of muntin's, or has no such batch.
+        OptionError: When the folder isn't a checkpoint of muntin, or the batch isn't kept.
 
     Attributes:
-        path: Where Spark's own files of the query are.
-        operators: How many operators keep state.
+        path: The folder of Spark's own files of the query.
+        operators: The number of operators with state.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Checkpoint(StateSnapshot):
         return len(known), max(0, oldest), newest
 
     def _refused(self, said: str) -> OptionError:
-        # Spark's reader of state looks for such a folder under the name that URLs have for it.
+        # Spark's reader of state looks for such a folder under its URL-encoded name.
         hint = _START + _NAME if {" ", "%"} & {*self.path} else _START
         return OptionError("CHECKPOINT", self.given, f"holds no windows ({said})", hint)
 
@@ -106,7 +106,7 @@ class Checkpoint(StateSnapshot):
         return reader.load(self.path).select(*_NAMED)
 
     def state(self, batch: int | None = None) -> DataFrame:
-        """Slot, number and blob of everything in the state."""
+        """Return the slots, numbers and blobs of the whole state."""
         try:
             return self._loaded(batchId=self.batch if batch is None else batch)
         except PySparkException as error:
@@ -138,7 +138,7 @@ class Checkpoint(StateSnapshot):
         if not asked:
             return found
         here = F.col("slot").isin([s for s, n in wanted.items() if n])
-        # Numbers are drawn at random, so that one is of one slot.
+        # Numbers are drawn at random, so each belongs to one slot.
         for row in self.state(batch).where(here & F.col("number").isin(asked)).collect():
             found[row["slot"]][row["number"]] = bytes(row["blob"])
         for slot, numbers in wanted.items():

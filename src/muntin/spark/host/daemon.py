@@ -1,10 +1,10 @@
-"""Spark's Python daemon, with what every worker of muntin imports already imported.
+"""Spark's Python daemon, which imports all modules of muntin's workers in advance.
 
 Workers are forked from the daemon. Importing pandas, Polars and Arrow takes seconds of CPU, and a
-query starts a worker for each task and Python stage: done here it is done once.
+query starts a worker for each task and Python stage. With this daemon they are imported once.
 
-A worker collects garbage after each task, and would walk all that was imported: some 70 ms, more
-than the work of a small batch. Frozen, imported things are no part of that walk, and their pages
+A worker collects garbage after each task, and would visit all imported objects. That takes some
+70 ms, more than the work of a small batch. Frozen objects aren't visited, and their memory pages
 stay shared between the workers.
 """
 

@@ -1,9 +1,9 @@
-"""The workers of a session, asked before the first batch and whenever executors have joined.
+"""Checks the workers of a session before the first batch and when executors have joined.
 
-Each has to run the driver's build of muntin in the driver's version of Python, with all that the
-query imports, and has to share the folders that the query writes: rows that an executor writes to
-a disk of its own are lost to everybody else. Spark itself says nothing of the latter, and of a
-module that is missing under a hundred lines of Java.
+Each worker must run the driver's build of muntin in the driver's version of Python, and have all
+modules that the query imports. It must also share the folders that the query writes, since rows on
+an executor's own disk are lost to everybody else. Spark doesn't check the folders, and reports a
+missing module under a hundred lines of Java.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from muntin.spark.host.internals.jvm import is_connected, runs_in_driver, shares
 
 _LOG = logging.getLogger(__name__)
 NEEDED = ("muntin", "polars", "pyarrow", "pandas", "google.protobuf")
-"""The modules that workers import for any query, beside Spark."""
+"""The modules that workers import for any query, in addition to Spark."""
 _PACKAGES = {
     "google.protobuf": "protobuf",
     "confluent_kafka": "confluent-kafka",
     "google_crc32c": "google-crc32c",
 }
-# Sessions whose one kind of workers was asked.
+# Sessions whose workers were asked, where one answers for all, or that were warned.
 _ASKED: set[str] = set()
-# How often executors that didn't get a task are asked again.
+# Number of rounds in which executors are asked that got no task in the round before.
 _ROUNDS = 3
-# How long to wait for the first executor before a warning, seconds.
+# Time without any executor after which a warning is logged, seconds.
 _WARNS = 15.0
 _CANNOT_RUN = re.compile(r'Cannot run program "[^"]+"')
 _VERSION = re.compile(r"PYTHON_VERSION_MISMATCH\] Python in worker has different version: (\S+)")
@@ -51,15 +51,15 @@ _LOST = re.compile(r"\(TID \d+\) \(([^ )]+) executor")
 
 @dataclass(frozen=True)
 class Answer:
-    """What the Python of an executor says.
+    """The answer of an executor's Python.
 
     Attributes:
         task: The task that asked it.
         python: The interpreter.
         modules: The version of each module; ``None`` where it is missing.
         build: A fingerprint of muntin's modules there; empty where muntin is missing.
-        unread: The driver's files that it doesn't see.
-        written: The file that it has written into each folder; empty where it couldn't.
+        unread: The driver's files that it can't see.
+        written: The file that it wrote to each folder; empty where it couldn't.
     """
 
     task: int
@@ -85,16 +85,16 @@ class Executors:
         self._spark = spark
         self._modules = (*NEEDED, *modules)
         self._asked: frozenset[str] = frozenset()
-        # A server of Spark Connect shows none, and a local master has none but itself.
+        # Spark Connect doesn't list executors, and a local master is its only executor.
         self._are_seen = not is_connected(spark) and not runs_in_driver(spark)
         local = [HadoopPath(spark, folder).local for folder in folders if self._are_seen]
         self._folders = sorted({str(folder) for folder in local if folder is not None})
 
     def check(self) -> None:
-        """Refuse workers that can't run the query; those that were asked aren't asked again.
+        """Refuse workers that can't run the query; each worker is asked once.
 
         Raises:
-            SettingError: Naming the host, the problem there, and what to do.
+            SettingError: When a worker can't; the error names the host, the problem and a fix.
         """
         if not self._are_seen:
             self._check_unseen()
@@ -105,7 +105,7 @@ class Executors:
                 self._check_seen(files)
 
     def _warn_of_plain_text(self) -> None:
-        """Warn once a session of a network on which anybody may ask a driver for what it sends."""
+        """Warn, once for each session, if anybody on the network can read the driver's secrets."""
         name = workers_of(self._spark)
         if self._spark.sparkContext.getConf().get("spark.authenticate", "false") != "true":
             if name not in _ASKED:
@@ -117,7 +117,7 @@ class Executors:
             _ASKED.add(name)
 
     def _check_unseen(self) -> None:
-        """Ask one worker, once a session: the others are started in the same way."""
+        """Ask one worker, once for each session, since the others are started in the same way."""
         name = workers_of(self._spark)
         if name in _ASKED or (shares_python(self._spark) and _is_installed()):
             return
@@ -129,7 +129,7 @@ class Executors:
         _ASKED.add(name)
 
     def _check_seen(self, files: Sequence[Path]) -> None:
-        """Ask all executors, which get a task each where none is busy."""
+        """Ask all executors, in several rounds if some are too busy to get a task."""
         answered: set[str] = set()
         for attempt in range(_ROUNDS):
             tasks = sum(executor.cores for executor in self._await_executors())
@@ -155,7 +155,7 @@ class Executors:
     def _run(
         self, tasks: int, files: Sequence[Path], held: float
     ) -> tuple[list[Answer], Exception | None, list[Attempt]]:
-        """Run tasks that answer; each holds its core a while, so that others get the next."""
+        """Run tasks that answer; each occupies its core for a while, so that all cores get one."""
         question = {"modules": self._modules, "files": [*map(str, files)], "holds": held}
         asked = F.udf(_look, "string", useArrow=False)
         frame = self._spark.range(0, tasks, 1, tasks).select(asked(F.lit(json.dumps(question))))
@@ -166,7 +166,7 @@ class Executors:
         return [Answer(**json.loads(row[0])) for row in returned or ()], error, attempts
 
     def _await_executors(self) -> list[Executor]:
-        """Wait until there is an executor; a cluster without a free one is warned of."""
+        """Wait until there is an executor, and warn if the cluster has no free one."""
         begun, warned = time.monotonic(), False
         while not (alive := executors_of(self._spark)):
             if not warned and time.monotonic() - begun > _WARNS:
@@ -181,7 +181,7 @@ class Executors:
 
     @contextmanager
     def _driver_files(self) -> Iterator[list[Path]]:
-        """Write a file into each folder, for the executors to see; they write others beside it."""
+        """Write a file to each folder for executors to find; delete it and theirs at the end."""
         name = f".muntin-asks-{secrets.token_hex(6)}"
         files = [Path(folder) / name for folder in self._folders]
         try:
@@ -208,7 +208,7 @@ class Executors:
     def _error_of(
         self, host: str | None, error: Exception | None, attempts: Sequence[Attempt]
     ) -> SettingError | None:
-        """Return the error of Pythons that couldn't be started, or answered by an exception."""
+        """Return the error for a Python that couldn't be started, or that raised."""
         texts = [one.error for one in attempts if one.error] or [str(error)]
         connected = is_connected(self._spark)
         python = "python3" if connected else str(self._spark.sparkContext.pythonExec)
@@ -224,7 +224,7 @@ def check_answer(answer: Answer, host: str | None) -> None:
         host: Their machine, where it is known.
 
     Raises:
-        SettingError: Naming the host, and the module or both builds.
+        SettingError: When they do; the error names the host, and the module or both builds.
     """
     missing = [_PACKAGES.get(name, name) for name, have in answer.modules.items() if have is None]
     if missing:
@@ -257,9 +257,9 @@ def explain(python: str, host: str | None, error: str) -> str | None:
     """Explain why Python couldn't be started, or couldn't answer.
 
     Args:
-        python: What ``PYSPARK_PYTHON`` says.
+        python: The value of ``PYSPARK_PYTHON``.
         host: The machine, where it is known.
-        error: Spark's text.
+        error: The text of Spark's error.
 
     Returns:
         The explanation; ``None`` where the error is of another kind.
@@ -286,7 +286,7 @@ has, or ship one with spark.archives
 
 
 def explain_lost_tasks(error: str, python: str) -> SettingError | None:
-    """Return the error of a query whose tasks an executor's Python couldn't run, if it is that."""
+    """Return the error of a query whose tasks an executor's Python couldn't run, else ``None``."""
     if "Error from python worker" not in error and "Cannot run program" not in error:
         return None
     lost = _LOST.search(error)
@@ -303,18 +303,18 @@ def _names(executors: Sequence[Executor]) -> frozenset[str]:
 
 
 def _is_installed() -> bool:
-    """Whether every process of this Python finds muntin: then there is nothing to ask."""
+    """Return whether muntin is installed in this Python, so that all its processes have it."""
     return bool(list(distributions(name="muntin")))
 
 
 @lru_cache(maxsize=8)
 def _own_answer(modules: tuple[str, ...]) -> Answer:
-    """Return what this process would answer."""
+    """Return the answer of this process."""
     return Answer(**json.loads(_look(json.dumps({"modules": modules, "files": [], "holds": 0}))))
 
 
 def _look(question: str) -> str:
-    """Answer for an executor; knows nothing of this package, which may be missing there."""
+    """Answer for an executor, without importing this package, which may be missing there."""
     import importlib.metadata
     import json
     import sys
@@ -347,7 +347,7 @@ def _look(question: str) -> str:
 
 
 def _fingerprint(file: str) -> str:
-    """Digest all modules of the package that a file is the first of, in a folder or in a zip."""
+    """Return a digest of all modules of a package, by its `__init__` in a folder or a zip."""
     import hashlib
     import os
     import zipfile
@@ -370,7 +370,11 @@ def _fingerprint(file: str) -> str:
 
 
 def _look_at_folders(files: list[str]) -> tuple[list[str], dict[str, str]]:
-    """Look for the driver's files, and write one beside each; returns those that can't be seen."""
+    """Look for the driver's files, and write one next to each.
+
+    Returns:
+        The files that can't be seen, and the file written to each folder.
+    """
     import os
     import uuid
 
@@ -388,5 +392,5 @@ def _look_at_folders(files: list[str]) -> tuple[list[str], dict[str, str]]:
     return unread, written
 
 
-# So they are sent as they are, and not by the name of their module.
+# Functions of `__main__` are pickled by value, so workers don't need to import this module.
 _look.__module__ = _fingerprint.__module__ = _look_at_folders.__module__ = "__main__"

@@ -1,10 +1,11 @@
-"""How the tasks before the shuffle know the watermark that the shards will judge by.
+"""Hands the watermark of the shards to the next batch's tasks before the shuffle.
 
-The watermark in force (and the source offsets taken, where a query has any) is in the shards'
-state, behind the shuffle. Each shard leaves it in a small file of its executor when a batch ends,
-under the query's id and the batch's number; a combining task of the next batch looks for exactly
-that file. If it isn't there (the first batch after a restart, an executor that ran no shard) the
-task passes its messages on as they are, and the shards combine them: slower, and just as right.
+The watermark in force, and the source offsets taken where a query has any, are in the shards'
+state, after the shuffle. When a batch ends, each shard writes them to a small file of its executor,
+whose name has the query's identifier and the batch's number. A combining task of the next batch
+reads exactly that file. The file is missing in the first batch after a restart, and on an executor
+that ran no shard. The task then sends its messages unchanged and the shards combine them, which is
+slower and yields the same results.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _TAG = re.compile(r"muntin-(\w+)-batch-(\d+)")
 
 
 def in_force(operator: str, streams: bool = True) -> Judged:
-    """The watermark that this batch's messages are judged by."""
+    """Return the watermark that this batch's messages are judged by, if this executor has it."""
     if not streams:
         return Judged(True, None, TakenOffsets())
     place = _place()
@@ -59,13 +60,13 @@ def leave(operator: str, judged: Judged) -> None:
 
 
 def written(watermark: int | None, taken: Sequence[OffsetRange]) -> bytes:
-    """What a shard leaves: a checksum, and what it is the sum of."""
+    """Return the bytes of a shard's file: a checksum, then the JSON that it covers."""
     text = json.dumps({"watermark": watermark, "taken": list(taken)}).encode()
     return b"%08x" % zlib.crc32(text) + text
 
 
 def read(left: bytes) -> Judged | None:
-    """What ``written`` wrote; ``None`` for anything else, whoever left it there.
+    """Parse the bytes that ``written`` returns; return ``None`` for any other bytes.
 
     Example:
         >>> read(written(5, [(0, 1, 2)])).watermark
@@ -89,12 +90,12 @@ def read(left: bytes) -> Judged | None:
 
 
 def tag(query: str, batch: int) -> str:
-    """What jobs over Spark Connect are tagged with: their tasks know no query of Spark's."""
+    """Return the tag of jobs over Spark Connect, whose tasks don't have Spark's query id."""
     return f"muntin-{query}-batch-{batch}"
 
 
 def _place() -> tuple[str, int] | None:
-    """The query and batch that this task belongs to; ``None`` where nothing says so."""
+    """Return the query and batch of this task; ``None`` outside of a query."""
     task = TaskContext.get()
     if task is None:
         return None

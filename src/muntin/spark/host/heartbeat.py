@@ -1,8 +1,8 @@
-"""A source of ticks, so that policies on the wall clock fire though no input arrives.
+"""A source of ticks, so that policies on the wall clock fire even if no input arrives.
 
-Spark runs no batch without input. This source always has one row to give when a period has
-passed; joined to the combined input, it wakes every shard. It knows the trigger ``availableNow``
-(Spark's own ``rate`` source doesn't, and would turn such a query into one batch).
+Spark runs no batch without input. This source has a new row whenever a period has passed. The union
+with the input wakes every shard. It supports the trigger ``availableNow``; Spark's own ``rate``
+source doesn't, and would turn such a query into one batch.
 """
 
 from __future__ import annotations
@@ -18,38 +18,38 @@ from muntin.spark.host.internals.versions import SupportsTriggerAvailableNow
 
 NAME = "muntin_heartbeat"
 ENDS_RUN = "endsRun"
-# In an offset: the moment of a tick, and whether it ends a run.
+# Entries of an offset: the moment of a tick, and whether it ends a run.
 _TICK, _LAST = "tick", "last"
 
 
 class Heartbeat(DataSource):
-    """One row a batch, at most one a period; option ``period`` in microseconds.
+    """A data source of ticks: one row for each batch, at most one in each period.
 
-    With the option ``endsRun`` there is one more, which ends a run of ``availableNow``: its moment
-    has the sign turned round.
+    The option ``period`` is in microseconds. With the option ``endsRun`` there is one more tick,
+    which ends a run of ``availableNow``; its moment has the opposite sign.
     """
 
     @classmethod
     def name(cls) -> str:
-        """The format's name."""
+        """Return the name of the format."""
         return NAME
 
     def schema(self) -> str:
-        """The moment of the tick, microseconds since the epoch."""
+        """Return the schema: the moment of the tick, microseconds since the epoch."""
         return "tick long"
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
-        """The reader."""
+        """Return the reader of the stream."""
         return _Ticks(int(self.options["period"]), self.options.get(ENDS_RUN) == "true")
 
 
 def is_tick(offset: str) -> bool:
-    """Whether an offset, as a checkpoint has it, is one of this source."""
+    """Return whether an offset in a checkpoint belongs to this source."""
     try:
         found = json.loads(offset)
     except ValueError:
         return False
-    # Other sources' offsets have names that their users chose.
+    # Compare all names, since the offsets of other sources may have any.
     ticks = isinstance(found, dict) and _TICK in found and found.keys() <= {_TICK, _LAST}
     return ticks and isinstance(found[_TICK], int)
 
@@ -62,8 +62,8 @@ class _Ticks(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.ending: dict[str, int] | None = None
 
     def _now(self) -> int:
-        # A moment, and not a number of periods: the next start may have another period, and a batch
-        # that is repeated then has the clock that it had.
+        # Return a moment rather than a number of periods: the next start may have another period,
+        # and a repeated batch must still have the same clock.
         return time.time_ns() // 1000 // self.period * self.period
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
@@ -72,7 +72,7 @@ class _Ticks(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, int]:  # noqa: N802
         tick, before = self._now() if self.last is None else self.last, start or {_TICK: 0}
         if self.ends_run:
-            # The run before may have ended at the same moment.
+            # Exceed the last tick, since the run before may have ended at the same moment.
             self.ending = self.ending or {_TICK: max(tick, before[_TICK] + 1), _LAST: 1}
             return self.ending
         return {_TICK: tick} if tick > before[_TICK] else dict(before)

@@ -1,4 +1,4 @@
-"""Messages as frames, out of what Spark sends to a task."""
+"""Turns the Arrow batches that Spark sends to a task into frames of messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from muntin.engine.utf8 import GARBLED, frame_of
 from muntin.sources.flags import NOW
 
 ROWS_AT_ONCE = 500_000
-# What an operator before this one emitted beside its results; see ``muntin.spark.host.chain``.
+# Columns of the rejected messages and figures of upstream operators (``muntin.spark.host.chain``).
 KIND, BLOB, PROGRESS = "__muntin_kind", "__muntin_blob", "__muntin_progress"
 PASSED = (KIND, BLOB, PROGRESS)
 
@@ -20,7 +20,7 @@ Reader = Callable[[Iterator[pa.RecordBatch]], Iterator[pl.DataFrame]]
 
 
 def as_sent(batches: Iterator[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
-    """The messages that Spark sends, in frames of a bounded number of rows."""
+    """Yield the messages that Spark sends, in frames of bounded size."""
     waiting: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
@@ -35,14 +35,15 @@ def as_sent(batches: Iterator[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
 
 def _frame(batches: list[pa.RecordBatch]) -> pl.DataFrame:
     table = pa.Table.from_batches(batches)
-    # Spark labels moments with the session's zone; the engine's are UTC's.
+    # Spark labels moments with the session's zone; the engine uses UTC.
     return frame_of(table.cast(pa.schema([_in_utc(field) for field in table.schema])))
 
 
 def _in_utc(field: pa.Field) -> pa.Field:
-    """A field with its moments in UTC, however deep they are nested.
+    """Return a field with its moments in UTC, at any depth.
 
-    With room for a null at every depth: a null struct whose fields are never null can't be cast.
+    All nested fields become nullable, since a null struct whose fields are never null can't be
+    cast.
     """
     kind = field.type
     if pa.types.is_timestamp(kind) and kind.tz is not None:
@@ -57,14 +58,14 @@ def _in_utc(field: pa.Field) -> pa.Field:
 
 
 def timed(messages: pl.DataFrame, time_column: str | None, used: Iterable[str]) -> pl.DataFrame:
-    """Messages with ``columns.TIME`` (and the clock) in microseconds.
+    """Return messages with ``columns.TIME`` (and the clock) in microseconds.
 
     Args:
-        messages: What was read.
-        time_column: The column of event times; ``None`` where there is none: then it is the
-            batch's clock, where that came along.
-        used: The columns that something is computed with: a message is malformed where the text of
-            one isn't UTF-8.
+        messages: The messages.
+        time_column: The column of event times; without it, the time is the batch's clock if
+            messages carry it, else 0.
+        used: The columns that the operator computes with: a message is malformed where the text in
+            one of them isn't UTF-8.
     """
     if GARBLED in messages.columns:
         bad = pl.col(GARBLED).list.set_intersection(list(used)).list.len() > 0

@@ -1,8 +1,8 @@
-"""Work for Spark's Python processes, unpacked where it is done.
+"""Wraps functions for Spark's Python processes, so that they are only unpickled when they run.
 
-Before a query's first batch Spark starts processes that only plan: one makes the source, one asks
-it for offsets, one asks the processor for its state variables. Each unpickles what it is handed. If
-that were the work itself, each would import Polars and the engine for nothing.
+Before a query's first batch, Spark starts processes that only plan: one creates the source, one
+asks it for offsets, one asks the processor for its state variables. Each unpickles its object. With
+the bare function, each would import Polars and the engine for nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PICKLES = CloudPickleSerializer()
 
 
 class PackedTask:
-    """A function as ``mapInArrow`` takes it."""
+    """A pickled function for ``mapInArrow``."""
 
     def __init__(self, task: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]):
         self._blob = _PICKLES.dumps(task)
@@ -37,7 +37,8 @@ class ShardProcessor(StatefulProcessor):
     """Keeps a shard's blobs in Spark's state.
 
     Args:
-        steps: What makes rows of a shard's blobs, its grouping key, and the rows sent to it.
+        steps: A function that computes rows from a shard's blobs, its grouping key and the rows
+            sent to it.
     """
 
     def __init__(self, steps: Steps) -> None:
@@ -54,10 +55,10 @@ class ShardProcessor(StatefulProcessor):
         rows: Iterator[Any],
         timerValues: Any,  # noqa: N803
     ) -> Iterator[Row]:
-        """One step of one shard."""
+        """Run one step of one shard."""
         if self._steps is None:
             self._steps = _PICKLES.loads(self._blob)
         return self._steps(self._blobs, key, rows)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing, since no resource is held."""

@@ -1,4 +1,4 @@
-"""From an operator and its inputs to the DataFrame of what its shards emit."""
+"""Builds the DataFrame that an operator's shards emit, from the operator and its inputs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def emitted(stage: Stage, sources: tuple[OperatorInput, ...], period: int | None) -> DataFrame:
-    """What an operator's shards emit: blobs of rows by kind, and progress."""
+    """Return the output of an operator's shards: blobs of rows by kind, and progress."""
     parts = []
     for source in sources:
         reader, read = source.read
@@ -49,13 +49,13 @@ class Plan:
 
     Attributes:
         spec: The query, complete.
-        stage: What both sides of the shuffle know of it.
-        sources: What is read.
-        period: How often something is due though no input comes, microseconds; ``None`` is never.
-        keys: What identifies a result beside its window; ``None`` where nothing does.
-        asked: How many shards were asked for, if a number was.
-        again: Builds the same in so many shards, wherever no number was asked for.
-        lean: Builds the same without rejected messages, if less is sent then.
+        stage: The description of the operator that both sides of the shuffle use.
+        sources: The inputs.
+        period: How often something is due by the clock alone, microseconds; ``None`` is never.
+        keys: The columns that identify a result together with its window; ``None`` where none do.
+        asked: The number of shards that the user asked for, if any.
+        again: Builds the plan with a shard count for every operator that didn't ask for one.
+        lean: Builds the plan without rejected messages, where that sends fewer columns.
     """
 
     spec: WindowSpec | JoinSpec
@@ -69,33 +69,33 @@ class Plan:
 
     @property
     def spark(self) -> SparkSession:
-        """The session."""
+        """The session of the inputs."""
         return self.sources[0].input.frame.sparkSession
 
     @property
     def streams(self) -> bool:
-        """Whether the input goes on."""
+        """True if the inputs are streams."""
         return self.sources[0].input.frame.isStreaming
 
     @property
     def ticks(self) -> bool:
-        """Whether something in the chain is due by the clock."""
+        """True if an operator of the chain needs ticks, since something is due by the clock."""
         return self.period is not None or any(fed.plan.ticks for fed in self.fed)
 
     @property
     def joins(self) -> bool:
-        """Whether it is a join."""
+        """True if the operator is a join."""
         return isinstance(self.spec, JoinSpec)
 
     @property
     def fed(self) -> tuple[Upstream, ...]:
-        """The operators whose results are among what is read."""
+        """The upstream operators among its inputs."""
         given = (source.input.fed for source in self.sources)
         return tuple(one for one in given if one is not None)
 
     @property
     def specs(self) -> tuple[WindowSpec | JoinSpec, ...]:
-        """This query and those before it in its chain, as Spark numbers their operators."""
+        """The queries of this operator and all upstream ones, as Spark numbers them."""
         return (self.spec, *(spec for fed in self.fed for spec in fed.plan.specs))
 
     @property
@@ -110,45 +110,45 @@ class Plan:
 
     @property
     def buckets(self) -> int:
-        """How many shards there are."""
+        """The number of shards of this operator."""
         return len(self.stage.slots)
 
     @property
     def shards(self) -> tuple[tuple[int, int | None], ...]:
-        """How many shards each operator has, and how many were asked for; this one is last."""
+        """The shard count of each operator, actual and asked for; this operator is last."""
         before = (one for fed in self.fed for one in fed.plan.shards)
         return (*before, (self.buckets, self.asked))
 
     def with_shards(self, count: int) -> Plan:
-        """The same in so many shards, wherever no number was asked for."""
+        """Return the plan with a shard count for every operator that didn't ask for one."""
         if all(asked is not None or now == count for now, asked in self.shards):
             return self
         return self.again(count)
 
     def feeding(self) -> Plan:
-        """The same, where other operators compute with its results."""
+        """Return the plan for a chain, in which other operators compute with its results."""
         if not self.joins:
             return self
-        # Any column of a pair may be computed with.
+        # The next operator may compute with any column of a pair.
         sources = tuple(replace(one, used=frozenset(one.schema)) for one in self.sources)
         return replace(self, sources=sources, again=lambda count: self.again(count).feeding())
 
     @property
     def columnar(self) -> bool:
-        """Whether the workers read all inputs' files themselves."""
+        """True if the workers read the files of all inputs themselves."""
         return all(source.columnar for source in self.sources)
 
     @cached_property
     def emitted(self) -> DataFrame:
-        """What the shards emit: blobs and progress."""
+        """The output of the shards: blobs and progress."""
         return emitted(self.stage, self.sources, self.period)
 
     @cached_property
     def counting(self) -> DataFrame:
-        """What the shards emit where rejected messages are counted, and not given out."""
+        """The output of the shards when rejected messages are only counted."""
         return self.emitted if self.lean is None else self.lean().emitted
 
     def unpacked(self, kind: str) -> DataFrame:
-        """The rows of results or of rejected messages."""
+        """Return the rows of results or of rejected messages."""
         found = self.counting if kind == RESULTS else self.emitted
         return unpacked(found, kind, self.stage.schemas[kind])

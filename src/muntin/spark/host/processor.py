@@ -1,6 +1,6 @@
-"""The stage behind the shuffle: a step of each shard, inside Spark's ``transformWithState``.
+"""The stage after the shuffle: runs a step of each shard in Spark's ``transformWithState``.
 
-See ``packed`` for the processor that Spark knows.
+``packed`` has the processor that Spark calls.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from muntin.spark.sources.inputs import WALL
 from muntin.state.frames import decode_frame
 from muntin.state.runs import FrameCache
 
-# What a shard emits in a batch: blobs of rows by kind, and one line of progress.
+# The columns that a shard emits in a batch: blobs of rows by kind, and one line of progress.
 EMITTED = "kind string, blob binary, progress string"
 PROGRESS = "progress"
 _ROWS_A_BLOB = 500_000
 
-# Decoded blobs of this worker process; see FrameCache for why retries can't see wrong ones.
+# Decoded blobs of this worker process; `FrameCache` explains why retries can't read wrong ones.
 CACHE = FrameCache()
 
 
 class ShardSteps:
-    """Runs a step of an operator on what the tasks sent to one shard."""
+    """Runs a step of an operator on the rows that the tasks sent to one shard."""
 
     def __init__(self, stage: Stage, final: bool) -> None:
         self.stage = stage
@@ -45,11 +45,11 @@ class ShardSteps:
 
     @cached_property
     def operator(self) -> Operator:
-        """The operator, of which a worker may run several shards."""
+        """The operator; a worker may run several of its shards."""
         return self.stage.operator()
 
     def __call__(self, blobs: SparkBlobs, key: Any, rows: Iterator[Any]) -> Iterator[Row]:
-        """One step of one shard."""
+        """Run one step of one shard, and yield its output as rows of ``EMITTED``."""
         waiting = list(rows)
         stage, shard = self.stage, self.stage.slots.index(key[0])
         CACHE.set_owner((stage.identity, shard))
@@ -64,15 +64,15 @@ class ShardSteps:
         yield from _passed(waiting)
 
     def _rows(self, rows: Mapping[str, pl.DataFrame]) -> Iterator[Row]:
-        """Rows of the kinds that are wanted, as rows of ``EMITTED``."""
+        """Yield rows of the kinds that are wanted, as rows of ``EMITTED``."""
         for kind, frame in rows.items():
             schema = self.stage.schemas.get(kind)
             if schema is None or not len(frame):
                 continue
             if kind == REJECTED and self.stage.beside is not None:
                 frame = self.stage.beside.fit(frame, schema)
-            # All that a shard emits reaches the JVM in one piece, which is as large as its heap
-            # where millions of windows close at once.
+            # The JVM receives a shard's output in one piece. When millions of windows close at
+            # once, that could exceed its heap, so large output is compressed.
             large = len(frame) > _ROWS_A_BLOB
             for start in range(0, len(frame), _ROWS_A_BLOB):
                 blob = to_blob(frame.slice(start, _ROWS_A_BLOB), schema, compressed=large)
@@ -80,7 +80,7 @@ class ShardSteps:
 
 
 def _passed(rows: Sequence[Any]) -> Iterator[Row]:
-    """What an operator before this one emitted beside its results, as rows of ``EMITTED``."""
+    """Yield the rejected messages and figures of upstream operators, as rows of ``EMITTED``."""
     for row in rows:
         if row["passed"] is not None:
             for one in decode_frame(bytes(row["passed"])).iter_rows(named=True):
@@ -88,22 +88,22 @@ def _passed(rows: Sequence[Any]) -> Iterator[Row]:
 
 
 def clock_of(rows: Sequence[Any]) -> tuple[int | None, bool]:
-    """Return the wall clock of a batch, out of its ticks, and whether the run ends with it.
+    """Return the wall clock of a batch from its ticks, and whether the run ends with the batch.
 
-    A tick belongs to the batch's offsets, so that a repeated batch has the same clock. Without one
-    the clock is ``None``.
+    A tick is part of the batch's offsets, so that a repeated batch has the same clock. Without a
+    tick the clock is ``None``.
     """
     ticks = [row[WALL] for row in rows if row[WALL] is not None]
     return max(map(abs, ticks), default=None), any(tick < 0 for tick in ticks)
 
 
 def unpacked(emitted: DataFrame, kind: str, schema: StructType) -> DataFrame:
-    """The rows of one kind out of what the shards emitted."""
+    """Return the rows of one kind from the output of the shards."""
     return emitted.where(F.col("kind") == kind).select("blob").mapInArrow(unpack, schema)
 
 
 def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Blobs back into rows; given to ``mapInArrow``."""
+    """Yield the rows of blobs; a function for ``mapInArrow``."""
     for batch in batches:
         for blob in batch.column("blob"):
             yield from pa.ipc.open_stream(blob.as_buffer())

@@ -1,4 +1,4 @@
-"""Types between Spark, Arrow and Polars."""
+"""Converts types and frames between Spark, Arrow and Polars."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ _FAMILIES = {
 
 
 def polars_schema(schema: T.StructType) -> pl.Schema:
-    """The Polars types of Spark columns, as they arrive through Arrow.
+    """Return the Polars types of Spark columns that arrive through Arrow.
 
     Raises:
-        OptionError: When a column has a type that doesn't get there.
+        OptionError: When a column has a type that Python workers can't read.
     """
     return pl.Schema({field.name: _polars_type(field) for field in schema.fields})
 
 
 def spark_schema(columns: Mapping[str, pl.DataType]) -> T.StructType:
-    """Spark columns of Polars types; all of them may be null."""
+    """Return nullable Spark columns of Polars types."""
     arrow = pl.DataFrame(schema=columns).to_arrow().schema
     return from_arrow_schema(arrow, prefer_timestamp_ntz=True)
 
@@ -55,7 +55,7 @@ def _polars_type(field: T.StructField) -> pl.DataType:
 
 
 def shape_of(kind: T.DataType) -> Shape:
-    """A Spark type as aggregates see it."""
+    """Return the shape of a Spark type, by which aggregates accept it."""
     text = kind.simpleString()
     if isinstance(kind, T.ArrayType):
         return Shape.nested(text, "array", [shape_of(kind.elementType)])
@@ -64,17 +64,17 @@ def shape_of(kind: T.DataType) -> Shape:
     if isinstance(kind, T.MapType):
         return Shape.nested(text, "map", [shape_of(kind.keyType), shape_of(kind.valueType)])
     if isinstance(kind, T.StringType) and text != "string":
-        # Under a collation texts are equal that have other bytes.
+        # Under a collation, texts with different bytes may be equal.
         return Shape(text, "collated")
-    # What has arguments is known by its name alone.
+    # `typeName` has no arguments, such as a decimal's precision.
     return Shape(text, _FAMILIES.get(kind.typeName(), "other"))
 
 
 def nullable(kind: T.DataType) -> T.DataType:
-    """The type with room for a null at every depth.
+    """Return a type whose nested fields are all nullable.
 
-    Arrow has no null struct of a field that is never null, and Spark says of most nested literals
-    that they never are.
+    Arrow can't have a null struct with a field that is never null, and Spark marks most nested
+    literals as never null.
     """
     if isinstance(kind, T.ArrayType):
         return T.ArrayType(nullable(kind.elementType))
@@ -86,7 +86,7 @@ def nullable(kind: T.DataType) -> T.DataType:
 
 
 def result_schema(source: T.StructType, combiner: Combiner) -> T.StructType:
-    """The columns of results: keys, window bounds, aggregates, emission, revision."""
+    """Return the columns of results: keys, window bounds, aggregates, emission, revision."""
     spec = combiner.spec
     lowered = from_arrow_schema(no_results(combiner).to_arrow().schema)
     types = {f.name: f.dataType for f in lowered.fields}
@@ -112,14 +112,14 @@ def result_schema(source: T.StructType, combiner: Combiner) -> T.StructType:
 
 
 def _has_null(key: T.StructField, spec: WindowSpec) -> bool:
-    """Whether a key may be NULL in results; no result has a partition that isn't known."""
+    """Return whether a key may be NULL in results; the partition of an offset never is."""
     placed = spec.axis == "rows" and spec.offset is not None and key.name == spec.offset[0]
     some = key.nullable and key.name not in spec.required and not placed
     return some or spec.sets is not None
 
 
 def rejected_schema(source: T.StructType, moment: T.DataType) -> T.StructType:
-    """The columns of rejected messages: the input's, the reason, the watermark in force."""
+    """Return the columns of rejected messages: the input's, the reason, the watermark in force."""
     return T.StructType(
         [
             *(T.StructField(f.name, nullable(f.dataType)) for f in source.fields),
@@ -130,13 +130,13 @@ def rejected_schema(source: T.StructType, moment: T.DataType) -> T.StructType:
 
 
 def moment_type(time: T.DataType | None) -> T.DataType:
-    """The type of moments that were not in the input, like that of its event times."""
+    """Return the type of moments that muntin computes, which follows the event times' type."""
     zoneless = isinstance(time, T.TimestampNTZType | T.DateType)
     return T.TimestampNTZType() if zoneless else T.TimestampType()
 
 
 def to_batches(frame: pl.DataFrame, schema: T.StructType) -> list[pa.RecordBatch]:
-    """A Polars frame as Arrow batches of exactly Spark's types; whole numbers become times."""
+    """Return a frame as Arrow batches of Spark's types; integers become times where Spark's are."""
     target = arrow_schema(schema)
     times = [
         pl.col(field.name).cast(pl.Datetime("us", field.type.tz))
@@ -148,7 +148,7 @@ def to_batches(frame: pl.DataFrame, schema: T.StructType) -> list[pa.RecordBatch
 
 
 def to_blob(frame: pl.DataFrame, schema: T.StructType, *, compressed: bool = False) -> bytes:
-    """The same as one Arrow IPC stream."""
+    """Return a frame as one Arrow IPC stream of Spark's types."""
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="zstd" if compressed else None)
     with pa.ipc.new_stream(sink, arrow_schema(schema), options=options) as writer:

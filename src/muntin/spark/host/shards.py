@@ -1,4 +1,4 @@
-"""In how many shards a query keeps its keys, and as many partitions of Spark's state."""
+"""Numbers of shards of a query, each of which is a partition of Spark's state."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from muntin.spark.host.internals.checkpoints import PARTITIONS, newest_offsets
 from muntin.spark.host.internals.executors import settled_cores
 from muntin.spark.host.internals.jvm import is_connected, local_cores
 
-# The setting belongs to the whole session.
+# Serializes starts, since the number of shuffle partitions is a setting of the whole session.
 _STARTING = threading.Lock()
 
 
 def buckets_of(spark: SparkSession, asked: int | None) -> int:
-    """In how many shards keys are kept: as many as were asked for, or one a core.
+    """Return the number of shards of a query: the one asked for, else one for each core.
 
-    There are at most as many as shuffle partitions; and as many as those where nobody can say yet
-    how many cores there will be.
+    The default is at most the number of shuffle partitions, and equals it where the number of cores
+    isn't certain yet.
 
     Raises:
-        OptionError: When it can't be a number of shards.
+        OptionError: When the number asked for is less than one.
     """
     if asked is None:
         most, cores = int(spark.conf.get(PARTITIONS, "200") or 200), _cores(spark)
@@ -36,7 +36,7 @@ def buckets_of(spark: SparkSession, asked: int | None) -> int:
 
 
 def _cores(spark: SparkSession) -> int | None:
-    """How many cores the query has; ``None`` where that isn't settled when it is built."""
+    """Return the number of cores of a session; ``None`` where it isn't certain yet."""
     conf = spark.conf
     master = str(conf.get("spark.master", ""))
     if master.split("[")[0] == "local":
@@ -46,7 +46,7 @@ def _cores(spark: SparkSession) -> int | None:
         return None
     if master.startswith(("spark://", "local-cluster")) and not is_connected(spark):
         return settled_cores(spark)
-    # Executors may not be there yet.
+    # Take the configured executors, which may not have started yet.
     executors = conf.get("spark.executor.instances", None)
     each = conf.get("spark.executor.cores", None)
     if executors and each:
@@ -55,25 +55,25 @@ def _cores(spark: SparkSession) -> int | None:
 
 
 def remembered(spark: SparkSession, checkpoint: str) -> int | None:
-    """How many partitions of state a checkpoint has; ``None`` where nothing says so."""
+    """Return the number of state partitions of a checkpoint; ``None`` where it isn't stored."""
     lines = newest_offsets(spark, checkpoint)
     try:
         found = json.loads((lines or [])[1])["conf"][PARTITIONS]
         return int(found)
     except (IndexError, KeyError, TypeError, ValueError):
-        return None  # It is damaged, or of another version of Spark, which reads it next.
+        return None  # Spark reads the file next, and reports damage or another version's format.
 
 
 def partitions(shards: Sequence[tuple[int, int | None]]) -> int:
-    """How many partitions of state a query needs: its operators have the same number."""
+    """Return the number of state partitions of a query, which all its operators share."""
     by_default = [count for count, asked in shards if asked is None]
-    # That is what such an operator goes on with when the query starts again.
+    # An operator that asked for no number keeps this one when the query starts again.
     return by_default[0] if by_default else max(count for count, _ in shards)
 
 
 @contextmanager
 def partitioned(spark: SparkSession, count: int) -> Iterator[None]:
-    """While a query starts: a new one gets so many partitions of state, an old one keeps its."""
+    """Have queries that start in the context get a number of state partitions, unless resumed."""
     with _STARTING:
         before = spark.conf.get(PARTITIONS, "200")
         spark.conf.set(PARTITIONS, str(count))
@@ -84,9 +84,9 @@ def partitioned(spark: SparkSession, count: int) -> Iterator[None]:
 
 
 def slots(buckets: int) -> tuple[int, ...]:
-    """A grouping key for each bucket, such that Spark's hash spreads them evenly.
+    """Return a grouping key for each shard, such that Spark's hash spreads them evenly.
 
-    With as many partitions as buckets each partition gets exactly one.
+    With as many partitions as shards, each partition gets exactly one key.
     """
     found: dict[int, int] = {}
     key = 0
@@ -97,7 +97,7 @@ def slots(buckets: int) -> tuple[int, ...]:
 
 
 def _spark_hash(value: int) -> int:
-    """Spark's Murmur3 of one int column (seed 42), as its hash partitioning takes it."""
+    """Compute Spark's Murmur3 of one int column (seed 42), as in its hash partitioning."""
     mask = 0xFFFFFFFF
 
     def rotate(x: int, by: int) -> int:

@@ -1,4 +1,4 @@
-"""Numbered blobs in Spark's state: one map state holds them, the manifest among them."""
+"""Stores numbered blobs in Spark's state, in one map state that includes the manifest."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from pyspark.sql.types import BinaryType, LongType, StructType
 
 from muntin.state.blobs import require_blob
 
-# Blobs have numbers from 0. One state variable costs a batch less than two.
+# The number of the manifest; blobs have numbers from 0. One state variable for both is faster than
+# two.
 MANIFEST = -1
-# A schema as text is sent to the JVM to be parsed, four times for each shard and batch.
+# Use schemas as objects: the JVM would parse texts, four times for each shard and batch.
 _NUMBER, _BLOB = StructType().add("number", LongType()), StructType().add("blob", BinaryType())
 
 
 class SparkBlobs:
-    """``muntin.state.blobs.Blobs`` in Spark's state store; committed by Spark with the batch.
+    """``muntin.state.blobs.Blobs`` in Spark's state store, which Spark commits with the batch.
 
-    Like every state variable, it holds what belongs to the grouping key that is being processed.
+    Like every state variable, it contains the state of the grouping key that is being processed.
 
     Args:
-        handle: What Spark gives to a processor's ``init``, the only place where this may be made.
+        handle: The handle that Spark passes to a processor's ``init``; only there may an instance
+            be created.
         name: The name of the state variable.
     """
 

@@ -1,4 +1,4 @@
-"""The task before the shuffle: messages in, one small row a shard out."""
+"""The task before the shuffle: turns messages into one small row for each shard."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from muntin.spark.host.handoff import in_force
 from muntin.spark.host.messages import KIND, PASSED, PROGRESS, Reader, timed
 from muntin.state.frames import decode_blobs, encode_blobs, encode_frame
 
-# What a task sends to a shard: what it is to know, with the names of its frames; and what an
-# operator before this one emitted beside its results.
+# A row that a task sends to a shard: a header with the names of its frames, the frames, and the
+# rejected messages and figures of an upstream operator.
 _ROW = pa.schema(
     [
         ("slot", pa.int32()),
@@ -36,24 +36,23 @@ _ROW = pa.schema(
 )
 ROW = from_arrow_schema(_ROW)
 _Sent = tuple[int, str | None, list[bytes], bytes | None]
-# Spark takes so many bytes at once, outside of its heap.
+# Size of the batches that Spark takes at once, bytes; they are outside of its heap.
 _AT_ONCE = 32 << 20
 
-# Of this process, by identity, of which no two are the same: making one takes as long as a small
-# batch.
+# Operators of this process by their unique identity: building one takes as long as a small batch.
 _OPERATORS: OrderedDict[str, Operator] = OrderedDict()
 _MOST_OPERATORS = 32
 
 
 @dataclass(frozen=True)
 class Beside:
-    """How rejected messages lie among those of an operator before.
+    """The layout of an operator's rejected messages among those of upstream operators.
 
     Attributes:
-        names: Columns that have another name there.
-        values: What other columns hold; those that aren't named are null.
-        by_side: The same where it isn't one value for all sides of a join; one that has no sides
-            has the one with no name.
+        names: The columns that are renamed, with their new names.
+        values: The values of further columns; a column without a value is null.
+        by_side: The values of columns that differ by side of a join. Outside of a join, the side is
+            the empty text.
     """
 
     names: Mapping[str, str]
@@ -61,7 +60,7 @@ class Beside:
     by_side: Mapping[str, Mapping[str, Any]]
 
     def fit(self, frame: pl.DataFrame, schema: StructType) -> pl.DataFrame:
-        """Rejected messages with the columns of both."""
+        """Return rejected messages with the columns of all operators."""
         frame = frame.rename(dict(self.names), strict=False)
         wider = [name for name in schema.names if name not in frame.columns]
         return frame.with_columns(self._value(name).alias(name) for name in wider)
@@ -75,16 +74,16 @@ class Beside:
 
 @dataclass(frozen=True)
 class Stage:
-    """What both sides of the shuffle know of an operator; sent to the workers.
+    """The description of an operator that both sides of the shuffle use; it is sent to the workers.
 
     Attributes:
-        make: Makes the operator.
+        make: Builds the operator.
         slots: The grouping key of each shard.
-        schemas: The columns of each kind of rows that is wanted.
-        identity: A name for the operator in this run of its query that no other has.
-        beside: How its rejected messages lie among those of an operator before.
-        kept: Whether a process keeps the operator: not where functions of the user's, which may
-            hold anything, come with it.
+        schemas: The columns of each kind of rows that is emitted.
+        identity: A unique name of the operator in this run of its query.
+        beside: The layout of its rejected messages among those of upstream operators.
+        kept: Whether a process reuses the operator between tasks. An operator with functions of
+            the user isn't reused, since they may hold any state.
     """
 
     make: Callable[[], Operator]
@@ -95,7 +94,7 @@ class Stage:
     kept: bool = True
 
     def operator(self) -> Operator:
-        """The operator."""
+        """Return the operator, which this process may reuse from an earlier task."""
         if not self.kept:
             return self.make()
         found = _OPERATORS.pop(self.identity, None) or self.make()
@@ -106,18 +105,18 @@ class Stage:
 
 
 def identity() -> str:
-    """A name for an operator in this run of its query that no other has."""
+    """Return a unique name for an operator in this run of its query."""
     return uuid.uuid4().hex[:12]
 
 
 @dataclass(frozen=True)
 class ShuffleTask:
-    """The function given to ``mapInArrow``; most of what it has is an ``OperatorInput``'s.
+    """The function that ``mapInArrow`` runs; most of its attributes come from an ``OperatorInput``.
 
     Attributes:
-        streams: Whether the input goes on.
-        ahead: Where the messages are results of another operator: by how much the least time still
-            to come exceeds its watermark, microseconds; ``None`` where nobody can say.
+        streams: Whether the input is a stream.
+        ahead: By how much the least time still to come exceeds the watermark of the upstream
+            operator, microseconds; ``None`` without one, and where that isn't certain.
     """
 
     stage: Stage
@@ -136,8 +135,8 @@ class ShuffleTask:
         first = next(messages, None)
         context = TaskContext.get()
         number = context.partitionId() if context else 0
-        # One task says that there is nothing, so that shards that were just restarted say where
-        # they stand after a batch of none.
+        # The first task sends a row even without messages, so that shards report their figures
+        # after an empty batch, too: they may have just restarted.
         if first is None and number:
             return
         whole = messages if first is None else chain([first], messages)
@@ -156,11 +155,11 @@ class ShuffleTask:
                 yield pa.RecordBatch.from_arrays(arrays, schema=_ROW)
 
     def _reached(self, passed: Sequence[pl.DataFrame]) -> int | None:
-        """How far the operator before has come, by what its shards say in this task."""
+        """Return how far event time has come by the upstream shards' figures in this task."""
         if self.ahead is None:
             return None
         said = [json.loads(text) for frame in passed for text in frame[PROGRESS].drop_nulls()]
-        # Those of operators that are farther before have a longer way.
+        # The figures of operators further upstream have a longer path as their stage.
         marks = [one["watermark"] for one in said if one[STAGE] == (self.input or INNER)]
         known = [mark for mark in marks if mark is not None]
         return min(known) + self.ahead if known else None
@@ -168,7 +167,7 @@ class ShuffleTask:
     def _note_backlog(
         self, batches: Iterator[pa.RecordBatch], backlog: dict[str, bool]
     ) -> Iterator[pa.RecordBatch]:
-        """Pass ranges of a source on, and note which of its partitions have more."""
+        """Yield ranges of a source, and note which of its partitions have more messages."""
         backlog_of = getattr(self.read, "backlog", None)
         for batch in batches:
             if backlog_of is not None:
@@ -191,7 +190,8 @@ def _rows(stage: Stage, task: Task, parts: Sequence[Part]) -> Iterator[_Sent]:
     for number, part in enumerate(parts):
         frames = {name: encode_blobs(frame) for name, frame in part.frames.items() if len(frame)}
         order = [task.number, task.input, number]
-        # A row passes through the JVM whole: large frames go in several, all else in the first.
+        # The JVM holds each row as a whole, so large frames are split over several rows. The first
+        # row has everything else.
         for place in range(max(map(len, frames.values()), default=1)):
             here = {name: blobs[place] for name, blobs in frames.items() if place < len(blobs)}
             label = {"order": [*order, place], "frames": [*here]}
@@ -200,7 +200,7 @@ def _rows(stage: Stage, task: Task, parts: Sequence[Part]) -> Iterator[_Sent]:
 
 
 def _in_turn(rows: Sequence[_Sent]) -> Iterator[list[_Sent]]:
-    """Rows in groups of bounded size, but for one that is larger by itself."""
+    """Yield rows in groups of bounded size; only a single row may exceed the bound."""
     few: list[_Sent] = []
     size = 0
     for row in rows:
@@ -213,7 +213,7 @@ def _in_turn(rows: Sequence[_Sent]) -> Iterator[list[_Sent]]:
 
 
 def received(shard: int, rows: Sequence[Any]) -> list[Part]:
-    """What a shard got from the tasks, in the tasks' order; ticks have no header."""
+    """Return the parts that a shard received, in the order of tasks; ticks have no header."""
     headed = [(json.loads(row["header"]), row) for row in rows if row["header"] is not None]
     headed.sort(key=lambda pair: pair[0]["order"])
     found = []

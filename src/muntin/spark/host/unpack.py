@@ -1,4 +1,4 @@
-"""What an operator emitted as rows of the next one, and all that goes beside them."""
+"""Turns the output of an operator into rows of the next one, and passes on everything else."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from muntin.spark.host.messages import BLOB, KIND, PROGRESS
 
 @dataclass(frozen=True)
 class Unpack:
-    """The function given to ``mapInArrow``: blobs of results become rows, the others stay blobs.
+    """A function for ``mapInArrow`` that unpacks blobs of results, and passes on other blobs.
 
     Attributes:
         schema: The results' columns, and those of ``PASSED``.
-        stage: What the operator is to the one behind it.
-        side: Which side of that one it is, if that is a join.
-        rejected: The columns of rejected messages of both.
-        named: Columns of its rejected messages that have another name there.
+        stage: The input of the downstream operator that the operator feeds.
+        side: The side that it feeds, if the downstream operator is a join; else empty.
+        rejected: The columns of rejected messages of both operators.
+        named: The columns of its rejected messages that are renamed, with their new names.
     """
 
     schema: StructType
@@ -37,7 +37,7 @@ class Unpack:
     named: Mapping[str, str]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Unpack what the shards emitted."""
+        """Unpack the output of the shards."""
         target = arrow_schema(self.schema)
         for batch in batches:
             for row in batch.to_pylist():
@@ -52,18 +52,18 @@ class Unpack:
                 yield pa.RecordBatch.from_pylist([passed], schema=target)
 
     def _staged(self, text: str) -> str:
-        """Figures with the way to their operator from the one behind this."""
+        """Return figures with the path to their operator from the downstream one."""
         progress = json.loads(text)
         before = progress.get(STAGE)
         return json.dumps({**progress, STAGE: f"{self.stage}/{before}" if before else self.stage})
 
     def _widened(self, blob: bytes) -> bytes:
-        """Rejected messages with the columns that those of the next operator have."""
+        """Return rejected messages with all columns that the downstream operator's have."""
         table = _read(blob)
         table = table.rename_columns([self.named.get(name, name) for name in table.column_names])
         if self.side:
             table = self._sided(table)
-        # What has no stage yet was rejected by the first operator that it met.
+        # A message without a stage was rejected by the first operator of the chain.
         table = _fitted(table, arrow_schema(self.rejected), {DEPTH: 1})
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, table.schema) as writer:
@@ -71,7 +71,7 @@ class Unpack:
         return sink.getvalue().to_pybytes()
 
     def _sided(self, table: pa.Table) -> pa.Table:
-        """Rejected messages with the way to their side from the join behind this operator."""
+        """Return rejected messages with the path to their side from the downstream join."""
         before = [None] * len(table)
         if SIDE in table.column_names:
             before = table[SIDE].to_pylist()
@@ -85,7 +85,7 @@ def _read(blob: bytes) -> pa.Table:
 
 
 def _fitted(table: pa.Table, schema: pa.Schema, values: Mapping[str, Any]) -> pa.Table:
-    """Rows with the columns of a schema; where they have none, a value, or null."""
+    """Return rows with the columns of a schema; missing ones get a value, or null."""
     there, size = set(table.column_names), len(table)
     found = [
         table[f.name].cast(f.type)

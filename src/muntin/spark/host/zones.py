@@ -1,7 +1,7 @@
-"""Whether what a query reads depends on the session's time zone: Spark's plan of it says so.
+"""Decides from Spark's plan whether the messages of a query depend on the session's time zone.
 
-Times that are texts, local days and hours, and times written as texts are other ones in another
-zone. Everything else is the same everywhere.
+Times that are parsed from or written as texts, local days and local hours are different in another
+zone. Everything else is the same in every zone.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from muntin.spark.host.internals.plans import PlannedSource, nodes, sources
 
 ZONE_SETTING = "spark.sql.session.timeZone"
 _UTC = ("Etc/UTC", "Etc/UCT", "Etc/GMT", "GMT", "UCT", "Z", "Zulu", "+00:00")
-# What muntin adds itself: when a message is from the future isn't a matter of state.
+# Columns that muntin adds itself. They don't count, since the state doesn't depend on them.
 _OWN = (columns.FUTURE, columns.CLOCK)
 _LOCAL = ("string", "date", "timestamp_ntz")
 _PARSED_BY_SOURCES = ("json", "csv", "xml")
-# A node of a plan, as Spark writes it, and those below it.
+# A node of a plan, as Spark writes it as JSON, and its children.
 _Tree = tuple[dict[str, Any], list[Any]]
 
 
 def zone_of(messages: DataFrame, time: str | None = None, *, whole: bool = True) -> str | None:
-    """The session's time zone, where messages depend on it.
+    """Return the session's time zone where messages depend on it, else ``None``.
 
     Args:
-        messages: What is sent to the workers.
+        messages: The messages as Spark sends them to the workers.
         time: The column of event times, if there is one; it may be computed of others.
-        whole: Whether all that it is made of counts, and not just its own columns.
+        whole: Whether the whole plan of the messages counts, and not only its last projection.
     """
     zone: str = str(messages.sparkSession.conf.get(ZONE_SETTING))
     zone = "UTC" if zone in _UTC else zone
@@ -46,7 +46,7 @@ def zone_of(messages: DataFrame, time: str | None = None, *, whole: bool = True)
 
 
 def _expressions(value: Any) -> Iterator[bool]:
-    """Of each expression in a part of a plan: whether it depends on a zone."""
+    """Yield for each expression in a part of a plan whether it depends on a zone."""
     if isinstance(value, dict):
         for part in value.values():
             yield from _expressions(part)
@@ -64,7 +64,7 @@ def _is_node(value: Any) -> bool:
 
 
 def _tree(node: dict[str, Any], rest: Iterator[dict[str, Any]]) -> _Tree:
-    """A node with those below it, which follow it in order."""
+    """Return a node with its children, which follow it in the list."""
     return node, [_tree(next(rest, {}), rest) for _ in range(node.get("num-children", 0))]
 
 
@@ -81,7 +81,7 @@ def _below(tree: _Tree) -> Iterator[bool]:
 
 
 def _depends(tree: _Tree) -> bool:
-    """Whether something that knows a zone needs it."""
+    """Return whether the result of an expression that has a zone depends on it."""
     node, under = tree
     kind = node["class"].rpartition(".")[2]
     if kind == "Cast":
@@ -95,7 +95,7 @@ def _depends(tree: _Tree) -> bool:
 
 
 def _types(trees: list[_Tree]) -> set[str]:
-    """The types of the columns and values that an expression is made of."""
+    """Return the types of the columns and literals in an expression."""
     found = {str(node["dataType"]) for node, _ in trees if "dataType" in node}
     return found.union(*(_types(under) for node, under in trees if "dataType" not in node))
 
@@ -107,13 +107,13 @@ def _makes_times(trees: list[_Tree]) -> Iterator[bool]:
 
 
 def _parses(source: PlannedSource) -> bool:
-    """Whether a source reads times out of texts."""
+    """Return whether a source parses times from texts in the session's zone."""
     parsed = source.name.lower() in _PARSED_BY_SOURCES and "timezone" not in source.options
     return parsed and _has_times(source.schema)
 
 
 def _has_times(schema: Any) -> bool:
-    """Whether some column, at any depth, is a moment."""
+    """Return whether a schema has a timestamp, at any depth."""
     if isinstance(schema, dict):
         parts = (part for name, part in schema.items() if name not in ("name", "metadata"))
         return any(part == "timestamp" or _has_times(part) for part in parts)

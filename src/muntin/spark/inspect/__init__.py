@@ -1,1 +1,1 @@
-"""Running queries and their checkpoints, seen from outside."""
+"""Reads the checkpoints of queries on Spark from other processes."""

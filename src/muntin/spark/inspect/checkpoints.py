@@ -1,7 +1,7 @@
-"""`muntin inspect` and `muntin why` on checkpoints of Spark's.
+"""Implements `muntin inspect` and `muntin why` for checkpoints of Spark.
 
-Windows and joins are read as on every host; tables of agents and the windowing application are
-kept on Spark alone.
+Windows and joins are read as on every host. Tables of agents and the windowing application only
+exist on Spark.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from muntin.tables.spec import list_facts
 
 
 def report_of(opened: Checkpoint, key: Sequence[str] = (), table: str | None = None) -> StateReport:
-    """Return the report on a checkpoint of any kind; see `report_state` for its contents.
+    """Return the report on a checkpoint of any kind; `report_state` describes its contents.
 
     Args:
         opened: The checkpoint.
         key: A key's values as text, in the order of its columns.
-        table: Of which table, where agents keep several.
+        table: The name of a table, where agents keep several.
 
     Raises:
-        OptionError: When the checkpoint or the key can't be what is asked for.
+        OptionError: When the checkpoint, the key or the table isn't valid.
     """
     kind = opened.first.kind
     if kind == "tables":
@@ -53,16 +53,16 @@ def report_of(opened: Checkpoint, key: Sequence[str] = (), table: str | None = N
 
 
 def reasons(opened: Checkpoint, key: Sequence[str], at: str, table: str | None = None) -> list[str]:
-    """Return the lines that `muntin why` prints; see `explain_state`.
+    """Return the lines that `muntin why` prints, for a checkpoint of any kind.
 
     Args:
         opened: The checkpoint.
         key: The key's values as text, in the order of its columns.
-        at: The position.
-        table: Which of several tables of agents.
+        at: The position, as `explain_state` takes it.
+        table: The name of a table, where agents keep several.
 
     Raises:
-        OptionError: When the checkpoint, the key or the position can't be what is asked for.
+        OptionError: When the checkpoint, the key, the position or the table isn't valid.
     """
     if opened.first.kind != "tables":
         return explain_state(opened, key, at, table)

@@ -1,4 +1,4 @@
-"""Tables of agents read from outside, while the query runs: ``open_table``."""
+"""Reads tables of agents from another process while the query runs, for ``open_table``."""
 
 from __future__ import annotations
 
@@ -39,25 +39,27 @@ def open_table(
     value_type: Any = None,
     spark: SparkSession | None = None,
 ) -> OpenTable:
-    """Read a table that agents keep on Spark from outside, while the query runs or after.
+    """Read a table that agents keep on Spark, from any process, while the query runs or after.
 
-    What is read is a snapshot of one committed batch. A key is looked up in its own bucket; what
-    was fetched stays here, so that further questions about it cost nothing.
+    The table is a snapshot of one committed batch. A key is looked up in its own bucket. Fetched
+    data is cached, so further reads of it cost nothing.
 
     Args:
         checkpoint: The folder that the query was started with.
         name: The table's name.
-        batch: The number of a batch that is still kept; the newest one where it isn't given.
-        default: Makes the value of a key that has none, where the table's own isn't plain data.
-        value_type: What values are (a dataclass, a pydantic model), where they aren't plain data;
-            without it they are dictionaries.
-        spark: The session; the active one, or a new ``muntin.session()``.
+        batch: The number of a batch that is still kept; by default the newest one.
+        default: Returns the value of a key that has none, where the table's own default isn't plain
+            data.
+        value_type: The class of values (a dataclass, a pydantic model), where they aren't plain
+            data; without it they are dictionaries.
+        spark: The session; by default the active one, or a new ``muntin.session()``.
 
     Returns:
-        The table at that batch, with all verbs that read.
+        The table at that batch, with all methods that read.
 
     Raises:
-        OptionError: When the folder holds no tables, no such table, or has no such batch.
+        OptionError: When the folder isn't a checkpoint of tables, or the table or batch doesn't
+            exist.
 
     Example:
         >>> views = open_table("checkpoints/shop", "views")  # doctest: +SKIP
@@ -68,12 +70,13 @@ def open_table(
 
 
 class OpenTable:
-    """A table at one batch; made by ``open_table``.
+    """A table at one batch, as ``open_table`` returns it.
 
     Attributes:
-        batch: The batch.
-        spec: What the table is.
-        table: The table as agents have it: ``table[key]``, ``table.items()`` and the like.
+        batch: The number of the batch.
+        spec: The definition of the table.
+        table: The table with the interface that agents use, such as ``table[key]`` and
+            ``table.items()``.
     """
 
     def __init__(
@@ -95,7 +98,7 @@ class OpenTable:
         return f"<{self.spec} at batch {self.batch}>"
 
     def __getitem__(self, key: Any) -> Any:
-        """The value of a key; of a table with windows, the windows of the key."""
+        """Return the value of a key; for a table with windows, the windows of the key."""
         return self.table[key]
 
     def __contains__(self, key: Any) -> bool:
@@ -103,7 +106,7 @@ class OpenTable:
 
     @property
     def watermark(self) -> datetime | None:
-        """Up to where the table's clock has come; ``None`` before the first write."""
+        """The watermark of the table; ``None`` before the first write."""
         marks = [self._opened.get_shard(part).watermark for part in self._opened.parts]
         return None if max(marks) == MIN_POSITION else as_datetime(max(marks))
 
@@ -113,25 +116,25 @@ class OpenTable:
         return StructType(table_schema(self.spec).fields[:-2])
 
     def fetch(self, key: Any = None, *, start: Given = None, end: Given = None) -> pl.DataFrame:
-        """The entries that haven't expired, as a Polars frame.
+        """Return the entries that haven't expired, as a Polars frame.
 
         Args:
-            key: Only those of this key.
-            start: Only windows that reach beyond this time.
-            end: Only those that begin there or before.
+            key: Only return entries of this key.
+            start: Only return windows that end after this time.
+            end: Only return windows that begin at this time or before.
 
         Returns:
             ``key``, ``window_start`` and ``window_end`` where there are windows, and ``value``.
 
         Raises:
-            OptionError: When a time can't be one, or a value doesn't fit its column.
+            OptionError: When a time isn't valid, or a value doesn't fit its column.
         """
         return self.framed(self._opened.snapshot(key), _between(start, end))
 
     def framed(
         self, entries: Iterable[TableEntry], between: Between = (None, None)
     ) -> pl.DataFrame:
-        """Entries that lie between two times as the columns of ``fetch``."""
+        """Return the entries between two times, in the columns of ``fetch``."""
         return self.checkpoint.show(_frame(self.spec, between, entries), self.schema)
 
     def of_text(self, key: Sequence[str]) -> tuple[int | None, list[TableEntry]]:
@@ -155,12 +158,12 @@ class OpenTable:
             since: The number of that batch.
 
         Returns:
-            The columns of ``fetch`` and ``change``: ``new``, ``changed`` (both as they are now) or
-            ``gone`` (deleted, or a session that grew into another; as it was). What only expired
-            isn't shown.
+            The columns of ``fetch`` and ``change``: current rows of ``new`` or ``changed`` entries,
+            and ``gone`` with the earlier row of an entry that was deleted or of a session that was
+            merged into another. Entries that only expired aren't included.
 
         Raises:
-            OptionError: When the batch isn't kept, or the state store keeps no changes.
+            OptionError: When the batch isn't kept any more, or the state store keeps no changes.
         """
         view = self._view()
         return self.checkpoint.changes(view, since).sort(view.identity)
@@ -183,13 +186,17 @@ class OpenTable:
         )
 
     def _blobs(self, wanted: RunNumbers) -> Mapping[int, Mapping[int, bytes]]:
-        """Blobs by the number of their partition."""
+        """Return blobs by the number of their partition."""
         found = self.checkpoint.blobs({self._slots[n]: runs for n, runs in wanted.items()})
         return {n: found[self._slots[n]] for n in wanted}
 
 
 def one_table(opened: Checkpoint, key: Sequence[str], table: str | None) -> str:
-    """The table that is asked for, or the only one; refused where there are several."""
+    """Return the name of the table that is asked for, or of the only one.
+
+    Raises:
+        OptionError: When there are several tables, and no name.
+    """
     known = list(opened.first.spec)
     if table is None and len(known) > 1:
         hint = f"say which: --table {known[0]} (or {', '.join(known[1:])})"
@@ -206,7 +213,7 @@ def _forms(key: Sequence[str]) -> list[Any]:
 
 
 def _frame(spec: TableSpec, between: Between, entries: Iterable[TableEntry]) -> pl.DataFrame:
-    """The entries that lie between two times."""
+    """Return the entries between two times as a frame."""
     low, high = between
     found = [
         one

@@ -1,1 +1,1 @@
-"""Where results and rejected messages go."""
+"""Sinks of results and rejected messages on Spark."""

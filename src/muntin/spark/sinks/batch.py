@@ -1,4 +1,4 @@
-"""The rows of a batch on Spark, as sinks get them."""
+"""The rows of a batch on Spark, in the form that sinks receive."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from muntin.spark.sinks.writers import write_by_spark
 
 @dataclass(frozen=True)
 class EmittedRows:
-    """The rows of one kind, out of what the shards emitted in a batch.
+    """The rows of one kind in the output of a batch.
 
     Attributes:
-        emitted: All that the shards emitted.
+        emitted: The whole output of the shards.
         kind: The kind of the rows.
-        schema: Their columns, before they are shaped.
-        blobs: The rows where they are few: a DataFrame of them needs no job of Spark's.
+        schema: Their columns, before the select list.
+        blobs: The rows on the driver, if they are few: a DataFrame of them needs no Spark job.
         checkpoint: The folder of the query's checkpoint.
-        shape: Turns the rows into those that are shown; ``None`` where that is all of them.
+        shape: Applies the select list to the rows; ``None`` selects all columns.
     """
 
     emitted: DataFrame
@@ -42,7 +42,7 @@ class EmittedRows:
 
     @property
     def query(self) -> str:
-        """Distinguishes the query from every query with another checkpoint; reads a file of it."""
+        """The identifier of the query in its checkpoint, from which it is read each time."""
         return query_of(self.emitted.sparkSession, self.checkpoint)
 
     @property
@@ -52,7 +52,7 @@ class EmittedRows:
 
     @property
     def frame(self) -> DataFrame:
-        """The rows, as a DataFrame."""
+        """The rows as a DataFrame."""
         if self.blobs is None:
             rows = unpacked(self.emitted, self.kind, self.schema)
         else:
@@ -60,14 +60,14 @@ class EmittedRows:
         return rows if self.shape is None else self.shape(rows)
 
     def table(self) -> pa.Table:
-        """The rows, fetched to the driver as one Arrow table."""
+        """Fetch the rows to the driver as one Arrow table."""
         if self.shape is None:
             return self._fetch()
         frame = self.frame
         return frame.toArrow().cast(arrow_schema(frame.schema))
 
     def take_last(self, most: int) -> pa.Table:
-        """Take the last rows of each shard, which are cut to so many before they are fetched."""
+        """Fetch at most `most` rows of each shard, the last ones; executors drop the others."""
         blobs = self.blobs
         if blobs is None:
             mine = self.emitted.where(F.col("kind") == self.kind).select("blob")
@@ -77,7 +77,7 @@ class EmittedRows:
         return pa.concat_tables(parts or [arrow_schema(self.schema).empty_table()])
 
     def write_natively(self, sink: Any, batch: Batch) -> bool:
-        """Have Spark write a batch, if it does so for this kind of sink."""
+        """Have Spark write a batch, if it writes this kind of sink; return whether it did."""
         return write_by_spark(sink, batch, few=self.blobs is not None)
 
     def _fetch(self) -> pa.Table:

@@ -1,4 +1,4 @@
-"""The folder beside a query's state in which rows are kept that no sink could store."""
+"""Keeps the rows that sinks couldn't store, in a folder of the query's checkpoint."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _LOG = logging.getLogger(__name__)
 
 
 class DeadLetters:
-    """A folder beside a query's state, with a folder for each batch in it."""
+    """The folder of unwritable rows in a checkpoint, with a folder for each batch."""
 
     def __init__(self, checkpoint: str) -> None:
         self.path = f"{checkpoint.rstrip('/')}/{UNWRITABLE}"
         self._begun = False
 
     def keep(self, spark: SparkSession, batches: Sequence[Batch]) -> int:
-        """Keep the rows of a batch that no sink could store, in place of what an earlier try left.
+        """Write the unwritable rows of a batch, and replace those of an earlier attempt.
 
         Returns:
             The number of rows.
@@ -42,7 +42,7 @@ class DeadLetters:
         number = batches[0].number
         path = f"{self.path}/batch={number}"
         if not frames:
-            # The first batch of a run may repeat one, of which a sink now takes every row.
+            # The first batch of a run may repeat one whose rows the sinks can now all store.
             if first and is_there(spark, path):
                 spark.createDataFrame([], _SCHEMA).write.mode("overwrite").json(path)
             return 0
@@ -65,7 +65,7 @@ class DeadLetters:
 
 
 def _frames(unwritable: UnwritableRows, spark: SparkSession) -> Iterator[DataFrame]:
-    """The rows of one output, in the columns that are kept of them."""
+    """Yield the unwritable rows of one output, in the columns of the folder."""
     fixed = (F.lit(unwritable.output).alias("output"), F.lit(UNWRITABLE).alias("reason"))
     for frame in unwritable.frames:
         yield frame.select(*fixed, *UNWRITABLE_COLUMNS[2:])

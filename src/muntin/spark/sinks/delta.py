@@ -1,4 +1,4 @@
-"""Delta tables that Spark merges into."""
+"""Writes Delta tables with Spark."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class DeltaWriter(LakeWriter):
     lake = "Delta"
 
     def _require(self, spark: SparkSession) -> None:
-        # Which jars a server has isn't seen from here, and what it was started with is.
+        # The client can read the settings of a server of Spark Connect, but not its jars.
         if not is_connected(spark) and not has_class(spark, _EXTENSION):
             raise SettingError(f"to_delta() needs Delta, which this session hasn't: {_START}")
         if _EXTENSION not in str(spark.conf.get("spark.sql.extensions", "")):

@@ -1,4 +1,4 @@
-"""Iceberg tables that Spark merges into."""
+"""Writes Iceberg tables with Spark."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from muntin.spark.sinks.lake import LakeWriter, dotted
 _CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 _PACKAGE = "org.apache.iceberg."
 _UNKNOWN = (T.CalendarIntervalType, T.DayTimeIntervalType, T.NullType, T.YearMonthIntervalType)
-# What a snapshot that a batch was appended by says of it.
+# Properties of a snapshot that name the writer and the batch that it appended.
 _WRITER, _BATCH = "muntin.writer", "muntin.batch"
 
 
@@ -59,13 +59,13 @@ def _require_catalog(spark: SparkSession, table: str) -> None:
     )
     if not kind.startswith(_PACKAGE):
         raise SettingError(f"{where}which this session hasn't: {start}")
-    # Which jars a server has isn't seen from here.
+    # The jars of a server of Spark Connect can't be checked by the client.
     if not is_connected(spark) and not has_class(spark, kind):
         raise SettingError(f"{where}and this session hasn't its jar: {start}")
 
 
 def _has(spark: SparkSession, table: str, writer: str, number: int) -> bool:
-    """Whether a batch was appended, by the snapshots that lead to the table's present state."""
+    """Return whether a batch was appended, by the snapshots in the table's present history."""
     name = dotted(table)
     said = F.col("summary")
     mine = (said[_WRITER] == writer) & (said[_BATCH] == str(number))

@@ -1,4 +1,4 @@
-"""Rows that Spark's workers send to a topic of Kafka."""
+"""Sends rows to a Kafka topic from Spark's workers."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class KafkaWriter:
         self.sink = sink
 
     def check(self, schema: StructType, keys: tuple[str, ...] | None) -> None:
-        """Refuse a key of no column."""
+        """Refuse a key that isn't a column."""
         self.sink.check_key(schema.names)
 
     def write(self, batch: Batch, *, few: bool) -> bool:
         """Send a batch from the workers."""
         if few and self.sink.form == "json":
-            # Sent from here: a job of Spark's takes longer than the few rows do.
+            # Leave few rows to the sink: a Spark job takes longer than sending them from here.
             return False
         frame: DataFrame = batch.frame
         sender = self.sink.create_sender(batch, frame.columns)
@@ -52,7 +52,7 @@ class KafkaWriter:
         return True
 
     def _with_value(self, frame: DataFrame, names: Sequence[str]) -> DataFrame:
-        """Rows, with their values as Spark writes Avro."""
+        """Return rows with their message values, which Spark encodes as Avro."""
         from pyspark.sql.avro.functions import to_avro
 
         connect(frame.sparkSession)
@@ -70,5 +70,5 @@ class KafkaWriter:
 
 @lru_cache(maxsize=100)
 def _register(registry: Registry, topic: str, schema: str) -> int:
-    """The number of a topic's schema, asked for once."""
+    """Return the number of a topic's schema in the registry, which is asked once."""
     return registry.register(topic, schema)

@@ -1,4 +1,4 @@
-"""What tables of a lake have in common: windows are merged in, all else is appended once."""
+"""Writes tables of a lake with Spark: merges windows, and appends all other rows once."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from muntin.sinks.batch import Batch
 from muntin.sinks.sink import BATCH_COLUMN, TableSink, warn_of_new_table
 from muntin.spark.host.internals.jvm import JvmError
 
-# What the JVM says where a lake's jars were made for another Spark.
+# The JVM's errors when a lake's jars were built for another version of Spark.
 _OTHERS = ("NoSuchMethod", "NoClassDefFound", "AbstractMethod", "IncompatibleClassChange")
 
 
 class LakeWriter(ABC):
     """Writes the batches of a sink whose tables Spark merges into."""
 
-    # What the tables are called by.
+    # The name of the kind of tables.
     lake: ClassVar[str]
 
     def __init__(self, sink: TableSink) -> None:
         self.sink = sink
 
     def check(self, schema: StructType, keys: tuple[str, ...] | None) -> None:
-        """Refuse columns that no table can have, and a session without the lake's jars."""
+        """Refuse columns that a table can't have, and a session without the lake's jars."""
         self.sink.check_names(schema.names, keys)
         for field in schema.fields:
             self._check_type(field.name, field.dataType)
@@ -64,38 +64,38 @@ class LakeWriter(ABC):
             self._append(numbered, log, f"muntin {batch.query} {batch.kind}", batch)
 
     def _ensure(self, frame: DataFrame, table: str, number: int) -> None:
-        """Create a table for such rows where none exists."""
+        """Create a table for the rows of a frame, if it doesn't exist."""
         if not self._exists(frame.sparkSession, table):
             self._make(frame, table)
             warn_of_new_table(f"{self.lake} {table}", number)
 
     @abstractmethod
     def _require(self, spark: SparkSession) -> None:
-        """Raise a ``SettingError`` where the session lacks what the lake needs."""
+        """Raise a ``SettingError`` if the session lacks a setting or jar that the lake needs."""
 
     @abstractmethod
     def _check_type(self, name: str, dtype: DataType) -> None:
-        """Raise an ``OptionError`` where no table can have a column of this type."""
+        """Raise an ``OptionError`` if a table can't have a column of this type."""
 
     def _named(self, table: str) -> str:
-        """The table in SQL."""
+        """Return the name of a table in SQL."""
         return dotted(table)
 
     @abstractmethod
     def _exists(self, spark: SparkSession, table: str) -> bool:
-        """Whether a table exists."""
+        """Return whether a table exists."""
 
     @abstractmethod
     def _make(self, frame: DataFrame, table: str) -> None:
-        """Create a table for such rows."""
+        """Create a table for the rows of a frame."""
 
     @abstractmethod
     def _append(self, rows: DataFrame, table: str, writer: str, batch: Batch) -> None:
-        """Append a batch's rows, unless its writer has."""
+        """Append a batch's rows, unless the writer has already appended that batch."""
 
 
 def dotted(table: str) -> str:
-    """A name of a catalog in SQL.
+    """Return the name of a table in a catalog, quoted for SQL.
 
     Example:
         >>> print(dotted("lake.db.worst"))
@@ -105,7 +105,7 @@ def dotted(table: str) -> str:
 
 
 def _merge(frame: DataFrame, table: str, identity: tuple[str, ...]) -> None:
-    # A window may emit early and in full within one batch: only its newest row counts.
+    # A window may have an early and a full firing in one batch: only its newest row counts.
     newest = Window.partitionBy(*(F.col(f"`{name}`") for name in identity))
     ranked = F.row_number().over(newest.orderBy(F.col(columns.REVISION).desc()))
     rows = frame.withColumn("__muntin_rank", ranked).where("__muntin_rank = 1")

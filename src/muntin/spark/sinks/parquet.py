@@ -1,4 +1,4 @@
-"""Parquet files that Spark writes, all shards at once."""
+"""Writes Parquet files with Spark, from all shards in parallel."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class ParquetWriter:
     def _with_short_folders(
         self, batch: Batch, frame: DataFrame, names: Sequence[str]
     ) -> DataFrame:
-        """Rows whose folders a file system can have; the others are set aside."""
+        """Return rows whose folders have valid names, and set the others aside as unwritable."""
         texts = [n for n in names if isinstance(frame.schema[n].dataType, StringType | BinaryType)]
         if not texts or batch.empty:
             return frame
@@ -94,7 +94,7 @@ class ParquetWriter:
 
 
 def _folder_length(name: str) -> Column:
-    """The bytes in the name of the folder that Spark makes for a column's value."""
+    """Return the length in bytes of the name of the folder that Spark uses for a value."""
     value = F.regexp_replace(F.col(quoted(name)).cast("string"), _ESCAPED, "%00")
     column = re.sub(_ESCAPED, "%00", name)
     return F.octet_length(F.concat(F.lit(f"{column}="), value))

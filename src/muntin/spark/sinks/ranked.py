@@ -1,4 +1,4 @@
-"""The rows of each window as rows of their own: the first of them in an order, or all."""
+"""Emits the rows of each window as single rows: the first ones in an order, or all."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WINDOW_TIME = "window_time"
 
 
 def rows_of(frame: DataFrame, ranking: Ranking) -> Aggregate:
-    """The aggregate that has the rows of a window."""
+    """Return the aggregate that collects the rows of a window."""
     own = {ranking.number, *(() if ranking.chained else (*_BOUNDS, *_OWN))}
     for name in frame.columns:
         if name in own:
@@ -36,7 +36,7 @@ def rows_of(frame: DataFrame, ranking: Ranking) -> Aggregate:
 
 
 def one_by_one(frame: DataFrame) -> DataFrame:
-    """Firings with each of their rows beside them; those without any stay, with null."""
+    """Return a row for each row of a firing; a firing without rows stays, with a null row."""
     return frame.selectExpr("*", f"posexplode_outer({ROWS}) AS ({PLACE}, {ROW})")
 
 
@@ -45,7 +45,7 @@ class RankedShape:
     """The rows of windows, numbered.
 
     Attributes:
-        ranking: How they are ordered and shown.
+        ranking: The order and the select lists.
         per: The keys, without the bounds of the windows.
     """
 
@@ -56,12 +56,12 @@ class RankedShape:
 
     @classmethod
     def of(cls, ranking: Ranking, keys: Sequence[str]) -> RankedShape:
-        """The shape of a query with these keys."""
+        """Return the shape of a query with these keys."""
         return cls(ranking, tuple(key for key in keys if key not in (FIRST, LAST)))
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """The columns that identify a row, beside its window's bounds."""
+        """The columns that identify a row together with its window's bounds."""
         return (*self.per, self.ranking.number)
 
     def of_frame(self, frame: DataFrame, beside: Sequence[str] = ()) -> DataFrame:
@@ -71,18 +71,18 @@ class RankedShape:
         return made.selectExpr(*map(quoted, shown), *_OWN, *beside)
 
     def bounds(self, known: Mapping[str, int]) -> dict[str, int]:
-        # The bounds that are shown may be those of other windows.
+        # The selected bounds may be those of other windows.
         return {}
 
     def _numbered(self, frame: DataFrame, beside: Sequence[str]) -> tuple[DataFrame, list[str]]:
-        """Each row with all of its columns, and the names of those that ``*`` means."""
+        """Return the rows with all of their columns, and the names that ``*`` stands for."""
         kind: Any = frame.schema[ROWS].dataType
         fields = [name for name in kind.elementType.names if not name.startswith(_BY)]
         bounds = (FIRST, LAST) if self.ranking.chained else _BOUNDS
         exploded = one_by_one(frame)
         shown = {name: f"{bound}" for name, bound in zip(_BOUNDS, bounds, strict=True)}
         rest = {name: f"{ROW}.{quoted(name)}" for name in fields if name not in self.per}
-        # Behind the keys and the window stands what the row has.
+        # The columns of the row follow the keys and the window's bounds.
         whole = {key: quoted(key) for key in self.per} | shown | rest
         whole[self.ranking.number] = f"{PLACE} + 1"
         names = list(whole)
@@ -95,7 +95,7 @@ class RankedShape:
     def _chosen(
         self, frame: DataFrame, shown: list[str], choice: Choice, beside: Sequence[str]
     ) -> tuple[DataFrame, list[str]]:
-        """Rows that are chosen and computed, with what identifies them."""
+        """Return the rows and columns of one select list, and always the identifying columns."""
         if choice.where is not None:
             frame = kept(frame, choice.where, beside)
         if choice.columns is None:
@@ -115,7 +115,7 @@ class RankedShape:
 def ranking_of(
     most: int, by: Sequence[str], ascending: bool | Sequence[bool], number: str, *, chained: bool
 ) -> Ranking:
-    """The first rows of each window, as Python asks for them."""
+    """Return the ranking of the first rows of each window, for the Python interface."""
     if not by:
         raise OptionError("by", by, "orders by nothing", 'name columns, as in by="price"')
     ups = [ascending] * len(by) if isinstance(ascending, bool) else list(ascending)

@@ -1,4 +1,4 @@
-"""Results as a select list shows them: columns of one's own, and ``HAVING``."""
+"""Select lists over results: computed columns and ``HAVING``."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ from muntin.spark.windowed import WindowedAggregate
 
 _HOLDS = "__muntin_holds"
 _OWN = (columns.EMISSION, columns.REVISION)
-# A column, or a field of a side, and nothing that is computed.
+# A plain column, or a field of a side, without any computation.
 _NAME = r"(?:`(?:[^`]|``)+`|\w+)"
 _COLUMN = re.compile(rf"{_NAME}(?:\.{_NAME})*")
 
 
 @dataclass(frozen=True)
 class WindowShape:
-    """What is shown of firings.
+    """A select list over firings.
 
     Attributes:
         columns: The columns, in order.
-        having: Which firings hold; ``None`` is all of them.
+        having: The condition of ``HAVING``; ``None`` selects every firing.
         identity: The columns that identify a window.
         accumulate: Whether a firing emits the whole result.
         retracts: Whether windows may vanish.
-        tables: Tables whose rows stand beside firings.
+        tables: The tables that are looked up for each firing.
     """
 
     columns: tuple[Column, ...]
@@ -60,12 +60,12 @@ class WindowShape:
 
     @property
     def by_window(self) -> bool:
-        """See ``RowByRow``; a table may have several rows of one value."""
+        """True if a firing stays one row; a looked-up table may have several rows for it."""
         return not self.tables
 
     @classmethod
     def of(cls, windowing: Windowing, tables: tuple[TableBeside, ...] = ()) -> WindowShape | None:
-        """The shape of a query; ``None`` where firings are shown as they are emitted."""
+        """Return the select list of a query; ``None`` where it selects firings unchanged."""
         if windowing.columns is None:
             return None
         return cls(
@@ -78,18 +78,20 @@ class WindowShape:
         )
 
     def of_frame(self, frame: DataFrame, beside: Sequence[str] = ()) -> DataFrame:
-        """Firings in this shape.
+        """Return the selected columns of firings.
 
-        A window whose newer firing doesn't hold is taken back: it may have been emitted before.
+        A firing that doesn't meet ``HAVING`` becomes a retraction if an earlier one of its window
+        may have met it.
 
         Args:
             frame: The firings.
-            beside: Columns that stay as they are; of rows that aren't firings the first isn't null.
+            beside: Columns that stay unchanged. The first one is null in firings, and in no other
+                row.
         """
         for table in self.tables:
             frame = table.of_frame(frame, beside)
         if self.having is None:
-            # What vanished has no value, whatever is computed of it.
+            # The computed columns of a retraction are null, whatever their expressions yield.
             alive = f"{columns.EMISSION} <> 'retract'" if self.retracts else None
             return frame.selectExpr(*(self._shown(c, alive) for c in self.columns), *beside)
         frame = frame.selectExpr("*", f"coalesce(({self.having}), false) AS {_HOLDS}")
@@ -115,13 +117,13 @@ class WindowShape:
 
 @dataclass(frozen=True)
 class EachShape:
-    """Each message that a window ends with, as a row of its own.
+    """A select list over the single messages that a window ends with.
 
     Attributes:
         columns: The columns, in order.
-        having: Which rows are shown; ``None`` is all of them.
-        identity: The columns that identify a row, beside its window's bounds.
-        tables: Tables whose rows stand beside those.
+        having: The condition of ``HAVING``; ``None`` selects every row.
+        identity: The columns that identify a row together with its window's bounds.
+        tables: The tables that are looked up for each row.
     """
 
     by_window: ClassVar[bool] = False
@@ -133,7 +135,7 @@ class EachShape:
 
     @classmethod
     def of(cls, windowing: Windowing, tables: tuple[TableBeside, ...] = ()) -> EachShape:
-        """The shape of a query."""
+        """Return the select list of a query."""
         assert windowing.columns is not None
         return cls(windowing.columns, windowing.having, (*windowing.spec.keys, NUMBER), tables)
 
@@ -153,13 +155,13 @@ class EachShape:
 
 @dataclass(frozen=True)
 class PairShape:
-    """What is shown of pairs.
+    """A select list over pairs.
 
     Attributes:
         columns: The columns, in order; ``None`` is all of them.
-        where: Which pairs.
-        sides: For each side its columns with their names among the pairs'.
-        merged: Pairs of columns that are shown as one, in the place of the first.
+        where: The condition of ``WHERE``; ``None`` selects every pair.
+        sides: The columns of each side, with their names in pairs.
+        merged: Pairs of columns that appear as one, in the place of the first.
         identity: The columns that identify a pair, where it may be emitted again.
     """
 
@@ -175,32 +177,32 @@ class PairShape:
     def of(
         cls, joining: Joining, spec: JoinSpec, left: Sequence[str], right: Sequence[str]
     ) -> PairShape:
-        """The shape of a join.
+        """Return the select list of a join.
 
         Args:
-            joining: The join as it was written.
-            spec: The join, with the columns' own names.
+            joining: The join as the user wrote it.
+            spec: The join, with the frames' own column names.
             left: The columns of the left side.
-            right: Those of the right side.
+            right: The columns of the right side.
         """
         found = PairColumns.of(joining, spec, left, right)
         return cls(joining.columns, joining.where, found.sides, found.merged, found.identity)
 
     @property
     def computes(self) -> bool:
-        """Whether it shows, or asks for, more than columns as they are."""
+        """True if it filters pairs or computes a column."""
         shown = self.columns or ()
         return self.where is not None or not all(_COLUMN.fullmatch(one.text) for one in shown)
 
     def named(self, frame: DataFrame) -> DataFrame:
-        """Pairs by all names that expressions may have for their columns."""
+        """Return pairs with every name by which expressions may refer to their columns."""
         there = set(frame.columns)
         qualified = []
         for side, names in zip(SIDE_COLUMNS, self.sides, strict=True):
             known = {own: shown for own, shown in names.items() if shown in there}
             fields = ", ".join(f"{_text(own)}, {quoted(shown)}" for own, shown in known.items())
             if known:
-                # A column may be named by its side, as a field of a struct of that name.
+                # A struct with the name of the side lets expressions qualify its columns.
                 qualified.append(f"named_struct({fields}) AS {quoted(side)}")
         others = {one: two for one, two in self.merged if two in there}
         plain = []
@@ -225,7 +227,7 @@ class PairShape:
     def _shown(self, column: Column) -> str:
         if not self.identity or column.name in self.identity:
             return f"{column.text} AS {quoted(column.name)}"
-        # What vanished has no value, whatever is computed of it.
+        # The computed columns of a retraction are null, whatever their expressions yield.
         alive = f"{columns.EMISSION} <> 'retract'"
         return f"CASE WHEN {alive} THEN {column.text} END AS {quoted(column.name)}"
 
@@ -242,7 +244,7 @@ AnyShape = WindowShape | RankedShape | EachShape | PairShape
 
 
 class _Shaped:
-    """A sink that gets results in a shape."""
+    """A sink that receives the selected columns of results."""
 
     def __init__(self, target: Sink, shape: AnyShape, shown: StructType) -> None:
         self.target = target
@@ -266,18 +268,18 @@ class _Shaped:
         self.target.write(replace(batch, schema=self._columns, keys=keys, rows=rows))
 
     def _keys(self, keys: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        """What distinguishes the rows of one window from those of another, and from one another."""
+        """Return the columns that identify a selected row together with its window's bounds."""
         return self.shape.identity if isinstance(self.shape, RankedShape | EachShape) else keys
 
 
 def shaped(target: SinkLike | None, shape: AnyShape, shown: StructType) -> Sink | None:
-    """A sink that gets results in a shape, and the columns that are shown."""
+    """Return a sink that receives the selected columns of results; ``None`` without a sink."""
     made = to_sink(target)
     return None if made is None else _Shaped(made, shape, shown)
 
 
 class _Selected(QueryDefinition):
-    """A query whose results have a shape of their own."""
+    """A query with a select list over its results."""
 
     shape: AnyShape
 
@@ -297,7 +299,7 @@ class _Selected(QueryDefinition):
 
 
 class SelectedAggregate(_Selected, WindowedAggregate):
-    """A windowed aggregation whose results have a shape of their own."""
+    """A windowed aggregation with a select list over its results."""
 
     shape: WindowShape | RankedShape | EachShape
 
@@ -305,13 +307,14 @@ class SelectedAggregate(_Selected, WindowedAggregate):
     def results(self) -> DataFrame:
         """Every firing as a row, with the columns that were selected.
 
-        What identifies a window is always there, and so are ``emission`` and ``revision``. A
-        firing for which ``HAVING`` doesn't hold (any more) is a ``retract`` with null columns.
+        The columns that identify a window, ``emission`` and ``revision`` are always among them. A
+        firing that doesn't meet ``HAVING`` (any more) is a ``retract`` whose other columns are
+        null.
         """
         return super().results
 
 
 class SelectedJoin(_Selected, Joined):
-    """A join whose pairs have a shape of their own: the columns selected, and ``emission``."""
+    """A join with a select list over its pairs, which keep ``emission``."""
 
     shape: PairShape

@@ -1,4 +1,4 @@
-"""How Spark writes sinks: most of them like any host, files and tables of a lake by itself."""
+"""Chooses the sinks that Spark writes itself: files, tables of a lake and Kafka topics."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SparkWriter(Protocol):
 
         Args:
             batch: The batch.
-            few: Whether its rows are on the driver already.
+            few: Whether its rows are already on the driver.
 
         Returns:
             Whether the batch is written.
@@ -51,7 +51,7 @@ _WRITERS: Mapping[type, Callable[[Any], SparkWriter]] = {
 
 
 def _writer_of(sink: Any) -> SparkWriter | None:
-    """What writes a kind of sinks by Spark; ``None`` where the sink does it itself."""
+    """Return the writer for a kind of sinks; ``None`` where the sink itself writes batches."""
     for kind in type(sink).__mro__:
         if kind in _WRITERS:
             return _WRITERS[kind](sink)
@@ -59,13 +59,13 @@ def _writer_of(sink: Any) -> SparkWriter | None:
 
 
 def write_by_spark(sink: Any, batch: Batch, *, few: bool) -> bool:
-    """Write a batch by Spark, if that is how sinks of this kind are written."""
+    """Write a batch with Spark, if Spark writes this kind of sinks; return whether it did."""
     writer = _writer_of(sink)
     return writer is not None and writer.write(batch, few=few)
 
 
 def check(target: Sink | None, schema: StructType, keys: tuple[str, ...] | None) -> None:
-    """Ask a sink, before anything runs, whether it can take such rows.
+    """Check, before anything runs, that a sink can write rows of a schema.
 
     Raises:
         OptionError: When it can't.
@@ -87,7 +87,7 @@ def folders_of(target: Sink | None) -> list[str]:
 
 
 def table_schema(schema: StructType) -> pa.Schema:
-    """The Arrow types of columns; of what has none there, the type of nothing."""
+    """Return the Arrow types of columns; a column without an Arrow type gets the null type."""
     try:
         return arrow_schema(schema)
     except PySparkException:

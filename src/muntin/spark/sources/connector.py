@@ -1,4 +1,4 @@
-"""Where Spark's Kafka connector comes from: it isn't part of Spark, nor of any Python package."""
+"""Provides Spark's Kafka connector, which isn't part of Spark or of any Python package."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FOLDER_VARIABLE = "MUNTIN_KAFKA_JARS"
 _PROVIDER = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 _SCALA = "2.13"
 _NAME = f"spark-sql-kafka-0-10_{_SCALA}"
-# What Spark doesn't have itself of what the connector needs.
+# The artifacts that the connector needs and Spark doesn't contain.
 _NEEDED = (_NAME, f"spark-token-provider-kafka-0-10_{_SCALA}", "kafka-clients", "commons-pool2")
 _AVRO = f"spark-avro_{_SCALA}"
 _PATIENCE = 600
@@ -39,17 +39,20 @@ _DEPENDENCY = (
 
 
 def connect(spark: SparkSession) -> str:
-    """Have the Kafka connector in a session.
+    """Load the Kafka connector into a session.
 
-    It is looked for on the class path (``spark.jars.packages``, ``spark.jars``), in a folder of
+    It is searched on the class path (``spark.jars.packages``, ``spark.jars``), then in a folder of
     jars (the setting ``spark.muntin.kafka.jars`` or the environment's ``MUNTIN_KAFKA_JARS``), and
-    then asked of Maven, in this order. Jars of a folder reach the executors too.
+    then downloaded by Maven. Jars of a folder are sent to the executors, too.
 
     Returns:
-        Where it was found, in words; also logged.
+        A description of its origin, which is also logged.
+
+    Raises:
+        SettingError: When it can't be found or used.
     """
     if is_connected(spark):
-        # Over Spark Connect the server's class path can't be looked at.
+        # Over Spark Connect the server's class path can't be read.
         return "the server of Spark Connect"
     if not has_class(spark, _PROVIDER):
         folder = _folder(spark)
@@ -86,7 +89,7 @@ def _folder(spark: SparkSession) -> Path | None:
 
 
 def _from_maven(version: str) -> tuple[Path, list[Path]]:
-    """The connector out of Maven's repositories, kept for the next time."""
+    """Return the connector from Maven's repositories, and cache it for the next time."""
     folder = archive.folder() / f"kafka-connector-{version}"
     if not folder.is_dir():
         mvn = shutil.which("mvn")
@@ -97,7 +100,7 @@ def _from_maven(version: str) -> tuple[Path, list[Path]]:
 
 
 def fetch(mvn: str, wanted: dict[str, str], needed: tuple[str, ...], folder: Path) -> None:
-    """Have Maven put artifacts of Spark, and some of what they need, into a folder."""
+    """Have Maven copy artifacts of Spark, and some of their dependencies, to a folder."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as made:
         pom, jars = Path(made) / "pom.xml", Path(made) / "jars"

@@ -1,9 +1,9 @@
-"""Text that Spark would take minutes or more to make a decimal of, found before it tries.
+"""Excludes texts that Spark would take minutes to parse as decimals.
 
-``1e10000000`` is ten bytes, and a whole number of ten million digits; a million digits in quotes
-take half a minute. No decimal of Spark's has more than 38 digits, so that whatever is written with
-a long exponent, or with very many digits, is a mistake or an attack. It is found by regular
-expressions in the JVM's own plan; text without such numbers costs one search.
+``1e10000000`` is ten bytes, and an integer of ten million digits; a million digits in quotes take
+half a minute. A decimal of Spark has at most 38 digits, so a number with a long exponent or with
+very many digits is a mistake or an attack. Regular expressions in Spark's plan detect it, and a
+text without such a number costs one search.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-# Digits of any script, as Java reads them, and commas, which Spark leaves out of numbers.
+# A digit of any script, which Java accepts, or a comma, which Spark ignores in numbers.
 _DIGIT = r"[\p{Nd},]"
 _EXPONENT = rf"[eE][+-]?{_DIGIT}{{4}}"
 MOST_DIGITS = 1000
-# Spark's parser of JSON takes a line with a text beyond 20 million characters for a damaged one.
+# Spark's JSON parser treats a line as malformed if it has a text of over 20 million characters.
 LONG_TEXTS = {"maxStringLen": str(2**31 - 1)}
-# What may be such a number. An escape may be any character; a run of digits is looked at once.
+# A possible number of that kind. An escape may hide any character. The look-behind keeps the search
+# from testing a run of digits at each of its digits.
 _SUSPECT = rf"{_EXPONENT}|(?<![\p{{Nd}},.])[\p{{Nd}},.]{{{MOST_DIGITS}}}|\\u"
-# A number of JSON itself, which has no quotes and stands between these.
+# A JSON number without quotes that has a long exponent, between its delimiters.
 _BARE = r"[:\[,]\s*-?[0-9]+(\.[0-9]+)?[eE][+-]?[0-9]{4,}\s*[,\]}]"
 
 
 def has_decimals(kind: T.DataType) -> bool:
-    """Whether there are decimals in a type, however deep."""
+    """Return whether a type contains decimals, at any depth."""
     if isinstance(kind, T.StructType):
         return any(has_decimals(field.dataType) for field in kind.fields)
     if isinstance(kind, T.ArrayType):
@@ -39,14 +40,14 @@ def has_decimals(kind: T.DataType) -> bool:
 
 
 def bounded(text: Column, schema: T.StructType, form: Literal["json", "csv"]) -> Column:
-    """Text to parse, and null in place of text that would take long."""
+    """Return the text to parse, or null where parsing it would take long."""
     if not has_decimals(schema):
         return text
     kept = T.StructType([field for field in schema.fields if has_decimals(field.dataType)])
     if form == "json":
-        # Parsed as text, a number without quotes has become a double: far too great, or nothing.
+        # Spark parses a number without quotes as a double, so it may be infinite or zero here.
         parsed, bare = F.from_json(text, as_text(kept), LONG_TEXTS), text.rlike(_BARE)
-        # Of a name that comes twice only the last value would show.
+        # A repeated name is suspect, since only its last value would be checked.
         twofold = F.try_parse_json(text).isNull()
     else:
         columns = T.StructType([T.StructField(f.name, T.StringType()) for f in schema.fields])
@@ -56,13 +57,13 @@ def bounded(text: Column, schema: T.StructType, form: Literal["json", "csv"]) ->
 
 
 def as_text(schema: T.StructType) -> T.StructType:
-    """A schema with text in place of decimals, however deep."""
+    """Return a schema with text in place of decimals, at any depth."""
     fields = (T.StructField(f.name, _as_text(f.dataType), f.nullable) for f in schema.fields)
     return T.StructType([*fields])
 
 
 def from_text(column: Column, kind: T.DataType) -> Column:
-    """What was read by ``as_text``, with its decimals; null where one can't be, as Spark has it."""
+    """Return a column of ``as_text`` with its decimals, null where a text isn't one."""
     if not has_decimals(kind):
         return column
     if isinstance(kind, T.StructType):
@@ -95,7 +96,7 @@ def _is_beyond(text: Column) -> Column:
 
 
 def _any_beyond(column: Column, kind: T.DataType, bare: Column) -> Column:
-    """Whether any decimal in a value, read as text, would take long."""
+    """Return whether any decimal in a value, read as text, would take long to parse."""
     if isinstance(kind, T.StructType):
         found = [
             _any_beyond(column[field.name], field.dataType, bare)

@@ -1,4 +1,4 @@
-"""What a query reads: an input checked, flagged and handed to the workers in the cheapest way."""
+"""Inputs of operators on Spark: checks them, flags messages and picks the cheapest way to read."""
 
 from __future__ import annotations
 
@@ -35,37 +35,36 @@ if TYPE_CHECKING:
     from muntin.spark.host.chain import Upstream
 
 PARSED = "__muntin_parsed"
-# The metadata of a column that isn't null where a message couldn't be parsed by its source.
+# Metadata of a column that isn't null where the source couldn't parse a message.
 MARKS_MALFORMED = "muntin.malformed"
-# The wall clock that a tick carries, microseconds; below zero where the run ends with it.
+# Column of the wall clock that a tick carries, microseconds; below zero where the run ends with it.
 WALL = "wall"
-# Whether the queries that are built now only end a run.
+# Whether plans are built only to end a run, by `ending_run`.
 _ENDING = ContextVar("muntin_ending", default=False)
 _MOST_DAYS = 106_000_000
 _TIMES = (T.TimestampType, T.TimestampNTZType, T.StringType)
 _POLICIES = {f"{side}{name}" for side in ("", "left ", "right ") for name in ("early", "late")}
-# What is sent of a message, by name: an expression, or ``None`` for the column as it is.
+# The columns sent of a message, by name: an expression, or ``None`` for the unchanged column.
 Sent = dict[str, Column | None]
 OWN = {columns.KEEP, columns.MALFORMED, columns.FUTURE, columns.CLOCK, PARSED, NOW, *PASSED}
 
 
 @dataclass(frozen=True)
 class Input:
-    """A DataFrame and how its messages are to be taken.
+    """A DataFrame and the options by which its messages are read.
 
     Attributes:
         frame: The input.
-        time: What the event time is called, if there is one.
-        where: Which messages to take at all.
-        clock: The column that says when a message arrived, in place of the machine's clock.
+        time: The name of the event time, if there is one.
+        where: The condition that a message must meet to be read.
+        clock: The column of a message's arrival time, in place of the machine's clock.
         max_ahead: How far ahead of the clock a message may be, microseconds; ``None`` is any.
         offset: The columns of a message's partition and of its offset in it.
-        fed: The operator whose results the frame has, if it is of such.
-        rows: The frame's rows, with others among them that only pass through; the frame itself
-            where there are none.
-        stamped: Whether messages bring the batch's wall clock along, as ``NOW``.
-        computed: The event time where it is no column of the frame.
-        arrived: The time of arrival where the clock is no column of the frame.
+        fed: The upstream operator whose results the frame has, if there is one.
+        rows: The frame's rows, with rows among them that only pass through; ``None`` is the frame.
+        stamped: Whether messages carry the batch's wall clock, as ``NOW``.
+        computed: The expression of an event time that isn't a column of the frame.
+        arrived: The expression of an arrival time that isn't a column of the frame.
     """
 
     frame: DataFrame
@@ -82,36 +81,36 @@ class Input:
 
     @cached_property
     def time_type(self) -> T.DataType | None:
-        """The type of the event time, as it is in the frame."""
+        """The type of the event time in the frame."""
         if self.computed is not None:
             return self.frame.select(self.computed).schema[0].dataType
         return None if self.time is None else self.frame.schema[self.time].dataType
 
     @property
     def moments(self) -> T.DataType:
-        """The type of moments that are made here."""
+        """The type of moments that muntin computes, which follows the event time's."""
         return moment_type(self.time_type)
 
     def timed(self, name: str) -> T.StructType:
-        """The event time, as a column of a name."""
+        """Return a schema with the event time's type as a column of a name."""
         return T.StructType([T.StructField(name, self.time_type or T.TimestampType())])
 
     @property
     def ahead(self) -> int | None:
-        """By how much the least time still to come exceeds the watermark of the operator before."""
+        """The distance from the upstream watermark to the least time to come, microseconds."""
         if self.fed is None or self.time is None or self.computed is not None:
             return None
         return self.fed.ahead(self.time)
 
     def with_shards(self, count: int) -> Input:
-        """The same, where an operator before has so many shards if no number was asked for."""
+        """Return the input with a shard count for upstream operators that didn't ask for one."""
         return self if self.fed is None else replace(self, fed=self.fed.with_shards(count))
 
     def select(self, sent: Sent) -> DataFrame:
-        """The rows, with what is sent of each."""
+        """Return the rows, with the columns that are sent."""
         rows = self.frame if self.rows is None else self.rows
         if self.rows is None and self.fed is not None and columns.EMISSION not in rows.columns:
-            # The columns are asked for before the rows are there, which say how each was emitted.
+            # The schema is needed before the upstream rows exist, which bring the emission along.
             rows = rows.withColumn(columns.EMISSION, F.lit("full"))
         passed = [] if self.rows is None else PASSED
         # An expression costs Python a millisecond, and frames have thousands of columns.
@@ -119,7 +118,7 @@ class Input:
         return rows.select(*asked, *passed)
 
     def columns(self) -> Sent:
-        """The frame's columns, by name.
+        """Return the frame's columns by name, once the options have been checked against them.
 
         Raises:
             OptionError: When the time, the clock or the offset isn't a column of a fitting type, or
@@ -139,7 +138,7 @@ class Input:
         return dict.fromkeys(self.frame.columns)
 
     def flag(self, sent: Sent) -> str | None:
-        """Add what Spark decides about each message; returns the column that holds its time."""
+        """Add the flags that Spark computes for each message, and return its time's column."""
         time = self.time
         asked = [self.where, None if self.fed is None else self.fed.keep]
         conditions = [
@@ -159,7 +158,7 @@ class Input:
         event_time = _own(time) if self.computed is None else self.computed
         only = None if self.fed is None else self.fed.keep
         if only is not None:
-            # An early result of a window before carries that window's end, which is still to come.
+            # An early result carries the end of its window, which the watermark hasn't reached.
             event_time = F.when(F.expr(only), event_time)
         moment = _moment(event_time, self.time_type)
         if moment is not event_time:
@@ -174,36 +173,36 @@ class Input:
             wall = self._arrival
         if self.max_ahead is not None:
             ahead = F.expr(f"make_dt_interval(0, 0, 0, {self.max_ahead / SECOND:.6f})")
-            # A message without an arrival time isn't thereby from the future.
+            # A missing arrival time doesn't make a message one from the future.
             sent[columns.FUTURE] = F.coalesce(moment > wall + ahead, F.lit(False))
         return time if as_it_is else PARSED
 
     @property
     def _arrival(self) -> Column:
-        """When a message arrived, by the clock that it carries."""
+        """The arrival time that a message carries."""
         assert self.clock is not None
         return _own(self.clock) if self.arrived is None else self.arrived
 
     @property
     def local(self) -> bool:
-        """Whether times have no zone."""
+        """True if times have no zone."""
         return isinstance(self.moments, T.TimestampNTZType)
 
 
 @dataclass(frozen=True)
 class OperatorInput:
-    """One of an operator's inputs.
+    """An input of an operator, with the columns that Spark sends to the workers.
 
     Attributes:
-        input: What is read.
-        sent: What is sent of each message, by name.
+        input: The DataFrame and its options.
+        sent: The columns sent of each message, by name.
         time: The column that holds the event time as Spark sends it; ``None`` where there is none.
-        used: The columns that something is computed with: a message is malformed where the text of
-            one isn't UTF-8.
-        name: Which input it is.
+        used: The columns that the operator computes with: a message is malformed where the text in
+            one of them isn't UTF-8.
+        name: The input's name: the side of a join or the topic; else the empty text.
         ordered: Whether the order of arrival counts.
-        follows: Whether its event time is as far as the watermark of the operator before, where
-            that follows from its time column; not where it goes by the clock when it is idle.
+        follows: Whether its event time advances with the watermark of the upstream operator, where
+            its time column allows that; not where an idle input advances by the clock.
         partitions: Whether each partition of its topics has a clock, where workers read them.
     """
 
@@ -218,18 +217,18 @@ class OperatorInput:
 
     @classmethod
     def of(cls, given: Input, sent: Sent, name: str = "") -> OperatorInput:
-        """An input, of which some columns are sent and what Spark decides about each message."""
+        """Return an input that sends some columns, and the flags that Spark computes."""
         time = given.flag(sent)
         return cls(given, sent, time, name=name)
 
     def without(self, names: Collection[str]) -> OperatorInput:
-        """The same, of which these columns aren't sent."""
-        # DataFrame.drop would take a key that another column differs from by capitals alone.
+        """Return the input without some of the columns that are sent."""
+        # DataFrame.drop ignores case: it would drop a key that differs only by capitals, too.
         sent = {name: column for name, column in self.sent.items() if name not in names}
         return replace(self, sent=sent)
 
     def with_clocks(self, spec: InputSpec) -> OperatorInput:
-        """The same with a clock for each partition, where a query doesn't say otherwise.
+        """Return the input with a clock for each partition, unless the query sets other clocks.
 
         Raises:
             OptionError: When the query asks for clocks that the input can't have.
@@ -245,7 +244,7 @@ class OperatorInput:
 
     @cached_property
     def messages(self) -> DataFrame:
-        """All that is sent."""
+        """The messages as Spark sends them."""
         return self.input.select(self.sent)
 
     @cached_property
@@ -256,17 +255,17 @@ class OperatorInput:
 
     @cached_property
     def read(self) -> tuple[Reader, DataFrame | KafkaRows]:
-        """How messages come out of what Spark sends, and that: rows, or files, or offsets."""
+        """The reader of the workers, and what Spark sends to it: rows, files or offset ranges."""
         given, frame, local = self.input, self.input.frame, self.input.local
         names = [name for name in frame.columns if name in self.schema]
         derived = set(self.messages.columns) - {*names, columns.CLOCK, columns.FUTURE, NOW}
-        # Spark writes a moment into the code that it generates, and then compiles that in every
-        # batch.
+        # Spark writes a timestamp into the code that it generates, so it would compile that code
+        # anew in every batch: ask for the clock only where something needs it.
         asked = given.stamped or (given.max_ahead is not None and given.clock is None)
         now = _batch_clock(zoneless=local) if asked else F.lit(0).cast("long")
         wanted = {name: self.schema[name] for name in names}
         flags = Flags(self.time, given.clock, given.max_ahead, given.stamped)
-        # Ranges come with one clock, and it is never the local one. Parts of a file would mix up
+        # Offset ranges carry one clock, which is never the local one. Parts of a file would lose
         # the order of arrival.
         as_rows = self.ordered or given.arrived is not None
         topics = None if as_rows or (local and asked) else columnar(frame)
@@ -275,7 +274,7 @@ class OperatorInput:
             rows, reader = topics
             reader = replace(reader, wanted=wanted, flags=flags, partitions=self.partitions)
             return replace(reader, marks=marks), rows
-        # Files do, too, and what messages bring along of it is never the local one.
+        # Files carry one clock, too, and the clock that messages are stamped with is never local.
         as_rows = as_rows or bool(derived) or (local and given.stamped)
         found = None if as_rows else files(frame, now)
         if found is None:
@@ -285,7 +284,7 @@ class OperatorInput:
 
     @property
     def columnar(self) -> bool:
-        """Whether the workers read the input's files themselves."""
+        """True if the workers read the input's files or topics themselves."""
         return self.read[0] is not as_sent
 
 
@@ -294,18 +293,18 @@ def _own(name: str) -> Column:
 
 
 def _moment(given: Column, kind: T.DataType | None) -> Column:
-    """An event time as a moment: texts are parsed, a day is its midnight, without a zone."""
+    """Return an event time as a moment: texts are parsed, a day is its midnight without a zone."""
     if isinstance(kind, T.StringType):
         return F.try_to_timestamp(given)
     if isinstance(kind, T.DateType):
         days = F.unix_date(given)
-        # Beyond, Spark ends the query.
+        # Spark fails the query at days beyond these.
         return F.when(days.between(-_MOST_DAYS, _MOST_DAYS), given.cast("timestamp_ntz"))
     return given
 
 
 def _batch_clock(*, zoneless: bool) -> Column:
-    """The batch's wall clock in microseconds; the same when the batch is repeated."""
+    """Return the batch's wall clock in microseconds; a repeated batch has the same one."""
     now = F.current_timestamp()
     return F.unix_micros(F.from_utc_timestamp(now, F.current_timezone()) if zoneless else now)
 
@@ -352,7 +351,7 @@ def _check_time(option: str, time: str, kind: T.DataType | None, *more: type[T.D
 
 @contextmanager
 def ending_run() -> Iterator[None]:
-    """Plans that are built meanwhile emit in their first batch what waits for the clock."""
+    """Have plans built in the context emit in their first batch what waits for the clock."""
     before = _ENDING.set(True)
     try:
         yield
@@ -361,7 +360,7 @@ def ending_run() -> Iterator[None]:
 
 
 def ticks(spark: SparkSession, slots: Sequence[int], period: int) -> DataFrame:
-    """A row a slot and period, with ``WALL``."""
+    """Return the stream of ticks: in each period one row for each slot, with ``WALL``."""
     register(spark, Heartbeat)
     options = {"period": str(period), ENDS_RUN: str(_ENDING.get()).lower()}
     beats = spark.readStream.format(NAME).options(**options).load()
@@ -372,13 +371,16 @@ def ticks(spark: SparkSession, slots: Sequence[int], period: int) -> DataFrame:
 def check_ticks(emitted: DataFrame, checkpoint: str, specs: Sequence[QuerySpec] = ()) -> None:
     """Refuse a checkpoint that has ticks where the query has none, or the other way round.
 
-    Ticks are a source of their own, and Spark goes on from a checkpoint only with as many sources
-    as it has; what it says otherwise names no policy.
+    Ticks are a source of their own, and Spark resumes from a checkpoint only with the same number
+    of sources. Its own error wouldn't name the option that changed.
 
     Args:
-        emitted: What the query's shards emit.
+        emitted: The output of the query's shards.
         checkpoint: The folder.
-        specs: The query, and of a chain all of its operators as Spark numbers them.
+        specs: The query; for a chain, the queries of all operators as Spark numbers them.
+
+    Raises:
+        SpecChangedError: When only one of the two has ticks.
     """
     had = _had_ticks(emitted, checkpoint)
     if had is None or had == (has := reads(emitted, NAME)):
@@ -400,6 +402,6 @@ def check_ticks(emitted: DataFrame, checkpoint: str, specs: Sequence[QuerySpec] 
 
 
 def _had_ticks(emitted: DataFrame, checkpoint: str) -> bool | None:
-    """Whether ticks are among the sources of a checkpoint; ``None`` where nothing says so."""
+    """Return whether a checkpoint's sources include ticks; ``None`` where it has no offsets yet."""
     lines = newest_offsets(emitted.sparkSession, checkpoint)
     return None if lines is None else any(is_tick(line) for line in lines[2:])

@@ -1,7 +1,7 @@
-"""Topics of Kafka as DataFrames: payloads as columns, and what can't be parsed as malformed.
+"""Reads topics of Kafka as DataFrames, with payloads as columns.
 
-The workers read topics themselves where they can; all else is read by Spark's own connector, see
-``connector`` for where that comes from.
+The workers read topics themselves where they can. All other topics are read by Spark's own
+connector, which ``connector`` provides. A payload that can't be parsed is marked as malformed.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ _LOG = logging.getLogger(__name__)
 
 
 def read_topics(topics: KafkaTopics, spark: SparkSession, *, streaming: bool) -> DataFrame:
-    """The messages of topics as a DataFrame.
+    """Return the messages of topics as a DataFrame.
 
     Args:
         topics: The topics.
         spark: The session.
-        streaming: Whether it is a stream; otherwise the messages that the topics hold now.
+        streaming: Whether to return a stream; otherwise the messages that the topics hold now.
 
     Returns:
         The messages, with the columns of their payloads.
 
     Raises:
-        SettingError: When Spark's Kafka connector is nowhere.
+        SettingError: When Spark's Kafka connector can't be provided.
         SourceError: When the schema registry doesn't know the topic, or doesn't answer.
     """
     described = topics.with_registered_schema()
@@ -56,7 +56,7 @@ def read_topics(topics: KafkaTopics, spark: SparkSession, *, streaming: bool) ->
 
 
 def judge_columns(topics: KafkaTopics) -> InColumns:
-    """Return whether Spark's workers read topics in columns; see ``Kafka.in_columns``."""
+    """Return whether Spark's workers read topics in columns, for ``Kafka.in_columns``."""
     required = _columns_required(topics)
     if topics.reader == "spark":
         if required:
@@ -80,7 +80,7 @@ def judge_columns(topics: KafkaTopics) -> InColumns:
 
 
 def _columns_required(topics: KafkaTopics) -> list[tuple[str, str | None]]:
-    """Options that Spark's own reader doesn't know."""
+    """Return the options that require reading in columns, since Spark's connector lacks them."""
     only: list[tuple[str, str | None, bool]] = [
         ("reader", topics.reader, topics.reader == "columns"),
         ("registry", "…", topics.registry is not None),
@@ -97,14 +97,14 @@ def _by_connector(topics: KafkaTopics, reason: str) -> InColumns:
 
 
 def _with_types(topics: KafkaTopics) -> KafkaTopics:
-    """Topics whose columns have the types that Spark sends, where columns are given."""
+    """Return topics with the types that Spark sends for the declared columns, if there are any."""
     if topics.columns is None:
         return topics
     return replace(topics, columns=polars_schema(_as_struct(topics.columns)))
 
 
 def _load(topics: KafkaTopics, spark: SparkSession, reader: Any) -> DataFrame:
-    """The messages as Spark's connector reads them."""
+    """Return the messages that Spark's connector reads."""
     reason = judge_columns(topics).reason
     if topics.reader != "spark":
         instead = "To read in columns, change that; reader='spark' turns this line off"
@@ -123,7 +123,7 @@ def _load(topics: KafkaTopics, spark: SparkSession, reader: Any) -> DataFrame:
     starting = starting_of(topics.starting)
     if isinstance(starting, int):
         options["startingTimestamp"] = str(starting)
-        # What is newer than all messages is the end.
+        # Start at the end of a partition if all of its messages are older.
         options["startingOffsetsByTimestampStrategy"] = "latest"
     else:
         options["startingOffsets"] = topics.starting
@@ -136,7 +136,7 @@ def _load(topics: KafkaTopics, spark: SparkSession, reader: Any) -> DataFrame:
 
 
 def _read_in_columns(topics: KafkaTopics, spark: SparkSession, *, streaming: bool) -> DataFrame:
-    """The messages as the workers read them."""
+    """Return the messages that the workers read."""
     typed = _with_types(topics)
     source = typed.source_in(str(spark.conf.get(ZONE_SETTING)), ZONE_SETTING)
     rows = KafkaRows(spark, source.topics, streaming)
@@ -144,7 +144,7 @@ def _read_in_columns(topics: KafkaTopics, spark: SparkSession, *, streaming: boo
 
 
 def _message_schema(topics: KafkaTopics, typed: KafkaTopics) -> StructType:
-    """The columns of a message in Spark's types; the payload's are just as they were given."""
+    """Return the columns of a message in Spark's types; payload columns keep their declaration."""
     declared = StructType() if topics.columns is None else _as_struct(topics.columns)
     others = {
         name: kind for name, kind in typed.message_types().items() if name not in declared.names
@@ -161,5 +161,5 @@ def _as_struct(columns: str | Mapping[str, pl.DataType]) -> StructType:
         return spark_schema(plain_columns(columns))
     if SparkSession.getActiveSession() is None:
         return spark_schema(plain_columns(columns))
-    # Spark has more types than are read in columns.
+    # Parse the DDL with Spark, which has more types than reading in columns supports.
     return cast(StructType, StructType.fromDDL(columns))

@@ -1,4 +1,4 @@
-"""Payloads that Spark's Kafka connector has read, parsed by Spark row by row."""
+"""Parses payloads that Spark's Kafka connector has read, with Spark's expressions."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _PARSED = "__muntin_value"
 def parse_rows(
     frame: DataFrame, form: str, columns: StructType | None, schema: str | None, *, several: bool
 ) -> DataFrame:
-    """The connector's rows with their payloads as columns.
+    """Return the connector's rows with their payloads as columns.
 
     Args:
         frame: The rows of Spark's connector.
         form: The format of payloads.
-        columns: The columns of a payload; ``None`` where it stays as it is or a schema says them.
+        columns: The columns of a payload; ``None`` where it stays bytes or has a schema.
         schema: The Avro schema.
         several: Whether there are several topics, so that a partition is named with its topic.
     """
-    # Kafka writes -1 where a message has no time.
+    # Kafka stores -1 for a message without a timestamp.
     at = F.col("timestamp")
     frame = frame.withColumn("timestamp", F.when(F.unix_millis(at) >= 0, at))
     if several:
@@ -40,7 +40,7 @@ def parse_rows(
     whole = frame.select("*", value.alias(_PARSED))
     names = [n for n in whole.select(f"{_PARSED}.*").columns if n != _CORRUPT]
     refuse_malformed(names)
-    # A null can't say that it is one: a payload that is null is kept as nothing.
+    # A null in this column means well-formed, so a malformed null payload becomes empty bytes.
     raw = F.coalesce(F.col("value"), F.lit(b""))
     malformed = F.when(corrupt, raw).alias(MALFORMED, metadata={MARKS_MALFORMED: True})
     own = [name for name in OWN if name not in names and name in frame.columns]
@@ -54,19 +54,19 @@ def parse_rows(
 def _payload(
     frame: DataFrame, form: str, columns: StructType | None, schema: str | None
 ) -> tuple[Column, Column]:
-    """The payload as a struct, and whether it couldn't be parsed."""
+    """Return the payload as a struct, and the condition that it couldn't be parsed."""
     if form == "avro":
         from pyspark.sql.avro.functions import from_avro
 
         value = from_avro("value", str(schema), {"mode": "PERMISSIVE"})
-        # What doesn't fit comes out as a record of nulls.
+        # Spark parses a malformed payload as a record of nulls.
         fields = frame.select(value.alias(_PARSED)).select(f"{_PARSED}.*").columns
         nothing = [F.col(_PARSED)[name].isNull() for name in fields]
         return value, reduce(Column.__and__, nothing, F.lit(True))
     assert columns is not None
     parse: Any = F.from_json if form == "json" else F.from_csv
     parsed_as = StructType(columns.fields).add(_CORRUPT, "string")
-    # CSV takes a schema only as text.
+    # `from_csv` only accepts a schema as text.
     emitted = parsed_as if form == "json" else parsed_as.toDDL()
     how = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT, **LONG_TEXTS}
     text = F.col("value").cast("string")

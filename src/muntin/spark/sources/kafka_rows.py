@@ -1,7 +1,7 @@
-"""Topics of Kafka as a data source of Spark's, planned by the driver and read by the workers.
+"""A Spark data source of Kafka topics, planned by the driver and read by the workers.
 
-Spark asks for the newest offsets before each batch and writes them down, so that a batch that is
-repeated reads the same ranges. A task's function travels with the source and gets its ranges: one
+Spark asks for the newest offsets before each batch and stores them, so that a repeated batch reads
+the same ranges. The function of a task is part of the source and receives its ranges, so a single
 Python stage reads messages and combines them.
 """
 
@@ -53,8 +53,8 @@ from muntin.spark.host.schema import to_batches
 
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
-# A range of messages, the batch's wall clock in microseconds, the topic's id, and whether the
-# partition has more than the batch reads.
+# Columns of a range of messages; `now` is the batch's wall clock in microseconds, and `behind` says
+# whether the partition has more messages than the batch reads.
 RANGES = pa.schema(
     [
         ("topic", pa.string()),
@@ -93,7 +93,7 @@ class _Reader:
 
     @property
     def broker(self) -> Broker:
-        """Connected to where it is used: a worker needs none."""
+        """The broker; it is connected on first use, since a worker needs none."""
         if self._broker is None:
             self._broker = Broker(self.topics)
         return self._broker
@@ -101,14 +101,14 @@ class _Reader:
     def plan(
         self, ranges: Sequence[Range], now: int, ids: TopicIds, backlog: Mapping[str, bool]
     ) -> Sequence[InputPartition]:
-        """Ranges as the partitions of a batch."""
+        """Return the ranges as the partitions of a batch."""
         if not ranges:
             return []
         return [_Ranges(part, now, ids, backlog) for part in shares(ranges, self.tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, _Ranges):
-            # A batch frame without any partition is asked for rows all the same.
+            # Spark reads from a batch frame even if it has no partitions.
             return iter(())
         columns = zip(*partition.rows, strict=True)
         arrays = [pa.array(values, f.type) for values, f in zip(columns, RANGES, strict=True)]
@@ -119,10 +119,10 @@ class _Reader:
 
 
 class _Stream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A batch goes up to what there is, or to so many messages.
+    """A stream whose batches end at the newest offsets, or after a number of messages.
 
-    Its offset says up to where it reads, its wall clock (so that a repeated batch has the one it
-    had), the topics' ids, and the newest offsets as of the planning.
+    The offset of a batch holds the end of each partition, the wall clock (so that a repeated batch
+    has the same one), the topics' ids, and the newest offsets at the time of planning.
     """
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
@@ -143,12 +143,12 @@ class _Stream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
         lossy = self.topics.lossy
         ranges = ranges_of(before, newest, lossy=lossy)
         if self._planned is None and not lossy:
-            # Messages may have expired while the query stood still.
+            # Messages may have expired while the query was stopped.
             refuse_expired(ranges, self.broker.earliest(described.partitions))
         ends = newest
         if isinstance(limit, ReadMaxRows):
             ends = within(before, newest, limit.max_rows)
-        # Alone the clock doesn't make a batch.
+        # Without new messages, keep the offset: a new clock alone would start a batch.
         if not ranges:
             return start
         now = time.time_ns() // 1000
@@ -159,7 +159,7 @@ class _Stream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last = self._newest()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """The newest offsets, for Spark's own ``lastProgress``."""
+        """Return the newest offsets for Spark's own ``lastProgress``."""
         return None if self._planned is None else {"ends": self._planned["newest"]}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -168,7 +168,7 @@ class _Stream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
         lossy = self.topics.lossy
         for topic, topic_id in start.get("ids", {}).items():
             if ids.get(topic, topic_id) != topic_id:
-                # Planned with leave to lose messages: a new topic is read from its beginning.
+                # The batch was planned with `lossy`, so a recreated topic is read from its start.
                 before[topic] = {}
         ranges = ranges_of(before, ends, lossy=lossy)
         if end != self._planned:
@@ -176,7 +176,7 @@ class _Stream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self.plan(ranges, end.get("now", 0), ids, partition_backlog(end))
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Tell the consumer group that a batch is done."""
+        """Commit the end of a batch to the consumer group."""
         self.broker.commit(ends_of(end))
 
     def _refuse_other_topics(self, before: Offsets) -> None:
@@ -194,7 +194,7 @@ class _Stream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
         return described, self.broker.latest(described.partitions)
 
     def _beginning(self, start: dict[str, Any], described: Described) -> Offsets:
-        """Where a batch begins: where the last one ended, unless a topic is another one now."""
+        """Return the start offsets of a batch: the last one's ends, without recreated topics."""
         before, was = ends_of(start), start.get("ids", {})
         if not self.topics.lossy:
             refuse_recreated(was, described.ids, before, described.partitions)
@@ -204,7 +204,7 @@ class _Stream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
         return before
 
     def _readable(self, ranges: list[Range], ids: TopicIds, ends: Offsets) -> list[Range]:
-        """The ranges of a batch that was planned before, as far as they are still there."""
+        """Return the ranges of a batch planned by an earlier run, as far as they still exist."""
         self.broker.remember(ends)
         described = self.broker.describe()
         if not self.topics.lossy:
@@ -220,7 +220,7 @@ class _Stream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class _Batch(_Reader, DataSourceReader):
-    """Everything that the topics hold when the query is planned."""
+    """A batch of all messages that the topics hold when the query is planned."""
 
     def partitions(self) -> Sequence[InputPartition]:
         described = self.broker.describe()
@@ -231,14 +231,14 @@ class _Batch(_Reader, DataSourceReader):
 
 @dataclass(frozen=True)
 class KafkaRows:
-    """Ranges of topics to which a function is applied, as ``DataFrame.mapInArrow`` applies one."""
+    """Ranges of topics; ``mapInArrow`` applies a function to them like that of a DataFrame."""
 
     spark: SparkSession
     topics: Topics
     streaming: bool
 
     def mapInArrow(self, task: Task, schema: StructType) -> DataFrame:  # noqa: N802
-        """What a function makes of the ranges, which it gets as rows of ``RANGES``."""
+        """Return the rows that a function computes from the ranges, its rows of ``RANGES``."""
         topics, tasks, packed = self.topics, _tasks(self.spark), PackedTask(task)
         made = schema
         format_name = f"{NAME}_{uuid.uuid4().hex[:12]}"
@@ -271,7 +271,7 @@ def _tasks(spark: SparkSession) -> int:
 
 
 def messages(rows: KafkaRows, reader: KafkaReader, schema: StructType) -> DataFrame:
-    """The messages of topics as a DataFrame, which remembers what it was made of."""
+    """Return the messages of topics as a DataFrame that `columnar` recognizes."""
     payload = set() if reader.payload is None else reader.payload.columns.keys()
     texts = {"key"} & (reader.wanted.keys() - payload)
     as_bytes = replace(reader, wanted={**reader.wanted, **dict.fromkeys(texts, pl.Binary())})
@@ -281,21 +281,21 @@ def messages(rows: KafkaRows, reader: KafkaReader, schema: StructType) -> DataFr
 
 
 def columnar(frame: DataFrame) -> tuple[KafkaRows, KafkaReader] | None:
-    """What a DataFrame was made of, where it is a topic's and nothing else."""
+    """Return the ranges and the reader of a DataFrame that is a topic unchanged, else ``None``."""
     found: tuple[KafkaRows, KafkaReader] | None = remembered(frame, _MADE_OF)
     return found
 
 
 @dataclass(frozen=True)
 class MessageReader:
-    """Gives messages to Spark, as rows of a DataFrame; for ``mapInArrow``."""
+    """Turns ranges into the rows of a DataFrame; a function for ``mapInArrow``."""
 
     read: KafkaReader
     schema: StructType
     texts: set[str]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The messages of ranges."""
+        """Yield the messages of ranges."""
         held = [
             StructField(f.name, BinaryType() if f.name in self.texts else f.dataType, f.nullable)
             for f in self.schema.fields

@@ -1,4 +1,4 @@
-"""What users name in a frame: columns, fields of structs, and expressions."""
+"""Resolves the names that users give in a frame: columns, fields of structs and expressions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from muntin.model.errors import OptionError
 def time_of(
     frame: DataFrame, time: Column | str | None, option: str = "time"
 ) -> tuple[str | None, Column | None]:
-    """What a time is called, and its expression where it is no column of the frame."""
+    """Return the name of a time, and its expression where it isn't a column of the frame."""
     if isinstance(time, Column):
         name = name_of(frame, option, time)
         return name, None if name in frame.columns else time
@@ -22,7 +22,7 @@ def time_of(
 
 
 def field_of(frame: DataFrame, option: str, path: str, shown: str | None = None) -> Column:
-    """The field of a struct that is named, as ``user.country``."""
+    """Return the field of a struct by its path, as in ``user.country``."""
     kind: DataType = frame.schema
     for name in path.split("."):
         known = kind.names if isinstance(kind, StructType) else []
@@ -40,7 +40,7 @@ def field_of(frame: DataFrame, option: str, path: str, shown: str | None = None)
 
 
 def name_of(frame: DataFrame, option: str, given: Column, written: Column | str = "") -> str:
-    """What an expression is called: by its alias, as Spark does."""
+    """Return the name of an expression, which is its alias or the name that Spark gives it."""
     selected = frame.select(given)
     name: str = selected.columns[0]
     if name in frame.columns:

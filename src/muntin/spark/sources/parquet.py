@@ -1,14 +1,14 @@
-"""Parquet read in columns by the workers, where the input is nothing but Parquet files.
+"""Reads Parquet files in the workers, by columns, where the input is a plain scan of them.
 
-Spark hands messages to Python row by row, at some 200 ns each: more than all that a window then
-does with them. A Parquet file holds columns, and a worker can read them as they are, forty times
-cheaper. So where a streaming DataFrame is a plain scan of local Parquet files, Spark lists the
-files, decides which task reads which, and keeps the offsets, all as ever; but it sends paths, and
-the worker reads the rows. A large file is partitioned among the tasks, by rows.
+Spark hands messages to Python row by row, at some 200 ns each, which is more than a window then
+needs for them. A worker can read the columns of a Parquet file directly, forty times cheaper. So
+where a streaming DataFrame is a plain scan of local Parquet files, Spark still lists the files,
+assigns them to tasks and stores the offsets, but it sends paths, and the worker reads the rows. The
+rows of a large file are divided among several tasks.
 
-Spark's reader and this one agree on what is admitted here; whatever else a frame does (a filter, an
-expression, a nested type, another store) goes the ordinary way. ``spark.muntin.readParquet=false``
-turns it off.
+This reader only takes inputs that it reads exactly as Spark does. Any other frame (with a filter,
+an expression, a nested type or another file system) is read by Spark.
+``spark.muntin.readParquet=false`` turns this reader off.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from muntin.spark.host.messages import ROWS_AT_ONCE
 
 SETTING = "spark.muntin.readParquet"
 
-# Options that decide which files are read, not what is in them.
+# Options that select files, and don't change how they are read.
 _LISTING = {
     "path", "maxfilespertrigger", "maxbytespertrigger", "latestfirst", "maxfileage", "filenameonly",
     "cleansource", "sourcearchivedir", "pathglobfilter", "recursivefilelookup", "modifiedbefore",
     "modifiedafter",
 }  # fmt: skip
-# Settings under which Spark reads files otherwise than they are written.
+# Settings that change what Spark reads from a file.
 _UNUSUAL = (
     "spark.sql.files.ignoreCorruptFiles",
     "spark.sql.files.ignoreMissingFiles",
@@ -53,7 +53,7 @@ _UNUSUAL = (
     "spark.sql.parquet.fieldId.read.enabled",
     "spark.sql.caseSensitive",
 )
-# Less isn't worth a second task.
+# Least number of rows that is worth a task of its own.
 _ROWS_OF_A_PART = 250_000
 _MOST_PARTS = 4
 _FILES_LOOKED_AT = 1000
@@ -63,11 +63,12 @@ _FILE = "path string, modificationTime timestamp, length long, content binary"
 
 
 def files(frame: DataFrame, now: Column) -> tuple[DataFrame, str | None] | None:
-    """The files of a streaming frame, a row each; ``None`` where the frame is more than its files.
+    """Return the files of a streaming frame that is a plain scan of them.
 
     Returns:
-        Columns ``path``, ``now``, ``part``, ``parts``, a row for each part of a file; and the
-        folder below which folders' names may be columns, if there is one.
+        A frame with a row for each part of a file and the columns ``path``, ``now``, ``part`` and
+        ``parts``; and the folder below which names of folders may be columns, if there is one.
+        ``None`` where the frame is more than a scan.
     """
     spark = frame.sparkSession
     if not (frame.isStreaming and is_seen(frame) and _as_written(spark)):
@@ -87,11 +88,11 @@ def files(frame: DataFrame, now: Column) -> tuple[DataFrame, str | None] | None:
 
 
 def _by_partition(listed: DataFrame, path: str) -> DataFrame:
-    """The list of files with each once for each part, so that several tasks can read one file.
+    """Repeat each file of a list for each of its parts, so that several tasks can read it.
 
-    The largest file that is there when the query is built says whether that is worth the tasks. The
-    files stay one source, since a checkpoint knows how many sources a query has: it goes on with
-    other parts, where files have grown or there are more cores.
+    The number of parts follows from the largest file that exists when the query is built. All files
+    stay one source, since the number of sources is fixed by the checkpoint. So the query resumes
+    with another number of parts when files have grown or there are more cores.
     """
     folder = os.path.join(path, "**") if os.path.isdir(path) else path
     there = islice(iglob(folder, recursive=True), _FILES_LOOKED_AT)
@@ -101,7 +102,7 @@ def _by_partition(listed: DataFrame, path: str) -> DataFrame:
     counted = listed.withColumn("parts", F.lit(parts))
     if parts == 1:
         return counted.withColumn("part", F.lit(0))
-    # Tasks are numbered as the parts of a file are; many files are spread over all cores.
+    # The parts of a file go to consecutive tasks; many files are spread over all cores.
     numbers = F.sequence(F.lit(0), F.lit(parts - 1))
     first = F.crc32(F.encode("path", "UTF-8")) % (cores - parts + 1)
     task = (F.col("part") + first).cast("int")
@@ -109,7 +110,7 @@ def _by_partition(listed: DataFrame, path: str) -> DataFrame:
 
 
 def _rows(path: str | None) -> int:
-    """How many rows a file says it has; 0 where it can't be asked, which its reader will find."""
+    """Return the number of rows of a file; 0 if it can't be read, which its reader reports."""
     if path is None:
         return 0
     try:
@@ -124,17 +125,17 @@ def _as_written(spark: SparkSession) -> bool:
 
 
 def _root(path: str) -> str | None:
-    """The folder of a source; ``None`` for a pattern, below which Spark sees no columns."""
+    """Return the folder of a source; ``None`` for a pattern, where Spark derives no columns."""
     return None if any(c in path for c in "{}[]*?\\") else os.path.normpath(path)
 
 
 def _absolute(spark: SparkSession, path: str) -> str:
-    """A source's path as Spark takes it: the JVM stays where it was started, Python may move."""
+    """Return the absolute path of a source, relative to the JVM's folder, as Spark resolves it."""
     return os.path.join(started_in(spark), _plain(path))
 
 
 def _plain(path: str) -> str:
-    """A local path as Python wants it; Spark says ``file:/folder/name``, nothing escaped."""
+    """Return a local path without the ``file:`` scheme that Spark adds; Spark escapes nothing."""
     return "/" + path[len("file:") :].lstrip("/") if path.startswith("file:") else path
 
 
@@ -147,9 +148,9 @@ class ParquetReader:
     """Reads files in a worker.
 
     Attributes:
-        schema: The columns wanted, of the types that Spark would send.
+        schema: The columns to read, with the types that Spark would send.
         root: The folder below which folders named ``name=value`` are columns, if there is one.
-        flags: What is said of each message.
+        flags: The flags that are added to each message.
     """
 
     schema: dict[str, pl.DataType]
@@ -157,14 +158,14 @@ class ParquetReader:
     flags: Flags
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
-        """The rows of all files, flags added, in frames of a bounded number of rows."""
+        """Yield the rows of all files with their flags, in frames of bounded size."""
         for batch in batches:
             for file in batch.to_pylist():
                 for messages in self.read(_plain(file["path"]), file["part"], file["parts"]):
                     yield self.flags.add(messages, file["now"])
 
     def read(self, path: str, part: int = 0, parts: int = 1) -> Iterator[pl.DataFrame]:
-        """The rows of a file that are of a part.
+        """Yield the rows of one part of a file.
 
         Raises:
             OptionError: When a column's type isn't one that Spark's reader and this one agree on.
@@ -181,7 +182,7 @@ class ParquetReader:
             except pl.exceptions.ComputeError as error:
                 if "UTF-8" not in str(error):
                     raise
-                # Polars reads none of a file that has text of other bytes.
+                # Polars can't read a file that has any text that isn't UTF-8; Arrow can.
                 yield from self._by_arrow(path, start, end, folders)
                 return
             nanoseconds = [name for name, dtype in held.items() if dtype == pl.Datetime("ns")]
@@ -193,7 +194,7 @@ class ParquetReader:
     def _by_arrow(
         self, path: str, first: int, end: int, folders: dict[str, str | None]
     ) -> Iterator[pl.DataFrame]:
-        """The rows of a file that Polars doesn't read as they are."""
+        """Yield the rows of a file that Polars can't read faithfully."""
         given = {name.lower(): name for name in self.schema}
         held = pq.read_schema(path).names
         names = [name for name in held if name.lower() in given]
@@ -205,7 +206,7 @@ class ParquetReader:
                 before += batch.num_rows
                 if start < stop:
                     table = pa.Table.from_batches([batch.slice(start, stop - start)])
-                    # What differs in case only is refused below.
+                    # Keep names that differ only by case: `_column` refuses them.
                     alone = len({*meant}) == len(meant)
                     yield self._shaped(
                         table.rename_columns(meant) if alone else table, folders, path
@@ -235,7 +236,8 @@ class ParquetReader:
             raise self._differs(name, found, path)
         column = pl.col(same[0])
         if isinstance(found, pl.Datetime):
-            # Spark's files hold nanoseconds (INT96), others milliseconds; time zones are labels.
+            # Spark writes nanoseconds (INT96), other writers milliseconds. Ignore the time zone,
+            # which doesn't change the instant.
             column = _micros(column.cast(pl.Int64), found.time_unit)
         return column.cast(dtype).alias(name)
 
@@ -248,7 +250,7 @@ class ParquetReader:
 
 
 def _cut_off(rows: pl.DataFrame, names: Sequence[str]) -> bool:
-    """Whether a time may lie where nanoseconds don't reach: Polars gives the last one there."""
+    """Return whether a time may exceed the nanoseconds' range, where Polars returns its end."""
     given = {name.lower(): name for name in rows.columns}
     times = (rows[given[name.lower()]] for name in names if name.lower() in given)
     found = (time.cast(pl.Int64) for time in times if isinstance(time.dtype, pl.Datetime))
@@ -256,11 +258,11 @@ def _cut_off(rows: pl.DataFrame, names: Sequence[str]) -> bool:
 
 
 def _share(path: str, rows: int, part: int, parts: int) -> tuple[int, int]:
-    """The rows of a file that are of a part, from the first to before the end.
+    """Return the range of a file's rows that a part reads, as its first row and its end.
 
-    Shares are taken by parts that follow each other, the first rows by the first of them: tasks are
-    numbered as parts are, and what goes by the order of events goes by that. Which part begins
-    depends on the file's name, so that many small files are spread over all parts.
+    Consecutive parts read consecutive rows, so the order of tasks is the order of events. The part
+    that reads the first rows depends on the file's name, so that many small files are spread over
+    all parts.
     """
     shares = max(1, min(parts, rows // _ROWS_OF_A_PART))
     share = part - zlib.crc32(path.encode()) % (parts - shares + 1)
@@ -270,7 +272,7 @@ def _share(path: str, rows: int, part: int, parts: int) -> tuple[int, int]:
 
 
 def _said(value: str | None, dtype: pl.DataType) -> pl.Expr:
-    """The value of a folder as a column."""
+    """Return the value in a folder's name as a column."""
     if value is not None and dtype == pl.Date:
         return pl.lit(date.fromisoformat(value))
     if value is not None and dtype == pl.Boolean:
@@ -279,7 +281,7 @@ def _said(value: str | None, dtype: pl.DataType) -> pl.Expr:
 
 
 def _agrees(found: pl.DataType, wanted: pl.DataType) -> bool:
-    """Whether both readers make the same of a column: the same type, or a wider one."""
+    """Return whether Spark and this reader read a column alike: as its own type or a wider one."""
     if found == wanted:
         return True
     if isinstance(found, pl.Datetime) and isinstance(wanted, pl.Datetime):
@@ -297,7 +299,7 @@ def _micros(number: pl.Expr, unit: str) -> pl.Expr:
 
 
 def _partition_values(path: str, root: str | None) -> dict[str, str | None]:
-    """What the folders ``name=value`` between the root and a file say."""
+    """Return the values of the folders ``name=value`` between the root and a file."""
     if root is None:
         return {}
     above = PurePosixPath(path).relative_to(root).parts[:-1]

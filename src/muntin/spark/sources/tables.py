@@ -1,4 +1,4 @@
-"""Tables as Spark reads them, by their connector."""
+"""Reads declared tables with Spark, by their connector."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from muntin.spark.redaction import hide_secrets
 from muntin.spark.sources.decimals import LONG_TEXTS, as_text, from_text, has_decimals
 from muntin.spark.sources.kafka import read_topics
 
-# What brings its own columns.
+# Connectors with columns of their own.
 _FIXED = {"rate", "rate-micro-batch", "kafka", "socket"}
 
 
 def read(spark: SparkSession, table: DeclaredTable, around: Surroundings) -> DataFrame:
-    """The rows of a table.
+    """Return the rows of a table.
 
     Raises:
-        OptionError: When an option of the table isn't one, or can't be so.
+        OptionError: When an option of the table doesn't exist, or has an invalid value.
     """
     table = replace(table, options=around.options(table))
     check_reader(table)
@@ -66,9 +66,9 @@ def read(spark: SparkSession, table: DeclaredTable, around: Surroundings) -> Dat
 
 
 def _in_text(table: DeclaredTable, options: Mapping[str, str]) -> bool:
-    """Whether decimals are read as text first, so that no message takes the parser minutes.
+    """Return whether decimals are read as text first, so that no message takes minutes to parse.
 
-    Not where somebody wants Spark to fail at what it can't parse, or writes numbers otherwise.
+    They aren't if options ask Spark to fail at malformed rows, or set a locale of numbers.
     """
     named = {name.lower(): value.lower() for name, value in options.items()}
     usual = named.get("mode", "permissive") == "permissive" and "locale" not in named
@@ -76,7 +76,7 @@ def _in_text(table: DeclaredTable, options: Mapping[str, str]) -> bool:
 
 
 def computed(frame: DataFrame, columns: tuple[Column, ...]) -> DataFrame:
-    """A frame with computed columns added."""
+    """Return a frame with computed columns added."""
     if not columns:
         return frame
     return frame.selectExpr("*", *(f"{c.text} AS {quoted(c.name)}" for c in columns))

@@ -1,4 +1,4 @@
-"""Rows as texts, as Spark writes their values."""
+"""Converts rows to texts, with Spark's formats of values."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _EVERY = {"ignoreNullFields": "false"}
 
 
 def objects(frame: DataFrame) -> list[str]:
-    """Each row as an object of JSON with all of its columns."""
+    """Return each row as a JSON object with all of its columns."""
     row = F.struct(*(F.col(quoted(name)) for name in frame.columns))
     return [found[0] for found in frame.select(F.to_json(row, _EVERY)).collect()]
 
 
 def cells(frame: DataFrame) -> list[tuple[str | None, ...]]:
-    """Each row's values as texts; what has parts is JSON."""
+    """Return each row's values as texts; nested values become JSON."""
     shown = frame.select(*(_cell(field) for field in frame.schema))
     return [tuple(row) for row in shown.collect()]
 

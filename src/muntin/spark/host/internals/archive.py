@@ -1,9 +1,10 @@
-"""Spark's classes as the JVM shares them: read once, and from then on mapped into memory.
+"""Archives of Spark's classes, which the JVM maps into memory in place of loading each class.
 
-A session loads thousands of classes. Java's class data sharing keeps them in a file as they
-are in memory. The file is of one Java and one Spark. The JVM checks whether jars have changed, and
-goes on without it then; it doesn't check whether the file is whole, and crashes. So only a file is
-used whose JVM ended well, and whose size is still what it was.
+A session loads thousands of classes. Java's class data sharing stores them in a file in the form
+that they have in memory. An archive belongs to one version of Java and one of Spark. The JVM checks
+whether jars have changed, and ignores the archive if so. It doesn't check whether the file is
+complete, and crashes if it isn't. So muntin only uses an archive whose JVM ended without an error
+and whose size hasn't changed since.
 """
 
 from __future__ import annotations
@@ -18,48 +19,48 @@ from pyspark import SparkContext
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.version import __version__
 
-# How long a JVM may take to write its classes down, seconds.
+# Longest time that a JVM may take to write its archive, seconds.
 _PATIENCE = 120
-# What the JVM says of an archive that doesn't fit, and of classes that can't be in one.
+# Options that silence the JVM about archives that don't fit and classes that can't be archived.
 _QUIET = "-Xlog:cds*=off -Xlog:class+path=off"
 
 
 def folder() -> Path:
-    """Where archives are kept."""
+    """Return the folder of archives."""
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(cache) / "muntin"
 
 
 def options() -> str:
-    """The JVM's options by which it uses the archive; empty where there is none."""
+    """Return the JVM's options that use the archive; empty where there is none."""
     found = archive()
     return "" if found is None else f"-XX:SharedArchiveFile={found} {_QUIET}"
 
 
 def archive() -> Path | None:
-    """The archive of this Java and this Spark, where it is whole."""
+    """Return the complete archive of this Java and this Spark, if there is one."""
     try:
         for found in folder().glob(f"{_identity()}-*.jsa"):
             if found.stem == f"{_identity()}-{found.stat().st_size}" and _can_be_said(found):
                 return found
-    except (OSError, RuntimeError):  # no home, or none that can be read
+    except (OSError, RuntimeError):  # There is no home folder, or it can't be read.
         return None
     return None
 
 
 def recording(path: Path) -> str:
-    """The JVM's options by which it writes an archive when it ends."""
+    """Return the JVM's options that write an archive when it ends."""
     return f"-XX:ArchiveClassesAtExit={path} {_QUIET}"
 
 
 def scratch() -> Path | None:
-    """Where a JVM may write an archive; ``None`` where the path can't be said among options."""
+    """Return a path for a new archive; ``None`` where an option can't contain the path."""
     path = folder() / f"{_identity()}.{os.getpid()}.part"
     return path if _can_be_said(path) else None
 
 
 def keep(path: Path) -> Path | None:
-    """End this process's JVM, and keep the archive that it has written, if it has."""
+    """End this process's JVM, and store the archive that it wrote, if it wrote one."""
     gateway = SparkContext._gateway
     process = getattr(gateway, "proc", None)
     if gateway is None or process is None:
@@ -76,7 +77,7 @@ def keep(path: Path) -> Path | None:
 
 
 def _identity() -> str:
-    """What distinguishes this Java and this Spark from any others here."""
+    """Return a hash that identifies this Java and this Spark on this machine."""
     home = os.environ.get("JAVA_HOME")
     java = os.path.realpath(f"{home}/bin/java" if home else shutil.which("java") or "java")
     parts = (java, _find_spark_home(), __version__, sys.platform)
@@ -84,5 +85,5 @@ def _identity() -> str:
 
 
 def _can_be_said(path: Path) -> bool:
-    # Spark parts options at spaces and quotes.
+    # Spark splits options at spaces and quotes.
     return not any(c.isspace() or c in "\"'\\" for c in str(path))

@@ -1,4 +1,4 @@
-"""How the files of a checkpoint lie, and what is in them."""
+"""Reads and rewrites the files of Spark's checkpoints."""
 
 from __future__ import annotations
 
@@ -14,27 +14,28 @@ from muntin.spark.host.internals.hadoop_path import HadoopPath
 from muntin.spark.host.internals.jvm import is_connected
 
 PARTITIONS = "spark.sql.shuffle.partitions"
-# Below a checkpoint: those that took its place, by number, and a file for each that is whole.
+# The folder below a checkpoint with those that replace it, by number, and the suffix of the file
+# that marks one of them as complete.
 MOVED, _WHOLE = "moved", ".whole"
 
 
 def is_there(spark: SparkSession, path: str) -> bool:
-    """Whether there is a folder or a file of that name, wherever Hadoop finds it."""
+    """Return whether a folder or a file exists, in any file system that Hadoop reaches."""
     if is_connected(spark):
         try:
             spark.read.text(path)
         except AnalysisException:
             return False
         return True
-    # Reading what isn't there makes Spark log a page of Java on an object store.
+    # Spark logs a page of Java when it reads a missing file of an object store.
     return HadoopPath(spark, path).exists()
 
 
 def home(spark: SparkSession, checkpoint: str) -> str:
-    """Where Spark's own files of a query are: its folder, or what took that one's place.
+    """Return the folder of Spark's own files of a query: its checkpoint, or the one replacing it.
 
-    The state of a query that goes on with another number of shards is written anew below its
-    folder, and counts from when the file beside it says that it is whole.
+    A rescale writes the state of a query anew, to a folder below its checkpoint. That folder
+    replaces the checkpoint as soon as the file that marks it as complete exists.
     """
     whole = [name.removesuffix(_WHOLE) for name in _counting(spark, f"{checkpoint}/{MOVED}")]
     newest = max((name for name in whole if name.isdigit()), key=int, default=None)
@@ -42,7 +43,7 @@ def home(spark: SparkSession, checkpoint: str) -> str:
 
 
 def _counting(spark: SparkSession, folder: str) -> list[str]:
-    """The files in a folder that say what is whole; there may be none, and no folder."""
+    """Return the files that mark complete folders; none where the folder doesn't exist."""
     if not is_connected(spark):
         names = [one.name for one in HadoopPath(spark, folder).children()]
         return [name for name in names if name.endswith(_WHOLE)]
@@ -54,9 +55,9 @@ def _counting(spark: SparkSession, folder: str) -> list[str]:
 
 
 def next_home(spark: SparkSession, checkpoint: str) -> str:
-    """Where state that is written anew goes, which isn't there yet.
+    """Return a folder for state that is written anew, which doesn't exist yet.
 
-    What an attempt that was cut off has left behind is deleted.
+    The remains of an interrupted attempt are deleted.
     """
     current = HadoopPath(spark, home(spark, checkpoint)).name
     moved = HadoopPath(spark, f"{checkpoint}/{MOVED}")
@@ -67,20 +68,20 @@ def next_home(spark: SparkSession, checkpoint: str) -> str:
 
 
 def remove_cut_off_move(spark: SparkSession, checkpoint: str) -> None:
-    """Delete what a driver that was killed while rescaling has put aside."""
+    """Delete the temporary files of a driver that was killed during a rescale."""
     for one in HadoopPath(spark, f"{checkpoint}/{MOVED}").children():
         if one.name.endswith(".moving"):
             one.delete()
 
 
 def take_place(spark: SparkSession, checkpoint: str, new: str) -> None:
-    """Let the query go on from what was written anew, and delete the state that it had."""
+    """Have the query continue from the state that was written anew, and delete its old state."""
     old = HadoopPath(spark, home(spark, checkpoint))
     part = HadoopPath(spark, f"{new}.part")
     part.write(f"{new} takes the place of {old}\n")
     part.rename(HadoopPath(spark, f"{new}{_WHOLE}"))
-    # Of the folder itself the plans stay: without state Spark refuses them, in place of beginning
-    # anew, if somebody starts a query from it without muntin.
+    # The checkpoint keeps its planned batches: if somebody starts a query from it without muntin,
+    # Spark refuses batches without state, whereas it would start afresh in an empty folder.
     (old / "state").delete()
     if old.name.isdigit() and str(old) != str(HadoopPath(spark, checkpoint)):
         old.delete()
@@ -88,19 +89,19 @@ def take_place(spark: SparkSession, checkpoint: str, new: str) -> None:
 
 
 def newest_batch(spark: SparkSession, checkpoint: str) -> int | None:
-    """The newest batch that was committed; ``None`` where none was."""
+    """Return the number of the newest committed batch; ``None`` where there is none."""
     commits = HadoopPath(spark, f"{home(spark, checkpoint)}/commits")
     return max((int(one.name) for one in commits.children() if one.name.isdigit()), default=None)
 
 
 def newest_offsets(spark: SparkSession, checkpoint: str) -> list[str] | None:
-    """The lines of the newest planned batch of a checkpoint.
+    """Return the lines of the newest planned batch of a checkpoint.
 
-    The first is a version, the second what holds for the whole query as JSON, and then there is one
-    for each source.
+    The first line is a version, the second one JSON that holds for the whole query, and each
+    further line belongs to a source.
 
     Returns:
-        The lines; ``None`` where no batch was planned, or nothing can be seen of it.
+        The lines; ``None`` where no batch was planned, or its file can't be read.
     """
     if is_connected(spark):
         return _offsets_read(spark, checkpoint)
@@ -112,40 +113,40 @@ def newest_offsets(spark: SparkSession, checkpoint: str) -> list[str] | None:
     try:
         return newest.read().split("\n")
     except Py4JJavaError:
-        return None  # It is damaged, and Spark, which reads it next, says how.
+        return None  # The file is damaged; Spark reads it next, and reports that.
 
 
 def planned_offsets(spark: SparkSession, checkpoint: str, batch: int) -> list[str]:
-    """The offsets up to which a batch reads, as JSON, one of each source; none where unseen."""
+    """Return the end offset of each source in a batch, as JSON; none where they can't be read."""
     if is_connected(spark):
         return []
     try:
         path = HadoopPath(spark, f"{home(spark, checkpoint)}/offsets/{batch}")
         return path.read().split("\n")[2:]
     except Py4JJavaError:
-        return []  # It is what a figure is made of, and no reason to end a batch.
+        return []  # Only a figure of the progress needs it, which is no reason to fail a batch.
 
 
 def _offsets_read(spark: SparkSession, checkpoint: str) -> list[str] | None:
-    """The same over a connection, where files are seen only by reading them."""
+    """Return `newest_offsets` over Spark Connect, where only Spark itself can read files."""
     files = spark.read.text(f"{home(spark, checkpoint)}/offsets", wholetext=True)
     try:
         found = {row[0]: row[1] for row in files.select("_metadata.file_name", "value").collect()}
     except AnalysisException:
-        return None  # There is no such folder yet.
+        return None  # The folder doesn't exist yet.
     newest = max((name for name in found if name.isdigit()), key=int, default=None)
     return None if newest is None else str(found[newest]).split("\n")
 
 
 def changed_operators(error: str) -> tuple[int, int] | None:
-    """How many operators a checkpoint has, and its query now, if the query ended by that."""
+    """Return the operator counts of a checkpoint and its query, if an error says they differ."""
     _, found, rest = error.partition("STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA")
     was, _, now = rest.partition("Stateful operators in current batch:")
     return (was.count("OperatorId:"), now.count("OperatorId:")) if found else None
 
 
 def query_of(spark: SparkSession, checkpoint: str) -> str:
-    """By what Spark knows the query of a checkpoint, through all its starts."""
+    """Return Spark's identifier of a checkpoint's query, which is the same for all its runs."""
     text = spark.read.text(f"{home(spark, checkpoint)}/metadata", wholetext=True).collect()[0][0]
     return str(json.loads(text)["id"])
 
@@ -153,31 +154,31 @@ def query_of(spark: SparkSession, checkpoint: str) -> str:
 def renumber(
     spark: SparkSession, old: str, new: str, batch: int, begun: Sequence[int], buckets: int
 ) -> None:
-    """Make the new checkpoint the old one's query, at the same place in its sources.
+    """Give a new checkpoint the identity, source offsets and batch number of an old one.
 
     Args:
         spark: The session.
         old: The old checkpoint.
         new: The new one.
-        batch: The batch that is taken, whose number goes on.
-        begun: Batches behind it that Spark may have planned and not committed.
-        buckets: How many buckets the new one has.
+        batch: The batch whose state the new one has; the next batch continues its number.
+        begun: Later batches that Spark may have planned and not committed.
+        buckets: The number of shards of the new one.
     """
     before, after = HadoopPath(spark, old), HadoopPath(spark, new)
     for operator in (after / "state").children():
         for store in operator.children():
             if store.name.isdigit():
                 _renumber_store(store, batch + 1)
-    # It says which files of the state count: those that were written just now.
+    # The commit names the files of the state that count, which were written just now.
     commit = (after / "commits" / "0").read()
     for log in ("offsets", "commits", "sources"):
         (after / log).delete()
     (after / "commits" / str(batch)).write(commit)
-    # Spark asks what the batch before had, too, to know what the last one read.
+    # Spark needs the offsets of the batch before, too, as the start of the last one's range.
     planned = [number for number in begun if (before / "offsets" / str(number)).exists()]
     for number in (*([batch - 1] if batch else []), batch, *planned):
         _give_place(before, after, number, buckets)
-    # By its name sinks know what they have.
+    # The query's identifier, by which sinks recognize repeated batches, is in its metadata.
     for kept in ("sources", "metadata"):
         if (before / kept).exists():
             (after / kept).delete()
@@ -185,7 +186,7 @@ def renumber(
 
 
 def _give_place(old: HadoopPath, new: HadoopPath, batch: int, buckets: int) -> None:
-    """Write what a batch reads into the new checkpoint."""
+    """Write a batch's offsets into the new checkpoint."""
     lines = (old / "offsets" / str(batch)).read().split("\n")
     head = json.loads(lines[1])
     head["conf"][PARTITIONS] = str(buckets)
@@ -194,9 +195,9 @@ def _give_place(old: HadoopPath, new: HadoopPath, batch: int, buckets: int) -> N
 
 
 def _renumber_store(store: HadoopPath, version: int) -> None:
-    """Keep the store's first snapshot alone, as another version."""
+    """Rename the first snapshot of a store to another version, and delete its other files."""
     files = [one for one in store.children() if not one.is_folder()]
-    # Its name goes on with the identity of the attempt that wrote it.
+    # The identity of the attempt that wrote a snapshot follows its version in the name.
     snapshots = [one for one in files if one.name.startswith("1_") and one.name.endswith(".zip")]
     if not snapshots:
         raise MuntinError(f"Spark left no snapshot in {store}: its layout of state isn't known")

@@ -1,4 +1,4 @@
-"""Sources that are written in Python, and how a session learns of them."""
+"""Registers data sources that are written in Python with a session."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from pyspark.sql.datasource import DataSource
 
 from muntin.spark.host.internals.jvm import JvmError, classes_of, shares_python
 
-# What a module is called in which Spark looks for a source.
+# Prefix of modules in which Spark looks for data sources.
 _OFFERS = "pyspark_"
 
 
 def register(spark: SparkSession, source: type[DataSource]) -> None:
-    """Let a session read from a source by its name."""
+    """Register a source, so that a session can read from it by its name."""
     if shares_python(spark) and not any(m.name.startswith(_OFFERS) for m in iter_modules()):
         _say_that_there_are_none(spark)
     spark.dataSource.register(source)
 
 
 def _say_that_there_are_none(spark: SparkSession) -> None:
-    """Spare Spark the Python process with which it would look for sources among the modules.
+    """Tell Spark that no modules have sources, so that it starts no Python process to search them.
 
-    It starts one before the first source that is registered, and waits for it: a second or more.
+    It would start one before it registers the first source, and wait a second or more for it.
     """
-    # Where a version of Spark has it otherwise, it looks for itself.
+    # A version of Spark with other internals still searches the modules.
     with suppress(JvmError, AttributeError, TypeError):
         jvm = classes_of(spark)
         known = _single(jvm.org.apache.spark.sql.execution.datasources, "DataSourceManager")
@@ -37,5 +37,5 @@ def _say_that_there_are_none(spark: SparkSession) -> None:
 
 
 def _single(package: Any, name: str) -> Any:
-    """The one object of a class of Scala's."""
+    """Return the singleton object of a Scala class."""
     return getattr(getattr(package, f"{name}$"), "MODULE$")

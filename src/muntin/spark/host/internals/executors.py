@@ -1,4 +1,4 @@
-"""The executors that a session has, and which of them ran the tasks of a job."""
+"""Lists the executors of a session, and finds out which of them ran the tasks of a job."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from pyspark.sql import SparkSession
 from muntin.spark.host.internals.jvm import JvmError
 
 _DRIVER = "driver"
-# How long to wait until Spark has written down what became of the tasks, milliseconds.
+# Longest time to wait until Spark has recorded the outcome of tasks, milliseconds.
 _SETTLES = 5000
 _TASKS = 100_000
-# For so long no other executor has come when all are there, seconds.
+# Time without a new executor after which all are taken to have joined, seconds.
 _QUIET = 1.0
 
 
@@ -30,7 +30,7 @@ class Executor:
     Attributes:
         name: Its number in the session, as Spark writes it.
         host: The machine.
-        cores: How many tasks it runs at a time.
+        cores: The number of tasks that it runs at a time.
     """
 
     name: str
@@ -66,14 +66,14 @@ def executors_of(spark: SparkSession) -> list[Executor]:
 
 
 def settled_cores(spark: SparkSession, patience: float = 15.0) -> int | None:
-    """Wait until no more executors come, and return how many cores there are.
+    """Wait until no more executors join, and return the number of their cores.
 
     Args:
-        spark: A session on a cluster that gives its executors one by one.
-        patience: How long to wait for the first, seconds.
+        spark: A session on a cluster that starts its executors one by one.
+        patience: How long to wait for the first one, seconds.
 
     Returns:
-        The cores of all executors; ``None`` where none has come.
+        The cores of all executors; ``None`` if none has joined.
     """
     begun = settled = time.monotonic()
     cores = 0
@@ -88,13 +88,12 @@ def settled_cores(spark: SparkSession, patience: float = 15.0) -> int | None:
 def run_observed(
     spark: SparkSession, job: Callable[[], Any]
 ) -> tuple[Any, Exception | None, list[Attempt]]:
-    """Run a job, and find out who ran its tasks.
+    """Run a job, and find out which executors ran its tasks.
 
-    It runs in a thread of its own, so that it isn't taken for a part of the query that waits for
-    it.
+    It runs in a thread of its own, so that Spark doesn't attribute it to the waiting query.
 
     Returns:
-        What the job returned, the error that it raised instead, and the attempts at its tasks.
+        The job's result, the error that it raised instead, and the attempts at its tasks.
     """
     context, group = spark.sparkContext, f"muntin-{uuid.uuid4().hex}"
     returned: list[Any] = [None]
@@ -115,7 +114,7 @@ def run_observed(
 
 def _attempts(spark: SparkSession, group: str) -> Iterator[Attempt]:
     scala = spark.sparkContext._jsc.sc()
-    with suppress(JvmError):  # it takes long: what is written down by now has to do
+    with suppress(JvmError):  # after the time limit, use what is recorded by then
         scala.listenerBus().waitUntilEmpty(_SETTLES)
     tracker, store = scala.statusTracker(), scala.statusStore()
     for job in tracker.getJobIdsForGroup(group):

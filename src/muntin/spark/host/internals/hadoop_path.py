@@ -1,4 +1,4 @@
-"""A file or a folder wherever Hadoop finds one: a local disk, a cluster's, an object store."""
+"""Files and folders in Hadoop's file systems: a local disk, a cluster, an object store."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from muntin.spark.host.internals.jvm import classes_of, hadoop_settings
 
 
 class HadoopPath:
-    """A path, and what may be done with what is there.
+    """A path in one of Hadoop's file systems, with the operations on its file or folder.
 
     Args:
         spark: A session with a JVM of its own.
-        path: As Hadoop reads it; without a scheme it is of Hadoop's own default.
+        path: The path in Hadoop's notation; without a scheme it is in Hadoop's default file system.
     """
 
     def __init__(self, spark: SparkSession, path: str) -> None:
@@ -32,25 +32,25 @@ class HadoopPath:
 
     @property
     def name(self) -> str:
-        """Its last part."""
+        """The last part of the path."""
         return str(self._path.getName())
 
     def exists(self) -> bool:
-        """Whether anything is there."""
+        """Return whether a file or a folder exists at the path."""
         return bool(self._files.exists(self._path))
 
     def is_folder(self) -> bool:
-        """Whether a folder is there."""
+        """Return whether a folder exists at the path."""
         return bool(self._files.isDirectory(self._path))
 
     def children(self) -> Iterator[HadoopPath]:
-        """What lies in a folder; nothing where there is none."""
+        """Yield the files and folders in a folder; none where it doesn't exist."""
         if self.exists():
             for one in self._files.listStatus(self._path):
                 yield self / str(one.getPath().getName())
 
     def read(self) -> str:
-        """The text of a file."""
+        """Return the text of a file."""
         stream = self._files.open(self._path)
         try:
             return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
@@ -59,7 +59,7 @@ class HadoopPath:
 
     @property
     def local(self) -> Path | None:
-        """The same path of this machine; ``None`` where it lies elsewhere."""
+        """The path as a local one; ``None`` where it isn't on this machine."""
         whole = self._files.makeQualified(self._path).toUri()
         return Path(str(whole.getPath())) if str(whole.getScheme()) == "file" else None
 
@@ -67,8 +67,8 @@ class HadoopPath:
         """Write a file.
 
         Args:
-            text: What is in it.
-            replaces: Whether one that is there is replaced; it raises otherwise.
+            text: The content.
+            replaces: Whether to replace an existing file; otherwise Hadoop raises.
         """
         stream = self._files.create(self._path, replaces)
         try:
@@ -77,11 +77,11 @@ class HadoopPath:
             stream.close()
 
     def delete(self) -> None:
-        """Delete a file, or a folder and all that is in it, where there is one."""
+        """Delete a file, or a folder and all that is in it; do nothing if neither exists."""
         self._files.delete(self._path, True)
 
     def rename(self, to: HadoopPath) -> None:
-        """Give it another name in the same store, if it hasn't it already."""
+        """Rename a file or folder in the same file system; do nothing if it has the name."""
         if str(self) != str(to) and not self._files.rename(self._path, to._path):
             raise OSError(f"{self} couldn't be renamed to {to}")
 

@@ -1,4 +1,4 @@
-"""The JVM behind a session: whether there is one to ask, and what it knows of its machine."""
+"""Queries and controls the JVM behind a Spark session."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext, accumulators
 from pyspark.sql import SparkSession
 
-# What the JVM's answers raise, and the packages of Spark's own lines in a traceback.
+# The error of a failed call into the JVM.
 JvmError = Py4JError
-# As Spark ends a JVM that has no memory left.
+# The exit code of a JVM that Spark ends for want of memory.
 _EXIT_OUT_OF_MEMORY = 52
 _CONNECTION_LOST = ("Exception while sending command", "Exception while reading")
+# The packages of Spark's own lines in a traceback.
 PACKAGES = ("pyspark", "py4j")
 
 
 def is_running() -> bool:
-    """Whether this process has started a JVM."""
+    """Return whether this process has started a JVM."""
     return SparkContext._gateway is not None
 
 
 def death_of_jvm() -> str | None:
-    """Say how the JVM that this process has started has died; ``None`` where it runs."""
+    """Return how the JVM that this process has started died; ``None`` if it still runs."""
     process = getattr(SparkContext._gateway, "proc", None)
     if process is None:
         return None
@@ -50,7 +51,7 @@ def silence_dead_jvm() -> None:
 
 
 def _ignore(*_: object) -> None:
-    """Say nothing: whoever waits for the query is told."""
+    """Print nothing: whoever waits for the query gets the error."""
 
 
 def _is_worth_logging(record: logging.LogRecord) -> bool:
@@ -58,59 +59,59 @@ def _is_worth_logging(record: logging.LogRecord) -> bool:
 
 
 def is_connected(spark: SparkSession) -> bool:
-    """Whether Spark is at the other end of a connection, so that nothing can be seen of it."""
+    """Return whether a session is one of Spark Connect, whose JVM can't be reached."""
     return getattr(spark, "_jvm", None) is None
 
 
 def session_of(spark: SparkSession) -> str:
-    """By what the server of Spark Connect knows a session."""
+    """Return the identifier of a session on the server of Spark Connect."""
     return str(spark.session_id)  # type: ignore[attr-defined]
 
 
 def workers_of(spark: SparkSession) -> str:
-    """What distinguishes the workers of one session from those of another."""
+    """Return a text that distinguishes the workers of one session from those of another."""
     if is_connected(spark):
         return session_of(spark)
     return f"{spark.sparkContext.applicationId} {spark.sparkContext.pythonExec}"
 
 
 def shares_python(spark: SparkSession) -> bool:
-    """Whether the workers run on this machine, by this process's own Python."""
+    """Return whether the workers run on this machine, with this process's own Python."""
     if is_connected(spark):
         return False
     return runs_in_driver(spark) and spark.sparkContext.pythonExec == sys.executable
 
 
 def runs_in_driver(spark: SparkSession) -> bool:
-    """Whether the driver's JVM is the only executor."""
+    """Return whether the driver's JVM is the only executor."""
     master = str(spark.sparkContext.master)
     return master == "local" or master.startswith("local[")
 
 
 def local_cores(master: str) -> int | None:
-    """How many cores ``local[4]`` says; ``None`` where it says no number."""
+    """Return the number of cores in a master such as ``local[4]``; ``None`` where it has none."""
     inside = master.partition("[")[2].partition("]")[0].partition(",")[0]
     return int(inside) if inside.isdigit() else None
 
 
 def use_python(spark: SparkSession, python: str) -> None:
-    """Let a running session start its workers by another Python, where it has its own machine's."""
+    """Have a running local session start its workers with another Python."""
     if not is_connected(spark) and str(spark.sparkContext.master).startswith("local"):
         spark.sparkContext.pythonExec = python
 
 
 def classes_of(spark: SparkSession) -> Any:
-    """The JVM's classes, by their full names; there has to be a JVM."""
+    """Return the root of the JVM's packages; the session must have a JVM."""
     return spark._jvm
 
 
 def hadoop_settings(spark: SparkSession) -> Any:
-    """What Hadoop's file systems go by, with the session's settings."""
+    """Return Hadoop's configuration, with the settings of the session."""
     return spark._jsparkSession.sessionState().newHadoopConf()
 
 
 def has_class(spark: SparkSession, name: str) -> bool:
-    """Whether a class is on the class path, or among the jars that were added."""
+    """Return whether a class is on the class path, or in a jar that was added."""
     loader = classes_of(spark).java.lang.Thread.currentThread().getContextClassLoader()
     try:
         loader.loadClass(name)
@@ -122,16 +123,16 @@ def has_class(spark: SparkSession, name: str) -> bool:
 
 
 def started_in(spark: SparkSession) -> str:
-    """The folder in which the JVM was started, where it stays."""
+    """Return the working directory of the JVM, which never changes."""
     return str(classes_of(spark).java.lang.System.getProperty("user.dir"))
 
 
 def make_active(spark: SparkSession) -> None:
-    """Have a session be the one that is active in this thread: others may have been since."""
+    """Make a session the active one of this thread, as another may have become that meanwhile."""
     if not is_connected(spark):
         held = SparkSession._get_j_spark_session_class(spark._jvm)
         held.setActiveSession(spark._jsparkSession)
-        # Python remembers one of its own, perhaps that of a batch.
+        # Python has an active session of its own, perhaps that of a batch.
         SparkSession._activeSession = spark
 
 
@@ -142,11 +143,11 @@ def stop_session(spark: SparkSession) -> None:
 
 
 def silence_spark(spark: SparkSession) -> None:
-    """Have Spark log nothing more: what is cut off now is of no interest to anybody."""
+    """Turn off Spark's log, so that it doesn't report what the shutdown interrupts."""
     if not is_connected(spark):
         spark.sparkContext.setLogLevel("OFF")
 
 
 def default_files(spark: SparkSession) -> str:
-    """Where paths without a scheme lie."""
+    """Return the file system of paths without a scheme."""
     return str(spark._jsc.hadoopConfiguration().get("fs.defaultFS", "file:///"))

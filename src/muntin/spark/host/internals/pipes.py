@@ -1,4 +1,4 @@
-"""How Python workers are reached by Spark, and how they end."""
+"""Configures the sockets, the signals and the end of Spark's Python workers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from typing import Any
 import pyspark.daemon
 
 _SOCKETS = "PYTHON_WORKER_FACTORY_SOCK_DIR"
-# The characters of a socket's name, and those that its whole path may have on any system.
+# The length of a socket's name, and the largest length of its path on any system.
 _NAME, _MOST = len("01234567-89ab-cdef-0123-456789abcdef.sock"), 103
 
 Worker = Callable[[socket.socket, bool], int]
 
 
 def end_quietly() -> None:
-    """Have a worker end without a trace when nobody reads what it makes.
+    """Have a worker end without a traceback when nobody reads its output.
 
     ``limit``, and so ``show``, closes the pipe when it has enough rows. Spark's daemon would print
     that as a failure of the worker.
@@ -31,18 +31,18 @@ def end_quietly() -> None:
 
 
 def ignore_interrupts() -> None:
-    """Leave Ctrl-C, which a terminal sends to all processes of a program, to the driver alone."""
-    # A worker sets this handler when it begins.
+    """Ignore Ctrl-C, which a terminal sends to all processes and only the driver should handle."""
+    # A worker sets this handler when it starts.
     signal.default_int_handler = signal.SIG_IGN  # type: ignore[assignment]
 
 
 def use_private_folder() -> None:
     """Have the daemon listen in a folder that no other user of the machine can open.
 
-    Spark makes the socket with the rights that the umask leaves, in a folder for everybody.
+    Spark creates the socket with default permissions, in a folder that everybody can open.
     """
     shared = os.environ.get(_SOCKETS, "")
-    # The path of a socket may have some hundred characters.
+    # The path of a socket is limited to some hundred characters.
     if not shared or len(shared) + len("/m-12345678/.") + _NAME > _MOST:
         return
     folder = tempfile.mkdtemp(prefix="m-", dir=shared)
@@ -55,6 +55,6 @@ def _quiet(worker: Worker) -> Worker:
         try:
             return worker(sock, authenticated)
         except BrokenPipeError:
-            return 1  # not to be used again
+            return 1  # Spark must not reuse this worker
 
     return run

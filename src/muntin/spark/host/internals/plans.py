@@ -1,4 +1,4 @@
-"""What Spark's plan of a DataFrame says: what it is made of, and where that comes from."""
+"""Reads Spark's plan of a DataFrame: its sources, its expressions and its names."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pyspark.sql import DataFrame
 
 @dataclass(frozen=True)
 class PlannedSource:
-    """Where a plan reads from.
+    """A source of a plan.
 
     Attributes:
-        name: What the source is called, as by ``format(…)``.
+        name: The name of the source, as in ``format(…)``.
         options: Its options, by names in lower case.
         schema: Its columns, as Spark writes a schema as JSON.
     """
@@ -27,47 +27,47 @@ class PlannedSource:
 
 
 def remember(frame: DataFrame, name: str, what: Any) -> None:
-    """Let a DataFrame object know something for good; what is made of it doesn't."""
+    """Attach a value to a DataFrame object; frames derived from it don't have the value."""
     vars(frame)[name] = what
 
 
 def remembered(frame: DataFrame, name: str) -> Any:
-    """What a DataFrame object was given to remember; ``None`` where it was given nothing."""
+    """Return the value that `remember` attached to a DataFrame object; ``None`` without one."""
     return vars(frame).get(name)
 
 
 def is_seen(frame: DataFrame) -> bool:
-    """Whether there is a plan to look at: over Spark Connect there is none."""
+    """Return whether a DataFrame's plan can be read; over Spark Connect it can't."""
     return hasattr(frame, "_jdf")
 
 
 def reads(frame: DataFrame, name: str) -> bool:
-    """Whether a source of a name is somewhere in a plan."""
+    """Return whether a plan has a source of a name."""
     if not is_seen(frame):
         return name in _texts(vars(frame).get("_plan"))
     return any(leaf.toString() == name for leaf in _leaves(_analyzed(frame)))
 
 
 def streams(frame: DataFrame) -> int | None:
-    """How many streams a plan reads, each as often as it is read; ``None`` where it isn't seen."""
+    """Count the streams that a plan reads, with repetition; ``None`` where it can't be read."""
     if not is_seen(frame):
         return None
     return sum(bool(leaf.isStreaming()) for leaf in _leaves(_analyzed(frame)))
 
 
 def nodes(frame: DataFrame) -> list[Any] | None:
-    """All of a plan as Spark writes it as JSON; ``None`` where it can't be seen."""
+    """Return the nodes of a plan as Spark writes them as JSON; ``None`` where it can't be read."""
     if not is_seen(frame):
         return None
     try:
         found: list[Any] = json.loads(_analyzed(frame).toJSON())
     except (Py4JError, ValueError):
-        return None  # It is Spark's own aid for those who look for mistakes, and no interface.
+        return None  # Spark's JSON is a debugging aid without guarantees, so it may fail.
     return found
 
 
 def sources(frame: DataFrame) -> list[PlannedSource]:
-    """The streams and files that a plan reads from, where it can be seen."""
+    """Return the streams and files that a plan reads; none where it can't be read."""
     if not is_seen(frame):
         return []
     try:
@@ -78,7 +78,7 @@ def sources(frame: DataFrame) -> list[PlannedSource]:
 
 
 def bare_source(frame: DataFrame) -> PlannedSource | None:
-    """The stream that a DataFrame is, if it does nothing but name some of its columns."""
+    """Return the stream of a DataFrame that only selects and names its columns, else ``None``."""
     if not is_seen(frame):
         return None
     plan = _analyzed(frame)
@@ -92,7 +92,7 @@ def bare_source(frame: DataFrame) -> PlannedSource | None:
 
 
 def names(frame: DataFrame) -> str:
-    """A plan in words, with all the names that are in it."""
+    """Return a plan as text, which contains all of its names."""
     if is_seen(frame):
         return str(_analyzed(frame).toString())
     return " ".join(_texts(vars(frame).get("_plan")))
@@ -129,7 +129,7 @@ def _source(leaf: Any) -> PlannedSource | None:
 
 
 def _texts(plan: Any) -> Iterator[str]:
-    """All texts in a plan that is sent over a connection."""
+    """Yield all texts in a plan of Spark Connect."""
     for value in vars(plan).values() if plan is not None else ():
         if isinstance(value, str):
             yield value

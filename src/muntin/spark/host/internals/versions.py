@@ -1,7 +1,6 @@
-"""What the versions of Spark that muntin runs on have under different names, or not at all.
+"""Bridges the differences between the versions of Spark that muntin supports.
 
-Spark 4.1 asks a source in Python for its newest offset, and no more: such a source can't bound its
-batches there.
+Spark 4.1 only asks a Python source for its newest offset, so the source can't bound its batches.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 BOUNDS_BATCHES = find_spec("pyspark.sql.streaming.datasource") is not None
-# A query with a clock and ``available_now`` would take all there is in one batch otherwise.
+# Without this setting, a query with a clock and ``available_now`` would read everything at once.
 SETTINGS = (
     {} if BOUNDS_BATCHES else {"spark.sql.streaming.triggerAvailableNowWrapper.enabled": "true"}
 )
@@ -36,17 +35,17 @@ if TYPE_CHECKING or BOUNDS_BATCHES:
 else:
 
     class SupportsTriggerAvailableNow:
-        """A source that needn't know the trigger."""
+        """A stand-in for versions of Spark that don't pass the trigger to sources."""
 
     ReadAllAvailable = ReadLimit = ReadMaxRows = None
 
 
 def find_state_stores(spark: SparkSession) -> None:
-    """Let state be read in a session in which no query was started yet: Spark 4.1 can't else."""
-    # Asking for the session's queries makes what knows where state stores are.
+    """Enable Spark 4.1 to read state in a session that has started no query yet."""
+    # Spark creates the coordinator of state stores when it is asked for the session's queries.
     _ = spark.streams
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow types in which Spark hands over columns; times in UTC."""
+    """Return the Arrow types of Spark's columns, with times in UTC."""
     return to_arrow_schema(schema, **_IN_UTC)

@@ -1,4 +1,4 @@
-"""Where Spark's Python processes import pyspark from."""
+"""Chooses the place from which Spark's Python processes import pyspark."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _VERSION = "pyspark/version.py"
 
 
 def prefer_installed() -> None:
-    """Import pyspark from where it is installed, where that is the version of Spark's own zip.
+    """Prefer an installed pyspark to the zip of Spark, if both have the same version.
 
-    Spark puts a zip in front of everything. A zip keeps no compiled modules, so that each process
-    compiles all that it imports of pyspark anew: a second of CPU.
+    Spark puts its zip first on the path. A zip has no compiled modules, so each process compiles
+    all modules of pyspark that it imports, which takes a second of CPU.
     """
     zips = [path for path in sys.path if path.endswith(".zip") and "/python/lib/" in path]
     rest = [path for path in sys.path if path not in zips]
