@@ -215,7 +215,7 @@ def _ahead(cursor: Cursor, column: str, delay: int, start: int) -> Watermark:
 
 
 def _clocks(cursor: Cursor) -> tuple[WatermarkBy | None, tuple[str, ...]]:
-    """Read what the watermark goes by: ``SOURCE``, ``GREATEST``, or columns in parentheses."""
+    """Read the clocks of a watermark: ``SOURCE``, ``GREATEST``, or columns in parentheses."""
     for word in (BY_SOURCE, BY_GREATEST):
         if cursor.takes(word.upper()):
             return word, ()
