@@ -39,7 +39,7 @@ from typing import Any, Protocol, runtime_checkable
 import polars as pl
 
 SourceOffsets = Mapping[str, Any]
-"""How far a source has been read; plain JSON, for example `{"clicks": {"0": 17, "1": 4}}`.
+"""The position in a source up to which it was read, as plain JSON.
 
 Equal offsets mean equal positions, so hosts compare them with `==`.
 """
@@ -90,7 +90,7 @@ class Source(Protocol):
 
     @property
     def ordered(self) -> bool:
-        """Whether the order of arrival is defined."""
+        """True if the order of arrival is defined."""
 
     def open(self) -> SourceReader:
         """Connect to the source.
@@ -143,10 +143,10 @@ class SourceReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Remainder:
-    """What a source has behind a range.
+    """The rest of a source behind a range.
 
     Attributes:
-        backlog: Whether each partition has more; nothing of a source without partitions.
+        backlog: Whether each partition has more; empty for a source without partitions.
         finished: Whether no message can come behind the range.
     """
 
@@ -155,7 +155,7 @@ class Remainder:
 
 
 def remainder_of(reader: SourceReader, end: SourceOffsets) -> Remainder:
-    """Return what a source has behind an end, as far as its reader can say it."""
+    """Return the rest of a source behind an end, as far as its reader knows it."""
     backlog, is_finished = (getattr(reader, name, None) for name in ("backlog", "is_finished"))
     return Remainder(
         {} if backlog is None else backlog(end), is_finished is not None and is_finished(end)
