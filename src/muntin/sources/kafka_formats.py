@@ -14,7 +14,7 @@ DESCRIBED = ("avro", "protobuf")
 
 @dataclass(frozen=True, eq=False)
 class InColumns:
-    """Whether topics are read in columns, with the reason if they aren't; equal to a boolean.
+    """A boolean that is true if topics are read in columns, with the reason if they aren't.
 
     Attributes:
         reason: Reason why they aren't; empty if they are.
