@@ -1,4 +1,4 @@
-"""Pipeline files by their suffix."""
+"""Reads pipeline files by their suffix."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def read(
     whole: bool = True,
     problems: list[MuntinError] | None = None,
 ) -> Pipeline:
-    """The pipeline of a file.
+    """Read the pipeline of a file.
 
     Args:
         path: A file of SQL statements (``.sql``) or of TOML (``.toml``).

@@ -1,17 +1,8 @@
-"""What tests of pipelines stand on: an oracle that says, slowly and obviously, what windows hold.
+"""Support for tests of pipelines: a slow and obvious oracle of windows, and a check of sinks.
 
-It keeps each window's messages in a list and needs nothing but the standard library, so a test can
-compare what a pipeline gave with what its sentence means. ``check_sink`` holds a sink of one's own
-against what muntin's promise.
-
-Example:
-    >>> from muntin import count
-    >>> from muntin.standalone import windowed
-    >>> spec = windowed(key="page", time="at").tumbling("10 us").agg(n=count())
-    >>> oracle = Oracle(spec)
-    >>> step = oracle.step([{"page": "home", "at": 3}, {"page": "home", "at": 12}], wall=12)
-    >>> [(row["page"], row["window_start"], row["n"]) for row in step.firings]
-    [('home', 0, 1)]
+The oracle keeps each window's messages in a list and needs only the standard library, so a test can
+compare the results of a pipeline with the meaning of its query. ``check_sink`` tests whether a sink
+of your own guarantees the same as muntin's.
 """
 
 from __future__ import annotations
@@ -64,6 +55,6 @@ def run(
         >>> ran.emissions.select("page", "n", "emission").rows()
         [('home', 1, 'full')]
     """
-    # The package of tests is below the hosts, which it must not import.
+    # The package of tests is a layer below the hosts, which it must not import.
     hosts = import_module("muntin.hosts.local.testing")
     return hosts.run_definition(definition, messages, ticks, final)

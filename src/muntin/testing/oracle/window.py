@@ -1,4 +1,4 @@
-"""A message at its place, and a window with all of its messages."""
+"""A message with its position, and a window with all of its messages."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 Message = dict[str, Any]
 Key = tuple[Any, ...]
 Position = int | float
-"""A place on the axis; minus infinity before the first message, infinity at the end."""
+"""A position on the axis; minus infinity before the first message, infinity at the end."""
 
 
 class Placed(NamedTuple):
-    """A message and where it stands."""
+    """A message with its key and position."""
 
     key: Key
     position: int
