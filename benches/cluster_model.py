@@ -1,4 +1,4 @@
-"""What a cluster of many cores could do, out of measured parts: ``benches.cluster_model``.
+"""A model of a cluster with many cores, from measured parts: ``benches.cluster_model``.
 
     .venv/bin/python -m benches.cluster_model [--cores 2,16,64,250,1000,4000]
 
@@ -21,13 +21,13 @@ import numpy as np
 from benches.curves import fitted, series
 from benches.scaling import KEPT
 
-# Of JSON in Kafka, which is parsed and combined: microseconds of a core (the benchmark's K1).
+# The cost of a message of JSON in Kafka, parsed and combined, in core microseconds (case K1).
 MESSAGE_MICROS = 2 / 637_000 * 1e6
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Milliseconds, of one core.
+    """The measured parts of a batch's cost, in milliseconds of one core.
 
     Attributes:
         driver: Of the driver, for a batch.
@@ -45,9 +45,9 @@ class Parts:
 
     @classmethod
     def of(cls, known: Mapping[str, Any]) -> Parts:
-        """The parts by the points that were measured."""
+        """Fit the parts to the measured points."""
         counts, costs = series(known["tasks"], "driver")
-        # As many shards as tasks that read.
+        # Each point has as many shards as reading tasks.
         driver, task = fitted([2 * n for n in counts], costs)
         read = fitted(*series(known["files"], "cpu"))[1] - task
         shard = fitted(*series(known["shards"], "cpu"))[1] - task
@@ -58,7 +58,7 @@ class Parts:
         return cls(driver, task, read, shard, max(0.0, pair))
 
     def batch(self, cores: int) -> tuple[float, float]:
-        """What a batch takes at least: of the driver, and of each core beside its messages.
+        """Return the least cost of a batch: of the driver, and of each core besides its messages.
 
         Example:
             >>> parts = Parts(driver=100, task=2, read=9, shard=70, pair=0.01)
@@ -68,7 +68,7 @@ class Parts:
         return self.driver + 2 * cores * self.task, self.read + self.shard + cores * self.pair
 
     def rate(self, cores: int, seconds: float) -> float:
-        """Messages a second in batches of some length; none where they are too short."""
+        """Return the messages a second in batches of some length; 0 if they are too short."""
         left = 1000 * seconds - sum(self.batch(cores))
         return max(0.0, left * 1000 / MESSAGE_MICROS * cores / seconds)
 

@@ -1,4 +1,4 @@
-"""What is measured: cases, their sizes for each peer, and the ratios that must be reached."""
+"""The cases to measure, their sizes for each peer, and the target ratios."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNITS: dict[str, str] = {"throughput": "rows/s", "latency": "s, p99", "batch": "
 
 @dataclass(frozen=True)
 class Case:
-    """One stream, one query over it and one way of measuring.
+    """One stream, one query over it, and one way of measuring.
 
     Attributes:
         name: Unique name, ``W6-early``.
@@ -69,18 +69,18 @@ class Case:
     families: tuple[str, ...] = ("muntin", "spark")
 
     def rows_for(self, peer: str, family: str, scale: float) -> int:
-        """Rows of the full run of one peer, a multiple of 1000."""
+        """Return the rows of one peer's full run, a multiple of 1000."""
         rows = self.caps.get(peer, self.caps.get(family, self.rows))
         if self.measure != "throughput":
             return rows
         return max(10_000, int(rows * scale) // 1000 * 1000)
 
     def keys_to_load(self, scale: float) -> int:
-        """Keys to put into state first."""
+        """Return the number of keys to load into the state first."""
         return int(self.load_keys * scale)
 
     def stream(self, rows: int, full_rows: int, scale: float) -> Stream | Auctions:
-        """The rows of a run.
+        """Return the rows of a run.
 
         Args:
             rows: Rows of this run, the full number or a tenth of it.
@@ -105,7 +105,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Target:
-    """A ratio that must be reached, taken within one round.
+    """A ratio to reach, taken within one round.
 
     The ratio is figure(``case``, ``peer``) / figure(``other_case``, ``other_peer``); a figure is
     rows per second for throughput and seconds otherwise.
@@ -124,13 +124,13 @@ class Target:
         return self.other_case or self.case
 
     def text(self) -> str:
-        """The target in one line."""
+        """Return the target in one line."""
         sign = "≥" if self.at_least else "≤"
         left = f"{self.peer} {self.case}"
         return f"{left} / {self.other_peer} {self.against} {sign} {self.bound:g}"
 
     def reached(self, ratio: float) -> bool:
-        """Whether a ratio is good enough."""
+        """Return whether a ratio reaches the target."""
         return ratio >= self.bound if self.at_least else ratio <= self.bound
 
 
@@ -149,7 +149,7 @@ BIG = {"rows": 5_000_000, "batch": 500_000, "keys": 10_000, "per_second": 50_000
 
 
 def _flink(case: str, heap: float, rocksdb: float = 0) -> tuple[Target, ...]:
-    """Targets against Flink SQL, with and without mini-batch."""
+    """Return targets against Flink SQL, with and without mini-batch."""
     targets = [Target(case, f"flink-heap{mini}", heap) for mini in ("", "-mini")]
     if rocksdb:
         targets += [Target(case, f"flink-rocksdb{mini}", rocksdb) for mini in ("", "-mini")]
@@ -157,7 +157,7 @@ def _flink(case: str, heap: float, rocksdb: float = 0) -> tuple[Target, ...]:
 
 
 def _spark(case: str, bound: float, at_least: bool = True) -> tuple[Target, ...]:
-    """Targets against Spark native, with either state store."""
+    """Return targets against Spark native, with either state store."""
     return tuple(Target(case, peer, bound, at_least) for peer in ("spark", "spark-heap"))
 
 
@@ -295,7 +295,7 @@ W4 = Workload(
 
 
 def _nexmark(query: str, title: str) -> Case:
-    """A query of Nexmark over 200 s of events, 400 000 of them in a batch."""
+    """Return a case of a Nexmark query over 200 s of events, 400 000 of them in a batch."""
     return Case(
         f"W5-{query}",
         title,
@@ -369,7 +369,7 @@ W7 = Workload(
 
 
 def _keyed(name: str, title: str, load_keys: int, early: Literal["never", "batch"]) -> Case:
-    """A case of 20 small batches on many keys in one window that never closes.
+    """Return a case of 20 small batches on many keys in one window that never closes.
 
     With few keys muntin is held against itself alone.
     """

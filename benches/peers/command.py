@@ -1,4 +1,4 @@
-"""The command line and the one line of JSON that all peer programs share."""
+"""The command line and the line of JSON that all peer programs share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WORK = DATA.parent / ".work"
 
 @dataclass(frozen=True)
 class Run:
-    """What one run of a peer program is asked to do.
+    """The options of one run of a peer program.
 
     Attributes:
         case: The case.
@@ -45,7 +45,7 @@ class Run:
 
 @dataclass
 class Outcome:
-    """What a run found.
+    """The results of a run.
 
     Attributes:
         seconds: From the start of the query to its last output.
@@ -59,7 +59,7 @@ class Outcome:
 
 
 def totals(rows: int, count: int | None, total: int | None, top: int | None) -> dict[str, int]:
-    """An order-free checksum of outputs."""
+    """Return a checksum of outputs that doesn't depend on their order."""
     return {
         "rows": int(rows),
         "count": int(count or 0),
@@ -69,7 +69,7 @@ def totals(rows: int, count: int | None, total: int | None, top: int | None) -> 
 
 
 def parse(program: str) -> Run:
-    """Read the command line of a peer program."""
+    """Parse the command line of a peer program."""
     parser = argparse.ArgumentParser(prog=f"benches.peers.{program}")
     parser.add_argument("case", choices=sorted(CASES))
     parser.add_argument("--rows", type=int, required=True, help="rows of this run")
@@ -95,7 +95,7 @@ def parse(program: str) -> Run:
 
 
 def serve(program: str, run: Callable[[Run], Outcome]) -> None:
-    """Run a peer program and print its line."""
+    """Run a peer program and print its result line."""
     asked = parse(program)
     try:
         outcome = run(asked)

@@ -21,18 +21,18 @@ Sums = list[int]
 
 
 def add(sums: Sums, value: int) -> Sums:
-    """The new value of a window: count, sum and max."""
+    """Return the new value of a window: count, sum and max."""
     return [sums[0] + 1, sums[1] + value, max(sums[2], value)]
 
 
 def table(run: Run) -> Any:
-    """A table of tumbling windows that never expire, with the stand-in for the broker."""
+    """Return a table of tumbling windows that never expire, without a broker."""
     app = app_without_broker("benches")
     return app.Table("sums", default=lambda: [0, 0, 0]).tumbling(float(run.case.size))
 
 
 async def update(run: Run, sums: Any) -> float:
-    """Take all rows; the seconds that the updates took."""
+    """Update the table with all rows; return the seconds that the updates took."""
     seconds, message = 0.0, current_message()
     for path in sorted(run.stream.folder.glob("*.parquet")):
         rows = pq.read_table(path)
