@@ -53,7 +53,7 @@ class Kind:
 
     @property
     def schema(self) -> str:
-        """Return the columns in Spark's DDL."""
+        """The columns in Spark's DDL."""
         return SCHEMAS[self.name]
 
     @property

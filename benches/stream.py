@@ -78,7 +78,7 @@ class Stream:
 
     @property
     def schema(self) -> str:
-        """Return the columns in Spark's DDL."""
+        """The columns in Spark's DDL."""
         return "k long, v long, ts timestamp"
 
     @property

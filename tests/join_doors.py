@@ -306,7 +306,7 @@ class JoinRun:
 
 
 def as_arguments(side: Side, message: dict[str, Any]) -> dict[str, Any]:
-    """A message as ``add_message`` takes it."""
+    """Return a message as the arguments of ``add_message``."""
     partition, offset = side.offset or (None, None)
     named = (*side.keys, side.time, partition, offset)
     key = tuple(message[name] for name in side.keys)

@@ -236,7 +236,7 @@ def refused(typed: Typed) -> set[str]:
 
 
 def messages(typed: Typed, moment: Callable[[int], Any]) -> list[dict[str, Any]]:
-    """Messages of every group of values; some share a time, and some have no ``w``."""
+    """Return messages of every group of values; some share a time, and some have no ``w``."""
     return [
         {"k": key, "t": moment(7 * (i // 2)), "v": value, "w": None if i % 5 == 4 else i // 3}
         for key, values in typed.groups.items()

@@ -18,7 +18,7 @@ SIZE, SLIDE, LATENESS, GRACE = "1 hour", "15 minutes", "5 minutes", "2 hours"
 
 
 def counted(spark: Any, servers: str, topic: str) -> Any:
-    """The query with all features that hold state: panes, early and late firing, grace."""
+    """Return the query with all features that hold state: panes, early and late firing, grace."""
     messages = mt.kafka(servers, topic, columns="at timestamp, k long, v long").stream(spark)
     windows = mt.windowed(messages, key="k", time="at", lateness=LATENESS).hopping(SIZE, SLIDE)
     windows = windows.early(every="10 seconds").late(grace=GRACE, every="10 seconds")

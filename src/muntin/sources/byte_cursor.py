@@ -218,7 +218,16 @@ def decoded(
     read_one: Callable[[bytes], list[Any]],
     skip: int = 0,
 ) -> tuple[pl.DataFrame, pl.Series]:
-    """Decode messages into a frame, and mark the malformed ones; see ``Payloads.decode``."""
+    """Decode messages into a frame, and mark the malformed ones; see ``Payloads.decode``.
+
+    Args:
+        messages: Messages to decode.
+        bad: Which of them are malformed already.
+        columns: Names and types of the columns.
+        read: Decodes many messages at once.
+        read_one: Decodes one message into a list of values, with times as numbers.
+        skip: Number of bytes to skip at the start of each message.
+    """
     frames, wrong = [pl.DataFrame(schema=columns)], [pl.Series([], dtype=pl.Boolean)]
     if isinstance(messages, ByteValues):
         sizes = np.maximum(messages.sizes, 0)

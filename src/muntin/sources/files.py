@@ -260,21 +260,20 @@ def files(
 ) -> FileSource:
     """Describe files that a query in this process reads: those that exist, and new ones.
 
-    Files are read once each, in the order in which they were last written, and in the order of
-    their paths where that is the same. A file is read when it is whole: Parquet when its footer is
-    there, text when nothing was written to it for a second. To have a file read at once, write it
-    under a name that begins with a dot and rename it. Deleting files that were read changes
-    nothing.
+    Each file is read once, in the order of modification times, and of paths if these are equal. A
+    file is read when it is complete: Parquet when it has its footer, text when nothing was written
+    to it for a second. To have a file read at once, write it under a name that begins with a dot,
+    then rename it. Files that were read may be deleted.
 
-    The names of the 10,000 newest files that were read are kept in the checkpoint. A file that
-    comes later with an older time of writing than all of these is read while the query runs, and
-    passed over by a query that resumes.
+    The checkpoint keeps the names of the 10,000 newest files that were read. If a file arrives
+    later with an older modification time than all of these, a running query reads it, but a query
+    that resumes skips it.
 
-    CSV and JSON lines are read by the rules of Kafka's payloads: a record that can't be read is
-    rejected as ``malformed``, with its bytes in the column ``malformed``, and the others are kept.
+    CSV and JSON lines follow the rules of Kafka's payloads: a record that can't be read is rejected
+    as ``malformed``, with its bytes in the column ``malformed``, and the others are kept.
 
     Args:
-        path: A folder with all that is below it, or a pattern: ``logs/*.csv``, ``in/**/*.parquet``.
+        path: Folder, with all folders below it, or a pattern: ``logs/*.csv``, ``in/**/*.parquet``.
         columns: Names and types of the columns, as text (``"id long, at timestamp"``) or as a
             schema of Polars. Default: those of the first file.
         format: ``parquet``, ``csv`` or ``jsonl``. Default: by the ending of the path.

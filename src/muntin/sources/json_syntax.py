@@ -182,7 +182,7 @@ def _find_finite(tokens: pl.Series) -> pl.Series:
 def _is_finite(number: str) -> bool:
     """Return whether Polars reads a number whose exponent has ten digits or more.
 
-    It refuses an exponent that goes on behind 2³², and keeps 32 bits of one that doesn't.
+    Polars refuses an exponent with digits beyond 2³², and otherwise keeps 32 bits of it.
     """
     mantissa, exponent = number.lower().lstrip("-").split("e")
     power, digits = int(exponent), mantissa.replace(".", "").lstrip("0")

@@ -60,19 +60,19 @@ class KafkaTopics:
 
     Attributes:
         servers: `host:port`, several with commas.
-        topics: The names of the topics.
-        columns: Names and types of a payload; `None` leaves it as bytes, or a schema says them.
-        form: The format of payloads.
-        reader_schema: The Avro schema to read by, if there is one.
-        starting: Where a new query begins.
+        topics: Names of the topics.
+        columns: Names and types of a payload; `None` for bytes, or if a schema has them.
+        form: Format of payloads.
+        reader_schema: Avro schema to read by, if there is one.
+        starting: Position where a new query begins.
         headers: Whether the column `headers` is read.
-        per_batch: How many messages a batch has at most.
-        reader: Who reads, if the user said so.
-        registry: The schema registry, if there is one.
-        message: The Protobuf message, if payloads are of Protobuf.
+        per_batch: Maximum of messages in a batch.
+        reader: Reader that the user requested, if any.
+        registry: Schema registry, if there is one.
+        message: Protobuf message, if payloads are in Protobuf.
         options: Further options of Kafka's clients or of Spark's connector.
-        patience: How long brokers may be away, seconds.
-        group: The consumer group to which offsets are committed.
+        patience: How long brokers may be away, in seconds.
+        group: Consumer group to which offsets are committed.
         ordered: Messages of several partitions have no order among each other.
     """
 

@@ -81,11 +81,12 @@ class TickReader:
 def ticks(rate: float = 1.0) -> TickSource:
     """Return a source of messages at a constant rate, for first steps, tests and load.
 
-    Messages have `timestamp` (when each was due, in UTC) and `value` (0, 1, 2, …), as Spark's rate
-    source has them. A query that was stopped gets the messages of the meantime when it resumes.
+    Messages have the columns `timestamp` (the time at which each was due, in UTC) and `value` (0,
+    1, 2, …), like those of Spark's rate source. A query that resumes reads the messages that were
+    due while it was stopped.
 
     Args:
-        rate: How many messages a second; above 0.
+        rate: Messages per second, above 0.
 
     Returns:
         The source, as input of ``windowed`` and ``join``.

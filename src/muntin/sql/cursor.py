@@ -1,11 +1,11 @@
 """A cursor over SQL text, built on sqlglot's parser and moved by our own grammar.
 
-Statements and clauses are read by this package; scalar expressions are left to sqlglot, whose Spark
-dialect is asked for their extent and their parts only. What Spark is handed is the text as it was
-written: a tree forgets (``'it''s'``, ``array(a, b)[0]``, unary plus) what its text says. The text
-of a part is the tokens that were read for it, and read by itself it must give the same part again;
-where it doesn't, the statement is refused. The dialect knows no function but those with a syntax of
-their own: every other one is Spark's business.
+This package reads statements and clauses, and leaves scalar expressions to sqlglot, whose Spark
+dialect only determines their extent and their parts. Spark receives the text as it was written,
+since a syntax tree loses details (``'it''s'``, ``array(a, b)[0]``, unary plus). The text of a part
+consists of the tokens that were read for it. Read by itself, it must yield the same part again;
+otherwise the statement is refused. The dialect knows only functions with a syntax of their own; all
+others are left to Spark.
 """
 
 from __future__ import annotations

@@ -144,6 +144,12 @@ def conditions_of(select: Select, join: Join, *, where: bool = True) -> list[exp
 
     For ``FROM a, b`` these are all conditions in ``WHERE``. For an inner join they are those of
     ``ON`` and ``WHERE``, since it makes no difference which clause has them.
+
+    Args:
+        select: Query of the join.
+        join: One join of the query.
+        where: Whether ``WHERE`` counts besides ``ON``. It doesn't if it filters the rows that the
+            join emits.
     """
     conditions = [select.where] if join.by_where else [join.on]
     if where and _takes_where(select, join):

@@ -292,6 +292,10 @@ def split(text: str) -> list[str]:
     """Split a text into its statements, each with its semicolon.
 
     A statement with an unterminated quote is returned as it is.
+
+    Example:
+        >>> split("SET a = ';'; SELECT 1")
+        ["SET a = ';';", ' SELECT 1']
     """
     found, start = [], 0
     for end in semicolons(text):

@@ -29,7 +29,7 @@ _TABLE = "write CREATE TABLE t (ts TIMESTAMP, ...) WITH (connector = 'parquet', 
 
 
 def statement(cursor: Cursor) -> Statement | None:
-    """Read one statement; ``None`` where there is none."""
+    """Read one statement; ``None`` if the text is empty."""
     cursor.depth = 0
     if cursor.ended or cursor.sees_kind(TokenType.SEMICOLON):
         cursor._advance(len(cursor._tokens))

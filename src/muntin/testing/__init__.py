@@ -3,6 +3,15 @@
 The oracle keeps each window's messages in a list and needs only the standard library, so a test can
 compare the results of a pipeline with the meaning of its query. ``check_sink`` tests whether a sink
 of your own guarantees the same as muntin's.
+
+Example:
+    >>> from muntin import count
+    >>> from muntin.standalone import windowed
+    >>> spec = windowed(key="page", time="at").tumbling("10 us").agg(n=count())
+    >>> oracle = Oracle(spec)
+    >>> step = oracle.step([{"page": "home", "at": 3}, {"page": "home", "at": 12}], wall=12)
+    >>> [(row["page"], row["window_start"], row["n"]) for row in step.firings]
+    [('home', 0, 1)]
 """
 
 from __future__ import annotations
@@ -27,8 +36,8 @@ def run(
 ) -> Any:
     """Run a query over the messages of a test, without its source, a checkpoint or Spark.
 
-    Nothing is read from the query's sources: their place is taken by the messages. A run costs a
-    few milliseconds, and its rows depend on the messages and the ticks alone.
+    The messages replace the query's sources, which aren't read. A run takes a few milliseconds, and
+    its rows depend only on the messages and the ticks.
 
     Args:
         definition: Windows or a join, as `agg`, `top` and `join` return them.

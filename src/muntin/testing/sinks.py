@@ -140,6 +140,27 @@ def check_sink(make: Callable[[], Any], read: Callable[[], Iterable[Mapping[str,
     """Check that a sink of your own guarantees the same as muntin's.
 
     Each batch is written twice, the second time by a new sink, as after a crash.
+
+    Args:
+        make: Returns a sink over a table that is missing or empty at the beginning.
+        read: Returns the rows of the table with ``key``, ``n``, ``revision`` and any other columns.
+
+    Raises:
+        AssertionError: With the case, the rows of the table, and the expected rows.
+
+    Example:
+        >>> kept = {}
+        >>> class Latest:
+        ...     def write(self, batch):
+        ...         for row in batch.table().to_pylist():
+        ...             window = row["key"], row["window_start"]
+        ...             if row["revision"] >= kept.get(window, row)["revision"]:
+        ...                 kept[window] = row
+        >>> try:
+        ...     check_sink(Latest, kept.values)
+        ... except AssertionError as error:
+        ...     print(str(error).partition(",")[0])
+        after a window that is taken back
     """
     for name, batches, wanted in _CASES:
         for repeated in ("", ", and the same batch again after a crash"):
