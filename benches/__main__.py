@@ -1,6 +1,6 @@
 """Run the benchmark: ``python -m benches W1 W2 --peers muntin,spark --runs 3 --scale 0.1``.
 
-``python -m benches scaling`` measures what a batch costs as one thing grows.
+``python -m benches scaling`` measures the cost of a batch as one factor grows.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class Kind:
 
     Attributes:
         name: ``persons``, ``auctions`` or ``bids``.
-        stream: The folder of the stream.
+        stream: Folder of the stream.
     """
 
     name: str

@@ -3,9 +3,8 @@
     .venv/bin/python -m benches.batches [--rates 1,1000] [--shards 1,2,16,64]
                                         [--partitions 4] [--seconds 20]
 
-At each rate the query is that of ``benches.latency``, whose results go to another topic. Each
-combination runs in a process of its own; its first 30 seconds are left out. Batches without a
-message are, too.
+The query is that of ``benches.latency``, whose results go to another topic. Each combination runs
+in a process of its own. Its first 30 seconds are left out, and so are batches without messages.
 """
 
 from __future__ import annotations

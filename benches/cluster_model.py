@@ -2,10 +2,10 @@
 
     .venv/bin/python -m benches.cluster_model [--cores 2,16,64,250,1000,4000]
 
-The parts are lines through the points of ``benches/results/scaling.json``: what a batch takes of
-the driver for itself and for each task, and of a core for each task that reads, each shard, what
-one task sends to one shard, and each message. Everything runs at once on its own core but what the
-driver does, which is one after the other. It prints a table as Markdown.
+The parts are lines through the points of ``benches/results/scaling.json``: the driver's time for a
+batch and for each of its tasks, and a core's time for each reading task, each shard, each transfer
+from a task to a shard, and each message. All parts run at once on their own cores, except those of
+the driver, which run one after the other. It prints a table as Markdown.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Parts:
     """The measured parts of a batch's cost, in milliseconds of one core.
 
     Attributes:
-        driver: Of the driver, for a batch.
-        task: Of the driver, for each task.
-        read: For each task that reads.
-        shard: For each shard.
-        pair: For what one task sends to one shard.
+        driver: Cost of a batch for the driver.
+        task: Cost of each task for the driver.
+        read: Cost of each task that reads.
+        shard: Cost of each shard.
+        pair: Cost of each transfer from a task to a shard.
     """
 
     driver: float

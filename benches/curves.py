@@ -45,7 +45,7 @@ def exponent(values: Sequence[float], costs: Sequence[float]) -> float | None:
     """Return the power with which the cost above its fixed part grows over the last step.
 
     Returns:
-        1 where it doubles when the work doubles; ``None`` where it hardly grows at all.
+        1 if it doubles when the work doubles; ``None`` if it hardly grows at all.
 
     Example:
         >>> exponent([1, 10, 100], [11, 20, 110])

@@ -32,10 +32,10 @@ class Messages:
     """Some messages in the order in which they are sent.
 
     Attributes:
-        at: Their times, milliseconds.
-        keys: Their keys.
-        values: Their values.
-        reasons: Why each can't be counted, as a place in ``REASONS``; -1 where it can.
+        at: Times, in milliseconds.
+        keys: Keys.
+        values: Values.
+        reasons: Reason to reject each, as an index in ``REASONS``; -1 for a valid message.
     """
 
     at: Any

@@ -1,11 +1,11 @@
 """A state of tens of millions of keys: ``python -m benches.large_state [--keys 50000000]``.
 
-Every key has one open window. Spark native with RocksDB and muntin load the same files of Parquet,
-a million keys a batch, and take small batches then; the query is started again from its
-checkpoint, and at last a message far ahead closes all windows at once. Each step runs in a process
-of its own, everything at its defaults but that both have as many shards as there are cores. A
-result counts only where as many windows closed as there were keys, with all that they counted.
-Of Flink with RocksDB it is only seen what its checkpoint takes.
+Every key has one open window. Spark native with RocksDB and muntin load the same Parquet files, a
+million keys a batch, and then process small batches. The query is restarted from its checkpoint,
+and at last a message far ahead closes all windows at once. Each step runs in a process of its own,
+with default settings except for a shard per core. A result counts only if a window closed for every
+key, and with all of its messages. For Flink with RocksDB, only the size of its checkpoint is
+measured.
 """
 
 from __future__ import annotations

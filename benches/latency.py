@@ -3,12 +3,12 @@
     .venv/bin/python -m benches.latency [--rounds 3] [--seconds 60]
                                         [--peers native,muntin,local,shard,realtime]
 
-A thousand messages a second, of which no two within ten seconds have the same key, so that every
-message has a result of its own: the latency is from the clock before it was sent to the clock when
-its result was received. Starts a broker of its own on loopback; peers run one after the other, each
-in a process of its own, everything at its defaults. The first part of each run is left out. Beside
-it stand the time from the script's start to the first result, and the memory of all its processes
-(proportional set size) at the end.
+A thousand messages a second are sent. No two messages within ten seconds have the same key, so
+every message has a result of its own. The latency is the time from before a message is sent until
+its result is received. The benchmark starts its own broker on loopback; peers run one after the other,
+each in a process of its own, with default settings. The first part of each run is left out. The
+table also has the time from the script's start to the first result, and the memory of all its
+processes (proportional set size) at the end.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 The stream is W1's: 10 000 keys, 50 000 messages a second of event time, in one process of one core.
 Late messages and those of sessions come up to two seconds out of order. Outputs are flushed after
-every 100 000 messages. A rate counts only where all messages were counted, and windows emitted.
+every 100 000 messages. A rate counts only if all messages were counted and windows emitted.
 """
 
 from __future__ import annotations

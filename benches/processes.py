@@ -36,8 +36,8 @@ class Finished:
     """The measurements of one run of a program.
 
     Attributes:
-        line: The JSON that it printed.
-        wall: Seconds from its start to its end, interpreter and machine start-up included.
+        line: Printed JSON.
+        wall: Seconds from its start to its end, including the start of interpreter and JVM.
         peak_mb: The greatest sum of resident memory over its processes.
     """
 
@@ -58,8 +58,8 @@ def run(
     Args:
         command: Program and arguments.
         environment: Its environment variables.
-        folder: Where it starts.
-        limit: Seconds after which it is ended.
+        folder: Working directory.
+        limit: Seconds after which it is killed.
         tick: Called with the seconds elapsed, a few times a second.
 
     Raises:

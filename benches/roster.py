@@ -11,7 +11,7 @@ class Peer:
 
     Attributes:
         name: Name in tables and on the command line.
-        family: What a workload selects by; engines of one family share sizes.
+        family: Family by which workloads select peers; engines of one family share sizes.
         module: Program to run, ``python -m benches.peers.MODULE``.
         venv: Name of the requirements file and of the virtual environment.
         state: State backend and checkpointing, for the table.

@@ -25,7 +25,7 @@ class Plan:
     Attributes:
         runs: Number of rounds.
         scale: Factor on the rows of throughput cases and on the keys loaded.
-        limit: Seconds after which a single run is ended.
+        limit: Seconds after which a single run is killed.
     """
 
     runs: int = 5

@@ -2,11 +2,11 @@
 
     .venv/bin/python -m benches.scaling [--factors rows,keys] [--draw]
 
-Each point is a query of its own in a process of its own: files of Parquet, a few a batch, through
-the README's sentence, everything at its defaults. The first batches load the state and warm the
-JVM up; of the others the median of their own times counts, and the CPU that all processes took. A
-point counts only where all its messages are accounted for and as many windows closed as the
-formula says. Points are kept in ``benches/results/scaling.json``, and drawn anew from there.
+Each point is a query in a process of its own: the README's query over Parquet files, a few per
+batch, with default settings. The first batches load the state and warm up the JVM. The point is the
+median duration of the others, and the CPU time of all processes. It counts only if no message is
+missing and as many windows closed as the formula predicts. Points are stored in
+``benches/results/scaling.json``, from which the chart is drawn.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ class Point:
         rows: Messages a batch.
         keys: Their keys, which are in the state before the first measured batch.
         open: Windows of each key that are in the state, and stay open.
-        overlap: Windows that hold a message, one a second; where windows close.
+        overlap: Windows per message, which start every second; if windows close.
         closes: Whether each batch closes a window of every key, or none.
         shards: Partitions of the state.
         files: Files a batch, which are tasks.
-        sink: Who takes the results: a function, or a table of DuckDB.
-        hot: How many of a hundred messages have one and the same key.
-        executors: Processes of a cluster of its own, with a core each; 0 is one process with two.
+        sink: Sink of the results: a function, or a table of DuckDB.
+        hot: Percentage of messages that have the same key.
+        executors: Processes of a separate cluster, with a core each; 0 for one process with two.
         warm: Batches that aren't measured.
         measured: Batches that are.
     """
@@ -185,10 +185,10 @@ def run(point: Point, folder: str, master: str, machines: Sequence[int]) -> dict
     """Run a point's query to the end.
 
     Args:
-        point: What it is.
-        folder: Where its files are, and all else goes.
-        master: The cluster.
-        machines: The processes that stand for its machines.
+        point: Point to measure.
+        folder: Folder of its input files and of all other files.
+        master: Spark master of the cluster.
+        machines: Processes that represent the cluster's machines.
 
     Raises:
         RuntimeError: When messages or windows are missing.

@@ -1,10 +1,11 @@
 """A day in an hour: ``python -m benches.soak [--minutes 60] [--before REVISION]``.
 
-A topic of JSON in Kafka, hopping windows with all that holds state, a table in PostgreSQL; the
-messages are those of ``benches.day``. On the way the query is killed, stopped and started again,
-both servers die and come back, the shards become more and fewer while it runs, and in the middle
-an earlier build of muntin makes way for this one. At the end every window in the table has to be as
-the day's formula has it, and every message that can't be counted among the rejected, once.
+A query with all features that hold state reads the messages of ``benches.day`` from a Kafka topic
+of JSON, aggregates them in hopping windows, and writes to a table in PostgreSQL. Meanwhile, the query
+is killed, stopped and restarted, both servers are killed and return, the number of shards grows and
+shrinks while the query runs, and halfway this build of muntin replaces an earlier one. At the end,
+every window in the table must equal the day's formula, and every invalid message must be among the
+rejected ones, once.
 """
 
 from __future__ import annotations
@@ -217,8 +218,8 @@ def check(day: Day, dsn: str) -> dict[str, Any]:
     """Compare the tables with the formula.
 
     Raises:
-        RunError: When a window is missing, too many, or another than it has to be, or a rejected
-            message is missing or there twice.
+        RunError: When a window is missing, unexpected or wrong, or a rejected message is missing
+            or duplicated.
     """
     windows, reasons = expected(day)
     with psycopg.connect(dsn) as connection:

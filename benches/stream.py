@@ -1,15 +1,15 @@
 """The formula stream: rows that every engine can compute for itself.
 
 ``h = (i*1103515245 + 12345) mod 2^31; k = floor(h/256) mod K; v = i*48271 mod 1000;
-ts = t0 + floor(1000*i/R)`` milliseconds. A far-future sentinel closes the tail and is in no
-checksum.
+ts = t0 + floor(1000*i/R)`` milliseconds. A far-future sentinel closes the last windows,
+and no checksum includes it.
 
-In **bursts** the keys take turns: a round of one second has a row of every key ``k`` but those with
-``(k + round) mod 3 = 0``, in the order of the keys; eight rounds follow each other, then nothing
-comes for 32 s. So a key has one session a burst, of five or six rows.
+In **bursts** the keys alternate: a round of one second has a row of every key ``k`` except those
+with ``(k + round) mod 3 = 0``, in the order of the keys. After eight rounds, no row comes for 32 s. So a
+key has one session per burst, of five or six rows.
 
 A **pair** of streams for a join has half of the rows on each side. The right side's keys and values
-are those of row ``i + SHIFT``, so that each row meets about one partner within ten seconds.
+are those of row ``i + SHIFT``, so each row matches about one other within ten seconds.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class Stream:
         load_keys: Rows that come first, one for each key ``0 .. load_keys-1``, in batches of
             ``load_batch``; 0 for none.
         load_batch: Rows of one loading file.
-        pair: Whether it is two streams that are joined, each with half of the rows.
-        shift: How far its keys and values are ahead.
+        pair: Whether these are two streams to join, each with half of the rows.
+        shift: Number of rows by which its keys and values are ahead.
     """
 
     keys: int

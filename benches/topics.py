@@ -2,9 +2,9 @@
 
     .venv/bin/python -m benches.topics [--works K1,K1a,P64] [--peers native,muntin,local,flink]
 
-Starts a broker of its own on loopback (``make services`` installs it). Each peer runs alone, in a
-process of its own. Steady state is read from the batches' own times, the first third left out; a
-result counts only when its windows, counts and sums are those of the formula.
+The benchmark starts its own broker on loopback (``make services`` installs it). Each peer runs
+alone, in a process of its own. Steady state is computed from the durations of batches, without the first
+third. A result counts only if its windows, counts and sums equal those of the formula.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ class Work:
     """A measured case.
 
     Attributes:
-        size: Length of a window, seconds.
-        slide: Between two starts, seconds.
-        per_batch: Messages a batch.
-        batches: How many of them; enough for half a minute of muntin's without its first third.
-        shuffled: Spark's shuffle partitions; its number of cores where it isn't given.
-        form: How messages are written: ``json``, ``avro`` or ``csv``; ``parquet`` is files in place
-            of a topic, one a batch.
-        partitions: Of the topic.
-        keyed: Whether messages have their window's key, and lie in its partition.
+        size: Length of a window, in seconds.
+        slide: Distance between two starts, in seconds.
+        per_batch: Messages per batch.
+        batches: Number of batches; enough for half a minute of muntin without the first third.
+        shuffled: Spark's shuffle partitions; by default its number of cores.
+        form: Format of messages: ``json``, ``avro`` or ``csv``; ``parquet`` stands for files
+            instead of a topic, one per batch.
+        partitions: Partitions of the topic.
+        keyed: Whether messages have their window's key, and are in its partition.
     """
 
     size: int = 10
@@ -274,7 +274,7 @@ def measured(work: str, peer: str, servers: str, topic: str, wanted: list[int]) 
     """Return the figures of one run.
 
     Raises:
-        RuntimeError: When its output is another than the formula's.
+        RuntimeError: When its output differs from the formula.
     """
     program = [sys.executable, "-m", "benches.topics", "--run", work, peer]
     if peer in OTHERS:

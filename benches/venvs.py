@@ -14,14 +14,14 @@ INSTALL_SECONDS = 1800
 
 
 class CannotInstallError(Exception):
-    """A peer's environment could not be made; the text says why."""
+    """A peer's environment can't be created; the message says why."""
 
 
 def ensure(name: str) -> Path:
     """Return the Python of an environment, which is created or updated if necessary.
 
     Raises:
-        CannotInstallError: When it can't be made.
+        CannotInstallError: When it can't be created.
     """
     wanted = (HERE / "requirements" / f"{name}.txt").read_text()
     folder = VENVS / name

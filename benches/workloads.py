@@ -21,26 +21,26 @@ class Case:
 
     Attributes:
         name: Unique name, ``W6-early``.
-        title: What it is, in words.
+        title: Description of the case.
         keys: K of the formula.
         per_second: R of the formula.
         rows: Rows of the full run.
         batch: Rows of a micro-batch.
         size: Window length in seconds.
         slide: Distance between window starts in seconds.
-        gap: The silence that ends a session, in seconds; 0 where windows have a size.
-        measure: What is measured.
+        gap: Gap of sessions, in seconds; 0 if windows have a size.
+        measure: Kind of measurement.
         early: Early firing: never, each second of wall clock, or each touched window in every
             batch.
         lateness: How far the watermark trails, in seconds.
         disordered: Whether the stream is shuffled and partly late.
         bursts: Whether keys come in bursts.
         pair: Whether two streams are joined by key and window, each with half of the rows.
-        layout: What the state of muntin's join is sorted by first; empty where it is chosen.
+        layout: First sort column of the state of muntin's join; empty for the default.
         load_keys: Keys put into state before the measured batches.
         seconds: Length of a wall-clock run, warm-up not counted.
         counts: Whether messages are counted and nothing else is computed.
-        query: The query of Nexmark that is asked, ``q5``; empty for the formula stream.
+        query: Query of Nexmark, such as ``q5``; empty for the formula stream.
         caps: Fewer rows for a slow peer: by peer name or family.
         families: Families of peers that take part, or names of single ones.
     """
@@ -85,7 +85,7 @@ class Case:
         Args:
             rows: Rows of this run, the full number or a tenth of it.
             full_rows: Rows of the full run; a batch is never above a fifth of them.
-            scale: The scale asked for.
+            scale: Factor on the rows.
         """
         batch = self.batch if self.measure == "batch" else min(self.batch, full_rows // 5)
         if self.query:
@@ -371,7 +371,7 @@ W7 = Workload(
 def _keyed(name: str, title: str, load_keys: int, early: Literal["never", "batch"]) -> Case:
     """Return a case of 20 small batches on many keys in one window that never closes.
 
-    With few keys muntin is held against itself alone.
+    With few keys, muntin is compared only with itself.
     """
     return Case(
         name,

@@ -1,7 +1,7 @@
 """Bytewax: ``fold_window`` in two processes, each reading the keys of one parity.
 
-Reading by parity keeps the rows of a key in order, so that none is late. The rows are made with
-NumPy and handed over as Python objects, in blocks.
+Reading by parity keeps the rows of a key in order, so that none is late. The rows are
+computed by NumPy and passed as Python objects, in blocks.
 """
 
 from __future__ import annotations

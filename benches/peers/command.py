@@ -25,12 +25,12 @@ class Run:
     """The options of one run of a peer program.
 
     Attributes:
-        case: The case.
-        stream: Its rows.
-        check: Whether outputs are counted and summed (else they are only timed).
+        case: Case to run.
+        stream: Rows of the case.
+        check: Whether outputs are counted and summed instead of timed only.
         state: Name of the state backend, for peers that have a choice.
         mini_batch: Whether Flink gathers rows before it touches state.
-        scale: The scale asked for.
+        scale: Factor on the rows.
         work: A new folder for checkpoints and outputs, removed at the end.
     """
 
@@ -48,8 +48,8 @@ class Outcome:
     """The results of a run.
 
     Attributes:
-        seconds: From the start of the query to its last output.
-        output: Rows, and the sums of count, sum and max over them; empty when only timed.
+        seconds: Time from the start of the query to its last output.
+        output: Number of rows, and their sums of count, sum and max; empty if only timed.
         figures: Further figures: latencies, times of batches.
     """
 

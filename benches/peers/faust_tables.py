@@ -1,7 +1,6 @@
-"""Faust's own table update: the same count, with a stand-in for the broker in this process.
+"""Faust's own table update: the same count, without a broker, in this process.
 
-The stream's own machinery is left out: what is timed is ``views[key] += 1`` under a current event,
-and nothing else.
+Only ``views[key] += 1`` under a current event is timed, without the machinery of streams.
 """
 
 from __future__ import annotations

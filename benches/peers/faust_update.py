@@ -1,9 +1,9 @@
 """Faust's own table update, in this process: a table's windows and nothing around them.
 
-What would be the broker takes each serialised changelog message and says that it was sent. The
-machinery of streams and agents is left out: what is timed is the update of the table under a
-current event, a read and a write a message, and neither reading the file nor making its values.
-Faust's tables don't say when a window ends, so all windows stay, and are counted in the end.
+The replacement of the broker acknowledges each serialised changelog message. Only the update of the
+table under a current event is timed, a read and a write per message, without the machinery of
+streams and agents, and without reading the file. Faust's tables don't signal the end of a window,
+so all windows stay, and are counted in the end.
 """
 
 from __future__ import annotations

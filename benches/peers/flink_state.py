@@ -1,8 +1,8 @@
 """Flink SQL with a window for each of many keys, in RocksDB: the size of its checkpoint.
 
-Started by ``benches.large_state`` with how many keys there are. Flink computes the messages for
-itself. A source that sends one a second goes on, so that the windows stay open; the run ends when
-the checkpoints no longer grow.
+Started by ``benches.large_state`` with the number of keys. Flink generates the messages itself. One
+source continues with a message a second, so that the windows stay open; the run ends when the
+checkpoints no longer grow.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Flink SQL over a topic: its own Kafka connector, windows, and the time at which each was emitted.
 
-Started by ``benches.topics``. Flink has no batches: its steady rate is the messages between two
-windows by the time between their results.
+Started by ``benches.topics``. Flink has no batches: its steady rate is the number of messages
+between two windows, divided by the time between their results.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """muntin's local host over a topic: one process without a JVM, everything at its defaults.
 
-Started by ``benches.topics``. As for engines without batches, the steady rate is the messages
-between the ends of two windows by the time between their results.
+Started by ``benches.topics``. As for engines without batches, the steady rate is the number of
+messages between the ends of two windows, divided by the time between their results.
 """
 
 from __future__ import annotations

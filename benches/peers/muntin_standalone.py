@@ -1,7 +1,7 @@
 """muntin's standalone operator: ``WindowedAggregator``, one process, one core, no Spark.
 
-``--state batches`` hands whole tables to ``add_messages``; ``--state single`` hands each message to
-``add_message``. What is timed is everything: reading the file, making the messages, the results.
+``--state batches`` passes whole tables to ``add_messages``; ``--state single`` passes each message
+to ``add_message``. The time includes everything: reading the file, creating the messages, the results.
 """
 
 from __future__ import annotations

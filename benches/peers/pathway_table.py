@@ -1,6 +1,6 @@
 """Pathway: ``windowby`` over a Python source, two workers, each window final when it emits.
 
-Pathway's sessions know no such behaviour: they are emitted anew as they grow, and never forgotten.
+Pathway's sessions lack this behaviour: they are emitted again as they grow, and never dropped.
 """
 
 from __future__ import annotations

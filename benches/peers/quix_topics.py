@@ -1,7 +1,7 @@
 """Quix Streams over a topic whose messages have the key of their window, as it requires.
 
-Started by ``benches.topics``. It has no batches: its steady rate is of the messages after the first
-third, by the time at which each is taken.
+Started by ``benches.topics``. It has no batches: its steady rate is that of the messages after the
+first third, by the times at which they are processed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Drive one streaming query in Spark: throughput, small batches, or latency.
 
-Spark native, the pandas processor and muntin differ in the query alone; source, sink, trigger,
-session and clock are the ones here.
+Spark native, the pandas processor and muntin differ only in the query; source, sink, trigger,
+session and clock are those of this module.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def drive(run: Run, build: Build, mode: str, settings: Mapping[str, str] | None 
     """Start Spark, run the query as its case asks, and stop Spark.
 
     Args:
-        run: What is asked for.
-        build: The query.
+        run: Options of the run.
+        build: Returns the query.
         mode: Output mode; in ``update`` mode a row replaces earlier ones of its window.
-        settings: What this peer's own session would set besides.
+        settings: Additional settings of this peer's own session.
     """
     spark = session(run.state or "rocksdb", settings)
     try:

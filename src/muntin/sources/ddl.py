@@ -37,11 +37,11 @@ def parse_columns(text: str, option: str = "columns") -> dict[str, pl.DataType]:
     """Return the names and types of columns.
 
     Args:
-        text: The columns, in Spark's words for types.
-        option: The option that it is, for messages.
+        text: Columns with Spark's names of types.
+        option: Name of the option, for errors.
 
     Raises:
-        OptionError: When it can't be read.
+        OptionError: When the text can't be parsed.
 
     Example:
         >>> parse_columns("id long, tags array<string>")

@@ -66,7 +66,6 @@ class Lowered:
 def place_of(spans: Mapping[str, Span], error: OptionError) -> Span:
     """Return the span of a refused key, aggregate or option; the query's if it has none."""
     # The value of an aggregate's error begins with its name, which may be a prefix of another name.
-    # another's.
     begun = f"{error.option} {error.value}="
     named = (part for part in spans if begun.startswith(f"{part}="))
     return spans.get(max(named, key=len, default=error.option)) or spans["select"]

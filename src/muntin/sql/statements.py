@@ -1,4 +1,4 @@
-"""Reading whole statements: ``CREATE``, ``INSERT``, ``SET``, ``EXPLAIN`` and ``SELECT``."""
+"""Reads whole statements: ``CREATE``, ``INSERT``, ``SET``, ``EXPLAIN`` and ``SELECT``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The value of an aggregate, computed from all messages of a window."""
+"""Computes the value of an aggregate from all messages of a window."""
 
 from __future__ import annotations
 
