@@ -5,9 +5,9 @@
 
 A thousand messages a second are sent. No two messages within ten seconds have the same key, so
 every message has a result of its own. The latency is the time from before a message is sent until
-its result is received. The benchmark starts its own broker on loopback; peers run one after the other,
-each in a process of its own, with default settings. The first part of each run is left out. The
-table also has the time from the script's start to the first result, and the memory of all its
+its result is received. The benchmark starts its own broker on loopback; peers run one after the
+other, each in a process of its own, with default settings. The first part of each run is left out.
+The table also has the time from the script's start to the first result, and the memory of all its
 processes (proportional set size) at the end.
 """
 

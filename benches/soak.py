@@ -1,11 +1,11 @@
 """A day in an hour: ``python -m benches.soak [--minutes 60] [--before REVISION]``.
 
 A query with all features that hold state reads the messages of ``benches.day`` from a Kafka topic
-of JSON, aggregates them in hopping windows, and writes to a table in PostgreSQL. Meanwhile, the query
-is killed, stopped and restarted, both servers are killed and return, the number of shards grows and
-shrinks while the query runs, and halfway this build of muntin replaces an earlier one. At the end,
-every window in the table must equal the day's formula, and every invalid message must be among the
-rejected ones, once.
+of JSON, aggregates them in hopping windows, and writes to a table in PostgreSQL. Meanwhile, the
+query is killed, stopped and restarted, both servers are killed and return, the number of shards
+grows and shrinks while the query runs, and halfway this build of muntin replaces an earlier one. At
+the end, every window in the table must equal the day's formula, and every invalid message must be
+among the rejected ones, once.
 """
 
 from __future__ import annotations

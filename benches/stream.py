@@ -5,8 +5,8 @@ ts = t0 + floor(1000*i/R)`` milliseconds. A far-future sentinel closes the last 
 and no checksum includes it.
 
 In **bursts** the keys alternate: a round of one second has a row of every key ``k`` except those
-with ``(k + round) mod 3 = 0``, in the order of the keys. After eight rounds, no row comes for 32 s. So a
-key has one session per burst, of five or six rows.
+with ``(k + round) mod 3 = 0``, in the order of the keys. After eight rounds, no row comes for 32 s.
+So a key has one session per burst, of five or six rows.
 
 A **pair** of streams for a join has half of the rows on each side. The right side's keys and values
 are those of row ``i + SHIFT``, so each row matches about one other within ten seconds.

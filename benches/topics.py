@@ -3,8 +3,8 @@
     .venv/bin/python -m benches.topics [--works K1,K1a,P64] [--peers native,muntin,local,flink]
 
 The benchmark starts its own broker on loopback (``make services`` installs it). Each peer runs
-alone, in a process of its own. Steady state is computed from the durations of batches, without the first
-third. A result counts only if its windows, counts and sums equal those of the formula.
+alone, in a process of its own. Steady state is computed from the durations of batches, without the
+first third. A result counts only if its windows, counts and sums equal those of the formula.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """muntin's standalone operator: ``WindowedAggregator``, one process, one core, no Spark.
 
 ``--state batches`` passes whole tables to ``add_messages``; ``--state single`` passes each message
-to ``add_message``. The time includes everything: reading the file, creating the messages, the results.
+to ``add_message``. The time includes everything: reading the file, creating the messages, the
+results.
 """
 
 from __future__ import annotations
