@@ -53,10 +53,13 @@ def demo(
 ) -> None:
     """Watch windows over a year of flights.
 
-    Reads 336,776 flights from New York in the order in which they became known, and aggregates them
-    by airport and by carrier, in windows of an hour every five minutes. DuckDB then computes the
-    same windows, and a page shows the results. With ``weather``, the flights are joined with the
-    weather of their hour and airport.
+    Reads 336,776 flights from New York in the order in which they became
+    known, and aggregates them by airport and by carrier, in windows of an
+    hour every five minutes. DuckDB then computes the same windows, and a
+    page shows the results.
+
+    With weather, the flights are joined with the weather of their hour
+    and airport.
     """
     begun = time.monotonic()
     console = Console()

@@ -42,8 +42,8 @@ def explain(
 ) -> None:
     """Describe the queries of a pipeline: windows, triggers, state, and possible problems.
 
-    Refuses a pipeline that muntin run would refuse, and prints all of its mistakes at once. No
-    query is started, and Spark only if an expression can't be checked without it.
+    Refuses a pipeline that muntin run would refuse, with all of its mistakes.
+    Starts no query, and Spark only to check an expression that needs it.
     """
     console = Console()
     rates = None if rate is None else Rates(rate, keys)
@@ -65,8 +65,8 @@ def explain(
 def check(pipeline: PipelineFile, set_: SetValues = None, host: HostOption = None) -> None:
     """Check a pipeline: print all mistakes for which muntin run would refuse it.
 
-    The exit code is 1 if there are any. No query is started, and Spark only if an expression can't
-    be checked without it.
+    The exit code is 1 if there are any.
+    Starts no query, and Spark only to check an expression that needs it.
     """
     with reported():
         given = settings(set_ or [])

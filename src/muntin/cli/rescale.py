@@ -25,7 +25,8 @@ def rescale(
 ) -> None:
     """Change the number of buckets of a checkpoint, without losing state.
 
-    With --to, the old checkpoint stays unchanged, and the query continues from the new one.
+    With --to, the old checkpoint stays unchanged, and the query continues
+    from the new one.
     """
     console = Console()
     from muntin.hosts.local.state import is_local_checkpoint

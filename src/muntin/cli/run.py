@@ -55,10 +55,10 @@ def run(
 ) -> None:
     """Run the queries of a pipeline until they end, or until Ctrl-C.
 
-    A file of SQL statements (.sql) or of TOML (.toml) declares inputs, queries and outputs. If it
-    reads Kafka, files or ticks, its queries run in this process, without Spark. A file of Python
-    (.py) has a function pipeline(spark, **settings) that starts one or several queries and returns
-    them.
+    A file of SQL (.sql) or TOML (.toml) declares inputs, queries and outputs.
+    If it reads Kafka, files or ticks, its queries run here, without Spark.
+    A file of Python (.py) has a function pipeline(spark, **settings) that
+    starts one or several queries and returns them.
     """
     console = Console()
     with reported():

@@ -21,8 +21,9 @@ def serve(
 ) -> None:
     """Run the queries of a pipeline, and show their progress on a live page.
 
-    Shows windows as they emit, watermark and lag, throughput, rejected messages by reason, and the
-    size of the state, until Ctrl-C or until the queries end. The queries run on Spark.
+    Shows windows as they emit, watermark and lag, throughput, rejected
+    messages by reason, and the size of the state.
+    Runs on Spark, until Ctrl-C or until the queries end.
     """
     console = Console()
     with reported():

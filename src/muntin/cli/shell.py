@@ -49,7 +49,8 @@ def sql(
 ) -> None:
     """Open an interactive SQL shell for streams.
 
-    Without a terminal, statements are read from the standard input, and values aren't cut.
+    Without a terminal, statements are read from the standard input, and
+    values aren't cut.
     """
     console = Console(stderr=format_ is not RowFormat.TABLE)
     quiet = until_quiet or not (console.is_terminal and sys.stdout.isatty())

@@ -15,8 +15,9 @@ from muntin.cli.console import reported, session
 def warm() -> None:
     """Cache Spark's classes for Java, so that sessions start some seconds faster.
 
-    Runs a small query, and stores the classes that it uses in a file of 200 MB in your cache
-    folder. Run it again after an update of Java or Spark. This is optional.
+    Runs a small query, and stores the classes that it uses in a file of
+    200 MB in your cache folder. Run it again after an update of Java or
+    Spark. This is optional.
     """
     console = Console()
     with reported():
