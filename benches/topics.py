@@ -123,7 +123,7 @@ def written(form: str, first: int, columns: tuple[Any, Any, Any]) -> Iterator[by
 
 
 def fill(servers: str, topic: str, work: Work) -> None:
-    """Send the stream, and one message far behind it that closes all windows."""
+    """Send the stream, and one message far after it that closes all windows."""
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 50, "batch.size": 1 << 20,
@@ -148,7 +148,7 @@ def fill(servers: str, topic: str, work: Work) -> None:
 
 
 def fill_folder(folder: Path, work: Work) -> None:
-    """Write the stream as files, and one with a message far behind it that closes all windows."""
+    """Write the stream as files, and one with a message far after it that closes all windows."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

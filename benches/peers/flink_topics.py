@@ -29,7 +29,7 @@ CREATE TEMPORARY TABLE orders (
     'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset', {form}
 )
 """
-# Its CSV format doesn't accept a zone behind a time.
+# Its CSV format doesn't accept a zone after a time.
 FORMS = {
     "json": "'format' = 'json', 'json.timestamp-format.standard' = 'ISO-8601'",
     "avro": "'format' = 'avro', 'avro.timestamp_mapping.legacy' = 'false'",

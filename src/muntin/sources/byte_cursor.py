@@ -47,7 +47,7 @@ class ByteCursor:
     """Messages in one buffer, and the position of the next value in each of them.
 
     Args:
-        data: Bytes, with `ROOM` before and behind the messages.
+        data: Bytes, with `ROOM` before and after the messages.
         at: Positions where the messages begin.
         end: Positions where they end.
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 Bytes = NDArray[np.uint8]
 Numbers = NDArray[np.int64]
 
-# Room before and behind the values, so that a reader may read whole words around each.
+# Room before and after the values, so that a reader may read whole words around each.
 ROOM = 16
 
 
@@ -25,7 +25,7 @@ class ByteValues(Sequence[bytes | None]):
     Values don't overlap, and lie in the buffer in their order.
 
     Attributes:
-        data: The buffer, with `ROOM` bytes before the first value and behind the last one.
+        data: The buffer, with `ROOM` bytes before the first value and after the last one.
         starts: Position where each value begins.
         sizes: Number of bytes of each; -1 for null.
     """

@@ -13,7 +13,7 @@ from muntin.engine.utf8 import decode_text
 from muntin.sources.byte_values import binary_column
 from muntin.sources.text_values import sound, typed
 
-# A field with the comma or end behind it: quoted, or without a quote at its start.
+# A field with the comma or end after it: quoted, or without a quote at its start.
 _FIELD = re.compile(r'(?:"((?:[^"\\]|\\.|"")*)"|([^",\r\n][^,\r\n]*|))(,|\r?\n?\Z)', re.DOTALL)
 _PATTERN = r'(?:"(?:[^"\\]|\\.|"")*"|[^",\r\n][^,\r\n]*|)'
 _RECORD = rf"(?s)\A{_PATTERN}(?:,{_PATTERN})*(?:\r?\n)?\z"

@@ -44,7 +44,7 @@ class Progress:
         topic: Topic of the range.
         partition: Partition of the range.
         start: Next offset to fetch.
-        end: Offset behind the last one of the range.
+        end: Offset after the last one of the range.
         batches: Fetched batches that weren't taken yet, without control batches.
         wanted: Number of bytes to ask for.
     """

@@ -212,7 +212,7 @@ class _Seen:
         return new
 
     def add(self, files: list[ListedFile]) -> dict[str, Any]:
-        """Count files as read; return the offset behind them."""
+        """Count files as read; return the offset after them."""
         self.recent |= {one.path: [one.time, one.size] for one in files}
         beyond = len(self.recent) - MOST_REMEMBERED
         if beyond > 0:

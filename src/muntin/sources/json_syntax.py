@@ -121,7 +121,7 @@ def _is_nested(tokens: str, deepest: int) -> bool:
             return False
         return True
     closers: list[str] = []
-    # The token before; behind a value of any kind it is a zero.
+    # The token before; after a value of any kind it is a zero.
     before = ":"
     for token in tokens:
         if token in "]}":

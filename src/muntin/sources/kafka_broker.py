@@ -138,7 +138,7 @@ class Broker:
         return self.offsets(_EARLIEST, partitions)
 
     def latest(self, partitions: Mapping[str, Iterable[int]]) -> Offsets:
-        """Return the offset behind the last message of each partition."""
+        """Return the offset after the last message of each partition."""
         return self.offsets(_LATEST, partitions)
 
     def first(self, partitions: Mapping[str, list[int]]) -> Offsets:

@@ -50,7 +50,7 @@ def ranges_of(start: Offsets, end: Offsets, *, lossy: bool = False) -> list[Rang
 
     Args:
         start: First offsets; a partition without one begins with its first message.
-        end: Offsets behind the last messages.
+        end: Offsets after the last messages.
         lossy: Whether to ignore a partition that is gone, or shorter than it was.
 
     Raises:

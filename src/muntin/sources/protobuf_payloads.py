@@ -103,7 +103,7 @@ class _One:
     """A field of which a message has at most one value.
 
     Attributes:
-        last: Position behind each message's value; 0 if it has none.
+        last: Position after each message's value; 0 if it has none.
     """
 
     def __init__(self, cursor: ByteCursor, field: ProtoField) -> None:

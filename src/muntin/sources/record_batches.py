@@ -21,7 +21,7 @@ from muntin.sources.record_chain import BrokenChainError, find_records, read_var
 # The header: base offset, length, leader epoch, magic, checksum, attributes, last offset delta,
 # base timestamp, greatest timestamp, producer, producer epoch, base sequence, number of records.
 _HEADER = struct.Struct(">qiibIhiqqqhii")
-# The length counts the bytes behind it, and the checksum covers the bytes behind itself.
+# The length counts the bytes after it, and the checksum covers the bytes after the checksum.
 _BEFORE_LENGTH, _BEFORE_CHECKED, _MAGIC = 12, 21, 2
 _CODEC, _APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
 _ABORT = struct.Struct(">hh")
@@ -296,7 +296,7 @@ _XERIAL = b"\x82SNAPPY\x00"
 
 
 def _from_snappy(body: bytes) -> bytes:
-    """Decompress Snappy: blocks behind a header, as Java's clients write them, or one block."""
+    """Decompress Snappy: blocks after a header, as Java's clients write them, or one block."""
     import cramjam
 
     if not body.startswith(_XERIAL):

@@ -2,7 +2,7 @@
 
 A record begins with its length, so the positions form a chain from one to the next. For records
 without headers, the chain is recognised at once: such a record ends with a zero, the number of its
-headers, and has another zero, its attributes, behind its length. These positions are a guess, which
+headers, and has another zero, its attributes, after its length. These positions are a guess, which
 is accepted only if each record ends where the next one begins. Other records are followed one after
 the other, in many batches at once or batch by batch.
 """
@@ -29,7 +29,7 @@ def find_records(data: Bytes, begins: Numbers, ends: Numbers, counts: Numbers) -
     """Find where each record begins, batch after batch.
 
     Args:
-        data: Consecutive records of the batches, with a zero before and ten bytes behind them.
+        data: Consecutive records of the batches, with a zero before and ten bytes after them.
         begins: Positions where the batches' records begin.
         ends: Positions where they end.
         counts: Number of records of each batch.

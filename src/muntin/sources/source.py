@@ -107,7 +107,7 @@ class SourceReader(Protocol):
     """A connection to a source. One thread uses it at a time.
 
     A reader may also have a method `wait(start, timeout)`, which blocks until there may be messages
-    behind `start`, at most `timeout` seconds. A host calls it when a plan has nothing new; without
+    after `start`, at most `timeout` seconds. A host calls it when a plan has nothing new; without
     it, the host plans again every few milliseconds.
 
     The reader of a source with partitions has a method `backlog(end)`, which returns for each
@@ -147,11 +147,11 @@ class SourceReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Remainder:
-    """The rest of a source behind a range.
+    """The rest of a source after a range.
 
     Attributes:
         backlog: Whether each partition has more; empty for a source without partitions.
-        finished: Whether no message can come behind the range.
+        finished: Whether no message can come after the range.
     """
 
     backlog: Mapping[str, bool] = field(default_factory=dict)
@@ -159,7 +159,7 @@ class Remainder:
 
 
 def remainder_of(reader: SourceReader, end: SourceOffsets) -> Remainder:
-    """Return the rest of a source behind an end, as far as its reader knows it."""
+    """Return the rest of a source after an end, as far as its reader knows it."""
     backlog, is_finished = (getattr(reader, name, None) for name in ("backlog", "is_finished"))
     return Remainder(
         {} if backlog is None else backlog(end), is_finished is not None and is_finished(end)

@@ -74,7 +74,7 @@ class Cursor(SparkParser):
 
     @property
     def next_span(self) -> Span:
-        """The span of the next token, or the one behind the last token at the end."""
+        """The span of the next token, or the one after the last token at the end."""
         if not self.ended:
             return self._curr.start, self._curr.end + 1
         end = self._prev.end + 1 if self._index else len(self.sql)
@@ -127,7 +127,7 @@ class Cursor(SparkParser):
 
     @property
     def second(self) -> str:
-        """The text of the token after the next, in capitals; empty behind the end."""
+        """The text of the token after the next, in capitals; empty after the end."""
         return self._next.text.upper() if self._index + 1 < self._tokens_size else ""
 
     @property

@@ -41,13 +41,13 @@ _KINDS: dict[str, LookupHow] = {"inner": "inner", "left": "left", "semi": "semi"
 _FIRST = "join in a view, and form the windows of its rows"
 
 Rows = Callable[[], tuple[WindowCall | None, Resolved]]
-"""Reads the relation behind ``FROM``, and the window call around it."""
+"""Reads the relation after ``FROM``, and the window call around it."""
 
 
 def looked_up(
     cursor: Cursor, select: Select, catalog: Catalog, resolve: Resolve, rows: Rows
 ) -> tuple[WindowCall | None, Resolved] | None:
-    """Return the relation behind ``FROM`` with its lookups; ``None`` if streams are joined."""
+    """Return the relation after ``FROM`` with its lookups; ``None`` if streams are joined."""
     known = [_table(cursor, select, join, catalog, resolve) for join in select.joins]
     tables = [one for one in known if one is not None]
     if len(tables) < len(known):

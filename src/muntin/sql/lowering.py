@@ -255,7 +255,7 @@ def _whole(cursor: Cursor, catalog: Catalog, item: TableItem, alias: str | None)
 
 
 def _source(cursor: Cursor, source: Source, catalog: Catalog) -> tuple[WindowCall | None, Resolved]:
-    """Resolve the relation behind ``FROM``; return it with the window function around it."""
+    """Resolve the relation after ``FROM``; return it with the window function around it."""
     item, call = source.item, None
     if isinstance(item, WindowCall):
         call = item

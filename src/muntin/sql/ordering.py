@@ -1,4 +1,4 @@
-"""``ORDER BY ... LIMIT ...`` behind a query over tables that end."""
+"""``ORDER BY ... LIMIT ...`` after a query over tables that end."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def _view(cursor: Cursor) -> CreateView:
 
 
 def column_names(cursor: Cursor) -> list[tuple[str, Span]]:
-    """Read ``(a, b)`` behind a view's name, if it comes next."""
+    """Read ``(a, b)`` after a view's name, if it comes next."""
     if not cursor.takes_kind(TokenType.L_PAREN):
         return []
     found = cursor.several(lambda: cursor.name("a column"))
@@ -122,7 +122,7 @@ def _select(cursor: Cursor, views: tuple[CreateView, ...]) -> Select:
 
 
 def _end(cursor: Cursor) -> Emit | None:
-    """Read ``EMIT``, if it comes next; the query must end behind it."""
+    """Read ``EMIT``, if it comes next; the query must end after it."""
     if cursor.word in _REFUSED:
         problem, hint = _REFUSED[cursor.word]
         cursor.fail(None, problem, hint)
@@ -144,7 +144,7 @@ def _skip_stream(cursor: Cursor) -> None:
 
 
 def _joins(cursor: Cursor, after: int) -> tuple[Join, ...]:
-    """Read the joined tables behind a table that ends at ``after``."""
+    """Read the joined tables after a table that ends at ``after``."""
     joins = []
     left_over = _over(cursor)
     while (join := _join(cursor, left_over)) is not None:
@@ -237,7 +237,7 @@ def _check_made(cursor: Cursor) -> None:
 
 
 def _values(cursor: Cursor) -> Values:
-    """Read the rows behind ``VALUES``."""
+    """Read the rows after ``VALUES``."""
 
     def row() -> None:
         if cursor.takes_kind(TokenType.L_PAREN):
@@ -325,7 +325,7 @@ def _join(cursor: Cursor, left_over: exp.Window | None) -> Join | None:
 
 
 def _over(cursor: Cursor) -> exp.Window | None:
-    """Read ``OVER (...)`` behind a table, as in the Samza design, if it comes next."""
+    """Read ``OVER (...)`` after a table, as in the Samza design, if it comes next."""
     if cursor.word != "OVER":
         return None
     start = cursor.here

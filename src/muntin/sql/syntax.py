@@ -80,7 +80,7 @@ class Watermark:
 
 @dataclass(frozen=True)
 class Source:
-    """The relation behind ``FROM`` or ``JOIN``, with the clauses that follow it.
+    """The relation after ``FROM`` or ``JOIN``, with the clauses that follow it.
 
     Attributes:
         item: A table's name, a query or rows in parentheses, or a window table function.
@@ -154,7 +154,7 @@ class Item:
 
 @dataclass(frozen=True)
 class WhenClause:
-    """``WHEN max(price) > 100``, behind ``EARLY`` or ``LATE``."""
+    """``WHEN max(price) > 100``, after ``EARLY`` or ``LATE``."""
 
     condition: exp.Expr
     span: Span
@@ -162,7 +162,7 @@ class WhenClause:
 
 @dataclass(frozen=True)
 class ThenClause:
-    """``EACH THEN EVERY 1 MINUTE``, behind ``EARLY`` or ``LATE``."""
+    """``EACH THEN EVERY 1 MINUTE``, after ``EARLY`` or ``LATE``."""
 
     first: OnePolicy | WhenClause
     then: OnePolicy | WhenClause

@@ -33,7 +33,7 @@ FORMS = {
     "FLOOR": "FLOOR(ts TO HOUR)",
     "CEIL": "CEIL(ts TO HOUR)",
 }
-# The positional arguments behind the table and the descriptor, or behind the time column.
+# The positional arguments after the table and the descriptor, or after the time column.
 _PLACES = {
     "TUMBLE": ("SIZE", "OFFSET"),
     "HOP": ("SLIDE", "SIZE", "OFFSET"),

@@ -46,7 +46,7 @@ def run(
             several inputs a dictionary or a tuple of these, in the order of the inputs.
         ticks: The wall clock of each batch: datetimes, ISO texts or microseconds. There is a batch
             without messages for each tick more. By default the machine's clock.
-        final: Whether the input ends behind the last batch, so that every window emits in full.
+        final: Whether the input ends with the last batch, so that every window emits in full.
 
     Returns:
         A value with `emissions` and `rejected`, Polars frames with the column `batch`, and

@@ -144,7 +144,7 @@ class SlidingPlacing(Placing[Sliding]):
 
     def _put(self, placed: Placed, marks: Watermarks) -> None:
         counted = self._counted[placed.key]
-        # The window that ends with one message may be the one behind another: each is taken once.
+        # The window that ends with one message may be the one after another: take each once.
         for start, over in set(self._bounds([other.position for other in counted])):
             if over + self._grace <= marks.of(placed.key):
                 continue

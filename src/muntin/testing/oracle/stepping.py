@@ -133,7 +133,7 @@ class Oracle:
                 result.rejected.append(self._rejected(message, reason))
 
     def _fill(self) -> None:
-        """Create empty windows behind those with messages, as far as the query fills them."""
+        """Create empty windows after those with messages, as far as the query fills them."""
         fill, kind, windows = self._spec.firing.fill, self._spec.windows, self._placing.windows
         if fill is None or isinstance(kind, Sessions):
             return
