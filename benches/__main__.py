@@ -1,6 +1,6 @@
 """Run the benchmark: ``python -m benches W1 W2 --peers muntin,spark --runs 3 --scale 0.1``.
 
-``python -m benches scaling`` measures what a batch costs as one thing grows.
+``python -m benches scaling`` measures the cost of a batch as one factor grows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CORES = 2
 
 
 def options() -> argparse.Namespace:
-    """Read the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="benches", description=__doc__)
     parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help="default: all")
     parser.add_argument("--peers", help="names, separated by commas; default: all that take part")
@@ -58,7 +58,7 @@ def show() -> None:
 
 
 def keep(folder: Path, name: str, document: Document) -> None:
-    """Put the results of a workload among those that are there, and draw the report anew."""
+    """Add the results of a workload to the existing ones, and render the report again."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "latest.json"
     results = json.loads(path.read_text()) if path.exists() else {}
@@ -70,7 +70,7 @@ def keep(folder: Path, name: str, document: Document) -> None:
 
 
 def main() -> int:
-    """Run what was asked for; 1 when the oracle itself can't be had."""
+    """Run the requested workloads; return 1 if the oracle can't be installed."""
     if sys.argv[1:2] == ["scaling"]:
         from benches.scaling import main as scaling
 

@@ -1,9 +1,9 @@
-"""The events of Nexmark as files: those of ``examples/nexmark``, as every peer can read them.
+"""The events of Nexmark as files: those of ``examples/nexmark``, in a form that every peer reads.
 
-A file of each kind is what comes in one micro-batch. A last person, auction and bid, ``TAIL_MS``
-after all others, close the tail, others as long after them whatever goes by the results of windows;
-they are in no checksum. Flink's file source promises no order among
-files, so that it has two of its own, which each hold every other row and go through all of time.
+A micro-batch is one file of each kind. A last person, auction and bid, ``TAIL_MS`` after all
+others, close the last windows. Further ones, as long after them, close windows over results of
+windows; no checksum includes them. Flink's file source promises no order among files, so it has two
+files of its own, each with every other row of the whole time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PER_SECOND = 10_000
 TAIL_MS = 60_000
 
 CLOCK = "q12"
-"""The query whose windows are those of the wall clock, so that they differ from run to run."""
+"""The query with wall-clock windows, whose results differ from run to run."""
 
 SCHEMAS = {
     "persons": "id long, name string, email string, city string, state string, time timestamp",
@@ -33,10 +33,10 @@ SHAPES = {
     "q11": ("bidder", "bids"),
     "q12": ("bidder", "bids"),
 }
-"""Which column of a query's results is the key, and which the value."""
+"""The columns of a query's results that are its key and its value."""
 
 READS = {"q8": ("persons", "auctions")}
-"""Kinds of events that a query reads; any other reads the bids."""
+"""The kinds of events that each query reads; any other query reads the bids."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Kind:
 
     Attributes:
         name: ``persons``, ``auctions`` or ``bids``.
-        stream: The folder of the stream.
+        stream: Folder of the stream.
     """
 
     name: str
@@ -53,17 +53,17 @@ class Kind:
 
     @property
     def schema(self) -> str:
-        """Columns, as Spark takes them."""
+        """The columns in Spark's DDL."""
         return SCHEMAS[self.name]
 
     @property
     def folder(self) -> Path:
-        """Where a file for each micro-batch lies."""
+        """The folder with a file for each micro-batch."""
         return self.stream / self.name
 
     @property
     def halves(self) -> Path:
-        """Where the two files lie; they hold ``ms`` in place of ``time``."""
+        """The folder of Flink's two files, which have ``ms`` instead of ``time``."""
         return self.stream / f"{self.name}-halves"
 
     @property
@@ -73,13 +73,13 @@ class Kind:
 
     @property
     def everything(self) -> str:
-        """The same: there is no sentinel that stands apart."""
+        """A glob of all files, since no sentinel has a file of its own."""
         return self.parts
 
 
 @dataclass(frozen=True)
 class Auctions:
-    """A stream of events, and what a query reads of it.
+    """A stream of events, and the query that reads it.
 
     Attributes:
         rows: Number of events, of all kinds together.
@@ -93,7 +93,7 @@ class Auctions:
 
     @property
     def folder(self) -> Path:
-        """Where all of its files lie."""
+        """The folder of all of its files."""
         return DATA / f"nexmark-r{PER_SECOND}-n{self.rows}-b{self.batch}"
 
     @property
@@ -103,10 +103,10 @@ class Auctions:
 
     @property
     def last_ms(self) -> int:
-        """No event but the last of each kind has a greater time."""
+        """The greatest event time, except for the last event of each kind."""
         return T0_MS + (self.rows - 1) * 1000 // PER_SECOND
 
     def files(self) -> Iterator[tuple[str, range]]:
-        """Name of each file, and the numbers of its events, in the order of arrival."""
+        """Yield the name of each file with the numbers of its events, in the order of arrival."""
         for number, start in enumerate(range(0, self.rows, self.batch)):
             yield f"part-{number:05d}.parquet", range(start, min(start + self.batch, self.rows))

@@ -1,11 +1,10 @@
-"""What a batch of muntin's costs over Kafka: by rate, shards, and the topic's partitions.
+"""The cost of muntin's batches over Kafka, by rate, shards and partitions of the topic.
 
     .venv/bin/python -m benches.batches [--rates 1,1000] [--shards 1,2,16,64]
                                         [--partitions 4] [--seconds 20]
 
-At each rate the query is that of ``benches.latency``, whose results go to another topic. Each
-combination runs in a process of its own; its first 30 seconds are left out. Batches without a
-message are, too.
+The query is that of ``benches.latency``, whose results go to another topic. Each combination runs
+in a process of its own. Its first 30 seconds are left out, and so are batches without messages.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ WARM = 30
 
 
 def run(servers: str, inlet: str, outlet: str, shards: int, seconds: int) -> None:
-    """Run the query for a while; prints how long its batches took, in ms, as JSON."""
+    """Run the query for a while, and print the durations of its batches in ms, as JSON."""
     with tempfile.TemporaryDirectory() as folder:
         query = muntin(servers, inlet, outlet, f"{folder}/checkpoint", buckets=shards)
         time.sleep(WARM)
@@ -40,7 +39,7 @@ def run(servers: str, inlet: str, outlet: str, shards: int, seconds: int) -> Non
 
 
 def measured(servers: str, topics: tuple[str, str], shards: int, rate: int, seconds: int) -> str:
-    """A row of the table.
+    """Return a row of the table.
 
     Raises:
         RuntimeError: When the query ended by itself, or had no batches.

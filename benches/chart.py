@@ -1,4 +1,4 @@
-"""The chart: bars on a log scale, one panel for each case, drawn by hand as SVG."""
+"""Draws the chart as SVG: bars on a log scale, one panel for each case."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ text { font: 13px system-ui, sans-serif; fill: #24292f }
 
 
 def svg(results: dict[str, Document]) -> str:
-    """The whole chart; its background is the page's."""
+    """Return the whole chart, with the background of the page."""
     top, panels = 8, []
     for workload in results.values():
         for name, case in workload["cases"].items():
@@ -43,7 +43,7 @@ def svg(results: dict[str, Document]) -> str:
 
 
 def _panel(title: str, case: Document, top: int) -> tuple[str, int]:
-    """One case and the height that it takes."""
+    """Return one case and its height."""
     peers = case["peers"]
     figures = {n: p["median"]["figure"] for n, p in peers.items() if p["status"] == "ok"}
     better = "more is better" if case["measure"] == "throughput" else "less is better"
@@ -68,7 +68,7 @@ def _panel(title: str, case: Document, top: int) -> tuple[str, int]:
 def _bar(
     name: str, peer: Document, figure: float | None, y: int, decades: tuple[int, int]
 ) -> list[str]:
-    """One bar with its figure, or the reason why there is none."""
+    """Return one bar with its figure, or the reason why there is none."""
     if figure is None:
         return [text(LEFT + 6, y + 13, f"{peer['status']}: {peer['reason'][:80]}", "lost")]
     end = _place(figure, *decades)
@@ -80,7 +80,7 @@ def _bar(
 
 
 def decades(figures: list[float]) -> tuple[int, int]:
-    """Powers of ten that enclose all figures."""
+    """Return the powers of ten that enclose all figures."""
     if not figures:
         return 0, 1
     low = math.floor(math.log10(min(figures)) - 0.1)
@@ -88,18 +88,18 @@ def decades(figures: list[float]) -> tuple[int, int]:
 
 
 def _place(figure: float, low: int, high: int) -> float:
-    """Where a figure lies on the log axis."""
+    """Return the position of a figure on the log axis."""
     return LEFT + (math.log10(figure) - low) / (high - low) * (WIDTH - LEFT - RIGHT)
 
 
 def text(x: float, y: float, words: str, kind: str = "", anchor: str = "start") -> str:
-    """A line of text."""
+    """Return a line of text."""
     named = f' class="{kind}"' if kind else ""
     return f'<text{named} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
 
 
 def short(value: float) -> str:
-    """A figure in few characters: 1.2 M, 350 K, 0.04."""
+    """Format a figure in few characters: 1.2 M, 350 K, 0.04."""
     for unit, name in ((1e9, " G"), (1e6, " M"), (1e3, " K")):
         if value >= unit:
             return f"{value / unit:.3g}{name}"

@@ -1,11 +1,11 @@
-"""What a cluster of many cores could do, out of measured parts: ``benches.cluster_model``.
+"""A model of a cluster with many cores, from measured parts: ``benches.cluster_model``.
 
     .venv/bin/python -m benches.cluster_model [--cores 2,16,64,250,1000,4000]
 
-The parts are lines through the points of ``benches/results/scaling.json``: what a batch takes of
-the driver for itself and for each task, and of a core for each task that reads, each shard, what
-one task sends to one shard, and each message. Everything runs at once on its own core but what the
-driver does, which is one after the other. It prints a table as Markdown.
+The parts are lines through the points of ``benches/results/scaling.json``: the driver's time for a
+batch and for each of its tasks, and a core's time for each reading task, each shard, each transfer
+from a task to a shard, and each message. All parts run at once on their own cores, except those of
+the driver, which run one after the other. It prints a table as Markdown.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ import numpy as np
 from benches.curves import fitted, series
 from benches.scaling import KEPT
 
-# Of JSON in Kafka, which is parsed and combined: microseconds of a core (the benchmark's K1).
+# The cost of a message of JSON in Kafka, parsed and combined, in core microseconds (case K1).
 MESSAGE_MICROS = 2 / 637_000 * 1e6
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Milliseconds, of one core.
+    """The measured parts of a batch's cost, in milliseconds of one core.
 
     Attributes:
-        driver: Of the driver, for a batch.
-        task: Of the driver, for each task.
-        read: For each task that reads.
-        shard: For each shard.
-        pair: For what one task sends to one shard.
+        driver: Cost of a batch for the driver.
+        task: Cost of each task for the driver.
+        read: Cost of each task that reads.
+        shard: Cost of each shard.
+        pair: Cost of each transfer from a task to a shard.
     """
 
     driver: float
@@ -45,9 +45,9 @@ class Parts:
 
     @classmethod
     def of(cls, known: Mapping[str, Any]) -> Parts:
-        """The parts by the points that were measured."""
+        """Fit the parts to the measured points."""
         counts, costs = series(known["tasks"], "driver")
-        # As many shards as tasks that read.
+        # Each point has as many shards as reading tasks.
         driver, task = fitted([2 * n for n in counts], costs)
         read = fitted(*series(known["files"], "cpu"))[1] - task
         shard = fitted(*series(known["shards"], "cpu"))[1] - task
@@ -58,7 +58,7 @@ class Parts:
         return cls(driver, task, read, shard, max(0.0, pair))
 
     def batch(self, cores: int) -> tuple[float, float]:
-        """What a batch takes at least: of the driver, and of each core beside its messages.
+        """Return the least cost of a batch: of the driver, and of each core besides its messages.
 
         Example:
             >>> parts = Parts(driver=100, task=2, read=9, shard=70, pair=0.01)
@@ -68,7 +68,7 @@ class Parts:
         return self.driver + 2 * cores * self.task, self.read + self.shard + cores * self.pair
 
     def rate(self, cores: int, seconds: float) -> float:
-        """Messages a second in batches of some length; none where they are too short."""
+        """Return the messages a second in batches of some length; 0 if they are too short."""
         left = 1000 * seconds - sum(self.batch(cores))
         return max(0.0, left * 1000 / MESSAGE_MICROS * cores / seconds)
 

@@ -1,4 +1,4 @@
-"""Charts of how a batch's cost grows: points and the line fitted to them, by hand as SVG."""
+"""Draws charts of the growth of a batch's cost as SVG: points and the line fitted to them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benches.chart import STYLE, decades, short, text
 
 WIDTH, PANEL_WIDTH, PANEL_HEIGHT, COLUMNS = 860, 430, 220, 2
 LEFT, TOP, INNER_WIDTH, INNER_HEIGHT, LABEL = 56, 44, 350, 130, 30
-# What is drawn, by its figure: the class of its marks and its name.
+# The figures to draw, with the class of their marks and their names.
 SERIES = {"batch": ("ours", "a batch"), "cpu": ("cpu", "CPU of all processes")}
 _MORE = """
 .cpu { fill: #8250df } .fit { fill: none; stroke-width: 1.5; stroke: #0969da }
@@ -25,7 +25,7 @@ Points = Mapping[str, Mapping[str, Any]]
 
 
 def fitted(values: Sequence[float], costs: Sequence[float]) -> tuple[float, float]:
-    """A fixed cost and one for each unit, neither negative, of which the relative error is least.
+    """Fit a fixed and a unit cost, both at least 0, that minimize the relative error.
 
     Example:
         >>> [round(number, 6) for number in fitted([1, 10, 100], [12, 30, 210])]
@@ -42,10 +42,10 @@ def fitted(values: Sequence[float], costs: Sequence[float]) -> tuple[float, floa
 
 
 def exponent(values: Sequence[float], costs: Sequence[float]) -> float | None:
-    """With which power the cost grows over the last step, beside the least cost that there is.
+    """Return the power with which the cost above its fixed part grows over the last step.
 
     Returns:
-        1 where it doubles when the work doubles; ``None`` where it hardly grows at all.
+        1 if it doubles when the work doubles; ``None`` if it hardly grows at all.
 
     Example:
         >>> exponent([1, 10, 100], [11, 20, 110])
@@ -53,7 +53,7 @@ def exponent(values: Sequence[float], costs: Sequence[float]) -> float | None:
     """
     if len(costs) < 3:
         return None
-    # The fixed cost is what is left of the least point when its share of the growth is taken off.
+    # The fixed cost is the least point without its share of the growth.
     least = costs[0] - max(0.0, costs[1] - costs[0]) * values[0] / (values[1] - values[0])
     before, last = costs[-2] - least, costs[-1] - least
     if before < 0.1 * least or last <= before:
@@ -62,13 +62,13 @@ def exponent(values: Sequence[float], costs: Sequence[float]) -> float | None:
 
 
 def series(points: Points, figure: str) -> tuple[list[float], list[float]]:
-    """The values of what grows, and a figure at each."""
+    """Return the varied values, and a figure at each."""
     there = {float(value): float(one[figure]) for value, one in points.items() if figure in one}
     return list(there), list(there.values())
 
 
 def drawn(known: Mapping[str, Points], titles: Mapping[str, str]) -> str:
-    """All factors, a panel each; the background is the page's."""
+    """Draw all factors, a panel each, with the background of the page."""
     rows = -(-len(known) // COLUMNS)
     height = rows * PANEL_HEIGHT + 8
     size = f'width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}"'
@@ -86,7 +86,7 @@ def drawn(known: Mapping[str, Points], titles: Mapping[str, str]) -> str:
 
 
 def _panel(title: str, points: Points, first: bool) -> Iterator[str]:
-    """One factor: its axes, its points and the fitted lines."""
+    """Draw one factor: its axes, its points and the fitted lines."""
     yield text(8, 20, title, "title")
     if first:
         words = "milliseconds, log scales; blue: a batch; violet: CPU of all processes"
@@ -108,7 +108,7 @@ def _panel(title: str, points: Points, first: bool) -> Iterator[str]:
         yield f'<path class="grid" d="M{LEFT} {y:.1f}H{LEFT + INNER_WIDTH}"/>'
         yield text(LEFT - 6, y + 4, short(10.0**decade), "axis", "end")
     for value in values:
-        # The last two may lie on each other.
+        # A label that is too close to the last one is left out.
         if value == values[-1] or across(values[-1]) - across(value) > LABEL:
             yield text(across(value), TOP + INNER_HEIGHT + 18, short(value), "axis", "middle")
     for figure, (xs, costs) in shown.items():
@@ -124,7 +124,7 @@ def _panel(title: str, points: Points, first: bool) -> Iterator[str]:
 
 
 def table(known: Mapping[str, Points], titles: Mapping[str, str]) -> str:
-    """What each factor costs, as Markdown: fixed, for each unit, and how it grows at the end."""
+    """Return the cost of each factor as Markdown: fixed, per unit, and its growth at the end."""
     lines = [
         "| what grows | from | to | a batch then | fixed | each | growth "
         "| CPU: fixed | each | growth |",
@@ -147,7 +147,7 @@ def table(known: Mapping[str, Points], titles: Mapping[str, str]) -> str:
 
 
 def _time(milliseconds: float) -> str:
-    """A duration in the unit that fits it."""
+    """Format a duration in a fitting unit."""
     for factor, unit in ((1, "ms"), (1e3, "µs"), (1e6, "ns")):
         if milliseconds * factor >= 1:
             return f"{milliseconds * factor:.3g} {unit}"

@@ -1,8 +1,8 @@
-"""The messages of a day, replayed faster than its clock: ``python -m benches.day``.
+"""The messages of a day, replayed faster than real time: ``python -m benches.day``.
 
-What is sent follows from its number alone, so that it is known at the end what had to come out:
-few messages by night and many in the evening, a set of keys for each hour, tides of stragglers
-every few hours, some that come a third of a day late, and some that nobody can read.
+Each message follows from its number alone, so the expected results are known: few messages by night
+and many in the evening, a set of keys for each hour, waves of late messages every few hours, some
+that are a third of a day late, and some that are malformed.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-START = 1_767_225_600_000  # milliseconds, a midnight
+START = 1_767_225_600_000  # Midnight, in milliseconds.
 HOUR = 3_600_000
 PARTITIONS = 4
-# Between two moments at which messages are sent, seconds of the wall clock.
+# The interval between two sends, in seconds of the wall clock.
 STEP = 0.1
 LEAST, MOST = 1_000, 10_000  # messages a second, by night and in the evening
 KEYS = 500  # of each hour
-# What is sent on purpose that can't be counted, and the reason that the query gives.
+# The invalid messages that are sent on purpose, with the reason that the query reports.
 REASONS = ("null_key", "null_time", "malformed", "future", "late")
 _EVERY = 5_000  # messages of each reason
 
@@ -32,10 +32,10 @@ class Messages:
     """Some messages in the order in which they are sent.
 
     Attributes:
-        at: Their times, milliseconds.
-        keys: Their keys.
-        values: Their values.
-        reasons: Why each can't be counted, as a place in ``REASONS``; -1 where it can.
+        at: Times, in milliseconds.
+        keys: Keys.
+        values: Values.
+        reasons: Reason to reject each, as an index in ``REASONS``; -1 for a valid message.
     """
 
     at: Any
@@ -44,7 +44,7 @@ class Messages:
     reasons: Any
 
     def texts(self) -> list[bytes]:
-        """Each as the JSON that is sent."""
+        """Return each message as the JSON that is sent."""
         stamps = np.datetime_as_string(self.at.astype("datetime64[ms]"), timezone="UTC")
         found = []
         for at, k, v, reason in zip(
@@ -64,42 +64,42 @@ class Messages:
 
 @dataclass(frozen=True)
 class Day:
-    """A day in so many seconds of the wall clock."""
+    """A day, replayed in some seconds of the wall clock."""
 
     seconds: float
 
     @property
     def steps(self) -> int:
-        """How often messages are sent."""
+        """The number of sends."""
         return round(self.seconds / STEP)
 
     @property
     def speed(self) -> float:
-        """How much faster its clock runs than the wall's."""
+        """The speed of its clock, relative to the wall clock."""
         return 24 * HOUR / 1000 / self.seconds
 
     def clock(self, step: float) -> float:
-        """The day's time at a step, milliseconds."""
+        """Return the day's time at a step, in milliseconds."""
         return START + 24 * HOUR * step / self.steps
 
     def count(self, step: int) -> int:
-        """How many messages are sent at a step: most at eight in the evening."""
+        """Return the number of messages at a step, which peaks at eight in the evening."""
         hour = 24 * step / self.steps
         share = (1 + math.cos((hour - 20) * math.pi / 12)) / 2
         return round(STEP * (LEAST + (MOST - LEAST) * share**2))
 
     def messages(self, step: int) -> Messages:
-        """Those of a step."""
+        """Return the messages of a step."""
         n = self.count(step)
         i = np.arange(n, dtype=np.int64) + step * 1_000_003
         mixed = (i * 1_103_515_245 + 12_345) % 2**31
         hour = 24 * step / self.steps
         at = int(self.clock(step)) - mixed // 11 % 120_000
-        # Every fourth hour a third of its first half's messages are up to an hour and a half late.
+        # In every fourth hour, a third of the first half's messages are up to 90 minutes late.
         if hour % 4 >= 3 and hour % 1 < 0.5:
             at = at - np.where(mixed // 7 % 3 == 0, mixed // 13 % (HOUR * 3 // 2), 0)
         kind = i % _EVERY
-        # Nothing can be late before there is a watermark.
+        # No message can be late before there is a watermark.
         reasons = np.where(kind < len(REASONS) - (hour < 1), kind, -1)
         at = np.where(reasons == 3, at + 20 * 365 * 24 * HOUR, at)
         at = np.where(reasons == 4, at - 8 * HOUR, at)
@@ -111,7 +111,7 @@ def send(servers: str, topic: str, day: Day, began: float) -> None:
     """Send the day's messages, each step at its time, and one that closes all windows."""
     from confluent_kafka import Producer
 
-    # Brokers that are away are waited for; nothing is sent twice then, or out of order.
+    # Sending waits for brokers that are away, without duplicates or reordering.
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 5, "enable.idempotence": True,
                          "message.timeout.ms": 600_000, "log_level": 2,
                          "queue.buffering.max.messages": 2_000_000})  # fmt: skip

@@ -21,7 +21,7 @@ def write(stream: Stream) -> None:
     stream.folder.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(dir=stream.folder.parent, prefix="writing-"))
     connection = duckdb.connect(config={"threads": 2})
-    # A row group is what Spark can give to one of its two cores.
+    # Spark reads a row group as one task, and has two cores.
     group = max(2048, min(122_880, stream.batch // 8))
     for number, (name, query) in enumerate(stream.files()):
         path = work / name

@@ -45,7 +45,7 @@ def write_kind(kind: Kind, stream: Auctions) -> None:
             table = pa.concat_tables([table, closing(table, stream.last_ms + TAIL_MS)])
         path = kind.folder / name
         keep(table, path, number)
-    # Windows over the results of windows close when those of the first closing row are emitted.
+    # Windows over results of windows close when the results of the first closing row are emitted.
     again = closing(table, stream.last_ms + 2 * TAIL_MS)
     keep(again, kind.folder / "part-closing.parquet", len(files))
     whole = pa.concat_tables(tables)
@@ -57,13 +57,13 @@ def write_kind(kind: Kind, stream: Auctions) -> None:
 
 
 def keep(table: pa.Table, path: Path, number: int) -> None:
-    """Write a file; a row group is what Spark can give to one of its two cores."""
+    """Write a file whose row groups are tasks for Spark's two cores."""
     pq.write_table(table, path, row_group_size=max(2048, table.num_rows // 8))
     os.utime(path, (1_000_000_000 + number, 1_000_000_000 + number))
 
 
 def closing(table: pa.Table, ms: int) -> pa.Table:
-    """One row that is like no other: its numbers are negative, its time is far ahead."""
+    """Return the closing row: its numbers are negative, and its time is far ahead."""
     columns = []
     for place, field in enumerate(table.schema):
         text, time = pa.types.is_string(field.type), pa.types.is_timestamp(field.type)

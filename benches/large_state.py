@@ -1,11 +1,11 @@
 """A state of tens of millions of keys: ``python -m benches.large_state [--keys 50000000]``.
 
-Every key has one open window. Spark native with RocksDB and muntin load the same files of Parquet,
-a million keys a batch, and take small batches then; the query is started again from its
-checkpoint, and at last a message far ahead closes all windows at once. Each step runs in a process
-of its own, everything at its defaults but that both have as many shards as there are cores. A
-result counts only where as many windows closed as there were keys, with all that they counted.
-Of Flink with RocksDB it is only seen what its checkpoint takes.
+Every key has one open window. Spark native with RocksDB and muntin load the same Parquet files, a
+million keys a batch, and then process small batches. The query is restarted from its checkpoint,
+and at last a message far ahead closes all windows at once. Each step runs in a process of its own,
+with default settings except for a shard per core. A result counts only if a window closed for every
+key, and with all of its messages. For Flink with RocksDB, only the size of its checkpoint is
+measured.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SMALL = Point()
 
 
 def native(folder: str, write: Callable[..., None]) -> Any:
-    """The query that Spark's guide would have you write."""
+    """Return the query of Spark's guide."""
     from pyspark.sql import functions as F
 
     from benches.peers.spark_session import session
@@ -55,7 +55,7 @@ def native(folder: str, write: Callable[..., None]) -> Any:
 
 
 def muntin(folder: str, write: Callable[..., None]) -> Any:
-    """The README's sentence."""
+    """Return the query of the README."""
     import muntin as mt
 
     spark = mt.session(master="local[2]")
@@ -66,13 +66,13 @@ def muntin(folder: str, write: Callable[..., None]) -> Any:
 
 
 def messages(spark: Any, folder: str) -> Any:
-    """The stream of a folder."""
+    """Return the stream of a folder."""
     read = spark.readStream.schema("at timestamp, k long, v long")
     return read.option("maxFilesPerTrigger", SMALL.files).parquet(f"{folder}/in")
 
 
 def run(peer: str, folder: str) -> None:
-    """Take all files that are there; prints how long batches took, and what closed, as JSON."""
+    """Process all files, and print the durations of batches and the closed windows as JSON."""
     from pyspark.sql import functions as F
 
     began, found, ends = time.monotonic(), np.zeros(2, dtype=np.int64), []
@@ -90,7 +90,7 @@ def run(peer: str, folder: str) -> None:
 
 
 def watched(peer: str, folder: str) -> dict[str, Any]:
-    """One process of a peer, and the most memory that it had.
+    """Run one process of a peer; return its figures and its greatest memory.
 
     Raises:
         RuntimeError: When it failed.
@@ -111,14 +111,14 @@ def watched(peer: str, folder: str) -> dict[str, Any]:
 
 
 def add(folder: str, number: int, table: tuple[Any, Any, Any]) -> None:
-    """One more batch's files."""
+    """Add the files of one more batch."""
     for part in range(SMALL.files):
         path = Path(folder, "in", f"9{number:04}-{part:03}.parquet")
         written_to(path, [one[part :: SMALL.files] for one in table], time.time() + number)
 
 
 def measured(peer: str, keys: int) -> dict[str, float]:
-    """The figures of a peer.
+    """Return the figures of a peer.
 
     Raises:
         RuntimeError: When windows or messages are missing.
@@ -155,7 +155,7 @@ def measured(peer: str, keys: int) -> dict[str, float]:
 
 
 def checkpoint_of_flink(keys: int) -> dict[str, float]:
-    """What a checkpoint of Flink's takes.
+    """Return the size of Flink's checkpoint.
 
     Raises:
         RuntimeError: When it failed.
@@ -171,7 +171,7 @@ def checkpoint_of_flink(keys: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure the peers in turn, and keep what was found."""
+    """Measure the peers in turn, and store the results."""
     parser = argparse.ArgumentParser(prog="benches.large_state", description=__doc__)
     parser.add_argument("--keys", type=int, default=50_000_000)
     parser.add_argument("--peers", default=",".join(PEERS))

@@ -1,14 +1,14 @@
-"""From a message in Kafka to its window's early result in Kafka, without a trigger.
+"""The latency from a message in Kafka to its window's early result in Kafka, without a trigger.
 
     .venv/bin/python -m benches.latency [--rounds 3] [--seconds 60]
                                         [--peers native,muntin,local,shard,realtime]
 
-A thousand messages a second, of which no two within ten seconds have the same key, so that every
-message has a result of its own: the latency is from the clock before it was sent to the clock when
-its result was received. Starts a broker of its own on loopback; peers run one after the other, each
-in a process of its own, everything at its defaults. The first part of each run is left out. Beside
-it stand the time from the script's start to the first result, and the memory of all its processes
-(proportional set size) at the end.
+A thousand messages a second are sent. No two messages within ten seconds have the same key, so
+every message has a result of its own. The latency is the time from before a message is sent until
+its result is received. The benchmark starts its own broker on loopback; peers run one after the
+other, each in a process of its own, with default settings. The first part of each run is left out.
+The table also has the time from the script's start to the first result, and the memory of all its
+processes (proportional set size) at the end.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ PER_SECOND, KEYS, PARTITIONS, WARM = 1000, 10_000, 4, 40
 
 
 def native(servers: str, inlet: str, outlet: str, folder: str, realtime: bool = False) -> Any:
-    """The query that Spark's guide would have you write, in update mode."""
+    """Return the query of Spark's guide, in update mode."""
     from pyspark.sql import functions as F
 
     from benches.peers.spark_session import session
 
     jars = ",".join(map(str, (ROOT / "build/services/kafka-connector").glob("*.jar")))
-    # In real-time mode all stages run at once, and each of their tasks needs a slot of its own.
+    # In real-time mode all stages run at once, and each of their tasks needs its own slot.
     slots = {"spark.master": "local[8]"} if realtime else {}
     spark = session("rocksdb", {"spark.jars": jars, **slots})
     read = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers)
@@ -63,7 +63,7 @@ def native(servers: str, inlet: str, outlet: str, folder: str, realtime: bool = 
 
 
 def muntin(servers: str, inlet: str, outlet: str, folder: str, buckets: int | None = None) -> Any:
-    """The README's sentence."""
+    """Return the query of the README."""
     import muntin as mt
 
     spark = mt.session(master="local[2]")
@@ -75,7 +75,7 @@ def muntin(servers: str, inlet: str, outlet: str, folder: str, buckets: int | No
 
 
 def local(servers: str, inlet: str, outlet: str, folder: str) -> Any:
-    """The README's sentence in one process, without Spark."""
+    """Return the query of the README in one process, without Spark."""
     import muntin as mt
 
     messages = mt.kafka(servers, inlet, columns=COLUMNS)
@@ -86,12 +86,12 @@ def local(servers: str, inlet: str, outlet: str, folder: str) -> Any:
 
 
 def shard(servers: str, inlet: str, outlet: str, folder: str) -> Any:
-    """The same with one shard, which is all that so few messages need."""
+    """Return that query with one shard, which is enough for so few messages."""
     return muntin(servers, inlet, outlet, folder, buckets=1)
 
 
 def realtime(servers: str, inlet: str, outlet: str, folder: str) -> Any:
-    """Spark's own windows in its real-time mode, where this Spark has it for them."""
+    """Return Spark's own windows in real-time mode, if this Spark supports them."""
     return native(servers, inlet, outlet, folder, realtime=True)
 
 
@@ -115,7 +115,7 @@ def run(peer: str, servers: str, inlet: str, outlet: str) -> None:
 
 
 def send(servers: str, topic: str, ends: threading.Event, per_second: int = PER_SECOND) -> None:
-    """Send messages at an even rate until somebody sets the event."""
+    """Send messages at an even rate until an event is set."""
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 0})
@@ -136,7 +136,7 @@ def send(servers: str, topic: str, ends: threading.Event, per_second: int = PER_
 
 
 def receive(servers: str, topic: str, until: Callable[[], bool]) -> tuple[float, list[float]]:
-    """When the first result was received, and the latency of each message from ``WARM`` s on."""
+    """Return the time of the first result, and the latency of each message after ``WARM`` s."""
     from confluent_kafka import Consumer, TopicPartition
 
     settings = {"bootstrap.servers": servers, "group.id": "latency", "fetch.wait.max.ms": 10}
@@ -149,7 +149,7 @@ def receive(servers: str, topic: str, until: Callable[[], bool]) -> tuple[float,
                 continue
             now, row = time.time(), json.loads(message.value())
             first = first or now
-            # What a window emits again when it is full was received before.
+            # The full emission of a window repeats a result that was received before.
             if row["sent"] not in seen and now > first + WARM:
                 found.append(now - row["sent"] / 1e6)
             seen.add(row["sent"])
@@ -158,7 +158,7 @@ def receive(servers: str, topic: str, until: Callable[[], bool]) -> tuple[float,
 
 
 def measured(peer: str, servers: str, topics: tuple[str, str], seconds: int) -> dict[str, float]:
-    """Figures of one run.
+    """Return the figures of one run.
 
     Raises:
         RuntimeError: When it ended by itself, or results are missing.
@@ -204,7 +204,7 @@ def main() -> None:
 
 
 def rounds_of(peers: Sequence[str], rounds: int, seconds: int) -> dict[str, list[dict[str, float]]]:
-    """The figures of some rounds, in which the peers take turns."""
+    """Return the figures of some rounds, in which the peers take turns."""
     from tests.services.kafka import Kafka
 
     broker, found = Kafka(), {peer: [] for peer in peers}
@@ -221,7 +221,7 @@ def rounds_of(peers: Sequence[str], rounds: int, seconds: int) -> dict[str, list
 
 
 def print_table(found: dict[str, list[dict[str, float]]]) -> None:
-    """The medians of all rounds."""
+    """Return the medians of all rounds."""
     print("| peer | p50, s | p90 | p99 | greatest | script to first result, s | memory, MB |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for peer, mine in found.items():

@@ -1,10 +1,10 @@
-"""W9e: operators without Spark that are given message by message, by policy.
+"""W9e: standalone operators that take single messages, by policy.
 
     .venv/bin/python -m benches.policies [--messages 1000000] [--rounds 3]
 
 The stream is W1's: 10 000 keys, 50 000 messages a second of event time, in one process of one core.
 Late messages and those of sessions come up to two seconds out of order. Outputs are flushed after
-every 100 000 messages. A rate counts only where all messages were counted, and windows emitted.
+every 100 000 messages. A rate counts only if all messages were counted and windows emitted.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ OPERATORS: dict[str, Callable[[], Any]] = {
 
 
 def messages(policy: str, count: int) -> Iterator[tuple[int, int, int]]:
-    """Time in microseconds, key and value of each message, in the order in which it is given."""
+    """Return the time in microseconds, the key and the value of each message, in order."""
     times, keys, values = stream(0, count)
     if "disordered" in policy or "late" in policy:
         behind = np.random.default_rng(7).integers(0, LATE, count)
@@ -71,7 +71,7 @@ def messages(policy: str, count: int) -> Iterator[tuple[int, int, int]]:
 
 
 def run(policy: str, count: int) -> None:
-    """Hand over all messages, one by one; prints the figures as JSON.
+    """Add all messages one by one, and print the figures as JSON.
 
     Raises:
         RuntimeError: When messages weren't counted, or nothing was emitted.
@@ -112,7 +112,7 @@ def main() -> None:
 
 
 def measured(policy: str, count: int) -> dict[str, float]:
-    """Figures of one run, in a process of its own."""
+    """Return the figures of one run, in a process of its own."""
     command = [sys.executable, "-m", "benches.policies", "--run", policy, "--messages", str(count)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -1,4 +1,4 @@
-"""Run one program in a session of its own, and watch its memory and its clock."""
+"""Runs one program in its own process session, and measures its memory and time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOISE = ("WARN", "INFO", "\tat ", "Caused by")
 
 
 def users_environment() -> dict[str, str]:
-    """The environment of this process, but that Python keeps what it has compiled, as a user's."""
+    """Return the environment of this process, with Python's bytecode cache as for users."""
     return {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
 
 
@@ -33,11 +33,11 @@ class RunError(Exception):
 
 @dataclass(frozen=True)
 class Finished:
-    """One run of a program.
+    """The measurements of one run of a program.
 
     Attributes:
-        line: The JSON that it printed.
-        wall: Seconds from its start to its end, interpreter and machine start-up included.
+        line: Printed JSON.
+        wall: Seconds from its start to its end, including the start of interpreter and JVM.
         peak_mb: The greatest sum of resident memory over its processes.
     """
 
@@ -58,8 +58,8 @@ def run(
     Args:
         command: Program and arguments.
         environment: Its environment variables.
-        folder: Where it starts.
-        limit: Seconds after which it is ended.
+        folder: Working directory.
+        limit: Seconds after which it is killed.
         tick: Called with the seconds elapsed, a few times a second.
 
     Raises:
@@ -102,7 +102,7 @@ def _watch(process: subprocess.Popen[bytes], limit: float, tick: Callable[[float
 
 
 def _result(out: str, err: str, code: int) -> dict[str, Any]:
-    """The last result line, or an error with the program's last words."""
+    """Return the last result line, or raise an error with the program's last output."""
     lines = [line for line in out.splitlines() if line.startswith(MARK)]
     if lines and code == 0:
         return json.loads(lines[-1].removeprefix(MARK))
@@ -114,12 +114,12 @@ def _result(out: str, err: str, code: int) -> dict[str, Any]:
 
 
 def scrub(text: str) -> str:
-    """Take paths of this machine out of a message, and keep it short."""
+    """Remove paths of this machine from a message, and shorten it."""
     return PATH.sub("…", text).strip()[:200]
 
 
 def members(session: int) -> list[int]:
-    """Processes of a session: the program and all that it started."""
+    """Return the processes of a session: the program and all that it started."""
     found = []
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
@@ -132,7 +132,7 @@ def members(session: int) -> list[int]:
 
 
 def resident_mb(session: int) -> float:
-    """Resident memory of all processes of a session; pages that they share count for each."""
+    """Return the resident memory of a session's processes; shared pages count for each."""
     pages = 0
     for pid in members(session):
         with suppress(OSError):
@@ -141,14 +141,14 @@ def resident_mb(session: int) -> float:
 
 
 def end_session(session: int) -> None:
-    """End what is left of a session that was started here."""
+    """End the remaining processes of a session that was started here."""
     for pid in members(session):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
 
 def proportional_mb(session: int) -> float:
-    """Memory of all processes of a session; pages that they share count once."""
+    """Return the memory of a session's processes; shared pages count once."""
     kilobytes = 0
     for pid in members(session):
         with suppress(OSError):

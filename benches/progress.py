@@ -1,4 +1,4 @@
-"""Plain lines that say what is running and for how long."""
+"""Prints the running step and its duration, in plain lines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HEARTBEAT_SECONDS = 15.0
 
 
 class Progress:
-    """Writes lines with the time since the start; a terminal also sees the seconds run."""
+    """Writes lines with the time since the start; a terminal also shows a running clock."""
 
     def __init__(self) -> None:
         self.started = time.perf_counter()
@@ -26,7 +26,7 @@ class Progress:
 
     @contextmanager
     def step(self, name: str) -> Iterator[Callable[[float], None]]:
-        """Announce a step, show that it runs, and say how long it took."""
+        """Announce a step, show that it is running, and print its duration."""
         said = 0.0
 
         def tick(elapsed: float) -> None:

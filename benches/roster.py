@@ -1,4 +1,4 @@
-"""Who is measured: each peer's program, environment and state backend."""
+"""The peers to measure, with their programs, environments and state backends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Peer:
 
     Attributes:
         name: Name in tables and on the command line.
-        family: What a workload selects by; engines of one family share sizes.
+        family: Family by which workloads select peers; engines of one family share sizes.
         module: Program to run, ``python -m benches.peers.MODULE``.
         venv: Name of the requirements file and of the virtual environment.
         state: State backend and checkpointing, for the table.
@@ -29,7 +29,7 @@ class Peer:
 
     @property
     def own(self) -> bool:
-        """Whether it is muntin."""
+        """True for muntin."""
         return self.name.startswith("muntin")
 
 
@@ -38,7 +38,7 @@ HEAP = "in memory, checkpoint to files every batch"
 
 
 def _flink(name: str, state: str, *arguments: str) -> Peer:
-    """A configuration of Flink SQL."""
+    """Return a configuration of Flink SQL."""
     return Peer(name, "flink", "flink_sql", "flink", state, arguments, java=True)
 
 
@@ -100,4 +100,4 @@ PEERS: dict[str, Peer] = {
 ORACLE = PEERS["duckdb"]
 
 WRITER = PEERS["muntin"]
-"""Whose environment has what the events of Nexmark are written with."""
+"""The peer in whose environment the events of Nexmark are written."""

@@ -1,4 +1,4 @@
-"""Check every peer against DuckDB, then time those that agree, interleaved, round by round."""
+"""Checks every peer against DuckDB, then times those that agree, round by round in turns."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True)
 class Plan:
-    """How the benchmark is run.
+    """Options of a benchmark run.
 
     Attributes:
         runs: Number of rounds.
         scale: Factor on the rows of throughput cases and on the keys loaded.
-        limit: Seconds after which a single run is ended.
+        limit: Seconds after which a single run is killed.
     """
 
     runs: int = 5
@@ -35,7 +35,7 @@ class Plan:
 
 @dataclass
 class Entry:
-    """One peer in one case, with all that was found.
+    """One peer in one case, with all of its results.
 
     Attributes:
         case: The case.
@@ -54,7 +54,7 @@ class Entry:
     rounds: list[dict[str, float]] = field(default_factory=list)
 
     def give_up(self, status: str, reason: str) -> None:
-        """Take this peer out of the case."""
+        """Exclude this peer from the case."""
         self.status, self.reason = status, processes.scrub(reason)
 
 
@@ -96,7 +96,7 @@ class Track:
             self.progress.say(f"{name}: {entry.status.upper()}: {entry.reason}")
 
     def _guard(self, entry: Entry, step: Callable[[], None]) -> None:
-        """Take a peer out when a step fails."""
+        """Exclude a peer when a step fails."""
         try:
             step()
         except venvs.CannotInstallError as failure:
@@ -130,7 +130,7 @@ class Track:
                 entry.give_up("wrong", f"{early} early firings where at least {wanted} are due")
 
     def _time(self, entry: Entry, label: str) -> dict[str, float]:
-        """Figures of one round."""
+        """Return the figures of one round."""
         if entry.case.measure != "throughput":
             done = self._program(entry, entry.rows, "--time", label)
             figures = dict(done.line["figures"])
@@ -168,10 +168,10 @@ class Track:
 
 
 def settled(entry: Entry, entries: list[Entry], targets: Iterable[Target]) -> bool:
-    """Whether a peer was left so far behind that more rounds would show nothing.
+    """Return whether more rounds with a peer are pointless.
 
-    So it is where one round went by and every ratio with this peer is better than its target by
-    ``CLEAR``; and where no target names it. Slow peers take most of the hours otherwise.
+    They are if every ratio with the peer beat its target by ``CLEAR`` in one round, or if no target
+    names the peer. Otherwise slow peers would take most of the time.
     """
     if not entry.rounds or entry.peer.own:
         return False
@@ -189,16 +189,16 @@ def settled(entry: Entry, entries: list[Entry], targets: Iterable[Target]) -> bo
 
 
 def environment_of(peer: Peer) -> dict[str, str]:
-    """The environment of a peer's program."""
+    """Return the environment of a peer's program."""
     paths = [str(ROOT), str(ROOT / "src")] if peer.own else [str(ROOT)]
     return os.environ | {"PYTHONPATH": os.pathsep.join(paths), "LC_ALL": "C.UTF-8"}
 
 
 def throughput(rows: int, seconds: float, tenth: float, wall: float) -> dict[str, Any]:
-    """Figures of a full run and a run of a tenth.
+    """Return the figures from a full run and a run of a tenth.
 
-    Steady state is what the last nine tenths of the rows took; start-up is what the whole
-    program took beyond its rows at that speed.
+    Steady state is the time of the last nine tenths of the rows. Start-up is the time of the whole
+    program beyond its rows at that speed.
     """
     steady = seconds - tenth
     figures: dict[str, Any] = {"seconds": seconds, "tenth": tenth, "wall": wall}

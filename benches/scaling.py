@@ -1,12 +1,12 @@
-"""What a batch costs as one thing at a time grows: ``make bench ARGS=scaling``.
+"""The cost of a batch as one factor at a time grows: ``make bench ARGS=scaling``.
 
     .venv/bin/python -m benches.scaling [--factors rows,keys] [--draw]
 
-Each point is a query of its own in a process of its own: files of Parquet, a few a batch, through
-the README's sentence, everything at its defaults. The first batches load the state and warm the
-JVM up; of the others the median of their own times counts, and the CPU that all processes took. A
-point counts only where all its messages are accounted for and as many windows closed as the
-formula says. Points are kept in ``benches/results/scaling.json``, and drawn anew from there.
+Each point is a query in a process of its own: the README's query over Parquet files, a few per
+batch, with default settings. The first batches load the state and warm up the JVM. The point is the
+median duration of the others, and the CPU time of all processes. It counts only if no message is
+missing and as many windows closed as the formula predicts. Points are stored in
+``benches/results/scaling.json``, from which the chart is drawn.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ KEPT = ROOT / "benches/results/scaling.json"
 CHART = ROOT / "benches/notes/growth.svg"
 START = 1_767_225_600_000_000  # microseconds
 SECOND = 1_000_000
-# Messages that load the state come in batches of so many.
+# The number of messages in each batch that loads the state.
 LOADED = 1_000_000
 TICK = os.sysconf("SC_CLK_TCK")
 _STEPS = ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets")
@@ -43,19 +43,19 @@ _STEPS = ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffse
 
 @dataclass(frozen=True)
 class Point:
-    """What a batch and the state hold.
+    """The contents of a batch and of the state.
 
     Attributes:
         rows: Messages a batch.
         keys: Their keys, which are in the state before the first measured batch.
         open: Windows of each key that are in the state, and stay open.
-        overlap: Windows that hold a message, one a second; where windows close.
+        overlap: Windows per message, which start every second; if windows close.
         closes: Whether each batch closes a window of every key, or none.
         shards: Partitions of the state.
         files: Files a batch, which are tasks.
-        sink: Who takes the results: a function, or a table of DuckDB.
-        hot: How many of a hundred messages have one and the same key.
-        executors: Processes of a cluster of its own, with a core each; 0 is one process with two.
+        sink: Sink of the results: a function, or a table of DuckDB.
+        hot: Percentage of messages that have the same key.
+        executors: Processes of a separate cluster, with a core each; 0 for one process with two.
         warm: Batches that aren't measured.
         measured: Batches that are.
     """
@@ -75,18 +75,18 @@ class Point:
 
     @property
     def loads(self) -> int:
-        """How many batches bring the state up: where windows close, all that a message is in."""
+        """The number of batches that load the state; one if windows close."""
         return 1 if self.closes else -(-self.keys * self.open // LOADED)
 
     @property
     def batches(self) -> int:
-        """All batches of the run."""
+        """The number of all batches of the run."""
         return self.loads + self.warm + self.measured
 
 
 @dataclass(frozen=True)
 class Factor:
-    """One thing that grows, all else staying as it is."""
+    """One factor that grows while all others stay the same."""
 
     title: str
     base: Point
@@ -94,13 +94,13 @@ class Factor:
     names: tuple[str, ...] = field(default=())
 
     def points(self, name: str) -> dict[int, Point]:
-        """By the value of what grows."""
+        """Return the points by the value of the factor."""
         grown = self.names or (name,)
         return {n: _shorter(replace(self.base, **dict.fromkeys(grown, n))) for n in self.values}
 
 
 def _shorter(point: Point) -> Point:
-    """Fewer batches where one of them takes seconds."""
+    """Return a point with fewer batches if each takes seconds."""
     long = point.rows >= 10_000_000 or point.shards >= 100 or point.files >= 100
     return replace(point, warm=4, measured=5) if long else point
 
@@ -134,7 +134,7 @@ FACTORS = {
 
 
 def columns(point: Point, batch: int) -> tuple[Any, Any, Any]:
-    """Times, keys and values of a batch's messages."""
+    """Return the times, keys and values of a batch's messages."""
     if batch < point.loads and point.closes:
         i = np.arange(point.keys * point.overlap, dtype=np.int64)
         return START + i // point.keys * SECOND, i % point.keys, i % 1000
@@ -146,7 +146,7 @@ def columns(point: Point, batch: int) -> tuple[Any, Any, Any]:
     mixed = (i * 1_103_515_245 + 12_345) % 2**31
     if point.closes:
         times = START + (point.overlap + batch - 1) * SECOND + i * SECOND // point.rows
-        # So that each of them has a window that closes.
+        # Each key thus has a window that closes.
         keys = i % point.keys
     else:
         keys = np.where(i % 100 < point.hot, 0, mixed // 256 % point.keys)
@@ -155,8 +155,8 @@ def columns(point: Point, batch: int) -> tuple[Any, Any, Any]:
 
 
 def fill(folder: Path, point: Point) -> None:
-    """Write the files of all batches; where all hold the same messages, they are one on disk."""
-    # Spark takes them by their time of change.
+    """Write the files of all batches; equal files are stored once."""
+    # Spark reads files in the order of their modification times.
     when = time.time() - 100_000
     for batch in range(point.batches):
         repeats = not point.closes and batch > point.loads
@@ -170,7 +170,7 @@ def fill(folder: Path, point: Point) -> None:
 
 
 def written_to(path: Path, columns: Sequence[Any], when: float) -> None:
-    """Write a file of times, keys and values, which was changed at some time."""
+    """Write a file of times, keys and values with a modification time."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -185,10 +185,10 @@ def run(point: Point, folder: str, master: str, machines: Sequence[int]) -> dict
     """Run a point's query to the end.
 
     Args:
-        point: What it is.
-        folder: Where its files are, and all else goes.
-        master: The cluster.
-        machines: The processes that stand for its machines.
+        point: Point to measure.
+        folder: Folder of its input files and of all other files.
+        master: Spark master of the cluster.
+        machines: Processes that represent the cluster's machines.
 
     Raises:
         RuntimeError: When messages or windows are missing.
@@ -233,14 +233,14 @@ def _check(point: Point, progress: Any) -> None:
     wanted = loaded + point.rows * (point.batches - point.loads)
     if progress.counts.get("counted") != wanted or not progress.adds_up():
         raise RuntimeError(f"{progress.counts} of {wanted} messages")
-    # A batch's first messages close what ended by them; the last second stays open.
+    # A batch's first messages close the windows before them; the last second stays open.
     closed = point.keys * (point.overlap + point.batches - 2) if point.closes else 0
     if progress.fired.get("full", 0) != closed:
         raise RuntimeError(f"{progress.fired} of {closed} windows")
 
 
 def cpu_seconds(session: int) -> float:
-    """What all processes of a session have taken so far, those that have ended among them."""
+    """Return the CPU time of all processes of a session so far, with those that have ended."""
     ticks = 0
     for pid in members(session):
         try:
@@ -252,7 +252,7 @@ def cpu_seconds(session: int) -> float:
 
 
 def measured(point: Point) -> dict[str, Any]:
-    """Figures of one point, from a process of its own.
+    """Return the figures of one point, from a process of its own.
 
     Raises:
         RuntimeError: When it failed.
@@ -279,7 +279,7 @@ def measured(point: Point) -> dict[str, Any]:
 
 
 def grown(names: list[str], values: list[int]) -> Iterator[tuple[str, int, dict[str, Any]]]:
-    """The figures of the points of some factors, or of those with some values."""
+    """Return the figures of the points of some factors, or of those with some values."""
     for name in names:
         for value, point in FACTORS[name].points(name).items():
             if values and value not in values:
@@ -294,7 +294,7 @@ def grown(names: list[str], values: list[int]) -> Iterator[tuple[str, int, dict[
 
 
 def keep(name: str, value: int, figures: Mapping[str, Any]) -> None:
-    """Put a point among those that are there."""
+    """Add a point to the stored ones."""
     known = json.loads(KEPT.read_text()) if KEPT.exists() else {}
     known.setdefault(name, {})[str(value)] = figures
     for one in known:
@@ -304,7 +304,7 @@ def keep(name: str, value: int, figures: Mapping[str, Any]) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure what is asked for, and draw all that is kept."""
+    """Measure the requested points, and draw all stored ones."""
     parser = argparse.ArgumentParser(prog="benches.scaling", description=__doc__)
     parser.add_argument("--factors", default=",".join(FACTORS), help=", ".join(FACTORS))
     parser.add_argument("--values", type=int, nargs="*", default=[], help="only these points")

@@ -1,10 +1,11 @@
 """A day in an hour: ``python -m benches.soak [--minutes 60] [--before REVISION]``.
 
-A topic of JSON in Kafka, hopping windows with all that holds state, a table in PostgreSQL; the
-messages are those of ``benches.day``. On the way the query is killed, stopped and started again,
-both servers die and come back, the shards become more and fewer while it runs, and in the middle
-an earlier build of muntin makes way for this one. At the end every window in the table has to be as
-the day's formula has it, and every message that can't be counted among the rejected, once.
+A query with all features that hold state reads the messages of ``benches.day`` from a Kafka topic
+of JSON, aggregates them in hopping windows, and writes to a table in PostgreSQL. Meanwhile, the
+query is killed, stopped and restarted, both servers are killed and return, the number of shards
+grows and shrinks while the query runs, and halfway this build of muntin replaces an earlier one. At
+the end, every window in the table must equal the day's formula, and every invalid message must be
+among the rejected ones, once.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ from benches.soak_report import written
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benches/results"
 QUERY = "benches.peers.muntin_soak"
-SLIDE, OVERLAP, LATENESS = HOUR // 4, 4, HOUR // 12  # milliseconds, as the query has them
-AWAY_SECONDS = 5  # for which a server that was killed is away
+SLIDE, OVERLAP, LATENESS = HOUR // 4, 4, HOUR // 12  # milliseconds, as in the query
+AWAY_SECONDS = 5  # The time for which a killed server is away.
 LOOK_SECONDS, SAMPLE_SECONDS = 0.2, 5.0
-# What happens, and after which share of the time.
+# The incidents, and the shares of the time after which they happen.
 EVENTS = (
     (0.10, "query killed"), (0.22, "query stopped and started"), (0.34, "PostgreSQL killed"),
     (0.46, "build changed"), (0.58, "rescale 3"), (0.68, "Kafka killed"), (0.78, "query killed"),
@@ -56,7 +57,7 @@ WHERE k >= 0
 
 
 def memory(session: int) -> dict[str, float]:
-    """Memory by kind of process, MB; pages that they share count once."""
+    """Return the memory by kind of process, in MB; shared pages count once."""
     found = dict.fromkeys(("driver", "JVM", "workers"), 0.0)
     for pid in members(session):
         with suppress(OSError):
@@ -70,12 +71,12 @@ def memory(session: int) -> dict[str, float]:
 
 @dataclass
 class Query:
-    """The query's process, one after the other.
+    """The processes of the query, one after the other.
 
     Attributes:
-        arguments: Its servers, topic, database and folder.
-        folder: Where it writes.
-        before: The earlier build's source, until it makes way.
+        arguments: Arguments of the query: servers, topic, database and folder.
+        folder: Folder that it writes to.
+        before: Source of the earlier build, until this one replaces it.
     """
 
     arguments: list[str]
@@ -84,7 +85,7 @@ class Query:
     process: subprocess.Popen[str] = field(init=False)
 
     def start(self) -> None:
-        """Start it, with the build whose turn it is."""
+        """Start the query, with the build that is due."""
         environment = users_environment()
         if self.before is not None:
             environment["PYTHONPATH"] = str(self.before)
@@ -96,7 +97,7 @@ class Query:
             )  # fmt: skip
 
     def order(self, command: str) -> None:
-        """Give it a command."""
+        """Send it a command."""
         assert self.process.stdin is not None
         self.process.stdin.write(f"{command}\n")
         self.process.stdin.flush()
@@ -107,19 +108,19 @@ class Query:
         self.process.wait(timeout=180)
 
     def kill(self) -> None:
-        """End it as a crash does."""
+        """Kill it, as in a crash."""
         end_session(self.process.pid)
         self.process.wait(timeout=60)
 
     def check(self) -> None:
-        """Raises ``RunError`` when it has ended by itself."""
+        """Raise ``RunError`` if it has ended by itself."""
         if self.process.poll() is not None:
             raise RunError((self.folder / "errors").read_text()[-3000:])
 
 
 @dataclass
 class Hour:
-    """The run, and what is seen of it."""
+    """The run, and its observations."""
 
     day: Day
     query: Query
@@ -133,7 +134,7 @@ class Hour:
     closed: int = START
 
     def happen(self, event: str) -> None:
-        """Let something happen; a server's coming back isn't waited for."""
+        """Cause an incident; the return of a server isn't waited for."""
         self.happened.append({"minute": round((time.time() - self.began) / 60, 2), "what": event})
         print(self.happened[-1], flush=True)
         server = {"PostgreSQL killed": self.postgres, "Kafka killed": self.kafka}.get(event)
@@ -149,7 +150,7 @@ class Hour:
             self.query.start()
 
     def look(self, reader: Iterator[int]) -> None:
-        """See which windows can be read now that couldn't before."""
+        """Note the windows that have become readable since the last look."""
         newest, now = next(reader), time.time()
         while self.closed < newest:
             self.closed += SLIDE
@@ -160,13 +161,13 @@ class Hour:
                 self.latencies.append(found)
 
     def sample(self) -> None:
-        """See how much memory there is in use."""
+        """Note the memory in use."""
         minute = (time.time() - self.began) / 60
         found = {kind: round(size) for kind, size in memory(self.query.process.pid).items()}
         self.samples.append({"minute": round(minute, 2), **found})
 
     def run(self) -> None:
-        """From the day's first message to its last."""
+        """Run from the day's first message to its last."""
         reader, left, sampled = newest_windows(self.dsn), list(EVENTS), 0.0
         while (spent := time.time() - self.began) < self.day.seconds:
             self.query.check()
@@ -180,7 +181,7 @@ class Hour:
 
 
 def newest_windows(dsn: str) -> Iterator[int]:
-    """Where the last window ends that is complete in the table, milliseconds, at each look."""
+    """Yield the end of the last complete window in the table, in ms, at each look."""
     connection, newest = None, START
     while True:
         with suppress(psycopg.Error):
@@ -197,7 +198,7 @@ def newest_windows(dsn: str) -> Iterator[int]:
 
 
 def expected(day: Day) -> tuple[pl.DataFrame, dict[str, int]]:
-    """All windows by the day's formula, and how many messages there are of each reason."""
+    """Return all windows by the day's formula, and the number of messages of each reason."""
     parts, reasons = [], dict.fromkeys(REASONS, 0)
     for step in range(day.steps):
         sent = day.messages(step)
@@ -214,11 +215,11 @@ def expected(day: Day) -> tuple[pl.DataFrame, dict[str, int]]:
 
 
 def check(day: Day, dsn: str) -> dict[str, Any]:
-    """Hold the tables against the formula.
+    """Compare the tables with the formula.
 
     Raises:
-        RunError: When a window is missing, too many, or another than it has to be, or a rejected
-            message is missing or there twice.
+        RunError: When a window is missing, unexpected or wrong, or a rejected message is missing
+            or duplicated.
     """
     windows, reasons = expected(day)
     with psycopg.connect(dsn) as connection:
@@ -245,7 +246,7 @@ def check(day: Day, dsn: str) -> dict[str, Any]:
 
 
 def earlier(revision: str, folder: Path) -> Path:
-    """The source of an earlier build."""
+    """Extract the source of an earlier build."""
     packed = subprocess.run(
         ["git", "archive", revision, "src"], cwd=ROOT, check=True, capture_output=True
     ).stdout
@@ -256,7 +257,7 @@ def earlier(revision: str, folder: Path) -> Path:
 
 @contextmanager
 def hour(minutes: float, before: str) -> Iterator[Hour]:
-    """All that the run needs, on loopback; it goes with it."""
+    """Start everything that the run needs on loopback; it ends with the run."""
     from tests.services.kafka import Kafka
     from tests.services.postgres import Postgres
 
@@ -285,7 +286,7 @@ def hour(minutes: float, before: str) -> Iterator[Hour]:
 
 
 def main() -> int:
-    """Let the hour run, check what came out, and keep what was seen."""
+    """Run the hour, check the results, and store the observations."""
     parser = argparse.ArgumentParser(prog="benches.soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--before", default="HEAD~1", help="the build that makes way in the middle")
@@ -311,13 +312,13 @@ def main() -> int:
 
 
 def in_minutes(batch: dict[str, Any], began: float) -> list[float]:
-    """When a batch began, in minutes, and how many seconds it took."""
+    """Return when a batch began, in minutes, and its duration in seconds."""
     at = datetime.fromisoformat(batch["at"]).timestamp()
     return [round((at - began) / 60, 2), batch["ms"] / 1000]
 
 
 def settle(run: Hour) -> None:
-    """Wait until the table holds the day's last windows, and nothing more comes."""
+    """Wait until the table has the day's last windows, and no more rows arrive."""
     reader, until = newest_windows(run.dsn), time.time() + 300
     while time.time() < until and next(reader) < START + 24 * HOUR + 3 * SLIDE:
         run.query.check()

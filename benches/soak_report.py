@@ -1,4 +1,4 @@
-"""What was seen in the soak's hour, as a page of Markdown."""
+"""The observations of the soak's hour, as a page of Markdown."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 from benches.day import STEP, Day
 
 KINDS = ("driver", "JVM", "workers")
-# How many rows the table has.
+# The number of rows in the table.
 PARTS = 12
-# For how many minutes what happened may still be seen.
+# The number of minutes for which an incident may have effects.
 AFTER = 1.0
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The value that such a share lies at or below.
+    """Return the value at or below which a share of the values lies.
 
     Example:
         >>> percentile([3, 1, 2], 0.5), percentile([3, 1, 2], 0.99)
@@ -27,13 +27,13 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def spread(values: Sequence[float], digits: int = 1) -> str:
-    """Median, 99th percentile and maximum of some values."""
+    """Return the median, 99th percentile and maximum of some values."""
     found = (percentile(values, 0.5), percentile(values, 0.99), max(values))
     return " / ".join(f"{one:.{digits}f}" for one in found)
 
 
 def written(kept: Mapping[str, Any]) -> str:
-    """The page."""
+    """Return the page."""
     batches = [{"minute": minute, "seconds": took} for minute, took in kept["batches"]]
     latencies = [one["seconds"] for one in kept["latencies"]]
     quiet = [one["seconds"] for one in kept["latencies"] if not disturbed(kept, one["minute"])]
@@ -58,12 +58,12 @@ each is there once: {rejected}.
 
 
 def disturbed(kept: Mapping[str, Any], minute: float) -> bool:
-    """Whether something happened shortly before."""
+    """Return whether an incident happened shortly before."""
     return any(one["minute"] - 0.1 <= minute <= one["minute"] + AFTER for one in kept["events"])
 
 
 def table(kept: Mapping[str, Any], batches: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A line for each twelfth of the time."""
+    """Return a line for each twelfth of the time."""
     length, day = kept["minutes"] / PARTS, Day(kept["minutes"] * 60)
     memory = [f"{kind} MB" for kind in KINDS]
     names = ["minutes", "messages/s", *memory, "batches s", "windows s", ""]

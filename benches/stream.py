@@ -1,15 +1,15 @@
 """The formula stream: rows that every engine can compute for itself.
 
 ``h = (i*1103515245 + 12345) mod 2^31; k = floor(h/256) mod K; v = i*48271 mod 1000;
-ts = t0 + floor(1000*i/R)`` milliseconds. A far-future sentinel closes the tail and is in no
-checksum.
+ts = t0 + floor(1000*i/R)`` milliseconds. A far-future sentinel closes the last windows,
+and no checksum includes it.
 
-In **bursts** the keys take turns: a round of one second has a row of every key ``k`` but those with
-``(k + round) mod 3 = 0``, in the order of the keys; eight rounds follow each other, then nothing
-comes for 32 s. So a key has one session a burst, of five or six rows.
+In **bursts** the keys alternate: a round of one second has a row of every key ``k`` except those
+with ``(k + round) mod 3 = 0``, in the order of the keys. After eight rounds, no row comes for 32 s.
+So a key has one session per burst, of five or six rows.
 
 A **pair** of streams for a join has half of the rows on each side. The right side's keys and values
-are those of row ``i + SHIFT``, so that each row meets about one partner within ten seconds.
+are those of row ``i + SHIFT``, so each row matches about one other within ten seconds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ T0_MS = 1_700_000_000_000
 """Event time of row 0: a whole multiple of 10 s, four days before a 10-day boundary."""
 
 SENTINEL_AFTER_MS = 30 * 86_400_000
-"""How far past the last row the sentinel lies."""
+"""The distance from the last row to the sentinel."""
 
 SHUFFLE_BLOCK = 1_000
 LATE_BY_MS = 30_000
@@ -33,14 +33,14 @@ ROUNDS_OF_A_BURST = 8
 BURST_EVERY_MS = 40_000
 
 SHIFT = 123_456_789
-"""How far the right side of a pair is ahead in keys and values."""
+"""The number of rows by which the right side of a pair is ahead in keys and values."""
 
 DATA = Path(__file__).resolve().parent / ".data"
 
 
 @dataclass(frozen=True)
 class Stream:
-    """Which rows arrive, in which order, cut into which batches.
+    """The rows of a stream, their order of arrival, and their batches.
 
     Attributes:
         keys: K, the number of keys.
@@ -53,8 +53,8 @@ class Stream:
         load_keys: Rows that come first, one for each key ``0 .. load_keys-1``, in batches of
             ``load_batch``; 0 for none.
         load_batch: Rows of one loading file.
-        pair: Whether it is two streams that are joined, each with half of the rows.
-        shift: How far its keys and values are ahead.
+        pair: Whether these are two streams to join, each with half of the rows.
+        shift: Number of rows by which its keys and values are ahead.
     """
 
     keys: int
@@ -70,7 +70,7 @@ class Stream:
 
     @property
     def sides(self) -> tuple[Stream, ...]:
-        """The two sides of a pair; of any other stream itself."""
+        """The two sides of a pair; any other stream is its own only side."""
         if not self.pair:
             return (self,)
         left = replace(self, rows=self.rows // 2, batch=self.batch // 2, pair=False)
@@ -78,16 +78,16 @@ class Stream:
 
     @property
     def schema(self) -> str:
-        """Columns, as Spark takes them."""
+        """The columns in Spark's DDL."""
         return "k long, v long, ts timestamp"
 
     @property
     def last_ms(self) -> int:
-        """No row but the sentinel has a greater event time."""
+        """The greatest event time, except for the sentinel."""
         return int(self.columns(self.sides[0].rows)[2])
 
     def columns(self, i: Any) -> tuple[Any, Any, Any]:
-        """Key, value and event time (milliseconds) of rows that arrive in order.
+        """Return the key, value and event time (ms) of rows in order of arrival.
 
         Args:
             i: The number of a row, or an array of 64-bit numbers.
@@ -106,12 +106,12 @@ class Stream:
 
     @property
     def sentinel_ms(self) -> int:
-        """Event time of the row that closes the tail."""
+        """The event time of the row that closes the last windows."""
         return self.last_ms + SENTINEL_AFTER_MS
 
     @property
     def folder(self) -> Path:
-        """Where the Parquet files of this stream lie."""
+        """The folder of this stream's Parquet files."""
         order = "disordered" if self.disordered else "bursts" if self.bursts else "ordered"
         load = f"-load{self.load_keys}" if self.load_keys else ""
         load += "-right" if self.shift else ""
@@ -120,16 +120,16 @@ class Stream:
 
     @property
     def parts(self) -> str:
-        """A glob of all files that hold formula rows, the sentinel with them where it fits."""
+        """A glob of all files with formula rows, and with the sentinel if it fits."""
         return str(self.folder / "part-*.parquet")
 
     @property
     def everything(self) -> str:
-        """A glob of all files, a sentinel that stands apart included."""
+        """A glob of all files, with the sentinel's own."""
         return str(self.folder / "*.parquet")
 
     def select_sql(self, start: int, stop: int) -> str:
-        """A DuckDB query for the rows at stream positions ``[start, stop)``, in order."""
+        """Return a DuckDB query for the rows at stream positions ``[start, stop)``, in order."""
         if self.bursts:
             return self._bursts_sql(start, stop)
         index = "p"
@@ -147,7 +147,7 @@ class Stream:
         )
 
     def _bursts_sql(self, start: int, stop: int) -> str:
-        """The same for a stream in bursts."""
+        """Return that query for a stream in bursts."""
         time = (
             f"{T0_MS} + {BURST_EVERY_MS}*(r//{ROUNDS_OF_A_BURST})"
             f" + 1000*(r%{ROUNDS_OF_A_BURST}) + 1000*j//{self.per_second}"
@@ -160,18 +160,18 @@ class Stream:
         )
 
     def load_sql(self, start: int, stop: int) -> str:
-        """A DuckDB query for the loading rows of keys ``[start, stop)``."""
+        """Return a DuckDB query for the loading rows of keys ``[start, stop)``."""
         return (
             f"SELECT p::BIGINT k, (p%1000)::BIGINT v, make_timestamp({T0_MS}000::BIGINT) ts"
             f" FROM range({start}, {stop}) s(p)"
         )
 
     def sentinel_sql(self) -> str:
-        """A DuckDB query for the one row that closes the tail."""
+        """Return a DuckDB query for the one row that closes the last windows."""
         return f"SELECT 0::BIGINT k, 0::BIGINT v, make_timestamp({self.sentinel_ms}000::BIGINT) ts"
 
     def files(self) -> Iterator[tuple[str, str]]:
-        """Name and DuckDB query of each file, in the order of arrival."""
+        """Yield the name and DuckDB query of each file, in the order of arrival."""
         queries = [
             self.load_sql(start, min(start + self.load_batch, self.load_keys))
             for start in range(0, self.load_keys, self.load_batch)

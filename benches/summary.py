@@ -1,4 +1,4 @@
-"""From rounds to medians and ratios: the document that is kept as JSON."""
+"""Summarizes rounds as medians and ratios, in the document that is stored as JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Document = dict[str, Any]
 
 
 def summarise(workload: Workload, entries: list[Entry], plan: Plan) -> Document:
-    """All figures of one workload."""
+    """Return all figures of one workload."""
     cases: Document = {}
     for case in workload.cases:
         own = [entry for entry in entries if entry.case.name == case.name]
@@ -39,7 +39,7 @@ def summarise(workload: Workload, entries: list[Entry], plan: Plan) -> Document:
 
 
 def _peer(entry: Entry) -> Document:
-    """Medians over the rounds of one peer, and the rounds themselves."""
+    """Return the medians over the rounds of one peer, and the rounds."""
     names = sorted({name for figures in entry.rounds for name in figures})
     medians = {name: _median(f[name] for f in entry.rounds if name in f) for name in names}
     status, reason = entry.status, entry.reason
@@ -56,7 +56,7 @@ def _peer(entry: Entry) -> Document:
 
 
 def _target(target: Target, entries: list[Entry]) -> Document:
-    """A target and the median of its ratio, taken round by round."""
+    """Return a target and the median of its ratio, taken round by round."""
     left = _rounds(entries, target.case, target.peer)
     right = _rounds(entries, target.against, target.other_peer)
     ratio = _ratio(left, right, "figure")
@@ -74,7 +74,7 @@ def _target(target: Target, entries: list[Entry]) -> Document:
 
 
 def _rounds(entries: Iterable[Entry], case: str, peer: str) -> list[dict[str, float]]:
-    """The rounds of one peer in one case; none when its outputs were not right."""
+    """Return the rounds of one peer in one case; none if its outputs were wrong."""
     for entry in entries:
         if (entry.case.name, entry.peer.name) == (case, peer) and entry.status == "ok":
             return entry.rounds
@@ -82,19 +82,19 @@ def _rounds(entries: Iterable[Entry], case: str, peer: str) -> list[dict[str, fl
 
 
 def _ratio(left: list[dict[str, float]], right: list[dict[str, float]], name: str) -> float | None:
-    """The median over rounds of one figure's ratio."""
+    """Return the median over rounds of one figure's ratio."""
     pairs = zip(left, right, strict=False)
     return _median(a[name] / b[name] for a, b in pairs if name in a and b.get(name))
 
 
 def _median(values: Iterable[float]) -> float | None:
-    """The median, or nothing of nothing."""
+    """Return the median; ``None`` without values."""
     found = list(values)
     return statistics.median(found) if found else None
 
 
 def machine() -> Document:
-    """What it ran on, without names and places."""
+    """Describe the machine, without names and paths."""
     model = platform.machine()
     memory = 0.0
     for line in _lines("/proc/cpuinfo"):
@@ -114,7 +114,7 @@ def machine() -> Document:
 
 
 def _lines(path: str) -> list[str]:
-    """Lines of a file, if it can be read."""
+    """Return the lines of a file, if it can be read."""
     try:
         return Path(path).read_text().splitlines()
     except OSError:

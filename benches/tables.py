@@ -1,4 +1,4 @@
-"""The Markdown report: a table for each case, targets beside what was reached, and the losers."""
+"""The Markdown report: a table for each case with targets and results, and the losses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SECONDS = "| peer | state | rounds | figures | peak MB | muntin ÷ peer | target
 
 
 def markdown(results: dict[str, Document]) -> str:
-    """The whole report."""
+    """Return the whole report."""
     parts = [
         "# Benchmark results\n",
         "A figure counts only where row count and checksum equal DuckDB's. Figures are medians,"
@@ -30,7 +30,7 @@ def markdown(results: dict[str, Document]) -> str:
 
 
 def _workload(name: str, workload: Document) -> str:
-    """One workload."""
+    """Return one workload."""
     on = workload["machine"]
     lines = [
         f"## {name}: {workload['title']}\n",
@@ -48,7 +48,7 @@ def _workload(name: str, workload: Document) -> str:
 
 
 def _table(case: Document, targets: dict[str, Document]) -> list[str]:
-    """The table of one case."""
+    """Return the table of one case."""
     head = THROUGHPUT if case["measure"] == "throughput" else SECONDS
     columns = head.count("|") - 1
     lines = [head, "|" + " --- |" * columns]
@@ -65,7 +65,7 @@ def _table(case: Document, targets: dict[str, Document]) -> list[str]:
 
 
 def _throughput(name: str, peer: Document) -> list[str]:
-    """Cells of a throughput row."""
+    """Return the cells of a throughput row."""
     of = peer["median"]
     steady, whole = (_big(of.get(key)) for key in ("figure", "whole_rate"))
     spent = [_plain(of.get(key)) for key in ("tenth", "seconds", "start_up")]
@@ -74,7 +74,7 @@ def _throughput(name: str, peer: Document) -> list[str]:
 
 
 def _seconds(name: str, peer: Document, measure: str) -> list[str]:
-    """Cells of a row of seconds."""
+    """Return the cells of a row of seconds."""
     of = peer["median"]
     if measure == "latency":
         said = f"p50 {_plain(of['p50'])} s, p99 {_plain(of['p99'])} s"
@@ -84,7 +84,7 @@ def _seconds(name: str, peer: Document, measure: str) -> list[str]:
 
 
 def _compared(target: Document | None) -> list[str]:
-    """Cells of the ratio reached and the ratio wanted."""
+    """Return the cells of the reached ratio and the target."""
     if target is None:
         return ["", ""]
     sign = "≥" if target["at_least"] else "≤"
@@ -95,14 +95,14 @@ def _compared(target: Document | None) -> list[str]:
 
 
 def _ratio(target: Document) -> str:
-    """The ratio, with the whole run's in brackets."""
+    """Return the ratio, with that of the whole run in brackets."""
     whole = target["whole_ratio"]
     beside = f" ({whole:.2f} whole)" if whole is not None else ""
     return f"{target['ratio']:.2f}{beside}"
 
 
 def _own(workload: Document) -> list[str]:
-    """Targets between two cases of muntin itself."""
+    """Return the targets between two cases of muntin itself."""
     own = [t for t in workload["targets"] if t["case"] != t["against"]]
     if not own:
         return []
@@ -114,7 +114,7 @@ def _own(workload: Document) -> list[str]:
 
 
 def _words(workload: Document) -> list[str]:
-    """What was lost, in plain words."""
+    """Return the losses in plain words."""
     lines = []
     for target in workload["targets"]:
         if target["reached"] is False:
@@ -129,15 +129,15 @@ def _words(workload: Document) -> list[str]:
 
 
 def _slower(target: Document) -> bool:
-    """Whether muntin loses outright, not only against its target."""
+    """Return whether muntin loses outright, not only against its target."""
     return target["ratio"] < 1 if target["at_least"] else target["ratio"] > 1
 
 
 def _big(value: Any) -> str:
-    """A large number with spaces between thousands."""
+    """Format a large number with spaces between thousands."""
     return "" if value is None else f"{value:,.0f}".replace(",", " ")
 
 
 def _plain(value: Any) -> str:
-    """A small number."""
+    """Format a small number."""
     return "" if value is None else f"{value:.2f}"

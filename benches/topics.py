@@ -2,9 +2,9 @@
 
     .venv/bin/python -m benches.topics [--works K1,K1a,P64] [--peers native,muntin,local,flink]
 
-Starts a broker of its own on loopback (``make services`` installs it). Each peer runs alone, in a
-process of its own. Steady state is read from the batches' own times, the first third left out; a
-result counts only when its windows, counts and sums are those of the formula.
+The benchmark starts its own broker on loopback (``make services`` installs it). Each peer runs
+alone, in a process of its own. Steady state is computed from the durations of batches, without the
+first third. A result counts only if its windows, counts and sums equal those of the formula.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from benches.venvs import ensure
 
 ROOT = Path(__file__).resolve().parent.parent
 PEERS = ("native", "muntin", "connector")
-# Those with an environment of their own.
+# Peers with their own environment.
 OTHERS = {"flink": "benches.peers.flink_topics", "quix": "benches.peers.quix_topics"}
-# Those of this environment that Spark doesn't run.
+# Peers of this environment that don't run on Spark.
 IN_PROCESS = {"local": "benches.peers.muntin_local"}
 COLUMNS = "id long, at timestamp, k long, v long"
 KEYS, PER_SECOND, PARTITIONS = 10_000, 50_000, 4
 START = 1_767_225_600_000  # milliseconds
-FAR = 1_780_272_000_000  # where all windows have closed
+FAR = 1_780_272_000_000  # The end of the message that closes all windows.
 _MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
 AVRO = json.dumps({"type": "record", "name": "Order", "fields": [
     {"name": name, "type": _MILLIS if name == "at" else "long"} for name in ("id", "at", "k", "v")
@@ -47,18 +47,18 @@ TEXTS = {"json": '{"id":%d,"at":"%s","k":%d,"v":%d}', "csv": "%d,%s,%d,%d"}
 
 @dataclass(frozen=True)
 class Work:
-    """What is measured.
+    """A measured case.
 
     Attributes:
-        size: Length of a window, seconds.
-        slide: Between two starts, seconds.
-        per_batch: Messages a batch.
-        batches: How many of them; enough for half a minute of muntin's without its first third.
-        shuffled: Spark's shuffle partitions; its number of cores where it isn't given.
-        form: How messages are written: ``json``, ``avro`` or ``csv``; ``parquet`` is files in place
-            of a topic, one a batch.
-        partitions: Of the topic.
-        keyed: Whether messages have their window's key, and lie in its partition.
+        size: Length of a window, in seconds.
+        slide: Distance between two starts, in seconds.
+        per_batch: Messages per batch.
+        batches: Number of batches; enough for half a minute of muntin without the first third.
+        shuffled: Spark's shuffle partitions; by default its number of cores.
+        form: Format of messages: ``json``, ``avro`` or ``csv``; ``parquet`` stands for files
+            instead of a topic, one per batch.
+        partitions: Partitions of the topic.
+        keyed: Whether messages have their window's key, and are in its partition.
     """
 
     size: int = 10
@@ -87,20 +87,20 @@ WORKS = {
     "K1-64": Work(partitions=64),
     "K1-200": Work(partitions=200),
     "W1": Work(per_batch=2_000_000, batches=110, form="parquet"),
-    # For engines that take message by message, by the topic's own keys.
+    # For engines that process single messages, by the topic's own keys.
     "K1q": Work(batches=1, keyed=True),
 }
 
 
 def stream(first: int, end: int) -> tuple[Any, Any, Any]:
-    """Times in milliseconds, keys and values of some messages."""
+    """Return the times in milliseconds, keys and values of some messages."""
     i = np.arange(first, end, dtype=np.int64)
     h = (i * 1_103_515_245 + 12_345) % 2**31
     return START + 1000 * i // PER_SECOND, (h // 256) % KEYS, (i * 48_271) % 1000
 
 
 def written(form: str, first: int, columns: tuple[Any, Any, Any]) -> Iterator[bytes]:
-    """Messages of some times, keys and values."""
+    """Return the payloads of messages with some times, keys and values."""
     times, keys, values = columns
     if form != "avro":
         texts = np.datetime_as_string(times.astype("datetime64[ms]"), timezone="UTC")
@@ -110,7 +110,8 @@ def written(form: str, first: int, columns: tuple[Any, Any, Any]) -> Iterator[by
     for n, row in enumerate(
         zip(times.tolist(), keys.tolist(), values.tolist(), strict=True), first
     ):
-        # Two times the number where it isn't negative, seven bits a byte, the least first.
+        # A zigzag varint: twice the number if it isn't negative, seven bits a byte, the lowest
+        # first.
         out = bytearray()
         for number in (n, *row):
             rest = number << 1
@@ -122,7 +123,7 @@ def written(form: str, first: int, columns: tuple[Any, Any, Any]) -> Iterator[by
 
 
 def fill(servers: str, topic: str, work: Work) -> None:
-    """Send the stream, and one message far behind it that closes all windows."""
+    """Send the stream, and one message far after it that closes all windows."""
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 50, "batch.size": 1 << 20,
@@ -147,7 +148,7 @@ def fill(servers: str, topic: str, work: Work) -> None:
 
 
 def fill_folder(folder: Path, work: Work) -> None:
-    """Write the stream as files, and one with a message far behind it that closes all windows."""
+    """Write the stream as files, and one with a message far after it that closes all windows."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -164,7 +165,7 @@ def fill_folder(folder: Path, work: Work) -> None:
 
 
 def expected(work: Work) -> list[int]:
-    """How many windows there are, the sum of their counts, sums and maxima."""
+    """Return the number of windows, and the sums of their counts, sums and maxima."""
     overlap = work.size // work.slide
     last = 1000 * (work.rows - 1) // PER_SECOND // (1000 * work.slide)
     greatest = np.full((last + 2 * overlap - 1, KEYS), -1, dtype=np.int64)
@@ -182,7 +183,7 @@ def expected(work: Work) -> list[int]:
 
 
 def native(work: Work, servers: str, topic: str, write: Callable[..., None], folder: str) -> Any:
-    """The query that Spark's guide would have you write."""
+    """Return the query of Spark's guide."""
     from pyspark.sql import functions as F
 
     from benches.peers.spark_session import session
@@ -207,7 +208,7 @@ def native(work: Work, servers: str, topic: str, write: Callable[..., None], fol
 
 
 def parsed(form: str) -> Any:
-    """A message's payload as Spark parses it."""
+    """Return a message's payload as Spark parses it."""
     from pyspark.sql import functions as F
     from pyspark.sql.avro.functions import from_avro
 
@@ -218,13 +219,13 @@ def parsed(form: str) -> Any:
 
 
 def files(spark: Any, folder: str) -> Any:
-    """The stream of a folder, a file a batch."""
+    """Return the stream of a folder, a file per batch."""
     read = spark.readStream.schema("at timestamp, k long, v long")
     return read.option("maxFilesPerTrigger", "1").parquet(folder)
 
 
 def muntin(reader: Any) -> Callable[..., Any]:
-    """The README's sentence."""
+    """Return the query of the README."""
 
     def start(work: Work, servers: str, topic: str, write: Callable[..., None], folder: str) -> Any:
         import muntin as mt
@@ -250,7 +251,7 @@ STARTS = dict(zip(PEERS, (native, muntin(None), muntin("spark")), strict=True))
 
 
 def run(work: str, peer: str, servers: str, topic: str) -> None:
-    """Run one peer to the end; prints its figures as JSON."""
+    """Run one peer to the end, and print its figures as JSON."""
     from pyspark.sql import functions as F
 
     found, began = np.zeros(4, dtype=np.int64), time.monotonic()
@@ -270,10 +271,10 @@ def run(work: str, peer: str, servers: str, topic: str) -> None:
 
 
 def measured(work: str, peer: str, servers: str, topic: str, wanted: list[int]) -> dict[str, float]:
-    """Figures of one run.
+    """Return the figures of one run.
 
     Raises:
-        RuntimeError: When its output is another than the formula's.
+        RuntimeError: When its output differs from the formula.
     """
     program = [sys.executable, "-m", "benches.topics", "--run", work, peer]
     if peer in OTHERS:
@@ -293,14 +294,14 @@ def measured(work: str, peer: str, servers: str, topic: str, wanted: list[int]) 
     if "messages" in line:
         rate, took = line["messages"] / line["seconds"], line["seconds"]
         return {"rate": rate, "batches": 0, "seconds": took, **whole}
-    # The last batch but one is whole; the last may hold a few messages.
+    # The last batch but one is full; the last may have only a few messages.
     steady = line["took"][len(line["took"]) // 3 : -1]
     rate = WORKS[work].per_batch * len(steady) / sum(steady)
     return {"rate": rate, "batches": len(steady), "seconds": sum(steady), **whole}
 
 
 def rounds_of(work: str, peers: Sequence[str], rounds: int) -> dict[str, list[dict[str, float]]]:
-    """The figures of some rounds, in which the peers take turns."""
+    """Return the figures of some rounds, in which the peers take turns."""
     found: dict[str, list[dict[str, float]]] = {peer: [] for peer in peers}
     with source(WORKS[work]) as place:
         wanted = expected(WORKS[work])
@@ -314,7 +315,7 @@ def rounds_of(work: str, peers: Sequence[str], rounds: int) -> dict[str, list[di
 
 @contextmanager
 def source(work: Work) -> Iterator[tuple[str, str]]:
-    """The brokers and a topic that holds the stream, or nothing and a folder."""
+    """Start a broker and fill a topic with the stream, or write a folder of files."""
     if work.form == "parquet":
         with tempfile.TemporaryDirectory() as folder:
             fill_folder(Path(folder), work)

@@ -1,4 +1,4 @@
-"""A virtual environment for each peer, installed from its pinned requirements."""
+"""Creates a virtual environment for each peer from its pinned requirements."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ INSTALL_SECONDS = 1800
 
 
 class CannotInstallError(Exception):
-    """A peer's environment could not be made; the text says why."""
+    """A peer's environment can't be created; the message says why."""
 
 
 def ensure(name: str) -> Path:
-    """The Python of an environment, which is made or renewed if its requirements changed.
+    """Return the Python of an environment, which is created or updated if necessary.
 
     Raises:
-        CannotInstallError: When it can't be made.
+        CannotInstallError: When it can't be created.
     """
     wanted = (HERE / "requirements" / f"{name}.txt").read_text()
     folder = VENVS / name
@@ -37,7 +37,7 @@ def ensure(name: str) -> Path:
 
 
 def jars(name: str) -> list[Path]:
-    """The libraries of an environment that come from Maven's repository; fetched when missing.
+    """Return the libraries of an environment from Maven's repository; missing ones are fetched.
 
     Raises:
         CannotInstallError: When there is no Maven, or it can't fetch one.
@@ -69,6 +69,6 @@ def _call(command: list[str]) -> None:
 
 
 def java_found() -> bool:
-    """Whether a Java runtime can be started."""
+    """Return whether a Java runtime can be started."""
     home = os.environ.get("JAVA_HOME")
     return shutil.which("java") is not None or bool(home and (Path(home) / "bin/java").exists())

@@ -1,4 +1,4 @@
-"""What is measured: cases, their sizes for each peer, and the ratios that must be reached."""
+"""The cases to measure, their sizes for each peer, and the target ratios."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ UNITS: dict[str, str] = {"throughput": "rows/s", "latency": "s, p99", "batch": "
 
 @dataclass(frozen=True)
 class Case:
-    """One stream, one query over it and one way of measuring.
+    """One stream, one query over it, and one way of measuring.
 
     Attributes:
         name: Unique name, ``W6-early``.
-        title: What it is, in words.
+        title: Description of the case.
         keys: K of the formula.
         per_second: R of the formula.
         rows: Rows of the full run.
         batch: Rows of a micro-batch.
         size: Window length in seconds.
         slide: Distance between window starts in seconds.
-        gap: The silence that ends a session, in seconds; 0 where windows have a size.
-        measure: What is measured.
+        gap: Gap of sessions, in seconds; 0 if windows have a size.
+        measure: Kind of measurement.
         early: Early firing: never, each second of wall clock, or each touched window in every
             batch.
         lateness: How far the watermark trails, in seconds.
         disordered: Whether the stream is shuffled and partly late.
         bursts: Whether keys come in bursts.
         pair: Whether two streams are joined by key and window, each with half of the rows.
-        layout: What the state of muntin's join is sorted by first; empty where it is chosen.
+        layout: First sort column of the state of muntin's join; empty for the default.
         load_keys: Keys put into state before the measured batches.
         seconds: Length of a wall-clock run, warm-up not counted.
         counts: Whether messages are counted and nothing else is computed.
-        query: The query of Nexmark that is asked, ``q5``; empty for the formula stream.
+        query: Query of Nexmark, such as ``q5``; empty for the formula stream.
         caps: Fewer rows for a slow peer: by peer name or family.
         families: Families of peers that take part, or names of single ones.
     """
@@ -69,23 +69,23 @@ class Case:
     families: tuple[str, ...] = ("muntin", "spark")
 
     def rows_for(self, peer: str, family: str, scale: float) -> int:
-        """Rows of the full run of one peer, a multiple of 1000."""
+        """Return the rows of one peer's full run, a multiple of 1000."""
         rows = self.caps.get(peer, self.caps.get(family, self.rows))
         if self.measure != "throughput":
             return rows
         return max(10_000, int(rows * scale) // 1000 * 1000)
 
     def keys_to_load(self, scale: float) -> int:
-        """Keys to put into state first."""
+        """Return the number of keys to load into the state first."""
         return int(self.load_keys * scale)
 
     def stream(self, rows: int, full_rows: int, scale: float) -> Stream | Auctions:
-        """The rows of a run.
+        """Return the rows of a run.
 
         Args:
             rows: Rows of this run, the full number or a tenth of it.
             full_rows: Rows of the full run; a batch is never above a fifth of them.
-            scale: The scale asked for.
+            scale: Factor on the rows.
         """
         batch = self.batch if self.measure == "batch" else min(self.batch, full_rows // 5)
         if self.query:
@@ -105,7 +105,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Target:
-    """A ratio that must be reached, taken within one round.
+    """A ratio to reach, taken within one round.
 
     The ratio is figure(``case``, ``peer``) / figure(``other_case``, ``other_peer``); a figure is
     rows per second for throughput and seconds otherwise.
@@ -124,13 +124,13 @@ class Target:
         return self.other_case or self.case
 
     def text(self) -> str:
-        """The target in one line."""
+        """Return the target in one line."""
         sign = "≥" if self.at_least else "≤"
         left = f"{self.peer} {self.case}"
         return f"{left} / {self.other_peer} {self.against} {sign} {self.bound:g}"
 
     def reached(self, ratio: float) -> bool:
-        """Whether a ratio is good enough."""
+        """Return whether a ratio reaches the target."""
         return ratio >= self.bound if self.at_least else ratio <= self.bound
 
 
@@ -149,7 +149,7 @@ BIG = {"rows": 5_000_000, "batch": 500_000, "keys": 10_000, "per_second": 50_000
 
 
 def _flink(case: str, heap: float, rocksdb: float = 0) -> tuple[Target, ...]:
-    """Targets against Flink SQL, with and without mini-batch."""
+    """Return targets against Flink SQL, with and without mini-batch."""
     targets = [Target(case, f"flink-heap{mini}", heap) for mini in ("", "-mini")]
     if rocksdb:
         targets += [Target(case, f"flink-rocksdb{mini}", rocksdb) for mini in ("", "-mini")]
@@ -157,7 +157,7 @@ def _flink(case: str, heap: float, rocksdb: float = 0) -> tuple[Target, ...]:
 
 
 def _spark(case: str, bound: float, at_least: bool = True) -> tuple[Target, ...]:
-    """Targets against Spark native, with either state store."""
+    """Return targets against Spark native, with either state store."""
     return tuple(Target(case, peer, bound, at_least) for peer in ("spark", "spark-heap"))
 
 
@@ -295,7 +295,7 @@ W4 = Workload(
 
 
 def _nexmark(query: str, title: str) -> Case:
-    """A query of Nexmark over 200 s of events, 400 000 of them in a batch."""
+    """Return a case of a Nexmark query over 200 s of events, 400 000 of them in a batch."""
     return Case(
         f"W5-{query}",
         title,
@@ -369,9 +369,9 @@ W7 = Workload(
 
 
 def _keyed(name: str, title: str, load_keys: int, early: Literal["never", "batch"]) -> Case:
-    """A case of 20 small batches on many keys in one window that never closes.
+    """Return a case of 20 small batches on many keys in one window that never closes.
 
-    With few keys muntin is held against itself alone.
+    With few keys, muntin is compared only with itself.
     """
     return Case(
         name,

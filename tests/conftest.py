@@ -1,11 +1,11 @@
-"""What all tests share: one Spark session, and how hard the property tests try.
+"""Fixtures and settings of all tests: the Spark session, and the effort of property tests.
 
-Tests may be spread over processes. Those that use the session stay together in one of them, since a
-machine has room for one only, and are begun first, since they take longest; those that start
-programs of their own, and mostly wait for them, are the others' until then.
+Tests may be distributed over processes. Those that use the Spark session stay together in one
+process, since a machine has room for one session only, and run first, since they take longest.
+Tests that start programs of their own, and mostly wait for them, fill the other processes
+meanwhile.
 
-In every run they try the same few examples; ``HYPOTHESIS_PROFILE=thorough`` searches among many
-more.
+Every run tries the same few examples; ``HYPOTHESIS_PROFILE=thorough`` searches among many more.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ ON_SPARK = (
     "tests/migration/test_checkpoints.py",
 )
 
-# Of these, what has Spark in programs of its own.
+# The folders and files among these whose Spark runs in programs of their own.
 IN_PROGRAMS = (
     "tests/chaos/test_faults.py",
     "tests/cluster/",
@@ -60,7 +60,7 @@ IN_PROGRAMS = (
 
 
 def scope(nodeid: str) -> str:
-    """What stays together: tests of the session, those of a file with programs, or one test."""
+    """Return the group of a test: the session's tests, a file with programs, or the test alone."""
     if nodeid.startswith(IN_PROGRAMS):
         return nodeid.split("::")[0]
     return "spark" if nodeid.startswith(ON_SPARK) else nodeid
@@ -81,7 +81,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class OneSession(LoadScopeScheduling):
-    """Gives whatever needs the session to one process, and the rest to whoever has time."""
+    """Assigns the tests of the session to one process, and the others to any idle process."""
 
     def _split_scope(self, nodeid: str) -> str:
         return scope(nodeid)
@@ -101,18 +101,18 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """The only Spark session of a run; made when the first test asks for it."""
+    """The only Spark session of a run, created for the first test that needs it."""
     import muntin as mt
 
-    # A run is too short for the JVM's second compiler to pay: without it, tests cost half. The
-    # options replace those of a local session, which collects garbage in one thread.
+    # A run is too short for the JVM's second compiler to pay off: without it, tests take half the
+    # time. The options replace those of a local session, which collects garbage in one thread.
     quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     jars = ",".join(map(str, [*delta_jars(), *iceberg_jars()]))
     session = mt.session(
         "muntin-tests",
         master="local[2]",
         spark__driver__extraJavaOptions=quick,
-        # Spark's 1 GB isn't enough for the texts of 50 MB that some tests send.
+        # The default of 1 GB isn't enough for the texts of 50 MB that some tests send.
         spark__driver__memory="3g",
         **({"spark__jars": jars} if jars else {}),
         **delta_settings(),

@@ -1,10 +1,10 @@
-"""The doors that a windowed aggregation can be run through, all under one protocol.
+"""Doors: the ways to run a windowed aggregation, all under one protocol.
 
-The transcripts and the property tests talk to a door and to nothing behind it. Every door gets
-the same steps and gives back what each of them made the windows say.
+The transcripts and the property tests call a door and nothing behind it. Every door takes the same
+steps and returns the rows that each step emits.
 
-To add a door: write a class with the attributes and the methods of ``Door``, and add it to
-``DOORS``; the door of Spark is ``tests.spark.door.SparkDoor``.
+To add a door, write a class with the attributes and the methods of ``Door``, and add it to
+``DOORS``. The door of Spark is ``tests.spark.door.SparkDoor``.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ class Batch:
     """The input of one step.
 
     Attributes:
-        messages: The columns of each message; times are microseconds, None, or unreadable text.
-        wall: The wall clock, microseconds.
+        messages: Columns of each message; times are microseconds, None, or invalid text.
+        wall: Wall clock, in microseconds.
         final: Whether the input ends here.
-        reached: How far its time has come, though no message says so.
-        backlog: Which partitions of the source it reads, the column ``partition`` of messages, and
-            whether each has more.
+        reached: Event time that the input has reached without a message, if any.
+        backlog: Whether each partition that is read, named in the column ``partition`` of messages,
+            has more messages.
     """
 
     messages: list[dict[str, Any]] = field(default_factory=list)
@@ -64,21 +64,22 @@ class Door(Protocol):
     """One way to run a windowed aggregation.
 
     Attributes:
-        name: How the tests call it.
-        tells_watermark: Whether ``OracleStep.watermark`` is filled in.
+        name: Name of the door in tests.
+        tells_watermark: Whether it sets ``OracleStep.watermark``.
     """
 
     name: str
     tells_watermark: bool
 
     def runs(self, spec: WindowSpec, steps: Sequence[Batch]) -> bool:
-        """Whether this door can take these steps."""
+        """Return whether this door supports a query and its steps."""
         ...
 
     def run(self, spec: WindowSpec, steps: Sequence[Batch]) -> list[OracleStep]:
-        """Run a query from nothing through all of the steps; one answer for each.
+        """Run a new query through all of the steps; return the result of each.
 
-        ``spec.types`` says what the columns hold: ``string``, ``long``, ``double`` or ``boolean``.
+        ``spec.types`` has the types of the columns: ``string``, ``long``, ``double`` or
+        ``boolean``.
         """
         ...
 
@@ -104,14 +105,14 @@ class OracleDoor:
 
 @dataclass(frozen=True)
 class EngineDoor:
-    """The columnar engine over stores in memory, one shard a bucket.
+    """The columnar engine over stores in memory, with a shard per bucket.
 
     Attributes:
-        buckets: How many shards the keys are spread over.
-        restart: Whether every step begins with new shards over what the old ones stored; what comes
-            before the shards doesn't know then which offsets were taken.
-        repeat: Whether every step fails once before its stores are committed; what the process has
-            in its caches is kept.
+        buckets: Number of shards.
+        restart: Whether every step opens new shards over the stores of the old ones; the code
+            before the shards then doesn't know which offsets were taken.
+        repeat: Whether every step fails once before its stores are committed; the caches of the
+            process are kept.
     """
 
     buckets: int = 1
@@ -149,7 +150,7 @@ class EngineDoor:
         messages = frame(spec, step)
         half = len(messages) // 2
         judged = shards[0].state.watermark
-        # What comes before the shuffle doesn't know what was taken before a restart.
+        # After a restart, the code before the shuffle doesn't know which offsets were taken.
         taken = None if self.restart else shards[0].state.offsets
         parts = [combiner.combine(m, judged, taken) for m in (messages[:half], messages[half:])]
         parts[0].reached = step.reached
@@ -187,13 +188,13 @@ class EngineDoor:
 
 @dataclass(frozen=True)
 class StandaloneDoor:
-    """An operator of its own; a step is a batch (or its messages, one by one) and a timeout.
+    """A standalone operator; a step is a batch (or single messages) and a timeout.
 
     Attributes:
         store: ``memory`` or ``rocks``.
-        restart: Whether each step ends with a flush, and the next one opens what was flushed.
-        single: Whether messages are handed over one by one.
-        tables: Whether batches are tables; else they are lists of dictionaries.
+        restart: Whether each step ends with a flush, and the next one reopens the store.
+        single: Whether messages are added one by one.
+        tables: Whether batches are tables rather than lists of dictionaries.
     """
 
     store: str = "memory"
@@ -208,7 +209,7 @@ class StandaloneDoor:
         return f"standalone-{self.store}{ways}"
 
     def runs(self, spec: WindowSpec, steps: Sequence[Batch]) -> bool:
-        """As timestamps, windows must lie within the years 1 to 9999."""
+        """Return whether the door supports the steps; tables need years between 1 and 9999."""
         times = [m[spec.time] for step in steps for m in step.messages if spec.time]
         if any(step.backlog for step in steps):
             return False
@@ -224,7 +225,7 @@ class StandaloneDoor:
 
 
 class OperatorRun:
-    """An operator, its store, and the clock of the steps."""
+    """A standalone operator with its store, and the clock of the steps."""
 
     def __init__(self, door: StandaloneDoor, spec: WindowSpec, folder: Path, wall: int) -> None:
         self.door = door
@@ -264,7 +265,7 @@ class OperatorRun:
         watermark = math.inf if ends else operator.watermark
         bounds = pl.col("window_start", "window_end").cast(pl.Int64)
         firings = operator.get_result().with_columns(bounds).to_dicts()
-        if not self.door.single:  # then a step is many, each in its order
+        if not self.door.single:  # single messages are steps of their own, each in order
             firings.sort(key=lambda row: _spoken_order(row, self.spec))
         rejected = [self._rejected(row) for row in operator.rejected.to_dicts()]
         operator.flush()
@@ -285,7 +286,7 @@ class OperatorRun:
         return messages.with_columns(iso).drop(columns.TIME)
 
     def _rejected(self, row: dict[str, Any]) -> dict[str, Any]:
-        """A rejected message as the oracle says it."""
+        """Return a rejected message in the oracle's form."""
         unread, time = row.pop("unread"), self.spec.time
         if self.door.tables and self.spec.axis == "time":
             row["watermark"] = micros(row["watermark"])
@@ -297,7 +298,7 @@ class OperatorRun:
 
 
 def as_arguments(spec: WindowSpec, message: dict[str, Any]) -> dict[str, Any]:
-    """A message as ``add_message`` takes it."""
+    """Return a message as the arguments of ``add_message``."""
     partition, offset = spec.offset or (None, None)
     own = [key for key in spec.key_columns if key not in (partition, offset)]
     fields = {n: v for n, v in message.items() if n not in (*own, spec.time, partition, offset)}
@@ -313,7 +314,7 @@ def as_arguments(spec: WindowSpec, message: dict[str, Any]) -> dict[str, Any]:
 
 
 def micros(time: Any) -> Any:
-    """A time as microseconds, where it is one."""
+    """Return a time in microseconds, or the value itself if it isn't a time."""
     try:
         return instant("time", time)
     except OptionError:
@@ -321,7 +322,7 @@ def micros(time: Any) -> Any:
 
 
 def in_order(row: dict[str, Any], spec: WindowSpec) -> tuple[Any, ...]:
-    """What the firings of a step come in the order of, over all shards."""
+    """Return the sort key of a step's firings over all shards."""
     key = nulls_first(tuple(row[k] for k in spec.keys))
     return row["emission"] != "retract", row["window_start"], key
 
@@ -331,7 +332,7 @@ def _spoken_order(row: dict[str, Any], spec: WindowSpec) -> tuple[Any, ...]:
 
 
 def schema(spec: WindowSpec) -> dict[str, pl.DataType]:
-    """The Polars types of a query's input columns; times come as text, since some are no times."""
+    """Return the Polars types of a query's input columns; times are text, for invalid ones."""
     types = {"string": pl.String(), "long": pl.Int64(), "double": pl.Float64()}
     types["boolean"] = pl.Boolean()
     typed = {name: types[kind] for name, kind in spec.types.items() if name != spec.time}
@@ -339,7 +340,7 @@ def schema(spec: WindowSpec) -> dict[str, pl.DataType]:
 
 
 def frame(spec: WindowSpec, step: Batch) -> pl.DataFrame:
-    """A step's messages as the engine gets them."""
+    """Return a step's messages in the engine's form."""
 
     def row(message: dict[str, Any]) -> dict[str, Any]:
         time = message[spec.time] if spec.time else 0
@@ -368,12 +369,12 @@ def _copied(store: MemoryBlobs) -> MemoryBlobs:
 
 
 def _counted(shards: Sequence[Shard]) -> Counter[str]:
-    """The counts of all shards: who judges a message counts it."""
+    """Return the counts of all shards; each message is counted by the shard that judges it."""
     return sum((Counter(one.state.counts) for one in shards), Counter())
 
 
 def _rejected_row(row: dict[str, Any], spec: WindowSpec, watermark: int | None) -> dict[str, Any]:
-    """A rejected message as the oracle says it."""
+    """Return a rejected message in the oracle's form."""
     time = row.pop(columns.TIME)
     if spec.time is None:
         return {**row, "watermark": watermark}
@@ -392,4 +393,4 @@ DOORS: list[Door] = [
     StandaloneDoor(restart=True),
     StandaloneDoor("rocks"),
 ]
-"""Every door that the transcripts are run through without Spark."""
+"""Every door that runs the transcripts without Spark."""

@@ -1,7 +1,7 @@
-"""What DuckDB computes from all messages at once, where the question can be put to it.
+"""Window results computed by DuckDB from all messages at once, where its SQL can express them.
 
-It is no door: it has no steps and no policies. It says the last revision of every window, of
-messages none of which is late.
+It isn't a door, since it has neither steps nor policies. It returns the last revision of every
+window, given messages of which none is late.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from muntin.model.windows import Windows
 from muntin.testing.oracle.emitting import nulls_first
 
 Place = tuple[Any, ...]
-# Those of which DuckDB has one call, which takes a FILTER.
+# The aggregates that are one call in DuckDB, which takes a FILTER.
 _PLAIN = {"count", "min", "max", "bool_and", "bool_or", "approx_distinct", "count_distinct"}
 _TYPES = {"long": "BIGINT", "string": "VARCHAR", "double": "DOUBLE", "boolean": "BOOLEAN"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def computed_at_once(spec: WindowSpec, steps: Sequence[Batch]) -> dict[Place, dict[str, Any]]:
-    """The values of every window, by its start, key and end as they are emitted.
+    """Return the values of every window, by its start, key and end as they are emitted.
 
-    Aggregates that DuckDB doesn't have aren't there.
+    Aggregates that DuckDB doesn't have are left out.
     """
     excludes = isinstance(spec.windows, Sliding) and not spec.windows.includes_last
     said = {name: text for name, agg in spec.aggregates.items() if (text := _sql(agg))}
     if excludes:
-        # Of what lies before a message the numbers alone are asked for.
+        # For the messages before a row, only these aggregates are computed.
         said = {name: text for name, text in said.items() if spec.aggregates[name].kind in _PLAIN}
         before = "(WHERE m.position < w.high - 1)"
         said = {name: f"{text} FILTER {before}" for name, text in said.items()}
@@ -67,7 +67,7 @@ def computed_at_once(spec: WindowSpec, steps: Sequence[Batch]) -> dict[Place, di
 
 
 def _load(connection: Any, spec: WindowSpec, steps: Sequence[Batch]) -> None:
-    """The messages that nothing is wrong with, each once, at their positions."""
+    """Load the valid messages, each once, with their positions."""
     messages = [message for step in steps for message in step.messages]
     kinds = {name: _TYPES[kind] for name, kind in spec.types.items()}
     if spec.time is not None:
@@ -108,7 +108,7 @@ def _cell(spec: WindowSpec, name: str, message: dict[str, Any]) -> Any:
 
 
 def _windows(connection: Any, spec: WindowSpec) -> str:
-    """The statement that makes the windows: keys, ``[low, high)``, and the end as it is emitted."""
+    """Return the statement that creates windows: keys, ``[low, high)``, and the emitted end."""
     keys = "".join(f'"{key}", ' for key in spec.keys)
     source = "messages"
     match spec.windows:
@@ -140,7 +140,7 @@ def _windows(connection: Any, spec: WindowSpec) -> str:
 
 
 def _starts(windows: Windows | Cumulating) -> str:
-    """A list of the windows around a position, and of some more of them."""
+    """Return a list of the windows around a position, with some more of them."""
     span = windows.size
     step = windows.slide if isinstance(windows, Windows) else windows.size
     low = f"{windows.origin} + ((position - {windows.origin} - {span}) // {step} + i) * {step}"
@@ -154,7 +154,7 @@ def _starts(windows: Windows | Cumulating) -> str:
 
 
 def _sessions(keys: str, gap: int, beyond: str) -> str:
-    """Messages with the number of their session, grouped."""
+    """Return messages with the number of their session, grouped by it."""
     by = f"PARTITION BY {keys[:-2]} " if keys else ""
     order = f"OVER ({by}ORDER BY position, arrived)"
     return f"""(
@@ -166,7 +166,7 @@ def _sessions(keys: str, gap: int, beyond: str) -> str:
 
 
 def _edges(connection: Any, windows: Days) -> None:
-    """The windows of days from the first message to the last, from the calendar."""
+    """Create the windows of days from the first message to the last, by the calendar."""
     low, high = connection.execute("SELECT min(position), max(position) FROM messages").fetchone()
     connection.execute("CREATE TABLE edges (low BIGINT, high BIGINT)")
     if low is None:
@@ -185,15 +185,15 @@ def _calendar(windows: Days, low: int, high: int) -> Iterator[tuple[int, int]]:
 
 
 def _start(number: int, zone: ZoneInfo, shift: timedelta) -> int:
-    """The first moment at which a date's clocks show so long after midnight.
+    """Return the first moment at which a date's clocks show a shift from midnight.
 
-    Where a change to summer time skips that, it is the moment of the change.
+    If a change to summer time skips that, it is the moment of the change.
     """
     wall = datetime.combine(date(1970, 1, 1) + timedelta(days=number), time()) + shift
     earlier, later = (_instant(wall.replace(tzinfo=zone, fold=fold)) for fold in (0, 1))
     if earlier <= later:
         return earlier
-    # The fold 1 of a time that is skipped is before the change, and its fold 0 after it.
+    # For a skipped time, fold 1 is before the change, and fold 0 is after it.
     low, high = later, earlier
     while low < high:
         middle = (low + high) // 2
@@ -207,7 +207,7 @@ def _instant(moment: datetime) -> int:
 
 
 def _sql(agg: Aggregate) -> str | None:
-    """An aggregate in DuckDB's SQL; NaN is greater than every number, and ranks leave it out."""
+    """Return an aggregate in DuckDB's SQL; NaN is the greatest number, and not in ranks."""
     if agg.frame is not None:
         return None
     column, by = (None if name is None else f'm."{name}"' for name in (agg.column, agg.by))
@@ -237,7 +237,7 @@ def _sql(agg: Aggregate) -> str | None:
         case "sum_distinct":
             return _sum(column, "DISTINCT ")
         case "mode":
-            # The first of the most frequent that it reads.
+            # DuckDB returns the first of the most frequent values that it reads.
             return f"mode({column} ORDER BY {column})"
         case "quantile" | "exact_quantile":
             return f"{numbers}[greatest(1, ceil({agg.option('q')} * len({numbers})))::BIGINT]"

@@ -1,4 +1,4 @@
-"""How long the tests of each folder took, as a table at the end of a run."""
+"""A table of the time that the tests of each folder took, for the end of a run."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ def folder_of(nodeid: str) -> str:
 
 
 def format_durations(phases: Iterable[tuple[str, float]]) -> list[str]:
-    """Return a line for each folder, the slowest first, and none where there is one folder only.
+    """Return a line for each folder, the slowest first; none for a single folder.
 
     Args:
-        phases: The id of a test and the seconds of its setup, its call or its teardown.
+        phases: Ids of tests with the seconds of their setup, call or teardown.
     """
     seconds: Counter[str] = Counter()
     tests: dict[str, set[str]] = {}

@@ -1,4 +1,4 @@
-"""The doors that a join can be run through, all under one protocol; see ``tests.doors``."""
+"""Doors: the ways to run a join, all under one protocol; see ``tests.doors``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from muntin.testing.oracle.stepping import REASONS
 
 KINDS = {"string": pl.String(), "long": pl.Int64(), "double": pl.Float64()}
 Columns = Mapping[SideName, Mapping[str, str]]
-"""The type of each column of each side but the time: ``string``, ``long`` or ``double``."""
+"""The type of each column of each side except the time: ``string``, ``long`` or ``double``."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ class JoinBatch:
     """The input of one step.
 
     Attributes:
-        left: The columns of each message; times are microseconds, None, or unreadable text.
-        right: The same.
-        wall: The wall clock, microseconds.
+        left: Columns of each left message; times are microseconds, None, or invalid text.
+        right: Columns of each right message.
+        wall: Wall clock, in microseconds.
         final: Whether the input ends here.
     """
 
@@ -56,11 +56,11 @@ class JoinDoor(Protocol):
     tells_watermarks: bool
 
     def runs(self, spec: JoinSpec, steps: Sequence[JoinBatch]) -> bool:
-        """Whether this door can take these steps."""
+        """Return whether this door supports a join and its steps."""
         ...
 
     def run(self, spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch]) -> list[JoinStep]:
-        """Run a join from nothing through all of the steps; one answer for each."""
+        """Run a new join through all of the steps; return the result of each."""
         ...
 
 
@@ -84,7 +84,7 @@ class OracleJoinDoor:
 
 @dataclass(frozen=True)
 class EngineJoinDoor:
-    """The columnar engine over stores in memory, one shard a bucket; see ``EngineDoor``."""
+    """The columnar engine over stores in memory, with a shard per bucket; see ``EngineDoor``."""
 
     buckets: int = 1
     restart: bool = False
@@ -144,7 +144,7 @@ class EngineJoinDoor:
     def _by_partition(
         self, joiner: Joiner, side: SideName, step: JoinBatch, types: Mapping[str, str]
     ) -> list[list[Arrived]]:
-        """What each bucket gets, from two tasks."""
+        """Return the messages of each bucket, from two tasks."""
         given = joiner.spec.side(side)
         messages = frame(given, step.side(side), types, step.wall)
         half = len(messages) // 2
@@ -161,7 +161,7 @@ class EngineJoinDoor:
 
 
 def schema(side: Side, types: Mapping[str, str]) -> pl.Schema:
-    """The types of a side's messages, as the engine takes them."""
+    """Return the types of a side's messages in the engine."""
     kinds = {n: pl.Int64() if n == side.time else KINDS[t] for n, t in types.items()}
     return pl.Schema({**kinds, columns.TIME: pl.Int64()})
 
@@ -169,7 +169,7 @@ def schema(side: Side, types: Mapping[str, str]) -> pl.Schema:
 def frame(
     side: Side, messages: list[dict[str, Any]], types: Mapping[str, str], wall: int
 ) -> pl.DataFrame:
-    """Messages with the flags that Spark would add."""
+    """Return messages with the flags that Spark would add."""
     rows = []
     for message in messages:
         time = message[side.time] if side.time else 0
@@ -193,7 +193,7 @@ def frame(
 
 
 def rejected_of(joiner: Joiner, row: dict[str, Any]) -> tuple[SideName, dict[str, Any], str, Any]:
-    """A rejected message as the oracle has it."""
+    """Return a rejected message in the oracle's form."""
     side: SideName = row[SIDE]
     message = {name: row[out] for name, out in joiner.aside[side].items()}
     return side, message, row[columns.REASON], row[columns.WATERMARK]
@@ -207,13 +207,13 @@ def _copied(store: MemoryBlobs) -> MemoryBlobs:
 
 @dataclass(frozen=True)
 class StandaloneJoinDoor:
-    """An operator of its own; a step is a batch (or its messages, one by one) and a timeout.
+    """A standalone operator; a step is a batch (or single messages) and a timeout.
 
     Attributes:
         store: ``memory`` or ``rocks``.
-        restart: Whether each step ends with a flush, and the next one opens what was flushed.
-        single: Whether messages are handed over one by one.
-        outputs: Whether what each side sends on by itself is kept, in ``JoinRun.sent``.
+        restart: Whether each step ends with a flush, and the next one reopens the store.
+        single: Whether messages are added one by one.
+        outputs: Whether the window outputs of each side are kept, in ``JoinRun.sent``.
     """
 
     store: str = "memory"
@@ -239,7 +239,7 @@ class StandaloneJoinDoor:
 
 
 class JoinRun:
-    """A joining operator, its store, and the clock of the steps."""
+    """A standalone join with its store, and the clock of the steps."""
 
     def __init__(
         self, door: StandaloneJoinDoor, spec: JoinSpec, types: Columns, folder: Path, wall: int
@@ -306,7 +306,7 @@ class JoinRun:
 
 
 def as_arguments(side: Side, message: dict[str, Any]) -> dict[str, Any]:
-    """A message as ``add_message`` takes it."""
+    """Return a message as the arguments of ``add_message``."""
     partition, offset = side.offset or (None, None)
     named = (*side.keys, side.time, partition, offset)
     key = tuple(message[name] for name in side.keys)

@@ -1,6 +1,6 @@
-"""Joins that are slow and obvious: each message of one side is held against all of the other.
+"""A slow and obvious implementation of joins, which compares each message with all others.
 
-Written from the window model alone, so that the columnar join can be held against it.
+It is written from the window model alone, so that the columnar join can be tested against it.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from muntin.testing.oracle.window import Message
 
 @dataclass
 class JoinStep:
-    """What one step of a join gives.
+    """The result of one step of a join.
 
     Attributes:
-        rows: The output columns and ``emission``, in no order.
-        rejected: Each with its side, the message, the reason, and its side's watermark.
-        counts: How many messages of both sides were seen, counted, duplicates, and rejected.
-        watermarks: Where each side's watermark stands; None before the first message.
+        rows: Rows with the output columns and ``emission``, in no order.
+        rejected: Rejected messages, with side, message, reason, and the side's watermark.
+        counts: Numbers of messages seen, counted, duplicates, and rejected, on both sides.
+        watermarks: Watermark of each side; None before the first message.
     """
 
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -51,7 +51,7 @@ class JoinStep:
 
 @dataclass(eq=False)
 class HeldMessage:
-    """A message that was taken and may still find partners."""
+    """An accepted message that may still match others."""
 
     side: SideName
     message: Message
@@ -65,12 +65,12 @@ class HeldMessage:
 
 
 class JoinOracle:
-    """A windowed join.
+    """A slow implementation of a windowed join.
 
     Args:
-        spec: The join; its columns are names.
-        columns: The columns of each side, in order.
-        suffix: What distinguishes the right side's columns from the left's.
+        spec: Join, whose columns must be names.
+        columns: Columns of each side, in order.
+        suffix: Suffix of the right side's columns that have the name of a left one.
     """
 
     def __init__(
@@ -87,12 +87,12 @@ class JoinOracle:
     def step(
         self, messages: Mapping[SideName, Sequence[Message]], wall: int, final: bool = False
     ) -> JoinStep:
-        """Take one micro-batch of both sides.
+        """Process one micro-batch of both sides.
 
         Args:
             messages: The batch, by side; the time column holds microseconds, None, or text that
                 could not be read as a time.
-            wall: The wall clock, microseconds.
+            wall: Wall clock, in microseconds.
             final: Whether the input ends here.
         """
         step, after = JoinStep(), dict(self._marks)
@@ -141,7 +141,7 @@ class JoinOracle:
         after: dict[tuple[SideName, Any], int],
         step: JoinStep,
     ) -> None:
-        """Judge a message by the watermark before this step, and keep it if it is taken."""
+        """Judge a message by the watermark before this step, and keep it unless it is rejected."""
         given = self._spec.side(side)
         step.counts["seen"] += 1
         offset = tuple(message[column] for column in given.offset or ())
@@ -154,16 +154,16 @@ class JoinOracle:
         partition, place = self._placed(side, message)
         reason = self._refused(side, message, wall)
         mark = self._marks.get((side, partition))
-        # A place in a partition was passed whatever is wrong with the message else.
+        # The position in a partition is passed, whatever else is wrong with the message.
         passed = self._spec.axis == "rows" and None not in offset
-        # A window that is emitted early lies ahead of the watermark.
+        # A window that is emitted early is ahead of the watermark.
         ahead = isinstance(self._spec.bound, Newest) and message["emission"] in ("early", "retract")
         keyless = reason == "null_key" and self._is_timely(side, message, wall)
         if (reason is None or passed or keyless) and not ahead:
             self._some.add(side)
             reached = place + 1 if self._spec.axis == "rows" else place - given.lateness
             after[side, partition] = max(after.get((side, partition), reached), reached)
-        # A message of a session is judged with all others of it.
+        # A message of a session is judged together with the whole session.
         by_itself = not isinstance(self._spec.bound, Joint)
         if reason is None and mark is not None and by_itself and place < self._edge(side, mark):
             reason = "late"
@@ -188,7 +188,7 @@ class JoinOracle:
             self._active[side] = wall
 
     def _pass_idle_sides(self, wall: int, after: dict[tuple[SideName, Any], int]) -> None:
-        """Let no side that is idle hold the other one back."""
+        """Move the watermark of an idle side to the other one, so that it doesn't hold it back."""
         if self._spec.axis == "rows" or not after:
             return
         furthest = max(after.values())
@@ -198,7 +198,7 @@ class JoinOracle:
                 after[side, None] = furthest
 
     def _refuse_late_sessions(self, step: JoinStep) -> None:
-        """Refuse the new messages whose whole session was over before this step."""
+        """Reject the new messages whose whole session was closed before this step."""
         late = [one for one in self._held if not one.let_in and self._is_over(one)]
         for one in late:
             step.counts["counted"] -= 1
@@ -208,14 +208,14 @@ class JoinOracle:
         self._held = [one for one in self._held if one not in late]
 
     def _is_over(self, one: HeldMessage) -> bool:
-        """Whether the session of a message takes no more, on either side."""
+        """Return whether the session of a message is closed on both sides."""
         assert isinstance(self._spec.bound, Joint)
         edges = [self._edge(side, mark) for (side, _), mark in self._marks.items()]
         reach = self._spec.bound.sessions.reach
         return len(edges) == len(SIDES) and min(edges) - max(self._session(one)) >= reach
 
     def _placed(self, side: SideName, message: Message) -> tuple[Any, int]:
-        """The axis that a message lies on, and where."""
+        """Return the partition and the position of a message on its axis."""
         given = self._spec.side(side)
         if self._spec.axis == "rows":
             assert given.offset is not None
@@ -245,7 +245,7 @@ class JoinOracle:
         return None
 
     def _is_timely(self, side: SideName, message: Message, wall: int) -> bool:
-        """Whether the time of a message without a key may move the watermark."""
+        """Return whether a message without a key may move the watermark."""
         given = self._spec.side(side)
         if given.time is None:
             return False
@@ -254,7 +254,7 @@ class JoinOracle:
         return not far and abs(time) < FARTHEST
 
     def _edge(self, side: SideName, mark: int) -> int:
-        """The first place that is still taken: where the first open windows of all kinds begin."""
+        """Return the least position that isn't late: the start of the first open windows."""
         bound, closed = self._spec.bound, mark - self._spec.side(side).firing.grace
         if isinstance(bound, Together):
             return max(min(start for start, _ in bounds(w, closed)) for w in bound.windows)
@@ -273,7 +273,7 @@ class JoinOracle:
             one.let_in = one.let_in or due or ended or final or self._never_matches(one)
 
     def _ended(self, one: HeldMessage) -> bool:
-        """Whether all windows of its own side that hold a message have ended."""
+        """Return whether all windows of its own side that contain a message have ended."""
         windows = self._spec.side(one.side).windows
         mark = self._marks.get((one.side, one.partition))
         if windows is None or mark is None:
@@ -295,12 +295,12 @@ class JoinOracle:
                 step.rows.append(self._row(one, None, emission))
             elif self._spec.how != "anti":
                 step.rows.append(self._row(one, other, emission))
-        # Whether a message came late is stated with its own arrival only.
+        # Only the emissions of the step in which a message arrives say that it came late.
         for one in self._held:
             one.late = one.late and not one.let_in
 
     def _emit_versions(self, bound: AsOf, step: JoinStep, final: bool) -> None:
-        """Give each left message that the right side has passed its newest right one."""
+        """Emit left messages with their newest right versions, once the right side has passed."""
         passed = self._marks.get(("right", None))
         versions = [one for one in self._held if one.side == "right"]
         for one in [one for one in self._held if one.side == "left"]:
@@ -322,7 +322,7 @@ class JoinOracle:
                 step.rows.append(self._row(one, None, "full"))
 
     def _emit_changes(self, step: JoinStep) -> None:
-        """Give the pairs of all keys of which a newer row has come than the one that counted."""
+        """Emit the pairs of all keys that have a newer row than before."""
         before = {id(one): one for one in self._newest(one for one in self._held if one.matched)}
         for key in dict.fromkeys(one.key for one in self._held if not one.matched):
             mine = [one for one in self._held if one.key == key]
@@ -358,7 +358,7 @@ class JoinOracle:
             self._held = [one for one in self._held if one.place >= edge]
 
     def _newest(self, some: Iterable[HeldMessage]) -> list[HeldMessage]:
-        """Of each side and key the row with the greatest revision, and of such the last."""
+        """Return the last row with the greatest revision of each side and key."""
         found: dict[tuple[SideName, Any], HeldMessage] = {}
         for one in some:
             last = found.setdefault((one.side, one.key), one)
@@ -367,7 +367,7 @@ class JoinOracle:
         return list(found.values())
 
     def _shows(self, sides: set[SideName]) -> bool:
-        """Whether the join shows a pair of which these sides are there."""
+        """Return whether the join emits a pair that has rows of these sides."""
         how = self._spec.how
         if how == "inner":
             return len(sides) == len(SIDES)
@@ -376,7 +376,7 @@ class JoinOracle:
     def _once(
         self, met: list[tuple[HeldMessage, HeldMessage]]
     ) -> list[tuple[HeldMessage, HeldMessage]]:
-        """Of each one without a partner so far a single pair, one in time where there is one."""
+        """Return one pair for each left message that is new to matching, preferring one in time."""
         chosen: dict[int, tuple[HeldMessage, HeldMessage]] = {}
         for one, other in met:
             if not one.matched and (id(one) not in chosen or not other.late):
@@ -404,7 +404,7 @@ class JoinOracle:
         return other.place in self._session(one)
 
     def _session(self, one: HeldMessage) -> list[int]:
-        """The places of the session that holds a message, messages of both sides together."""
+        """Return the positions of a message's session, which has messages of both sides."""
         assert isinstance(self._spec.bound, Joint)
         reach = self._spec.bound.sessions.reach
         places = sorted(m.place for m in self._held if m.key == one.key)
@@ -418,7 +418,7 @@ class JoinOracle:
         return session
 
     def _never_matches(self, one: HeldMessage) -> bool:
-        """Whether no partner can come any more, or the message has been kept long enough."""
+        """Return whether a message can't match any more, or its retention is over."""
         mark = self._marks.get((one.side, one.partition))
         kept = self._spec.side(one.side).kept
         if mark is not None and kept is not None and one.place < mark - kept:
@@ -435,7 +435,7 @@ class JoinOracle:
         return self._is_over(one)
 
     def _still_asked(self, one: HeldMessage) -> bool:
-        """Whether a partner of a message waits to be let in."""
+        """Return whether a matching message waits for its trigger."""
         waits = [m for m in self._held if m.side != one.side and not m.let_in]
         if one.side == "left":
             return any(self._partners(one, other) for other in waits)

@@ -44,8 +44,8 @@ class LocalDoor:
     """The plan of a frame, run step by step.
 
     Attributes:
-        shards: How many shards the keys are kept in.
-        restart: Whether every step begins with operators that were just opened.
+        shards: Number of shards.
+        restart: Whether every step opens new operators over the stores.
     """
 
     shards: int = 1
@@ -108,7 +108,7 @@ class Run:
 
 
 class PartitionedFrames(FrameSource):
-    """Frames whose messages say of which partition they are."""
+    """Frames whose messages carry the name of their partition."""
 
     has_partitions = True
 
@@ -116,7 +116,7 @@ class PartitionedFrames(FrameSource):
 def window_plan(
     spec: WindowSpec, steps: Sequence[Batch], shards: int, where: pl.Expr | None = None
 ) -> tuple[Plan, list[pl.DataFrame]]:
-    """The plan of a spec as if a sentence had asked for it, and the frame of each step."""
+    """Return the plan of a query with a spec, and the frame of each step."""
     times = [m[spec.time] for step in steps for m in step.messages if spec.time]
     text = any(isinstance(time, str) for time in times)
     types = {n: _TYPES[kind] for n, kind in spec.types.items() if n != spec.time}
@@ -147,7 +147,7 @@ def _frame(
 
 
 def _with_durations(windows: Kind) -> Kind:
-    """Windows whose gaps of messages' own are durations."""
+    """Return windows whose own gaps of messages are durations."""
     if not isinstance(windows, Sessions) or windows.by is None:
         return windows
     return replace(windows, by=pl.col(windows.by).cast(pl.Duration("us")).alias("own_gap"))
@@ -174,7 +174,7 @@ def _window_step(
 def window_rows(
     spec: WindowSpec, results: pl.DataFrame, rejected: pl.DataFrame
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Results and rejected messages of a batch as the oracle has them."""
+    """Return the results and rejected messages of a batch in the oracle's form."""
     firings, aside = rows_of(results), rows_of(rejected)
     firings.sort(key=lambda row: in_order(row, spec))
     for row in aside:
@@ -185,7 +185,7 @@ def window_rows(
 
 
 def _counted(emitted: Emitted, totals: dict[str, int]) -> dict[str, int]:
-    """What the step counted, by what became of messages."""
+    """Return the counts of a step, by the outcome of messages."""
     sums: dict[str, int] = {}
     for shard in emitted.progress:
         for name, n in shard["counts"].items():
@@ -196,7 +196,7 @@ def _counted(emitted: Emitted, totals: dict[str, int]) -> dict[str, int]:
 
 
 def rows_of(frame: pl.DataFrame) -> list[dict[str, Any]]:
-    """Rows with every moment as microseconds."""
+    """Return rows with times in microseconds."""
     moments = [n for n, kind in frame.schema.items() if isinstance(kind, pl.Datetime)]
     return frame.with_columns(pl.col(moments).cast(pl.Int64)).to_dicts()
 
@@ -221,7 +221,7 @@ class LocalJoinDoor:
         return f"local-{self.shards}{'-restarted' * self.restart}"
 
     def runs(self, spec: JoinSpec, steps: Sequence[JoinBatch]) -> bool:
-        """Each shard keeps its part of the rows that are kept; times are moments, not texts."""
+        """Return whether the door supports the steps: no bounded rows in shards, no text times."""
         bounded = any(spec.side(side).firing.rows for side in SIDES)
         times = (
             message.get(spec.side(side).time or "")
@@ -248,7 +248,7 @@ class LocalJoinDoor:
 def join_plan(
     spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch], shards: int
 ) -> tuple[Plan, dict[SideName, list[pl.DataFrame]]]:
-    """The plan of a join as if a sentence had asked for it, and the frames of each side's steps."""
+    """Return the plan of a join with a spec, and the frames of each side's steps."""
     inputs: dict[SideName, Input] = {}
     frames: dict[SideName, list[pl.DataFrame]] = {}
     for side in SIDES:
@@ -264,7 +264,7 @@ def join_plan(
 def rejected_message(
     types: Columns, row: dict[str, Any]
 ) -> tuple[SideName, dict[str, Any], str, Any]:
-    """A rejected message of a join as the oracle has it."""
+    """Return a rejected message of a join in the oracle's form."""
     message = {name: row[name] for name in types[row["side"]]}
     return row["side"], message, row["reason"], row["watermark"]
 

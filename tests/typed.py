@@ -1,7 +1,7 @@
-"""A column of every type: what Spark and Polars call it, and values that try it.
+"""A column of every type: its names in Spark and Polars, and values that test it.
 
-``usual`` values have nulls, empty ones and repetitions among them; each of ``extremes`` is a group
-of its own, since sums over it may overflow.
+``usual`` values include nulls, empty values and repetitions. Each of ``extremes`` is a group of its
+own, since sums over it may overflow.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ UTC = dt.UTC
 
 @dataclass(frozen=True)
 class Typed:
-    """A type and values of it.
+    """A type, and test values of it.
 
     Attributes:
-        name: What the tests call it.
-        spark: The type in Spark's words.
-        polars: The type as it reaches the engine.
+        name: Name of the type in tests.
+        spark: Type in Spark's DDL.
+        polars: Type in the engine.
         usual: Values of one group.
         extremes: Values of further groups.
     """
@@ -42,7 +42,7 @@ class Typed:
 
     @property
     def groups(self) -> dict[str, list[Any]]:
-        """The values by key; one key has nulls alone."""
+        """The values by key; one key has only nulls."""
         more = {f"x{i}": values for i, values in enumerate(self.extremes)}
         return {"usual": self.usual, "nulls": [None, None], "one": [self.usual[0]], **more}
 
@@ -199,12 +199,12 @@ AGGREGATES: dict[str, Aggregate] = {
     "apply": mt.apply(len, "v", result_type="long"),
 }
 
-# By how many digits a decimal grows.
+# The number of digits by which the result of an aggregate exceeds a decimal.
 GROWS = {"sum": 10, "sum_distinct": 10}
 
 
 def fit_mean(value: Decimal, given: pl.Decimal) -> Decimal | None:
-    """A mean with the digits of its type; where they run out the scale gives."""
+    """Return a mean rounded to its type; at 38 digits, the scale shrinks."""
     precision = min(38, given.precision + 4)
     scale = min(given.scale + 4, precision - min(given.precision - given.scale, 16))
     fitted = value.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, Context(prec=120))
@@ -220,7 +220,7 @@ _ORDERED = (
 
 
 def refused(typed: Typed) -> set[str]:
-    """The aggregates that can't be computed of a type, written down once more beside the table."""
+    """Return the aggregates that a type doesn't support, independently of the code's table."""
     found: set[str] = set()
     if not typed.name.startswith(
         ("tinyint", "smallint", "int", "bigint", "float", "double", "dec")
@@ -236,7 +236,7 @@ def refused(typed: Typed) -> set[str]:
 
 
 def messages(typed: Typed, moment: Callable[[int], Any]) -> list[dict[str, Any]]:
-    """Messages of every group of values; some share a time, and some have no ``w``."""
+    """Return messages of every group of values; some share a time, and some have no ``w``."""
     return [
         {"k": key, "t": moment(7 * (i // 2)), "v": value, "w": None if i % 5 == 4 else i // 3}
         for key, values in typed.groups.items()

@@ -1,7 +1,7 @@
 """Bytewax: ``fold_window`` in two processes, each reading the keys of one parity.
 
-Reading by parity keeps the rows of a key in order, so that none is late. The rows are made with
-NumPy and handed over as Python objects, in blocks.
+Reading by parity keeps the rows of a key in order, so that none is late. The rows are
+computed by NumPy and passed as Python objects, in blocks.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from benches.workloads import CASES, Case
 BLOCK = 10_000
 PROCESSES = 2
 ASKED = "BENCHES_BYTEWAX"
-"""Environment variable with what the two processes are to do."""
+"""The environment variable with the run of the two processes."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Event = tuple[str, tuple[datetime, int]]
 
 
 def blocks(stream: Stream, parity: int) -> Iterator[list[Event]]:
-    """Rows of the keys of one parity."""
+    """Yield blocks of rows with the keys of one parity."""
     for start in range(0, stream.rows, BLOCK):
         i = np.arange(start, min(start + BLOCK, stream.rows), dtype=np.int64)
         mine = stream.columns(i)[0] % PROCESSES == parity
@@ -57,21 +57,21 @@ class Part(StatefulSourcePartition[Event, None]):
         self.blocks = blocks(stream, parity)
 
     def next_batch(self) -> list[Event]:
-        """The next block; the end of the stream closes every window."""
+        """Return the next block; the end of the stream closes every window."""
         return next(self.blocks)
 
     def snapshot(self) -> None:
-        """Nothing to recover."""
+        """Return None, since nothing is recovered."""
 
 
 class Rows(FixedPartitionedSource[Event, None]):
-    """One part for each process."""
+    """The input, with a part for each process."""
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
 
     def list_parts(self) -> list[str]:
-        """Names of the parts."""
+        """Return the names of the parts."""
         return [str(parity) for parity in range(PROCESSES)]
 
     def build_part(self, step_id: str, for_part: str, resume_state: Any) -> Part:
@@ -93,12 +93,12 @@ class Tally(StatelessSinkPartition[Any]):
             self.sums = [sums[0] + 1, sums[1] + count, sums[2] + total, sums[3] + top]
 
     def close(self) -> None:
-        """Leave the sums behind."""
+        """Write the sums."""
         self.path.write_text(json.dumps(self.sums))
 
 
 class TallySink(DynamicSink[Any]):
-    """One tally for each worker."""
+    """The output, with a tally for each worker."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -117,12 +117,12 @@ def fold(sums: list[int], event: tuple[datetime, int]) -> list[int]:
 
 
 def merge(left: list[int], right: list[int]) -> list[int]:
-    """Join the sums of two windows; only sessions need it."""
+    """Merge the sums of two windows; only sessions need it."""
     return [left[0] + right[0], left[1] + right[1], max(left[2], right[2])]
 
 
 def windower(case: Case) -> Any:
-    """The windows of a case."""
+    """Return the windows of a case."""
     if case.gap:
         return w.SessionWindower(gap=timedelta(seconds=case.gap))
     size, slide = timedelta(seconds=case.size), timedelta(seconds=case.slide)
@@ -132,10 +132,10 @@ def windower(case: Case) -> Any:
 
 
 def make_flow() -> Dataflow:
-    """The dataflow that each process runs."""
+    """Return the dataflow that each process runs."""
     asked = json.loads(os.environ[ASKED])
     case = CASES[asked["case"]]
-    # The system clock stands still: a watermark that it moves would overtake the rows.
+    # The system clock is fixed: a watermark that follows it would overtake the rows.
     clock: Any = w.EventClock(
         lambda event: event[0], timedelta(0), lambda: EPOCH, lambda window_end: None
     )
@@ -149,7 +149,7 @@ def make_flow() -> Dataflow:
 
 
 def addresses() -> str:
-    """Two free local ports."""
+    """Return two free local ports."""
     sockets = [socket.socket() for _ in range(PROCESSES)]
     for each in sockets:
         each.bind(("127.0.0.1", 0))
@@ -160,7 +160,7 @@ def addresses() -> str:
 
 
 def main(run: Run) -> Outcome:
-    """Start the processes and wait; there is nothing to time without their start-up."""
+    """Run the processes to their end; their start-up is part of the time."""
     asked = {"case": run.case.name, "rows": run.stream.rows, "folder": str(run.work)}
     environment = os.environ | {ASKED: json.dumps(asked)}
     program = [sys.executable, "-m", "bytewax.run", "benches.peers.bytewax_flow:make_flow"]

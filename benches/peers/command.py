@@ -1,4 +1,4 @@
-"""The command line and the one line of JSON that all peer programs share."""
+"""The command line and the line of JSON that all peer programs share."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ WORK = DATA.parent / ".work"
 
 @dataclass(frozen=True)
 class Run:
-    """What one run of a peer program is asked to do.
+    """The options of one run of a peer program.
 
     Attributes:
-        case: The case.
-        stream: Its rows.
-        check: Whether outputs are counted and summed (else they are only timed).
+        case: Case to run.
+        stream: Rows of the case.
+        check: Whether outputs are counted and summed instead of timed only.
         state: Name of the state backend, for peers that have a choice.
         mini_batch: Whether Flink gathers rows before it touches state.
-        scale: The scale asked for.
+        scale: Factor on the rows.
         work: A new folder for checkpoints and outputs, removed at the end.
     """
 
@@ -45,11 +45,11 @@ class Run:
 
 @dataclass
 class Outcome:
-    """What a run found.
+    """The results of a run.
 
     Attributes:
-        seconds: From the start of the query to its last output.
-        output: Rows, and the sums of count, sum and max over them; empty when only timed.
+        seconds: Time from the start of the query to its last output.
+        output: Number of rows, and their sums of count, sum and max; empty if only timed.
         figures: Further figures: latencies, times of batches.
     """
 
@@ -59,7 +59,7 @@ class Outcome:
 
 
 def totals(rows: int, count: int | None, total: int | None, top: int | None) -> dict[str, int]:
-    """An order-free checksum of outputs."""
+    """Return a checksum of outputs that doesn't depend on their order."""
     return {
         "rows": int(rows),
         "count": int(count or 0),
@@ -69,7 +69,7 @@ def totals(rows: int, count: int | None, total: int | None, top: int | None) -> 
 
 
 def parse(program: str) -> Run:
-    """Read the command line of a peer program."""
+    """Parse the command line of a peer program."""
     parser = argparse.ArgumentParser(prog=f"benches.peers.{program}")
     parser.add_argument("case", choices=sorted(CASES))
     parser.add_argument("--rows", type=int, required=True, help="rows of this run")
@@ -95,7 +95,7 @@ def parse(program: str) -> Run:
 
 
 def serve(program: str, run: Callable[[Run], Outcome]) -> None:
-    """Run a peer program and print its line."""
+    """Run a peer program and print its result line."""
     asked = parse(program)
     try:
         outcome = run(asked)

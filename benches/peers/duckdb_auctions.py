@@ -1,4 +1,4 @@
-"""Nexmark's queries in DuckDB, over all events at once: those that check the examples."""
+"""Nexmark's queries in DuckDB, over all events at once; they check the examples."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BY_CLOCK = "SELECT bidder AS k, count(*) AS c, bidder * count(*) AS total, 0 AS 
 
 
 def views(stream: Auctions) -> str:
-    """Statements that name the kinds of events."""
+    """Return statements that name the kinds of events."""
     read = "SELECT * FROM read_parquet('{}') WHERE epoch_ms(time) <= {}"
     return "".join(
         f"CREATE VIEW {kind.name} AS {read.format(kind.everything, stream.last_ms)};"
@@ -20,7 +20,7 @@ def views(stream: Auctions) -> str:
 
 
 def query(stream: Auctions) -> str:
-    """One row for each result: key, start of its window, count, sum and max."""
+    """Return one row for each result: key, start of its window, count, sum and max."""
     if stream.query == CLOCK:
         return f"{BY_CLOCK} GROUP BY bidder"
     key, value = SHAPES[stream.query]

@@ -51,7 +51,7 @@ WHERE epoch_ms(l.ts) <= {last_ms}
 
 
 def query(run: Run) -> str:
-    """One row for each key and window start, or for each pair."""
+    """Return a query with one row for each key and window start, or for each pair."""
     if isinstance(run.stream, Auctions):
         return duckdb_auctions.query(run.stream)
     if run.case.pair:

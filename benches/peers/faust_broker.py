@@ -1,6 +1,6 @@
-"""What stands in for Kafka in Faust's programs: tables without a broker, in one process.
+"""Replaces Kafka in Faust's programs: tables without a broker, in one process.
 
-The stand-in takes the serialised changelog messages and says that they were sent.
+The replacement accepts serialised changelog messages and acknowledges them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TOPIC = "rows"
 
 
 class Broker:
-    """Stands in for producer and consumer."""
+    """Replaces producer and consumer."""
 
     consumer_generation_id = 0
 
@@ -26,7 +26,7 @@ class Broker:
         self.sent = 0
 
     def send_soon(self, future: Any) -> None:
-        """Take a message, and say at once that it was sent."""
+        """Accept a message, and acknowledge it at once."""
         message, place = future.message, TP(TOPIC, future.message.partition)
         emitted = RecordMetadata(place.topic, place.partition, place, self.sent, time.time(), 0)
         self.sent += 1
@@ -35,12 +35,12 @@ class Broker:
             message.callback(future)
 
     def topic_partitions(self, topic: str) -> int:
-        """Everything is in one partition."""
+        """Return the only partition."""
         return 1
 
 
 class Event:
-    """What a table asks of the current event."""
+    """The parts of the current event that a table reads."""
 
     __slots__ = ("__weakref__", "message")
 
@@ -49,14 +49,14 @@ class Event:
 
 
 def app_without_broker(name: str) -> Any:
-    """An app whose changelog messages go to the stand-in."""
+    """Return an app whose changelog messages go to the replacement."""
     app = faust.App(name, broker="kafka://nowhere", store="memory://")
     app.producer = app.consumer = Broker()
     return app
 
 
 def current_message() -> Any:
-    """The message of the event that is current from now on; its ``timestamp`` may be set."""
+    """Set the message of the current event; its ``timestamp`` may be changed."""
     event = Event()
     _current_event.set(lambda: event)  # type: ignore[arg-type]
     return event.message

@@ -1,7 +1,6 @@
-"""Faust's own table update: the same count, with a stand-in for the broker in this process.
+"""Faust's own table update: the same count, without a broker, in this process.
 
-The stream's own machinery is left out: what is timed is ``views[key] += 1`` under a current event,
-and nothing else.
+Only ``views[key] += 1`` under a current event is timed, without the machinery of streams.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ from benches.peers.faust_broker import app_without_broker, current_message
 
 
 def table(run: Run) -> Any:
-    """A table of hopping windows, with the broker's stand-in."""
+    """Return a table of hopping windows, without a broker."""
     size, slide = float(run.case.size), float(run.case.slide)
     app = app_without_broker("tables")
     return app.Table("views", default=int).hopping(size, slide, expires=slide)
 
 
 async def count(run: Run, views: Any) -> float:
-    """Count all rows; returns the seconds that the updates took."""
+    """Count all rows; return the seconds that the updates took."""
     seconds, message = 0.0, current_message()
     for path in sorted(run.stream.folder.glob("*.parquet")):
         rows = pq.read_table(path, columns=["k", "ts"])
@@ -38,7 +37,7 @@ async def count(run: Run, views: Any) -> float:
 
 
 def main(run: Run) -> Outcome:
-    """Nothing expires while it counts: Faust does that on a timer of its own."""
+    """Run the count; no window expires meanwhile, since Faust expires windows by a timer."""
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     views = table(run)

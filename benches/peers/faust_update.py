@@ -1,9 +1,9 @@
 """Faust's own table update, in this process: a table's windows and nothing around them.
 
-What would be the broker takes each serialised changelog message and says that it was sent. The
-machinery of streams and agents is left out: what is timed is the update of the table under a
-current event, a read and a write a message, and neither reading the file nor making its values.
-Faust's tables don't say when a window ends, so all windows stay, and are counted in the end.
+The replacement of the broker acknowledges each serialised changelog message. Only the update of the
+table under a current event is timed, a read and a write per message, without the machinery of
+streams and agents, and without reading the file. Faust's tables don't signal the end of a window,
+so all windows stay, and are counted in the end.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ Sums = list[int]
 
 
 def add(sums: Sums, value: int) -> Sums:
-    """The new value of a window: count, sum and max."""
+    """Return the new value of a window: count, sum and max."""
     return [sums[0] + 1, sums[1] + value, max(sums[2], value)]
 
 
 def table(run: Run) -> Any:
-    """A table of tumbling windows that never expire, with the stand-in for the broker."""
+    """Return a table of tumbling windows that never expire, without a broker."""
     app = app_without_broker("benches")
     return app.Table("sums", default=lambda: [0, 0, 0]).tumbling(float(run.case.size))
 
 
 async def update(run: Run, sums: Any) -> float:
-    """Take all rows; the seconds that the updates took."""
+    """Update the table with all rows; return the seconds that the updates took."""
     seconds, message = 0.0, current_message()
     for path in sorted(run.stream.folder.glob("*.parquet")):
         rows = pq.read_table(path)

@@ -78,17 +78,17 @@ QUERIES = {
     "q11": BIDS_OF_SESSIONS,
     "q12": BIDS_BY_CLOCK.format(bids="bids"),
 }
-"""Each gives key, start of the window and value."""
+"""The queries, which return key, start of the window and value."""
 
 
 def query(run: Run, tables: StreamTableEnvironment) -> str:
-    """Declare what is read, and give the query."""
+    """Declare the inputs, and return the query."""
     found = ";".join(path.as_uri() for path in jars("flink"))
     tables.get_config().set("pipeline.jars", found)
     for side in run.stream.sides:
         tables.execute_sql(declared(side))
     if run.check and run.case.query == CLOCK:
-        # A job that ends leaves open what the clock has not closed. Each core gives a row a second.
+        # A job that ends leaves wall-clock windows open. Each core sends a row a second.
         tables.execute_sql(WAITING.format(rows=4 * run.case.size))
         tables.execute_sql(
             "CREATE TEMPORARY VIEW everybody AS SELECT bidder, PROCTIME() AS p FROM"
@@ -99,13 +99,13 @@ def query(run: Run, tables: StreamTableEnvironment) -> str:
 
 
 def declared(side: Kind) -> str:
-    """A table of the two files of a kind of events: both cores read, and time goes on evenly."""
+    """Return a table over the two files of a kind of events, read by both cores evenly in time."""
     columns, folder = COLUMNS[side.name], side.halves.as_uri()
     return TABLE.format(name=side.name, columns=columns, folder=folder)
 
 
 def mixed(query: str, key: int, start: str, value: int) -> tuple[int, int]:
-    """What a check sums besides a row's value: its key by its time, and its value again."""
+    """Return the additional checksums: the key times the time, and the value again."""
     if query == CLOCK:
         return key * value, 0
     since = datetime.fromisoformat(start).replace(tzinfo=UTC).timestamp() - T0_MS / 1000

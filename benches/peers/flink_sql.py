@@ -1,4 +1,4 @@
-"""Flink SQL: windowing table functions over rows that Flink computes for itself."""
+"""Flink SQL: windowing table functions over rows that Flink generates itself."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ ON l.k = r.k AND l.window_start = r.window_start AND l.window_end = r.window_end
 
 
 def environment(run: Run) -> tuple[StreamExecutionEnvironment, StreamTableEnvironment]:
-    """Two task slots, checkpoints every 2 s, the state backend asked for."""
+    """Return an environment with two slots, checkpoints every 2 s, and a state backend."""
     settings = {
         "parallelism.default": "2",
-        # What fails is reported, not tried again.
+        # A failure is reported instead of retried.
         "restart-strategy.type": "disable",
         "taskmanager.numberOfTaskSlots": "2",
         "state.backend.type": "rocksdb" if run.state == "rocksdb" else "hashmap",
@@ -71,7 +71,7 @@ def environment(run: Run) -> tuple[StreamExecutionEnvironment, StreamTableEnviro
 
 
 def formula(stream: Stream, i: str) -> tuple[str, str]:
-    """Key and event time (milliseconds) of a row in SQL."""
+    """Return the key and event time (milliseconds) of a row in SQL."""
     if not stream.bursts:
         ahead = f"({i} + {stream.shift})"
         k = f"MOD(MOD({ahead} * 1103515245 + 12345, 2147483648) / 256, {stream.keys})"
@@ -87,10 +87,10 @@ def formula(stream: Stream, i: str) -> tuple[str, str]:
 def read(
     stream: Stream, name: str, streams: StreamExecutionEnvironment, tables: StreamTableEnvironment
 ) -> None:
-    """A stream, as two sources that take turns, so that both cores read and time goes on evenly.
+    """Declare a stream as two sources with every other row, so that both cores read evenly.
 
-    The ``datagen`` connector keeps every number that is still to come in its checkpoints; this
-    source keeps where it is.
+    The ``datagen`` connector keeps all numbers that are still to come in its checkpoints; this
+    source keeps only its position.
     """
     halves = []
     for half in (0, 1):
@@ -114,7 +114,7 @@ def read(
 
 
 def window(run: Run) -> str:
-    """The windowing table function of a case; a hop's slide comes first."""
+    """Return the windowing table function of a case; a hop's slide comes first."""
     size, slide, gap = run.case.size, run.case.slide, run.case.gap
     if gap:
         return f"SESSION(TABLE ev PARTITION BY k, DESCRIPTOR(ts), INTERVAL '{gap}' SECOND)"
@@ -126,7 +126,7 @@ def window(run: Run) -> str:
 
 
 def query(run: Run, streams: StreamExecutionEnvironment, tables: StreamTableEnvironment) -> str:
-    """Declare what is read, and give the statement of a case."""
+    """Declare the inputs, and return the statement of a case."""
     if isinstance(run.stream, Auctions):
         emitted = flink_auctions.query(run, tables)
         return (

@@ -1,8 +1,8 @@
-"""Flink SQL with a window for each of many keys, in RocksDB: what its checkpoint takes.
+"""Flink SQL with a window for each of many keys, in RocksDB: the size of its checkpoint.
 
-Started by ``benches.large_state`` with how many keys there are. Flink computes the messages for
-itself. A source that sends one a second goes on, so that the windows stay open; the run ends when
-the checkpoints no longer grow.
+Started by ``benches.large_state`` with the number of keys. Flink generates the messages itself. One
+source continues with a message a second, so that the windows stay open; the run ends when the
+checkpoints no longer grow.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ WITH ('connector' = 'blackhole')
 
 
 def started(keys: int, folder: Path) -> object:
-    """Start the query, and give the handle of its job."""
+    """Start the query, and return the handle of its job."""
     settings = {
         "parallelism.default": "2",
         "restart-strategy.type": "disable",
@@ -85,18 +85,18 @@ def started(keys: int, folder: Path) -> object:
 
 
 def size_of(folder: Path) -> int:
-    """What lies in the checkpoints."""
+    """Return the size of the checkpoints."""
     found = 0
     for path in folder.rglob("*"):
         try:
             found += path.stat().st_size if path.is_file() else 0
-        except FileNotFoundError:  # an old one that has just gone
+        except FileNotFoundError:  # an old checkpoint that was just removed
             continue
     return found
 
 
 def main(keys: int) -> None:
-    """Run until the checkpoints stay as they are; prints their size as JSON."""
+    """Run until the checkpoints stop growing, and print their size as JSON."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -106,7 +106,7 @@ def main(keys: int) -> None:
             time.sleep(CHECKPOINT_SECONDS)
             sizes.append(size_of(folder / "checkpoints"))
             last = sizes[-4:]
-            # A few are one behind the other of the same size, but for what the slow source adds.
+            # Several checkpoints in a row have the same size, apart from the slow source.
             if len(last) == 4 and min(last) > 4 * keys and max(last) - min(last) < max(last) // 200:
                 break
         job.cancel().result()  # type: ignore[attr-defined]

@@ -1,7 +1,7 @@
 """Flink SQL over a topic: its own Kafka connector, windows, and the time at which each was emitted.
 
-Started by ``benches.topics``. Flink has no batches: its steady rate is the messages between two
-windows by the time between their results.
+Started by ``benches.topics``. Flink has no batches: its steady rate is the number of messages
+between two windows, divided by the time between their results.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CREATE TEMPORARY TABLE orders (
     'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset', {form}
 )
 """
-# Its CSV takes no zone behind a time.
+# Its CSV format doesn't accept a zone after a time.
 FORMS = {
     "json": "'format' = 'json', 'json.timestamp-format.standard' = 'ISO-8601'",
     "avro": "'format' = 'avro', 'avro.timestamp_mapping.legacy' = 'false'",
@@ -47,7 +47,7 @@ FROM TABLE({call}) GROUP BY k, window_start, window_end
 
 
 def environment(folder: Path) -> TableEnvironment:
-    """Two task slots, state on the heap, a checkpoint every two seconds."""
+    """Return an environment with two slots, state on the heap, and checkpoints every 2 s."""
     settings = {
         "parallelism.default": "2",
         "restart-strategy.type": "disable",
@@ -69,7 +69,7 @@ def environment(folder: Path) -> TableEnvironment:
 
 
 def call(work: Work) -> str:
-    """The windowing table function; a hop's slide comes first."""
+    """Return the windowing table function; a hop's slide comes first."""
     size, slide = (f"INTERVAL '{seconds}' SECOND(3)" for seconds in (work.size, work.slide))
     rows = "TABLE orders, DESCRIPTOR(`at`)"
     if work.size == work.slide:
@@ -78,7 +78,7 @@ def call(work: Work) -> str:
 
 
 def emitted(folder: Path) -> list[tuple[int, int, int, int, float]]:
-    """The rows of finished files: begin of the window in ms, count, sum, maximum, emission in s."""
+    """Return the rows of finished files: window start (ms), count, sum, maximum, emission (s)."""
     found = []
     for path in folder.rglob("part-*"):
         with path.open(newline="") as lines:
@@ -89,17 +89,17 @@ def emitted(folder: Path) -> list[tuple[int, int, int, int, float]]:
 
 
 def seconds(text: str) -> float:
-    """A time of Flink's, seconds since the epoch."""
+    """Convert a time of Flink's to seconds since the epoch."""
     return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
 
 
 def main(work: Work, servers: str, topic: str) -> None:
-    """Run the insert to the end of the topic; prints its figures as JSON."""
+    """Run the insert to the end of the topic, and print its figures as JSON."""
     started = time.time()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         tables = environment(folder)
-        # Of columns that may be null Flink would make another schema of Avro's than the topic has.
+        # For nullable columns, Flink would use another Avro schema than the topic's.
         null = " NOT NULL" if work.form == "avro" else ""
         given = {"topic": topic, "servers": servers, "form": FORMS[work.form]}
         tables.execute_sql(MESSAGES.format(**given, null=null))
@@ -108,7 +108,7 @@ def main(work: Work, servers: str, topic: str) -> None:
         ended = time.time()
         rows = [row for row in emitted(folder / "answers") if row[0] < FAR - 1000 * work.size]
     ends = {began: at for began, *_, at in sorted(rows, key=lambda row: row[-1])}
-    # As of batches: the first third is left out, and the last windows, which the topic's end emits.
+    # The first third is left out, as for batches, and so are the windows closed by the end.
     starts = sorted(one for one in ends if START <= one < START + 1000 * work.rows // PER_SECOND)
     one, two = starts[len(starts) // 3], starts[-1 - work.size // work.slide]
     sums = [sum(row[i] for row in rows) for i in (1, 2, 3)]

@@ -1,4 +1,4 @@
-"""Nexmark's queries as the examples say them."""
+"""Nexmark's queries from the examples."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benches.peers.spark_auctions import shaped
 
 
 def results(*sides_and_run: DataFrame | Run) -> DataFrame:
-    """The results of the query of a case, in the columns of all cases."""
+    """Return the results of a case's query, in the columns of all cases."""
     *sides, run = sides_and_run
     names = [side.name for side in run.stream.sides]
     emitted = QUERIES[run.case.query](dict(zip(names, sides, strict=True)))

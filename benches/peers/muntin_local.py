@@ -1,7 +1,7 @@
 """muntin's local host over a topic: one process without a JVM, everything at its defaults.
 
-Started by ``benches.topics``. As for engines without batches, the steady rate is the messages
-between the ends of two windows by the time between their results.
+Started by ``benches.topics``. As for engines without batches, the steady rate is the number of
+messages between the ends of two windows, divided by the time between their results.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from benches.topics import AVRO, COLUMNS, FAR, PER_SECOND, START, WORKS, Work
 
 
 class Totals:
-    """The sums over all results, and the time at which each window was emitted first."""
+    """The sums over all results, and the time of each window's first emission."""
 
     def __init__(self, size: int) -> None:
         self.end = FAR - 1000 * size
@@ -40,7 +40,7 @@ class Totals:
 
 
 def main(work: Work, servers: str, topic: str) -> None:
-    """Read the topic to its end; prints the figures as JSON."""
+    """Read the topic to its end, and print the figures as JSON."""
     started, totals = time.time(), Totals(work.size)
     declared = {"schema": AVRO} if work.form == "avro" else {"columns": COLUMNS}
     orders = mt.kafka(servers, topic, **declared, format=work.form)
@@ -54,7 +54,7 @@ def main(work: Work, servers: str, topic: str) -> None:
     starts = sorted(
         one for one in totals.emitted if START <= one < START + 1000 * work.rows // PER_SECOND
     )
-    # The first third is left out, and the last windows, which the topic's last message closes.
+    # The first third is left out, and so are the last windows, which the last message closes.
     one, two = starts[len(starts) // 3], starts[-1 - work.size // work.slide]
     print(json.dumps({
         "found": totals.sums, "first": min(totals.emitted.values()) - started,

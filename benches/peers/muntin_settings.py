@@ -1,4 +1,4 @@
-"""What muntin's own session would set, beside what all Spark peers have."""
+"""Settings of muntin's own session, besides those of all Spark peers."""
 
 from __future__ import annotations
 

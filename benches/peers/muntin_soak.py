@@ -18,7 +18,7 @@ SIZE, SLIDE, LATENESS, GRACE = "1 hour", "15 minutes", "5 minutes", "2 hours"
 
 
 def counted(spark: Any, servers: str, topic: str) -> Any:
-    """Everything on that holds state: panes, early and late firing, grace."""
+    """Return the query with all features that hold state: panes, early and late firing, grace."""
     messages = mt.kafka(servers, topic, columns="at timestamp, k long, v long").stream(spark)
     windows = mt.windowed(messages, key="k", time="at", lateness=LATENESS).hopping(SIZE, SLIDE)
     windows = windows.early(every="10 seconds").late(grace=GRACE, every="10 seconds")
@@ -26,7 +26,7 @@ def counted(spark: Any, servers: str, topic: str) -> Any:
 
 
 def note_batches(query: Any, path: Path, ends: threading.Event) -> None:
-    """Append each batch's time, once, to a file."""
+    """Append the time of each batch, once, to a file."""
     noted: set[tuple[str, int]] = set()
     while not ends.wait(1):
         inner = query.query
@@ -41,7 +41,7 @@ def note_batches(query: Any, path: Path, ends: threading.Event) -> None:
 
 
 def main(servers: str, topic: str, dsn: str, folder: str) -> None:
-    """Run it until it is stopped."""
+    """Run the query until it is stopped."""
     spark = mt.session(master="local[2]")
     query = counted(spark, servers, topic).start(
         checkpoint=f"{folder}/checkpoint",

@@ -1,4 +1,4 @@
-"""muntin on Spark: the sentence that its user would write."""
+"""muntin on Spark: the query that its user would write."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benches.peers.spark_drive import drive
 
 
 def results(events: DataFrame, run: Run) -> DataFrame:
-    """The query of a case."""
+    """Return the query of a case."""
     case = run.case
     lateness = f"{case.lateness} seconds"
     windowed = mt.windowed(events, key="k", time="ts", lateness=lateness, max_ahead=None)
@@ -30,7 +30,7 @@ def results(events: DataFrame, run: Run) -> DataFrame:
 
 
 def pairs(left: DataFrame, right: DataFrame, run: Run) -> DataFrame:
-    """The join of a case."""
+    """Return the join of a case."""
     size = f"{run.case.size} seconds"
     lateness = f"{run.case.lateness} seconds"
     sides = [
@@ -42,7 +42,7 @@ def pairs(left: DataFrame, right: DataFrame, run: Run) -> DataFrame:
 
 
 def main(run: Run) -> Outcome:
-    """Results are appended; early firings are rows of their own."""
+    """Run in append mode; early firings are rows of their own."""
     build = auctions.results if run.case.query else pairs if run.case.pair else results
     return drive(run, build, "append", OWN)
 

@@ -1,7 +1,8 @@
 """muntin's standalone operator: ``WindowedAggregator``, one process, one core, no Spark.
 
-``--state batches`` hands whole tables to ``add_messages``; ``--state single`` hands each message to
-``add_message``. What is timed is everything: reading the file, making the messages, the results.
+``--state batches`` passes whole tables to ``add_messages``; ``--state single`` passes each message
+to ``add_message``. The time includes everything: reading the file, creating the messages, the
+results.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from muntin.standalone import WindowedAggregator, windowed
 
 
 def operator(run: Run) -> WindowedAggregator:
-    """The operator that its user would make."""
+    """Return the operator that its user would create."""
     tumbling = windowed(key="k", time="ts").tumbling(f"{run.case.size} seconds")
     return WindowedAggregator(tumbling.agg(count=mt.count(), sum=mt.sum("v"), max=mt.max("v")))
 
 
 def feed(op: WindowedAggregator, messages: pl.DataFrame) -> None:
-    """Hand a table over message by message."""
+    """Add the messages of a table one by one."""
     times = messages["ts"].cast(pl.Int64)
     rows = zip(messages["k"].to_list(), messages["v"].to_list(), times.to_list(), strict=True)
     for k, v, ts in rows:
@@ -34,7 +35,7 @@ def feed(op: WindowedAggregator, messages: pl.DataFrame) -> None:
 
 
 def main(run: Run) -> Outcome:
-    """Take file after file, each flushed."""
+    """Process file after file, with a flush after each."""
     sums = np.zeros(4, dtype=np.int64)
     started = time.perf_counter()
     with operator(run) as op:

@@ -22,7 +22,7 @@ class Click:
 
 
 def app_of(run: Run) -> mt.App:
-    """The app that its user would write."""
+    """Return the app that its user would write."""
     app = mt.App("tables", max_ahead=None)
     case = run.case
     emitted = app.Table("views", default=int, key_type=int)
@@ -37,7 +37,7 @@ def app_of(run: Run) -> mt.App:
 
 
 def results(events: DataFrame, run: Run) -> DataFrame:
-    """The table's changes where they are counted; else nothing but the table's state is kept."""
+    """Return the table's changes for a check; otherwise rows that only need its state."""
     clicks = mt.source(events.select("k", "ts"), key="k", time="ts")
     on_spark = mt.on_spark(app_of(run), {"clicks": clicks})
     if not run.check:
@@ -48,7 +48,7 @@ def results(events: DataFrame, run: Run) -> DataFrame:
 
 
 def main(run: Run) -> Outcome:
-    """Drive Spark over the whole stream."""
+    """Run Spark over the whole stream."""
     return drive(run, results, "append", OWN)
 
 

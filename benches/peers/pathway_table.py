@@ -1,6 +1,6 @@
 """Pathway: ``windowby`` over a Python source, two workers, each window final when it emits.
 
-Pathway's sessions know no such behaviour: they are emitted anew as they grow, and never forgotten.
+Pathway's sessions lack this behaviour: they are emitted again as they grow, and never dropped.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from benches.stream import Stream
 from benches.workloads import CASES, Case
 
 ASKED = "BENCHES_PATHWAY"
-"""Environment variable with what the spawned processes are to do."""
+"""The environment variable with the run of the spawned processes."""
 
 BLOCK = 10_000
 
 
 class Row(pw.Schema):
-    """One row; the time is whole milliseconds."""
+    """One row; the time is in whole milliseconds."""
 
     k: int
     v: int
@@ -42,7 +42,7 @@ class Rows(pw.io.python.ConnectorSubject):
         self.stream = stream
 
     def run(self) -> None:
-        """Hand over all rows."""
+        """Send all rows."""
         stream = self.stream
         for start in range(0, stream.rows, BLOCK):
             i = np.arange(start, min(start + BLOCK, stream.rows), dtype=np.int64)
@@ -53,11 +53,11 @@ class Rows(pw.io.python.ConnectorSubject):
 
 
 def results(events: Any, case: Case) -> Any:
-    """The window query of a case."""
+    """Return the window query of a case."""
     window: Any = pw.temporal.tumbling(duration=case.size * 1000, origin=0)
     behavior: Any = pw.temporal.exactly_once_behavior()
     if case.gap:
-        # Its sessions are open at the gap.
+        # Its sessions exclude a distance equal to the gap.
         window, behavior = pw.temporal.session(max_gap=case.gap * 1000 + 1), None
     elif case.size != case.slide:
         window = pw.temporal.sliding(hop=case.slide * 1000, duration=case.size * 1000, origin=0)
@@ -76,7 +76,7 @@ def results(events: Any, case: Case) -> Any:
 
 
 def worker() -> None:
-    """What each spawned process runs."""
+    """Run one spawned process."""
     asked = json.loads(os.environ[ASKED])
     case = CASES[asked["case"]]
     stream = case.stream(asked["rows"], asked["rows"], 1.0)
@@ -101,7 +101,7 @@ def worker() -> None:
 
 
 def main(run: Run) -> Outcome:
-    """Spawn two worker threads and read what they leave behind."""
+    """Spawn two worker threads and read their results."""
     asked = {
         "case": run.case.name,
         "rows": run.stream.rows,

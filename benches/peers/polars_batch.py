@@ -13,7 +13,7 @@ from benches.peers.command import Outcome, Run, serve, totals
 
 
 def answer(run: Run) -> pl.LazyFrame:
-    """One row for each key and window start, or for each pair."""
+    """Return one row for each key and window start, or for each pair."""
     if run.case.pair:
         return pairs(run)
     rows = pl.scan_parquet(run.stream.everything)
@@ -32,7 +32,7 @@ def answer(run: Run) -> pl.LazyFrame:
     slices = rows.group_by("k", pl.col("ts").dt.truncate(slide).alias("ts")).agg(*sums)
     if run.case.size == run.case.slide:
         return slices
-    # The offset lets windows begin before the first row; slices are far fewer than rows.
+    # The offset lets windows begin before the first row; there are far fewer slices than rows.
     hops = slices.sort("k", "ts").group_by_dynamic(
         "ts",
         every=slide,
@@ -44,7 +44,7 @@ def answer(run: Run) -> pl.LazyFrame:
 
 
 def pairs(run: Run) -> pl.LazyFrame:
-    """The join of both sides by key and window."""
+    """Return the join of both sides by key and window."""
     window = pl.col("ts").dt.truncate(f"{run.case.size}s").alias("w")
     left, right = (
         pl.scan_parquet(side.everything)

@@ -1,7 +1,7 @@
-"""Quix Streams over a topic whose messages have their window's key, as it wants them.
+"""Quix Streams over a topic whose messages have the key of their window, as it requires.
 
-Started by ``benches.topics``. It has no batches: its steady rate is of the messages after the first
-third, by the time at which each is taken.
+Started by ``benches.topics``. It has no batches: its steady rate is that of the messages after the
+first third, by the times at which they are processed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from benches.topics import FAR, WORKS, Work
 
 
 class Clock:
-    """The event time of each message, and when the first, those after a third and the last came."""
+    """The event times, and the arrivals of the first, the one after a third, and the last."""
 
     def __init__(self, rows: int) -> None:
         self.third, self.rows = rows // 3, rows
@@ -29,7 +29,7 @@ class Clock:
         self.at: dict[int, float] = {}
 
     def __call__(self, value: Any, headers: Any, timestamp: float, kind: Any) -> int:
-        """A message's time in milliseconds."""
+        """Return a message's time in milliseconds."""
         if self.taken in (0, self.third, self.rows):
             self.at[self.taken] = time.time()
         self.taken += 1
@@ -37,7 +37,7 @@ class Clock:
 
 
 def main(work: Work, servers: str, topic: str) -> None:
-    """Take the topic to its end; prints the figures as JSON."""
+    """Read the topic to its end, and print the figures as JSON."""
     started, clock = time.time(), Clock(work.rows)
     found, first = [0, 0, 0, 0], 0.0
 

@@ -11,13 +11,13 @@ from benches.stream import T0_MS
 
 
 def results(*sides_and_run: DataFrame | Run) -> DataFrame:
-    """The results of the query of a case, in the columns of all cases."""
+    """Return the results of a case's query, in the columns of all cases."""
     *sides, run = sides_and_run
     return shaped(QUERIES[run.case.query](*sides), run.case.query)
 
 
 def shaped(emitted: DataFrame, query: str) -> DataFrame:
-    """Key, start of the window, and what is summed in a check."""
+    """Return the key, the start of the window, and the values for the checksum."""
     key, value = SHAPES[query]
     start = f"(unix_millis(window_start) - {T0_MS}) div 1000"
     summed, top = (value, "0L") if query == CLOCK else (start, value)
@@ -27,7 +27,7 @@ def shaped(emitted: DataFrame, query: str) -> DataFrame:
 
 
 def hot_items(bids: DataFrame) -> DataFrame:
-    """Query 5: all auctions that share a window's first place, so that each count is kept."""
+    """Query 5: all auctions that share a window's first place, with their counts."""
     counted = (
         bids.withWatermark("time", "0 seconds")
         .groupBy(F.window("time", "10 seconds", "2 seconds"), "auction")

@@ -1,7 +1,7 @@
 """Drive one streaming query in Spark: throughput, small batches, or latency.
 
-Spark native, the pandas processor and muntin differ in the query alone; source, sink, trigger,
-session and clock are the ones here.
+Spark native, the pandas processor and muntin differ only in the query; source, sink, trigger,
+session and clock are those of this module.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def drive(run: Run, build: Build, mode: str, settings: Mapping[str, str] | None 
     """Start Spark, run the query as its case asks, and stop Spark.
 
     Args:
-        run: What is asked for.
-        build: The query.
+        run: Options of the run.
+        build: Returns the query.
         mode: Output mode; in ``update`` mode a row replaces earlier ones of its window.
-        settings: What this peer's own session would set besides.
+        settings: Additional settings of this peer's own session.
     """
     spark = session(run.state or "rocksdb", settings)
     try:
@@ -59,7 +59,7 @@ def drive(run: Run, build: Build, mode: str, settings: Mapping[str, str] | None 
 
 
 def _files(spark: SparkSession, run: Run) -> list[DataFrame]:
-    """The files of each side, one for each micro-batch."""
+    """Return the files of each side, one for each micro-batch."""
     reader = spark.readStream.option("maxFilesPerTrigger", 1)
     return [
         reader.schema(side.schema).parquet(side.everything if run.check else side.parts)
@@ -68,7 +68,7 @@ def _files(spark: SparkSession, run: Run) -> list[DataFrame]:
 
 
 def _finish(run: Run, writer: Any) -> tuple[float, list[dict[str, Any]]]:
-    """Run a query until all its rows are read and the tail is closed.
+    """Run a query until all its rows are read and the last windows are closed.
 
     Returns:
         Seconds from start to end, and the progress of each batch.
@@ -88,12 +88,12 @@ def _finish(run: Run, writer: Any) -> tuple[float, list[dict[str, Any]]]:
 
 
 def _progress(query: StreamingQuery) -> list[dict[str, Any]]:
-    """Progress of all batches, as plain dictionaries."""
+    """Return the progress of all batches as plain dictionaries."""
     return [json.loads(progress.json) for progress in query.recentProgress]
 
 
 def _read_file(progress: dict[str, Any]) -> bool:
-    """Whether a batch took a file, which is one a batch; a heartbeat source does not count."""
+    """Return whether a batch read a file; the heartbeat source doesn't count."""
     sources = [s for s in progress["sources"] if "FileStreamSource" in s["description"]]
     return any(source["startOffset"] != source["endOffset"] for source in sources)
 
@@ -119,7 +119,7 @@ def _await_closing(query: StreamingQuery, files: int) -> None:
 
 
 def _batches(run: Run, progress: list[dict[str, Any]]) -> dict[str, float]:
-    """Times of the small batches that follow the load."""
+    """Return the durations of the small batches that follow the load."""
     wanted = run.case.rows // run.case.batch
     took = [p["durationMs"]["triggerExecution"] / 1000 for p in progress if _read_file(p)]
     small = took[-wanted:]
@@ -149,7 +149,7 @@ def _check(spark: SparkSession, run: Run, results: DataFrame, mode: str) -> Outc
         figures = {"early": answer.where("emission = 'early'").count()}
         answer = answer.where("emission = 'full'")
     if mode == "update":
-        # Values are never negative, so that the greatest of each is the last one.
+        # Values are never negative, so the greatest of each is the last one.
         latest = [F.max(name).alias(name) for name in ("count", "sum", "max")]
         answer = answer.groupBy("k", "window_start").agg(*latest)
     sums = answer.agg(F.count("*"), F.sum("count"), F.sum("sum"), F.sum("max")).collect()[0]
@@ -157,7 +157,7 @@ def _check(spark: SparkSession, run: Run, results: DataFrame, mode: str) -> Outc
 
 
 def _check_pairs(spark: SparkSession, run: Run, results: DataFrame, answers: str) -> Outcome:
-    """Count and sum all pairs but the sentinels'."""
+    """Count and sum all pairs except the sentinels'."""
     last = F.timestamp_millis(F.lit(run.stream.last_ms))
     kept = results.where(F.col("ts") <= last).select("k", "lv", "rv")
     seconds = _keep(run, kept, "append", answers)
@@ -167,12 +167,12 @@ def _check_pairs(spark: SparkSession, run: Run, results: DataFrame, answers: str
 
 
 def _check_clock(spark: SparkSession, run: Run, build: Build, mode: str) -> Outcome:
-    """Count and sum over windows of the wall clock: a last row comes when all others have ended."""
+    """Count and sum wall-clock windows: a last row comes when all others have ended."""
     (side,) = run.stream.sides
     arriving, answers = str(run.work / "arriving"), str(run.work / "answers")
     shutil.copytree(side.folder, arriving)
     reader = spark.readStream.option("maxFilesPerTrigger", 1).schema(side.schema)
-    # What is said of the last rows is left out later: Spark would not read them at all.
+    # The last rows are excluded later: otherwise Spark wouldn't read them at all.
     kept = build(reader.parquet(arriving), run).select("k", "count", "sum")
     seconds = _keep(run, kept, mode, answers)
     time.sleep(run.case.size)
@@ -185,7 +185,7 @@ def _check_clock(spark: SparkSession, run: Run, build: Build, mode: str) -> Outc
 
 
 def _keep(run: Run, kept: DataFrame, mode: str, answers: str) -> float:
-    """Write all results to files; returns the seconds from start to end."""
+    """Write all results to files; return the seconds from start to end."""
 
     def keep(batch: DataFrame, number: int) -> None:
         batch.write.mode("append").parquet(answers)

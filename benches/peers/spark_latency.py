@@ -1,4 +1,4 @@
-"""Latency of a Spark query on the wall clock: from the last event of a window to the sink."""
+"""The latency of a Spark query on the wall clock, from a window's last event to the sink."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WARM_UP_SECONDS = 15.0
 def latency(
     spark: SparkSession, run: Run, build: Callable[[DataFrame, Run], DataFrame], mode: str
 ) -> Outcome:
-    """Feed rows at the speed of the wall clock and see when windows reach the sink.
+    """Send rows at the speed of the wall clock, and note when windows reach the sink.
 
     The latency of an output row is the time at which its batch was computed, less the end of its
     window. Windows that end during the warm-up do not count.
@@ -37,7 +37,7 @@ def latency(
     started = time.time()
     query = writer.trigger(processingTime=TRIGGER).start()
     warm = started + WARM_UP_SECONDS
-    # One window more than is measured: the last one must have time to arrive.
+    # One window more than is measured, so that the last one has time to arrive.
     until = warm + run.case.seconds + run.case.size
     while query.isActive and time.time() < until:
         time.sleep(0.2)
@@ -47,7 +47,7 @@ def latency(
 
 
 def _clocked(spark: SparkSession, run: Run) -> DataFrame:
-    """Formula keys and values at so many rows a second, stamped by the wall clock."""
+    """Return formula keys and values at some rate, stamped by the wall clock."""
     reader = spark.readStream.format("rate").option("numPartitions", 2)
     rate = reader.option("rowsPerSecond", run.case.per_second).load()
     mixed = F.expr("(value * 1103515245L + 12345L) % 2147483648L")
@@ -59,7 +59,7 @@ def _clocked(spark: SparkSession, run: Run) -> DataFrame:
 
 
 def _figures(run: Run, windows: list[tuple[float, int, int]]) -> dict[str, float]:
-    """Percentiles over output rows, and how many windows have the wrong number of rows."""
+    """Return percentiles over output rows, and the number of windows with wrong counts."""
     if not windows:
         raise RuntimeError("no window reached the sink in time")
     wanted = run.case.per_second * run.case.size
@@ -73,7 +73,7 @@ def _figures(run: Run, windows: list[tuple[float, int, int]]) -> dict[str, float
 
 
 def _percentile(ranked: list[tuple[float, int]], share: float) -> float:
-    """The smallest delay that ``share`` of the output rows do not exceed."""
+    """Return the least delay that ``share`` of the output rows don't exceed."""
     left = share * sum(outputs for _, outputs in ranked)
     for delay, outputs in ranked:
         left -= outputs

@@ -11,7 +11,7 @@ from benches.peers.spark_drive import drive
 
 
 def results(events: DataFrame, run: Run) -> DataFrame:
-    """The query that the Spark guide would have you write."""
+    """Return the query of the Spark guide."""
     case = run.case
     window = F.window("ts", f"{case.size} seconds", f"{case.slide} seconds")
     if case.gap:
@@ -29,12 +29,12 @@ def results(events: DataFrame, run: Run) -> DataFrame:
 
 
 def pairs(left: DataFrame, right: DataFrame, run: Run) -> DataFrame:
-    """Spark's stream-stream join; the window in the condition bounds its state."""
+    """Return Spark's stream-stream join; the window in the condition bounds its state."""
 
     def side(events: DataFrame, v: str) -> DataFrame:
         marked = events.withWatermark("ts", f"{run.case.lateness} seconds")
         window = F.window("ts", f"{run.case.size} seconds").alias("w")
-        # Spark refuses a join that gives two columns of event time.
+        # Spark refuses a join that returns two columns of event time.
         return marked.select("k", window, F.col("v").alias(v))
 
     joined = side(left, "lv").join(side(right, "rv"), ["k", "w"])
@@ -42,7 +42,7 @@ def pairs(left: DataFrame, right: DataFrame, run: Run) -> DataFrame:
 
 
 def main(run: Run) -> Outcome:
-    """Append mode where only final results are wanted, update mode for early ones."""
+    """Run in append mode for final results only, and in update mode for early ones."""
     early = run.case.early != "never" or run.case.measure == "batch"
     build = auctions.results if run.case.query else pairs if run.case.pair else results
     return drive(run, build, "update" if early else "append")

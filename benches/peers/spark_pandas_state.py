@@ -19,7 +19,7 @@ OUTPUT = "k long, window_start timestamp, window_end timestamp, count long, sum 
 
 
 class Tumbling(StatefulProcessor):
-    """Counts, sums and maxima of one key, by window start in milliseconds."""
+    """The counts, sums and maxima of one key, by window start in milliseconds."""
 
     def __init__(self, size_ms: int) -> None:
         self.size_ms = size_ms
@@ -56,7 +56,7 @@ class Tumbling(StatefulProcessor):
         timerValues: Any,
         expiredTimerInfo: Any,
     ) -> Iterator[pd.DataFrame]:
-        """Emit for the window that the watermark has passed."""
+        """Emit the window that the watermark has passed."""
         end = expiredTimerInfo.getExpiryTimeInMs()
         start = end - self.size_ms
         count, total, top = self.windows.getValue((start,))
@@ -68,11 +68,11 @@ class Tumbling(StatefulProcessor):
         )
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing, since there is nothing to release."""
 
 
 def results(events: DataFrame, run: Run) -> DataFrame:
-    """The tumbling query in Python state."""
+    """Return the tumbling query in Python state."""
     marked = events.withWatermark("ts", f"{run.case.lateness} seconds")
     processor = Tumbling(run.case.size * 1000)
     return marked.groupBy("k").transformWithStateInPandas(processor, OUTPUT, "Append", "EventTime")

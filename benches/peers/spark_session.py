@@ -1,4 +1,4 @@
-"""The one Spark session that Spark native, the pandas processor and muntin all run in."""
+"""The Spark session of Spark native, the pandas processor and muntin."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
     "spark.sql.streaming.numRecentProgressUpdates": "10000",
-    # Both cores read a small file: its row groups go to two tasks.
+    # Both cores read a small file: its row groups are two tasks.
     "spark.sql.files.openCostInBytes": "65536",
-    # On a local disk the default one starts some fifty processes a batch.
+    # On a local disk, the default starts some fifty processes a batch.
     "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming"
     ".checkpointing.FileSystemBasedCheckpointFileManager",
-    # On two cores it costs Spark native less than Java's default collector, too.
+    # On two cores it is cheaper than Java's default collector, for Spark native too.
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
-    # Spares each task that runs Python 40 ms of TCP's delayed acknowledgements.
+    # Saves each task that runs Python 40 ms of TCP's delayed acknowledgements.
     "spark.python.unix.domain.socket.enabled": "true",
     STORE + "rocksdb.changelogCheckpointing.enabled": "true",
     STORE + "rocksdb.trackTotalNumberOfRows": "false",

@@ -1,4 +1,4 @@
-"""Checkpoints that commands read, of whichever host."""
+"""Opens checkpoints for commands, whichever host wrote them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from muntin.cli.console import reported, session_for
 def open_checkpoint(
     command: str, checkpoint: Path, console: Console, batch: int | None = None, operator: int = 0
 ) -> Iterator[Any]:
-    """Read a checkpoint, without Spark where the local host wrote it; errors end the command.
+    """Read a checkpoint, without Spark if the local host wrote it; errors end the command.
 
     Args:
         command: The name of the command.
-        checkpoint: The folder.
-        console: Says that Spark is started.
-        batch: The batch to read; the newest where it isn't given.
-        operator: Which operator of a chain, counted from the last one.
+        checkpoint: Folder of the checkpoint.
+        console: Console for the note that Spark starts.
+        batch: Batch to read; the newest by default.
+        operator: Operator of a chain, counted from the last one.
     """
     from muntin.dataframe.state import read_checkpoint
     from muntin.hosts.local.state import is_local_checkpoint

@@ -1,4 +1,4 @@
-"""Output and errors of commands, and the sessions that they run in."""
+"""Output and errors of commands, and their sessions."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from muntin.model.errors import MuntinError, OptionError
 from muntin.model.printable import escape_controls
 from muntin.model.secrets import redacted
 
-# An error raised in a worker comes back as text, at the end of a line of the worker's traceback.
+# A worker's error comes back as text, at the end of a line of the worker's traceback.
 _FROM_WORKER = re.compile(r"^\s*muntin\.[\w.]*Error: (.+)$", re.MULTILINE)
-# What Spark writes around the cause of a query's end.
+# The text that Spark puts around the cause of a query's failure.
 _STREAM_FAILED = re.compile(r"^\[STREAM_FAILED\] Query \[[^\]]*\] terminated with exception: ")
 _WITHOUT_CODE = re.compile(r"\s*SQLSTATE: \w+\s*$")
 _CAUSED_BY = re.compile(r"^Caused by: (?:[\w$]+\.)+[\w$]+: (.+)$", re.MULTILINE)
 
 
 class QueryFailedError(MuntinError):
-    """A query ended by an error; the message is that error's."""
+    """A query failed; the message is that of its error."""
 
 
 def words(error: BaseException) -> str:
-    """An error in as few words as say what to do."""
+    """Return the message of an error in few words, without traces and secrets."""
     text = redacted(str(error).strip())
     if isinstance(error, MuntinError):
         return text
@@ -45,10 +45,10 @@ def words(error: BaseException) -> str:
 
 
 def keep_details(error: BaseException) -> Path | None:
-    """Write all that Spark says of an error into a file that only this user can read.
+    """Write Spark's details of an error into a file that only this user can read.
 
     Returns:
-        The file; ``None`` where Spark says nothing, or it can't be written.
+        The file; ``None`` if the error isn't Spark's, or the file can't be written.
     """
     spoken: list[BaseException] = []
     cause: BaseException | None = error
@@ -81,12 +81,12 @@ def reported() -> Iterator[None]:
 
 
 def show_error(console: Console, error: BaseException, details: Path | None = None) -> None:
-    """Print an error in its own words; the first line and the last one are the cause.
+    """Print an error in its own words, with the cause in the first and the last line.
 
     Args:
-        console: Where to.
-        error: The error.
-        details: The file that has all that Spark says of it.
+        console: Console to print on.
+        error: Error to print.
+        details: File with Spark's details, if there is one.
     """
     text = words(error)
     console.print("[bold red]error[/]", end=" ")
@@ -101,12 +101,12 @@ def show_error(console: Console, error: BaseException, details: Path | None = No
 
 
 def cell(value: object) -> Text:
-    """A value as a cell of a table: no markup, and control characters written out."""
+    """Return a value as a cell of a table, without markup, and with control characters escaped."""
     return Text(escape_controls(str(value)))
 
 
 def say(console: Console, text: str, style: str | None = None) -> None:
-    """Print data: brackets are no markup, lines aren't cut, control characters are written out."""
+    """Print text as it is: without markup or cut lines, and with control characters escaped."""
     console.print(escape_controls(text), style=style, highlight=False, markup=False, soft_wrap=True)
 
 
@@ -114,12 +114,12 @@ def say(console: Console, text: str, style: str | None = None) -> None:
 def session(
     console: Console, name: str, doing: str = "Starting Spark", quits: Any = True, **settings: Any
 ) -> Iterator[Any]:
-    """A session of Spark that ends with the block; ``settings`` are of ``mt.session``.
+    """Run a block in a Spark session, which ends with it; ``settings`` are of ``mt.session``.
 
-    Unless it is verbose, Spark logs nothing: the command says what a query ends with. Where
-    ``quits``, a signal ends the command at once while no query is watched.
+    Unless ``verbose``, Spark's log is off, since the command prints the error of a query. With
+    ``quits``, a signal ends the command at once, except while a query is watched.
     """
-    # Importing Spark takes a while.
+    # Importing Spark is slow.
     import muntin as mt
     from muntin.spark.host.internals.jvm import silence_dead_jvm, silence_spark, stop_session
 
@@ -129,7 +129,7 @@ def session(
         if not settings.get("verbose"):
             silence_spark(spark)
             silence_dead_jvm()
-        # The session has set a handler that calls Spark from within whatever runs.
+        # The session has set a handler that calls Spark from any code that a signal interrupts.
         with quit_on_signals() if quits else nullcontext():
             try:
                 yield spark
@@ -139,7 +139,7 @@ def session(
 
 @contextmanager
 def session_for(command: str, checkpoint: Path, console: Console, doing: str) -> Iterator[Any]:
-    """A session while a checkpoint is looked at; errors of muntin end the command."""
+    """Run a block in a session that reads a checkpoint; errors of muntin end the command."""
     with reported():
         if not checkpoint.is_dir():
             hint = "give the folder that start(checkpoint=…) got"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from muntin.apps.flights.check import Verdict
 
 _OF_FLIGHTS = ("replay", "checkpoints", "flights.duckdb", "flights.duckdb.wal", "flights.html")
-# What is in a folder without it isn't ours to remove.
+# A folder without this file isn't the demo's, so nothing in it may be removed.
 _MARKER = ".muntin-demo"
 
 
@@ -53,10 +53,13 @@ def demo(
 ) -> None:
     """Watch windows over a year of flights.
 
-    336,776 flights of New York in the order in which they became known, in windows of an hour
-    every five minutes, by airport and by carrier; then the same windows computed by DuckDB, and a
-    page that shows it all. With ``weather``: the same flights, joined with the weather of their
-    hour and airport.
+    Reads 336,776 flights from New York in the order in which they became
+    known, and aggregates them by airport and by carrier, in windows of an
+    hour every five minutes. DuckDB then computes the same windows, and a
+    page shows the results.
+
+    With weather, the flights are joined with the weather of their hour
+    and airport.
     """
     begun = time.monotonic()
     console = Console()
@@ -77,7 +80,7 @@ def demo(
 
 
 def _empty(out: Path) -> None:
-    """Remove what an earlier run left, and nothing else."""
+    """Remove the files of an earlier run, and nothing else."""
     marker = out / _MARKER
     if out.exists() and not out.is_dir():
         raise OptionError("out", str(out), "isn't a folder", "give a folder")
@@ -97,7 +100,7 @@ def _empty(out: Path) -> None:
 def _flights(
     console: Console, out: Path, flights: int | None, pieces: int
 ) -> tuple[dict[str, Verdict], dict[str, Path]]:
-    """The windows by airport and carrier: what the checks found, in words, and where to look."""
+    """Run the windows by airport and carrier; return the verdicts, and the paths of the results."""
     from muntin.apps.flights.check import check_flights
     from muntin.apps.flights.pipeline import GRACE, LATENESS, pipeline
     from muntin.apps.flights.source import (

@@ -1,4 +1,4 @@
-"""``muntin doctor``: what is there, what is missing, and how to fix it."""
+"""``muntin doctor``: checks the installation, and shows how to fix what is missing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _JAVA = 17
 _PYTHON = (3, 11)
 _NEEDED = ("polars", "pyarrow", "numpy")
 _SPARK = ("pyspark", "pandas", "google.protobuf")
-# One module that each extra brings, and what it is for.
+# A module of each extra, and the purpose of the extra.
 _EXTRAS = {
     "delta": ("deltalake", "the sink to_delta in one process"),
     "duckdb": ("duckdb", "the sink to_duckdb"),
@@ -43,13 +43,13 @@ _SIGNS = {True: "[green]✓[/]", False: "[bold red]✗[/]", None: "[dim]–[/]"}
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at.
+    """The result of one check.
 
     Attributes:
-        name: What it is.
-        good: Whether it is as it must be; ``None`` where it may be missing, and is.
-        detail: What was found.
-        hint: What to do, where something is missing.
+        name: Name of the checked part.
+        good: Whether the check passed; ``None`` if an optional part is missing.
+        detail: Details, such as a version.
+        hint: Advice if the check failed.
     """
 
     name: str
@@ -63,7 +63,7 @@ def doctor(
 ) -> None:
     """Check Java, Python, Spark and the extras, and show how to fix what is missing.
 
-    Ends with 0 when queries can run here, and with 1 when they can't.
+    The exit code is 0 if queries can run here, and 1 if they can't.
     """
     console, fit = Console(), True
     for finding in look(quick):
@@ -77,7 +77,7 @@ def doctor(
 
 
 def look(quick: bool) -> Iterator[Finding]:
-    """All findings, the cheap ones first."""
+    """Yield all findings, the fast checks first."""
     yield python()
     yield from libraries(_NEEDED, "--force-reinstall muntin")
     yield folder()
@@ -86,14 +86,14 @@ def look(quick: bool) -> Iterator[Finding]:
 
 
 def python() -> Finding:
-    """The interpreter that runs this, and the workers."""
+    """Check the interpreter, which also runs the workers."""
     detail = f"{sys.version.split()[0]} at {sys.executable}"
     hint = f"use Python {_PYTHON[0]}.{_PYTHON[1]} or newer"
     return Finding("Python", sys.version_info >= _PYTHON, detail, hint)
 
 
 def spark_findings(quick: bool) -> Iterator[Finding]:
-    """Java and Spark, which only queries on Spark need."""
+    """Check Java and Spark, which only queries on Spark need."""
     if find_spec("pyspark") is None:
         hint = "for queries on Spark: pip install 'muntin[spark]'"
         yield Finding("Spark", None, "not installed; queries run in one process", hint)
@@ -108,7 +108,7 @@ def spark_findings(quick: bool) -> Iterator[Finding]:
 
 
 def network() -> Finding:
-    """Who can reach a session; what a cluster has to be told isn't seen from here."""
+    """Explain who can reach a session; the settings of a cluster can't be checked from here."""
     hint = (
         "on a cluster set spark.authenticate=true and spark.network.crypto.enabled=true: what "
         "driver and executors exchange holds the passwords of sources"
@@ -117,7 +117,7 @@ def network() -> Finding:
 
 
 def java() -> Finding:
-    """The Java that Spark would start."""
+    """Check the Java that Spark would start."""
     home = os.environ.get("JAVA_HOME")
     program = f"{home}/bin/java" if home else shutil.which("java")
     hint = (
@@ -139,7 +139,7 @@ def java() -> Finding:
 
 
 def libraries(names: Iterable[str], package: str) -> Iterator[Finding]:
-    """Libraries that ``pip install`` brings with a package."""
+    """Check libraries that ``pip install`` installs with a package."""
     for name in names:
         try:
             module = __import__(name, fromlist=["__version__"])
@@ -150,7 +150,7 @@ def libraries(names: Iterable[str], package: str) -> Iterator[Finding]:
 
 
 def folder() -> Finding:
-    """The folder for what Spark and we put aside; Unix sockets are made there too."""
+    """Check the folder for temporary files, and for the Unix sockets of queries."""
     place = tempfile.gettempdir()
     try:
         with tempfile.TemporaryFile(dir=place):
@@ -162,7 +162,7 @@ def folder() -> Finding:
 
 
 def spark() -> Finding:
-    """A session, a worker and a window, from one end to the other."""
+    """Run a window in a Spark session with a worker."""
     try:
         from muntin.spark.inspect.health import window_of_three
 
@@ -183,7 +183,7 @@ def extras() -> Iterator[Finding]:
 def _is_installed(module: str) -> bool:
     try:
         return find_spec(module) is not None
-    except ModuleNotFoundError:  # nor is the package that it is in
+    except ModuleNotFoundError:  # The package of the module isn't installed either.
         return False
 
 

@@ -1,4 +1,4 @@
-"""``muntin explain``: what a pipeline's queries do, without starting any."""
+"""``muntin explain``: describes a pipeline's queries without starting any."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def explain(
 ) -> None:
     """Describe the queries of a pipeline: windows, triggers, state, and possible problems.
 
-    Refuses whatever muntin run refuses, all mistakes of the file at once. No query is started, and
-    Spark only where nothing else can judge an expression.
+    Refuses a pipeline that muntin run would refuse, with all of its mistakes.
+    Starts no query, and Spark only to check an expression that needs it.
     """
     console = Console()
     rates = None if rate is None else Rates(rate, keys)
@@ -63,10 +63,10 @@ def explain(
 
 
 def check(pipeline: PipelineFile, set_: SetValues = None, host: HostOption = None) -> None:
-    """Check a pipeline: print all of its mistakes, those that muntin run would refuse.
+    """Check a pipeline: print all mistakes for which muntin run would refuse it.
 
-    The exit code is 1 where there are any. No query is started, and Spark only where nothing else
-    can judge an expression.
+    The exit code is 1 if there are any.
+    Starts no query, and Spark only to check an expression that needs it.
     """
     with reported():
         given = settings(set_ or [])
@@ -82,7 +82,7 @@ def check(pipeline: PipelineFile, set_: SetValues = None, host: HostOption = Non
 def _without_mistakes(
     path: Path, given: dict[str, str], asked: Host | None
 ) -> tuple[Pipeline, str]:
-    """The pipeline of a file in SQL or TOML that has no mistakes, and where it runs, in words."""
+    """Return the pipeline of a file in SQL or TOML without mistakes, and the host that runs it."""
     pipeline, checked = checked_pipeline(path, given, whole=False)
     problems = checked.problems
     host, reason = choose_pipeline_host(pipeline, given, asked)
@@ -102,7 +102,7 @@ def _without_mistakes(
 
 
 def _built(path: Path, given: dict[str, str], rates: Rates | None) -> list[tuple[str, str]]:
-    """Build a pipeline in Python, and note what it would start."""
+    """Run the function of a pipeline in Python, and note the queries that it would start."""
     function = load(path)
     check_fits(function, given)
     with session(Console(stderr=True), path.stem) as spark:

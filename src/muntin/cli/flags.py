@@ -1,4 +1,4 @@
-"""Commands whose help shows no type beside flags, which take no value."""
+"""Commands whose help shows no type for flags, which take no value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def hide_flag_types(params: list[Any]) -> list[Any]:
 
 
 class PlainCommand(TyperCommand):
-    """A command whose help shows no type beside flags."""
+    """A command whose help shows no type for flags."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the options and arguments, with the option for help."""
@@ -24,7 +24,7 @@ class PlainCommand(TyperCommand):
 
 
 class PlainGroup(TyperGroup):
-    """A group of commands whose help shows no type beside flags."""
+    """A group of commands whose help shows no type for flags."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the options and arguments, with the option for help."""

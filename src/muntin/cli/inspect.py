@@ -1,4 +1,4 @@
-"""``muntin inspect``: what a checkpoint holds."""
+"""``muntin inspect``: shows the contents of a checkpoint."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def inspect(
 ) -> None:
     """Show the contents of a checkpoint: query, watermark, sizes, panes and windows.
 
-    Reads what the query's last batch has committed; the query may be running.
+    Reads the state as of the last committed batch; the query may be running.
     """
     console = Console(stderr=True)
     with open_checkpoint("inspect", checkpoint, console, batch, operator) as opened:
@@ -49,7 +49,7 @@ def inspect(
 
 
 def escape_json(text: str) -> str:
-    """JSON that a terminal may show: ``json`` leaves DEL and C1 as they are."""
+    """Escape DEL and C1 in JSON, which ``json`` doesn't, so that a terminal may show it."""
     return re.sub("[\x7f-\x9f]", lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
@@ -89,7 +89,7 @@ def _state(report: Mapping[str, Any]) -> str:
 
 
 def size_of(count: int) -> str:
-    """Bytes as people say them.
+    """Return a number of bytes in a readable unit.
 
     Example:
         >>> size_of(1536)

@@ -1,4 +1,4 @@
-"""Rows as lines for other programs: CSV or JSON, each row whole and as soon as it is emitted."""
+"""Prints rows as lines for other programs: CSV or JSON, each row as soon as it is emitted."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class RowFormat(StrEnum):
 
 
 class Lines:
-    """Writes rows as they come, those that take others back too; the columns first, in CSV.
+    """Writes rows as they are emitted, retractions included; CSV begins with a header.
 
-    A value is what Spark makes of it as a text. In CSV a null is nothing, an empty text ``""``, and
-    what has parts is JSON; in JSON a row is an object with all of its columns.
+    Values have Spark's text form. In CSV, a null is an empty field, an empty text is ``""``, and a
+    value with parts is JSON. In JSON, a row is an object with all of its columns.
     """
 
     def __init__(self, out: TextIO, form: RowFormat, columns: list[str]) -> None:

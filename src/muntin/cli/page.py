@@ -1,4 +1,4 @@
-"""Puts running queries on the live page."""
+"""Shows running queries on the live page."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ _BOUNDS = ("window_start", "window_end", "revision")
 
 
 def read_token(token: str | None, file: Path | None) -> str | None:
-    """The access token, as it is given or in a file.
+    """Return the access token from the option or from a file.
 
     Raises:
-        OptionError: When both are given, or the file holds none.
+        OptionError: When both are passed, or the file has none.
     """
     if file is None:
         return token
@@ -102,8 +102,8 @@ def kinds_of(schema: Any, names: Sequence[str]) -> dict[str, str]:
     """Return the kind of each column that the page formats specially.
 
     Args:
-        schema: The columns, as Arrow has them.
-        names: Columns whose numbers are no counts.
+        schema: Arrow schema of the columns.
+        names: Columns whose numbers aren't counts.
     """
     import pyarrow.types as kinds
 
@@ -118,10 +118,10 @@ def kinds_of(schema: Any, names: Sequence[str]) -> dict[str, str]:
 
 
 def _until_end(feed: Feed, name: str, query: Any) -> None:
-    """Let the page know when a query ends, and by what error."""
+    """Tell the page when a query ends, and with which error."""
     try:
         query.await_end()
-    except Exception as error:  # whatever ended it is shown, not hidden
+    except Exception as error:  # Any error that ended the query is shown.
         feed.mark_ended(name, words(error))
     else:
         feed.mark_ended(name)

@@ -37,11 +37,11 @@ _NAME = "pipeline"
 
 @dataclass(frozen=True)
 class OpenedPipeline:
-    """A pipeline that can be started.
+    """A checked pipeline, ready to start.
 
     Attributes:
-        host: Where its queries run.
-        start: Starts them, in a session where they run on Spark.
+        host: Host that runs its queries.
+        start: Starts the queries; takes the session on Spark.
     """
 
     host: Host
@@ -52,7 +52,7 @@ def open_pipeline(path: Path, given: dict[str, str], asked: Host | None) -> Open
     """Check a pipeline, and choose the host that runs it.
 
     Raises:
-        MuntinError: When it can't be run, before any session is needed.
+        MuntinError: When the pipeline can't be run; no session is started before.
     """
     if path.suffix not in SUFFIXES:
         if asked == "local":
@@ -82,10 +82,10 @@ def open_pipeline(path: Path, given: dict[str, str], asked: Host | None) -> Open
 def choose_pipeline_host(
     pipeline: Pipeline, given: dict[str, str], asked: Host | None
 ) -> tuple[Host, str]:
-    """The host that runs a pipeline, and why it is that one.
+    """Return the host that runs a pipeline, and the reason.
 
     Raises:
-        OptionError: When the host that was asked for can't read an input.
+        OptionError: When the requested host can't read an input.
     """
     from muntin.hosts.local.pipelines import find_spark_reason
 
@@ -102,19 +102,19 @@ def choose_pipeline_host(
 def checked_pipeline(
     path: Path, given: dict[str, str], *, whole: bool = True
 ) -> tuple[Pipeline, Checked]:
-    """The pipeline of a file, and all of its mistakes that are seen without Spark.
+    """Read the pipeline of a file, and collect all mistakes that can be found without Spark.
 
     Args:
         path: A file in SQL or TOML.
-        given: What ``--set`` gave.
-        whole: Whether all values that the file asks for must be given.
+        given: Values of ``--set``.
+        whole: Whether all placeholders of the file must have values.
     """
     problems: list[MuntinError] = []
-    # The extra that a file needs is missed here, before what imports it.
+    # A missing extra is reported here, before the imports that need it.
     pipeline = read(path, given, whole=whole, problems=problems)
     from muntin.pipelines.checks import check
 
-    # Sinks take a while to import.
+    # Sinks are slow to import.
     from muntin.sinks.declared import check_sink
 
     checked = check(pipeline, partial(check_sink, given=given))
@@ -123,11 +123,11 @@ def checked_pipeline(
 
 
 def load(path: Path) -> Callable[..., Any]:
-    """The function ``pipeline`` of a file."""
+    """Return the function ``pipeline`` of a file."""
     if not path.is_file():
         hint = "give the path of a file in SQL or TOML, or in Python with pipeline(spark)"
         raise OptionError("PIPELINE", str(path), "isn't a file", hint)
-    # What lies beside the file can be imported, as when Python itself runs it.
+    # Modules beside the file can be imported, as when Python runs the file itself.
     sys.path.insert(0, str(path.resolve().parent))
     function = runpy.run_path(str(path), run_name="muntin_pipeline").get(_NAME)
     if not callable(function):
@@ -137,13 +137,13 @@ def load(path: Path) -> Callable[..., Any]:
 
 
 def settings(given: Sequence[str]) -> dict[str, str]:
-    """``name=value`` pairs as keyword arguments."""
+    """Parse ``name=value`` pairs as keyword arguments."""
     hint = "write for example --set out=/data"
     return _pairs("--set", given, str.isidentifier, "isn't name=value", hint)
 
 
 def spark_settings(given: Sequence[str]) -> dict[str, str]:
-    """``spark.name=value`` pairs."""
+    """Parse ``spark.name=value`` pairs."""
     hint = "write for example --conf spark.executor.memory=4g"
     problem = "isn't spark.name=value"
     return _pairs("--conf", given, lambda name: name.startswith("spark."), problem, hint)
@@ -156,7 +156,7 @@ def _pairs(
     for pair in given:
         name, equals, value = pair.partition("=")
         if not equals or not fits(name):
-            # What stands behind the name may be a secret, and all of what has no name.
+            # The value may be a secret, and so may be a text without a name.
             shown = f"{name}=…" if equals else name if fits(name) else "(hidden)"
             raise OptionError(option, shown, problem, hint)
         found[name] = value
@@ -164,7 +164,7 @@ def _pairs(
 
 
 def check_fits(function: Callable[..., Any], given: dict[str, str]) -> None:
-    """Refuse settings that the function doesn't take, or that it misses."""
+    """Refuse settings that the function doesn't take, or that are missing."""
     signature = inspect.signature(function)
     try:
         signature.bind(None, **given)
@@ -175,7 +175,7 @@ def check_fits(function: Callable[..., Any], given: dict[str, str]) -> None:
 
 
 def started(returned: Any) -> list[Any]:
-    """The queries that a pipeline returned."""
+    """Return the queries that a pipeline returned, as a list."""
     queries = list(returned) if isinstance(returned, list | tuple) else [returned]
     if not queries or not all(hasattr(q, "progress") and hasattr(q, "await_idle") for q in queries):
         hint = "return what .start(...) gave, or a list of those"

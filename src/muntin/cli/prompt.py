@@ -30,7 +30,7 @@ WORDS = (
 
 
 class SqlCompleter(Completer):
-    """Completes SQL's words, aggregates, and the names that were defined."""
+    """Completes SQL keywords, aggregates, and the names that were defined."""
 
     def __init__(self, names: Callable[[], list[str]]) -> None:
         from muntin.sql.aggregates import TAKEN

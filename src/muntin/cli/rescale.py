@@ -1,4 +1,4 @@
-"""``muntin rescale``: another number of buckets for a query that goes on."""
+"""``muntin rescale``: changes the number of buckets of a query that continues."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def rescale(
 ) -> None:
     """Change the number of buckets of a checkpoint, without losing state.
 
-    With --to the old checkpoint stays unchanged, and the query continues from the new one.
+    With --to, the old checkpoint stays unchanged, and the query continues
+    from the new one.
     """
     console = Console()
     from muntin.hosts.local.state import is_local_checkpoint

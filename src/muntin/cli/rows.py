@@ -1,4 +1,4 @@
-"""Rows of a running query as a table that changes while it is looked at."""
+"""The rows of a running query as a live table."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from rich.table import Table
 from muntin.cli.console import cell
 
 IDENTITY = ("window_start", "window_end")
-# Far more than a terminal shows: a window that emits again is nearly always among them.
+# Far more than a terminal shows, so that a window that emits again is nearly always among them.
 KEPT = 10_000
 
 
 class LiveRows:
-    """The newest rows of a query: of a window its greatest revision, without those taken back.
+    """The newest rows of a query: the greatest revision of each window, without retracted rows.
 
-    Older ones than are kept are counted only, so that a query may run indefinitely.
+    Rows beyond ``kept`` are only counted, so that a query may run indefinitely.
 
     Args:
-        columns: The names of the columns.
-        keys: The key columns; ``None`` where rows have no identity (joins).
-        most: How many rows are shown.
-        kept: How many rows are kept, so that a window that emits again takes the place of its own.
+        columns: Names of the columns.
+        keys: Key columns; ``None`` if rows have no identity (joins).
+        most: Number of rows to show.
+        kept: Number of rows to keep, so that a window that emits again replaces its row.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class LiveRows:
         self._lock = threading.Lock()
 
     def take(self, rows: Sequence[dict[str, Any]]) -> None:
-        """Take rows in, the newest last."""
+        """Add rows, the newest last."""
         with self._lock:
             for row in rows:
                 self.taken += 1
@@ -68,12 +68,12 @@ class LiveRows:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """The rows that hold, as far as they are kept, the newest last."""
+        """The valid rows among those kept, the newest last."""
         with self._lock:
             return list(self._rows.values())
 
     def table(self) -> Table:
-        """The newest rows."""
+        """Return the newest rows as a table."""
         held = self.rows
         shown = held[-self.most :]
         left = self.gone + len(held) - len(shown)
@@ -81,13 +81,13 @@ class LiveRows:
         for column in self.columns:
             made.add_column(cell(column), no_wrap=column in IDENTITY)
         for row in shown:
-            # Data may hold brackets, which rich would take for its markup.
+            # Data may have brackets, which rich would read as markup.
             made.add_row(*(cell(as_text(row.get(column))) for column in self.columns))
         return made
 
 
 def as_text(value: Any) -> str:
-    """A value in a cell."""
+    """Return a value as the text of a cell."""
     if value is None:
         return ""
     if isinstance(value, datetime):

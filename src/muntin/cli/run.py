@@ -1,4 +1,4 @@
-"""``muntin run``: start a pipeline of one's own and watch it."""
+"""``muntin run``: starts a pipeline and watches it."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ def run(
 ) -> None:
     """Run the queries of a pipeline until they end, or until Ctrl-C.
 
-    A file of SQL statements (.sql) or of TOML (.toml) says what to read, to compute and to write.
-    Where it reads Kafka, files or ticks, its queries run in this process, without Spark.
-    One of Python (.py) has a function pipeline(spark, **settings) that starts one or several
-    queries and returns what .start() gave.
+    A file of SQL (.sql) or TOML (.toml) declares inputs, queries and outputs.
+    If it reads Kafka, files or ticks, its queries run here, without Spark.
+    A file of Python (.py) has a function pipeline(spark, **settings) that
+    starts one or several queries and returns them.
     """
     console = Console()
     with reported():
@@ -78,7 +78,7 @@ def run(
 
 
 def _serve_metrics(console: Console, queries: list[Any], port: int | None) -> None:
-    """Serve the figures of queries, where a port for them is given."""
+    """Serve the metrics of queries, if a port for them is set."""
     if port is not None:
         import muntin as mt
 
@@ -86,7 +86,7 @@ def _serve_metrics(console: Console, queries: list[Any], port: int | None) -> No
 
 
 def _refuse_sparks_options(master: str | None, conf: dict[str, str], verbose: bool) -> None:
-    """Refuse options that say something of Spark, where queries run in this process."""
+    """Refuse options of Spark if queries run in this process."""
     options = {"--master": master, "--conf": ", ".join(conf), "--verbose": verbose}
     for option, value in options.items():
         if value not in (None, "", False):

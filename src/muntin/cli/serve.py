@@ -1,4 +1,4 @@
-"""``muntin serve``: run a pipeline, and show it on a live page."""
+"""``muntin serve``: runs a pipeline, and shows it on a live page."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ def serve(
     token: Token = None,
     token_file: TokenFile = None,
 ) -> None:
-    """Run the queries of a pipeline, and show on a live page what they do.
+    """Run the queries of a pipeline, and show their progress on a live page.
 
-    Windows as they emit, watermark and lag, throughput, what was rejected and why, the size of
-    the state. Until Ctrl-C, or until the queries end. The queries run on Spark.
+    Shows windows as they emit, watermark and lag, throughput, rejected
+    messages by reason, and the size of the state.
+    Runs on Spark, until Ctrl-C or until the queries end.
     """
     console = Console()
     with reported():

@@ -1,4 +1,4 @@
-"""``muntin sql``: statements typed one by one, and their rows while they come."""
+"""``muntin sql``: a shell for SQL statements that shows rows as they are emitted."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _HELP = """Statements end with a semicolon: CREATE TABLE, CREATE VIEW, SET, SELECT, EXPLAIN SELECT.
 A SELECT over streams runs until Ctrl-C. Also: tables, help, exit."""
-# Wider than any row: what isn't read on a terminal isn't cut.
+# Wider than any row: output that isn't read on a terminal isn't cut.
 _WHOLE = 1_000_000
 _LEAVE = {"exit", "quit", "\\q"}
 
@@ -49,7 +49,8 @@ def sql(
 ) -> None:
     """Open an interactive SQL shell for streams.
 
-    Without a terminal, statements are read from the standard input, and values aren't cut.
+    Without a terminal, statements are read from the standard input, and
+    values aren't cut.
     """
     console = Console(stderr=format_ is not RowFormat.TABLE)
     quiet = until_quiet or not (console.is_terminal and sys.stdout.isatty())
@@ -69,10 +70,10 @@ class Shell:
     """The definitions of a shell so far, and the session that runs its queries.
 
     Args:
-        console: Where rows and errors go.
-        spark: The session; started at the first query where it isn't given.
-        until_quiet: Whether a query over streams stops when it has read all there is.
-        form: How rows are printed: a table on the console, or lines on the standard output.
+        console: Console for rows and errors.
+        spark: Session; started at the first query by default.
+        until_quiet: Whether a query stops once it has read all available input.
+        form: Format of rows: a table on the console, or lines on the standard output.
     """
 
     def __init__(
@@ -108,7 +109,7 @@ class Shell:
         """Run some statements.
 
         Raises:
-            MuntinError: When one can't be run; those before it have been.
+            MuntinError: When a statement can't be run; those before it were run.
         """
         from muntin.sql import door
 
@@ -200,7 +201,7 @@ class Shell:
 
 
 def _rows(frame: Any) -> list[dict[str, Any]]:
-    """The rows of a DataFrame, with text for times that Python can't hold."""
+    """Return the rows of a DataFrame, with text for times that Python can't represent."""
     from muntin.sinks.plain import to_plain_values
 
     table = frame.toArrow()
@@ -214,7 +215,7 @@ def _columns(table: DeclaredTable) -> list[str]:
 
 
 def converse(shell: Shell) -> None:
-    """Read statements from a person."""
+    """Read statements from a person at a terminal."""
     from muntin.cli.prompt import prompt
 
     ask = prompt(shell)
@@ -230,5 +231,5 @@ def converse(shell: Shell) -> None:
             return
         try:
             shell.run(text)
-        except Exception as error:  # Spark's own errors too: one mistake doesn't end a conversation
+        except Exception as error:  # one mistake of Spark, too, doesn't end the shell
             show_error(shell.console, error)

@@ -1,4 +1,4 @@
-"""``muntin warm``: once for a machine, so that sessions start faster."""
+"""``muntin warm``: prepares a machine, once, so that sessions start faster."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from muntin.cli.console import reported, session
 def warm() -> None:
     """Cache Spark's classes for Java, so that sessions start some seconds faster.
 
-    Runs a small query, and stores the classes that it used in a file of 200 MB in your cache
-    folder. Run it again after an update of Java or Spark. It is optional.
+    Runs a small query, and stores the classes that it uses in a file of
+    200 MB in your cache folder. Run it again after an update of Java or
+    Spark. This is optional.
     """
     console = Console()
     with reported():
@@ -45,7 +46,7 @@ def warm() -> None:
 
 
 def run(spark: Any, folder: Path) -> None:
-    """Run what most queries begin with: a stream into windows, rows out of them, and SQL."""
+    """Run the parts that most queries begin with: a stream in windows, results, and SQL."""
     import muntin as mt
 
     schema = "page string, at timestamp, n long"

@@ -1,4 +1,4 @@
-"""Watching running queries: a live table on a terminal, plain lines elsewhere."""
+"""Watches running queries: a live table on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LINES_EVERY = 2.0
 
 
 class LogFormat(StrEnum):
-    """Format of the lines that say how far queries are."""
+    """Format of the progress lines."""
 
     TEXT = "text"
     JSON = "json"
@@ -42,19 +42,19 @@ def watch(
     total: int | None = None,
     log: LogFormat | None = None,
 ) -> None:
-    """Show queries while they run; whatever happens, none runs afterwards.
+    """Show queries while they run; none is left running, whatever happens.
 
     Ctrl-C and SIGTERM stop them, and end the command with exit code 130 or 143.
 
     Args:
         queries: Started queries.
-        console: Where to.
-        until_quiet: Stop each when it has read all there is and emitted all it has to emit.
-        total: How many messages each will see, if that is known.
-        log: Lines of this format, also on a terminal.
+        console: Console to print on.
+        until_quiet: Stop each query once it has read all input and emitted all results.
+        total: Number of messages that each query will see, if known.
+        log: Format of progress lines, which are then printed on a terminal too.
 
     Raises:
-        QueryFailedError: When one failed, in its error's own words.
+        QueryFailedError: When a query failed, with the message of its error.
         Exit: When a signal stopped them.
     """
     begun = time.monotonic()
@@ -82,7 +82,7 @@ def watch(
 def run_to_end(
     console: Console, name: str, start: Callable[[Any], list[Any]], total: int
 ) -> tuple[float, list[Any]]:
-    """Run queries until they have read all there is; how long they ran. Ctrl-C ends the command."""
+    """Run queries until they have read all input; return the seconds and the queries."""
     with session(console, name) as spark:
         begun = time.monotonic()
         queries = start(spark)
@@ -93,7 +93,7 @@ def run_to_end(
 def _follow(
     queries: Sequence[Any], show: Callable[[], object], every: float, interruption: Interruption
 ) -> None:
-    """Show until all have ended, one has failed, or a signal has come."""
+    """Show queries until all have ended, one has failed, or a signal has come."""
     shown = 0.0
     while interruption.signal is None:
         running = [q for q in queries if q.is_active]
@@ -109,7 +109,7 @@ def _follow(
 
 
 def _raise_failure(query: Any) -> None:
-    """Raise what a query has ended with, in few words, as a script that waits for it gets it."""
+    """Raise the error of a query that has failed, in few words."""
     try:
         query.await_end(1.0)
     except Exception as error:
@@ -117,14 +117,14 @@ def _raise_failure(query: Any) -> None:
 
 
 def _stop_when_quiet(query: Any) -> None:
-    with suppress(Exception):  # how a query has failed is reported where it is followed
+    with suppress(Exception):  # The failure of a query is reported where the query is followed.
         while query.is_active:
             if query.await_idle(timeout=10.0):
                 query.stop()
 
 
 def table(queries: Sequence[Any], begun: float, total: int | None = None) -> Table:
-    """The progress of queries, a line for each."""
+    """Return the progress of queries as a table, a line for each."""
     shown = Table(header_style="bold", box=None, pad_edge=False)
     shown.add_column("query")
     for title in ("batch", "seen", "rejected", "emitted", "waiting", "watermark", "rows/s"):
@@ -155,7 +155,7 @@ def table(queries: Sequence[Any], begun: float, total: int | None = None) -> Tab
 
 @dataclass
 class _Lines:
-    """Progress for who reads no terminal: a line per query when there is something new."""
+    """Prints progress without a terminal: a line per query when there is something new."""
 
     queries: Sequence[Any]
     console: Console
@@ -207,7 +207,7 @@ def _moment(watermark: int | None) -> str:
 
 
 def _figures(query: Any) -> dict[str, Any]:
-    """The figures of a query, for a line of JSON."""
+    """Return the figures of a query for a line of JSON."""
     progress = query.progress
     if progress.batch < 0:
         return {"query": query.name, "state": "starting"}

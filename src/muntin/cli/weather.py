@@ -20,7 +20,7 @@ OURS = ("both", "checkpoints", "weather.duckdb", "weather.duckdb.wal", "weather.
 def weather(
     console: Console, out: Path, flights: int | None, pieces: int
 ) -> tuple[dict[str, Verdict], dict[str, Path]]:
-    """Join, check and report: what the check found, in words, and where to look."""
+    """Run the join and check it; return the verdict, and the path of the page."""
     from muntin.apps.flights.source import read_flights, sort_by_landing
     from muntin.apps.flights.weather import pipeline, read_weather, write_flights_and_weather
     from muntin.apps.flights.weather_check import check_weather

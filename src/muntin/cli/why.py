@@ -1,4 +1,4 @@
-"""``muntin why``: why a window hasn't emitted, or why a message is rejected."""
+"""``muntin why``: explains why a window hasn't emitted, or why a message is rejected."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def why(
         int, typer.Option(help="Operator of a chain to look in, counted from the last one.")
     ] = 0,
 ) -> None:
-    """Explain what the windows, messages or entries of a key hold and wait for.
+    """Explain what the windows, messages or entries of a key contain and wait for.
 
     For a join, it lists the partners of a message, or explains why there are none.
 

@@ -1,4 +1,4 @@
-"""``muntin windowing``: insert, delete, follow the maximum, and average, all at once."""
+"""``muntin windowing``: inserts, deletes, follows the maximum, and averages, all at once."""
 
 from __future__ import annotations
 
@@ -109,19 +109,19 @@ def windowing(
 
 
 def _options(given: Mapping[str, Any], table: Any) -> Options:
-    """The application's options, each of which is one of the command by the same name."""
+    """Return the application's options from the command's options of the same names."""
     named = {one.name: given[one.name] for one in fields(Options)}
     named["averages"] = _spans(named["averages"])
     named["clock"] = named["clock"] or ("wall" if table is None else "event")
     if named["deletes"] is not None:
         named["deletes"] = str(named["deletes"])
     if named["buckets"] is None:
-        named["buckets"] = 1  # until Spark says how many cores there are
+        named["buckets"] = 1  # A placeholder until Spark knows the number of cores.
     return Options(**named)
 
 
 def _exit(reporter: Reporter, *, finished: bool) -> None:
-    """Print the summary, and leave with what the exit code has to say."""
+    """Print the summary, and end the command with its exit code."""
     summary = reporter.monitor.summary(time.monotonic())
     reporter.write(summary)
     if not finished:
@@ -141,7 +141,7 @@ def _spans(text: str) -> tuple[float, ...]:
 def _served(
     stack: ExitStack, options: Options, host: str, port: int, token: str | None
 ) -> TablePage | None:
-    """Serve the page, and say where; without its extra, say what to install and go on."""
+    """Serve the page and print its address; without the extra, print how to install it."""
     console = Console(stderr=True)
     try:
         from muntin.serve.server import Server
@@ -166,7 +166,7 @@ class Reporter:
         self.begun: float | None = None
 
     def took(self, batch: int, progress: list[TableProgress], written: int) -> None:
-        """Take in a batch."""
+        """Add a batch."""
         if self.begun is None:
             # Spark's start isn't part of the run.
             self.begun = time.monotonic()
@@ -186,14 +186,14 @@ class Reporter:
             say(self.console, "\n".join(lines))
 
     def report(self) -> None:
-        """Print what has happened since the last report."""
+        """Print the events since the last report."""
         self.last = self.monitor.report(time.monotonic())
         if not self.live:
             self.write(self.last)
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the run began."""
+        """The seconds since the run began."""
         return 0.0 if self.begun is None else time.monotonic() - self.begun
 
 
@@ -205,7 +205,7 @@ def _run(
     table: Any,
     checkpoint: Path | None,
 ) -> bool:
-    """Run the application; returns whether it wasn't interrupted."""
+    """Run the application; return whether it finished without an interruption."""
     with ExitStack() as stack:
         console = Console(stderr=True)
         spark = stack.enter_context(session(console, "muntin windowing", master=master))
@@ -231,8 +231,8 @@ def _run(
 
 
 def follow(query: Any, options: Options, reporter: Reporter) -> None:
-    """Report each interval until the duration is over."""
-    # Spark has things to say until then, which would tear a view apart.
+    """Report at each interval until the duration is over."""
+    # Until then, Spark may print messages, which would break a live view.
     while query.is_active and reporter.begun is None:
         time.sleep(0.1)
     with ExitStack() as stack:

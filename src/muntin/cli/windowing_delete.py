@@ -1,4 +1,4 @@
-"""``muntin windowing delete``: a deleter outside of the running application."""
+"""``muntin windowing delete``: deletes rows from outside of the running application."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def delete(
 ) -> None:
     """Delete the oldest rows of a table that another process fills.
 
-    Prints how many rows were deleted, and how many are left to delete.
+    Prints the number of deleted rows, and of rows that are left to delete.
     """
     console = Console()
     with reported():

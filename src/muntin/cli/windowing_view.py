@@ -1,4 +1,4 @@
-"""The windowing application on a terminal, while it runs."""
+"""The live view of the windowing application on a terminal."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def view(monitor: Monitor, last: Report | None, elapsed: float) -> RenderableTyp
 
 
 def _lines(monitor: Monitor, last: Report | None) -> list[tuple[str, str, str]]:
-    """Name, number and remark of each line."""
+    """Return the name, number and remark of each line."""
     found = [
         (f"average of {span} s", "none" if mean is None else f"{mean:,.2f}", "")
         for span, mean in monitor.averages.items()
@@ -66,7 +66,7 @@ def _lines(monitor: Monitor, last: Report | None) -> list[tuple[str, str, str]]:
 
 
 def sparks(values: Sequence[int], style: str) -> Text:
-    """The newest values as small bars, from nothing to the greatest.
+    """Return the newest values as small bars, from zero to the greatest value.
 
     Example:
         >>> sparks([0, 5, 10], "green").plain

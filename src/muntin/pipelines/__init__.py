@@ -1,1 +1,1 @@
-"""Pipeline files: SQL and TOML, both read into the one value that Spark's door starts."""
+"""Pipeline files in SQL or TOML, both read into the value that hosts start."""

@@ -1,7 +1,7 @@
 """Checks a pipeline without Spark: tables, columns, types and options, all mistakes at once.
 
-Whatever only Spark can judge, such as the type of a function's argument, is left to it; ``Checked``
-says which queries have such parts.
+Parts that only Spark can judge, such as the type of a function's argument, are left to it;
+``Checked`` names the queries that have such parts.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from muntin.sql.references import (
 )
 
 Columns = Mapping[str, Shape | None]
-"""The columns of a relation, in lower case; ``None`` as a shape where it isn't known."""
+"""The columns of a relation, in lower case, with their shapes; ``None`` if unknown."""
 _STAMP, _TEXT, _WHOLE = (Shape(one, one) for one in ("timestamp", "string", "integer"))
 _KAFKAS: Columns = {"key": _TEXT, "topic": _TEXT, "partition": _WHOLE, "offset": _WHOLE,
                     "timestamp": _STAMP, "headers": None}  # fmt: skip
@@ -50,17 +50,17 @@ _BOUNDS: Columns = {"window_start": _STAMP, "window_end": _STAMP}
 
 
 class PipelineCheckError(MuntinError):
-    """A mistake of a pipeline; the message names the query or the table."""
+    """A mistake in a pipeline; the message names the query or the table."""
 
 
 @dataclass
 class Checked:
-    """What a check without Spark comes to.
+    """The result of a check without Spark.
 
     Attributes:
-        problems: The mistakes.
-        flows: The names of the queries with parts that only Spark can judge, and without mistakes.
-        cautions: What is allowed and may be meant otherwise.
+        problems: Mistakes of the pipeline.
+        flows: Names of queries without mistakes that have parts only Spark can judge.
+        cautions: Warnings about valid parts that may be meant otherwise.
     """
 
     problems: list[MuntinError] = field(default_factory=list)
@@ -72,8 +72,8 @@ def check(pipeline: Pipeline, check_sink: Callable[[DeclaredTable], None]) -> Ch
     """Check a pipeline without Spark.
 
     Args:
-        pipeline: The pipeline.
-        check_sink: Raises an ``OptionError`` where a table can't be written to.
+        pipeline: Pipeline to check.
+        check_sink: Raises an ``OptionError`` if a table can't be written to.
     """
     checked = Checked()
     written = {name.lower() for flow in pipeline.flows for name in _outputs(flow)}
@@ -101,7 +101,7 @@ def _outputs(flow: Flow) -> Iterator[str]:
 def _of_table(
     table: DeclaredTable, is_read: bool, is_written: bool, check_sink: Callable[..., None]
 ) -> Iterator[MuntinError]:
-    """The mistakes of one table."""
+    """Yield the mistakes of one table."""
     for name, kind in columns_of_ddl(table.columns or "").items() if table.columns else ():
         if shape_of_type(kind) is None:
             hint = "write a type of Spark's, such as STRING, BIGINT, DOUBLE or TIMESTAMP"
@@ -117,7 +117,7 @@ def _of_table(
 
 
 def _refuse_reading_parts(table: DeclaredTable, is_read: bool) -> None:
-    """Refuse what only has a meaning where a table is read."""
+    """Refuse parts of a table that only matter when it is read."""
     if is_read:
         return
     marks = table.marks
@@ -135,7 +135,7 @@ def _about(table: DeclaredTable, error: OptionError) -> PipelineCheckError:
 
 
 class _Checker:
-    """Checks one query, from its sources on."""
+    """Checks one query, starting from its sources."""
 
     def __init__(self, pipeline: Pipeline, name: str) -> None:
         self.pipeline = pipeline
@@ -145,7 +145,7 @@ class _Checker:
         self.needs_spark = False
 
     def relation(self, relation: Relation) -> Columns | None:
-        """Check a relation; return its columns, ``None`` where only Spark knows them."""
+        """Check a relation; return its columns, ``None`` if only Spark knows them."""
         if isinstance(relation, Reading):
             return self._table(relation.name)
         if isinstance(relation, Derived):
@@ -224,7 +224,7 @@ class _Checker:
                 self._problem("", f"{name}: {aggregate.kind} doesn't take {shape.text}", hint)
 
     def sink(self, table: DeclaredTable, query: Query) -> None:
-        """Check what is inserted into a sink against the columns that it declares."""
+        """Check the inserted columns against those that a sink declares."""
         inserted = inserted_columns(query)
         if table.columns is None or inserted is None:
             return
@@ -260,7 +260,7 @@ class _Checker:
     def _expressions(
         self, texts: Iterable[str | None], columns: Columns | None, wanted: str | None = None
     ) -> str | None:
-        """Check expressions; return the family of the last, ``None`` where only Spark can tell."""
+        """Check expressions; return the family of the last, ``None`` if only Spark knows it."""
         family = None
         for text in filter(None, texts):
             tree = parsed(text)
@@ -279,7 +279,7 @@ class _Checker:
         return family
 
     def _units(self, tree: Expr, columns: Columns, text: str) -> None:
-        """Refuse, or caution of, whole numbers that become times without saying their unit."""
+        """Refuse whole numbers that become times without a unit, or warn of them."""
         for name, is_cast in times_of_numbers(tree, columns):
             if is_cast:
                 self.cautions.append(
@@ -307,7 +307,7 @@ class _Checker:
 
 
 def _columns_of(table: DeclaredTable) -> Columns | None:
-    """The columns that a table is read with, but for computed ones."""
+    """Return the columns of a table without its computed ones; ``None`` if unknown."""
     declared = columns_of_ddl(table.columns) if table.columns else {}
     columns = {name.lower(): shape_of_type(kind) for name, kind in declared.items()}
     if table.connector == "kafka":
@@ -327,7 +327,7 @@ def _columns_of(table: DeclaredTable) -> Columns | None:
 
 
 def inserted_columns(query: Query) -> list[str] | None:
-    """The columns that a query emits beside its own; ``None`` where only Spark knows them."""
+    """Return the columns that a query inserts; ``None`` if only Spark knows them."""
     if isinstance(query, Joining) or (isinstance(query, Windowing) and query.ranking is not None):
         return None
     if query.columns is not None:
@@ -336,13 +336,13 @@ def inserted_columns(query: Query) -> list[str] | None:
 
 
 def check_declared(table: DeclaredTable, inserted: Iterable[str]) -> None:
-    """Refuse columns that a sink declares and a query doesn't insert, or the other way round.
+    """Refuse a sink whose declared columns differ from those that a query inserts.
 
-    Columns meet by their names. What identifies a window and its version is always written, and
-    needs no declaration.
+    Columns are matched by name. The bounds of a window, the emission and the revision are always
+    written, and needn't be declared.
 
     Raises:
-        OptionError: With both lists.
+        OptionError: With both lists of columns.
     """
     declared = list(columns_of_ddl(table.columns or ""))
     names = list(inserted)

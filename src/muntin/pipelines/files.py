@@ -1,4 +1,4 @@
-"""Pipeline files by their suffix."""
+"""Reads pipeline files by their suffix."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ def read(
     whole: bool = True,
     problems: list[MuntinError] | None = None,
 ) -> Pipeline:
-    """The pipeline of a file.
+    """Read the pipeline of a file.
 
     Args:
         path: A file of SQL statements (``.sql``) or of TOML (``.toml``).
-        given: What ``--set`` gave.
-        whole: Whether all that the file asks for must be given; otherwise what is missing stays
-            as it is written, which is enough to explain it.
-        problems: Takes the mistakes of statements and entries, which are left out of the
+        given: Values of ``--set``.
+        whole: Whether all placeholders of the file must have values; otherwise those without one
+            stay as they are, which is enough to explain the pipeline.
+        problems: Collects the mistakes of statements and entries, which are left out of the
             pipeline; ``None`` raises them.
 
     Raises:
-        OptionError: When there is no such file, or what is given doesn't fit it.
+        OptionError: When the file is missing, or the values don't fit it.
         SqlError: When a statement can't be run.
-        PipelineFileError: When an entry can't be.
-        ProblemsError: When several can't be.
+        PipelineFileError: When an entry is wrong.
+        ProblemsError: When several statements or entries are wrong.
         MissingExtraError: When the extra ``sql`` isn't installed.
     """
     if not path.is_file():

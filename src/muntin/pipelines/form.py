@@ -1,4 +1,4 @@
-"""The form of a pipeline in TOML, checked by pydantic; its JSON Schema helps editors."""
+"""The form of a pipeline in TOML, checked by pydantic; editors use its JSON Schema."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LENGTH = 'A duration, "10 minutes" or "PT10M"; or a number of messages, "3 rows"
 
 
 class _Part(BaseModel):
-    """A part of the file: what it doesn't know is a mistake."""
+    """A part of the file; unknown entries are mistakes."""
 
     model_config = ConfigDict(extra="forbid", strict=True, populate_by_name=True)
 
@@ -51,7 +51,7 @@ class TableForm(_Part):
 
 
 class OnePolicyForm(_Part):
-    """When a window emits: each, or rows, every or both: whichever comes first."""
+    """When a window emits: after each batch, by rows, by every, or by whichever comes first."""
 
     each: bool = Field(False, description="After each batch that changed it.")
     rows: int | None = Field(None, ge=1, description="After so many new messages.")
@@ -65,7 +65,7 @@ class OnePolicyForm(_Part):
 
 
 class PolicyForm(OnePolicyForm):
-    """When a window emits first, and when from then on."""
+    """When a window emits first, and when it emits after that."""
 
     then: OnePolicyForm | None = Field(
         None, description="From a window's first early (or late) firing on: every = '1 minute'."
@@ -73,20 +73,20 @@ class PolicyForm(OnePolicyForm):
 
 
 class FullForm(_Part):
-    """How a window emits when its time has come."""
+    """Full emissions, when windows end."""
 
     repeat: bool = Field(True, description="Also if nothing is new since it emitted early.")
 
 
 class FillForm(_Part):
-    """How windows without a message emit."""
+    """Emissions of windows without messages."""
 
     value: Literal["zero", "null"] = Field(description="What sums are; counts are 0 in both.")
     up_to: Text = Field(description=f"How long after its last window with a message. {LENGTH}")
 
 
 class WindowsForm(_Part):
-    """Which windows: one of tumbling, hopping, cumulating, sliding, rolling and session."""
+    """The kind of windows: tumbling, hopping, cumulating, sliding, rolling or session."""
 
     tumbling: Text | None = Field(None, description=f"The size. {LENGTH}")
     hopping: Text | None = Field(None, description=f"The size; needs slide. {LENGTH}")
@@ -109,7 +109,7 @@ class WindowsForm(_Part):
 
 
 class QueryForm(_Part):
-    """A windowed aggregation, and where it goes."""
+    """A windowed aggregation, and the tables that take its results."""
 
     source: Text = Field(alias="from", description="The table that it reads.")
     columns: dict[Text, Text] = Field(
@@ -140,7 +140,7 @@ class QueryForm(_Part):
 
 
 class PipelineForm(_Part):
-    """A pipeline of muntin: tables, and queries over them."""
+    """A muntin pipeline: tables, and queries over them."""
 
     model_config = ConfigDict(
         extra="forbid", strict=True, title="muntin pipeline", populate_by_name=True
@@ -156,6 +156,6 @@ class PipelineForm(_Part):
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema of a pipeline file."""
+    """Return the JSON Schema of a pipeline file."""
     made = PipelineForm.model_json_schema(by_alias=True)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made}

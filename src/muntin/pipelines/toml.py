@@ -1,4 +1,4 @@
-"""A pipeline in TOML, as the value that SQL gives too."""
+"""Reads a pipeline in TOML into the same value as one in SQL."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from muntin.sql.door import aggregate
 from muntin.sql.outputs import HINT, shared
 
 _ROWS = re.compile(r"(\d+)\s+rows?")
-# What each kind of windows takes beside its size.
+# The additional entries of each kind of windows.
 _USES = {
     "tumbling": {"origin", "zone"},
     "hopping": {"slide", "origin", "zone", "overlap"},
@@ -58,17 +58,17 @@ def pipeline(
     given: Mapping[str, str] | None = None,
     problems: list[MuntinError] | None = None,
 ) -> Pipeline:
-    """A pipeline out of TOML.
+    """Return the pipeline of a TOML text.
 
     Args:
-        text: The file.
-        given: What ``${name}`` is replaced by.
-        problems: Takes the mistakes of tables and queries, which are left out of the pipeline;
+        text: Text of the file.
+        given: Values of the placeholders ``${name}``.
+        problems: Collects the mistakes of tables and queries, which are then left out;
             ``None`` raises them.
 
     Raises:
-        PipelineFileError: When an entry can't be.
-        ProblemsError: When several can't.
+        PipelineFileError: When an entry is wrong.
+        ProblemsError: When several entries are wrong.
     """
     try:
         form = PipelineForm.model_validate(tomllib.loads(text))
@@ -86,11 +86,11 @@ def pipeline(
 
 
 def _problems(error: ValidationError) -> list[str]:
-    """What pydantic found, a line each: where, what, and the value where it may be shown."""
+    """Return pydantic's errors, a line each: entry, problem, and the value if it isn't secret."""
     lines = []
     for found in error.errors(include_url=False):
         place = ".".join(str(part) for part in found["loc"])
-        # What stands at an unknown name may be a secret that missed its place.
+        # The value of an unknown entry may be a misplaced secret.
         named = found["type"] in ("missing", "extra_forbidden")
         shown = not named and _showable(found["loc"], found["input"])
         value = f" (not {found['input']!r})" if shown else ""
@@ -99,7 +99,7 @@ def _problems(error: ValidationError) -> list[str]:
 
 
 def _showable(place: tuple[int | str, ...], value: object) -> bool:
-    """Whether a value holds no secret; what has parts may hold one in any of them."""
+    """Return whether a value may be shown: it is plain, and its entry isn't secret."""
     if isinstance(value, list | dict):
         return False
     try:
@@ -139,7 +139,7 @@ class _Reader:
 
     @contextmanager
     def _noted(self, place: str) -> Iterator[None]:
-        """Note the mistake of an entry."""
+        """Collect the mistake of an entry."""
         self.place = place
         try:
             yield
@@ -220,7 +220,7 @@ class _Reader:
         return tuple(Column(name, name if name in _OWN else quoted(name)) for name in shown)
 
     def _filled(self, text: str) -> str:
-        """An expression with its placeholders, which stand in quotes, replaced."""
+        """Return an expression whose placeholders, which must be in quotes, are replaced."""
 
         def value(name: str, _: int) -> str:
             if name not in self.given:
@@ -241,7 +241,7 @@ def _length(text: str) -> Length:
 
 
 def _sentence(query: QueryForm, marks: Marks) -> Sentence:
-    """What a query says, in the words of the Python sentence."""
+    """Return the Python query that the entries of a query stand for."""
     sentence = _windows(query.windows, Sentence(_marks=marks, _nulls=query.nulls))
     if sentence._windows is not None:
         sentence = replace(sentence, _marks=marks.on(sentence._windows.axis))
@@ -275,7 +275,7 @@ def _windows(form: WindowsForm, sentence: Sentence) -> Sentence:
         if option not in _USES[kind]:
             raise OptionError(option, value, f"isn't one of {kind}", "leave it out")
     if kind == "hopping":
-        # Windows of whole days slide by a day unless the file says otherwise.
+        # Windows of whole days slide by a day, unless the file says otherwise.
         given.setdefault("slide", size if "zone" in given else "")
     if kind == "cumulating":
         given.setdefault("step", "")

@@ -1,7 +1,7 @@
-"""Records of one Avro schema as records of another: what the specification calls resolution.
+"""Converts records of one Avro schema to another: the resolution of the specification.
 
-A field is found by its name or by one of its aliases. What the reader's schema doesn't have is left
-out, what the writer's hasn't is the reader's default, and numbers may grow.
+A field is matched by its name or by one of its aliases. Fields that the reader's schema lacks are
+left out, fields that the writer's lacks have the reader's default, and numbers may be widened.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ _PLAIN = ("boolean", "int", "long", "float", "double", "string", "enum")
 def converted(
     frame: pl.DataFrame, writer: AvroType, reader: AvroType
 ) -> tuple[pl.DataFrame, pl.Series]:
-    """Records that were written by one schema as those of another.
+    """Convert records of the writer's schema to the reader's.
 
     Returns:
-        The records in the reader's columns, and which of them have no such form: a null, or a
+        The records in the reader's columns, and which of them can't be converted: a null, or a
         symbol of an enum, that the reader's schema doesn't have.
 
     Raises:
-        UnreadableError: When no record of the one is one of the other.
+        UnreadableError: When the schemas aren't compatible.
     """
     known = {field.name: field.kind for field in writer.fields}
     types = reader.columns()
     bad = pl.repeat(False, len(frame), dtype=pl.Boolean, eager=True)
     columns = []
     for field in reader.fields:
-        # Its own name goes before those it had once.
+        # The field's own name takes precedence over its aliases.
         name = next((n for n in (field.name, *sorted(field.names)) if n in known), None)
         if name is None:
             columns.append(_default(field, types[field.name], len(frame)))
@@ -54,7 +54,7 @@ def converted(
 def _column(
     given: pl.Series, writer: AvroType, reader: AvroType, dtype: pl.DataType
 ) -> tuple[pl.Series, pl.Series]:
-    """A field's values as another type's, and which of them have no such form."""
+    """Convert a field's values to another type; return which of them can't be converted."""
     missing = given.is_null()
     if writer.kind != reader.kind and (writer.kind, reader.kind) not in _GROW:
         raise UnreadableError(f"has a {writer.kind} where {reader.kind} is wanted")
@@ -82,7 +82,7 @@ def _column(
 def _items(
     given: pl.Series, writer: AvroType, reader: AvroType, dtype: Any
 ) -> tuple[pl.Series, pl.Series]:
-    """Arrays or maps with what they hold as another type, and which of them can't have it."""
+    """Convert the items of arrays or maps; return which of the lists can't be converted."""
     assert writer.items is not None
     assert reader.items is not None
     items, sizes = items_of(given)
@@ -99,7 +99,7 @@ def _items(
 
 
 def _default(field: AvroField, dtype: pl.DataType, count: int) -> pl.Series:
-    """What a field is where it wasn't written."""
+    """Return the values of a field that wasn't written: its default."""
     value: Any = field.default
     if value == REQUIRED:
         raise UnreadableError(f"has no {field.name!r}, for which there is no default")
@@ -115,7 +115,7 @@ def _default(field: AvroField, dtype: pl.DataType, count: int) -> pl.Series:
 
 
 def _is_of(value: Any, kind: AvroType) -> bool:
-    """Whether a default is a value of a plain type."""
+    """Return whether a default is a valid value of a plain type."""
     if kind.kind in ("string", "enum"):
         return isinstance(value, str) and (kind.kind == "string" or value in kind.symbols)
     if kind.kind == "boolean" or isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Avro payloads as columns: a field is read for all messages at once, never a message by itself."""
+"""Avro payloads as columns: each field is read for all messages at once."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from muntin.sources.text_values import spread
 _EACH = slice(None)
 _FLOATS = {"float": "<f4", "double": "<f8"}
 _TEXT = AvroType("string", pl.String())
-# More of them aren't so many microseconds.
+# More milliseconds don't fit into microseconds of 64 bits.
 _MILLIS = (2**63 - 1) // 1000
 
 
 @dataclass(frozen=True)
 class AvroPayloads:
-    """Decodes records of one schema, plain as they are.
+    """Decodes records of one schema, without a registry.
 
     Attributes:
-        kind: The schema.
-        columns: The columns wanted, and their types.
-        skip: How many bytes stand before a record.
+        kind: Schema of the records.
+        columns: Names and types of the columns to return.
+        skip: Number of bytes before a record.
     """
 
     kind: AvroType
@@ -40,7 +40,7 @@ class AvroPayloads:
     skip: int = 0
 
     def decode(self, values: Sequence[bytes | None]) -> tuple[pl.DataFrame, pl.Series]:
-        """See ``Payloads``; a record ends with its last field."""
+        """Decode payloads; each must end with the last field of its record."""
         return decoded(*given(values), self.columns, self._record, self._one, self.skip)
 
     def _one(self, message: bytes) -> list[Any]:
@@ -52,7 +52,7 @@ class AvroPayloads:
 
 
 def _read(cursor: ByteCursor, rows: Rows, kind: AvroType) -> pl.Series:
-    """The next value of some messages."""
+    """Read the next value of some messages."""
     if kind.null is not None:
         return _nullable(cursor, rows, kind)
     if kind.kind == "record":
@@ -78,7 +78,7 @@ def _read(cursor: ByteCursor, rows: Rows, kind: AvroType) -> pl.Series:
 
 
 def _nullable(cursor: ByteCursor, rows: Rows, kind: AvroType) -> pl.Series:
-    """A value, or null: which of both stands before it."""
+    """Read values of a union with null: the number of the branch comes first."""
     branch, plain = cursor.zigzag(rows), replace(kind, null=None)
     cursor.mark(rows, (branch != 0) & (branch != 1))
     there = branch == 1 - (kind.null or 0)
@@ -90,9 +90,9 @@ def _nullable(cursor: ByteCursor, rows: Rows, kind: AvroType) -> pl.Series:
 
 
 def _listed(cursor: ByteCursor, rows: Rows, kind: AvroType) -> pl.Series:
-    """Arrays and maps: blocks of items behind their number, until a block has none.
+    """Read arrays and maps: blocks of items after their counts, up to an empty block.
 
-    The first item of all messages is read at once, then the second one, and so on.
+    The first items of all messages are read at once, then the second ones, and so on.
     """
     picked = np.arange(len(cursor.at))[rows]
     left, had = np.zeros(len(picked), np.int64), np.zeros(len(picked), np.int64)
@@ -114,20 +114,20 @@ def _listed(cursor: ByteCursor, rows: Rows, kind: AvroType) -> pl.Series:
 
 
 def _block(cursor: ByteCursor, rows: Numbers, had: Numbers) -> Numbers:
-    """How many items the next block of some messages has, behind those that there were."""
+    """Read the count of some messages' next blocks; ``had`` is the number of items so far."""
     count = cursor.zigzag(rows)
-    # A number below zero says that the block's size in bytes stands behind it.
+    # A negative count is followed by the size of the block in bytes.
     if (count < 0).any():
         cursor.zigzag(rows[count < 0])
     count = np.abs(count)
-    # Each takes a byte at least. (The least number has no positive one.)
+    # Each item takes at least a byte. (The least number has no positive counterpart.)
     wrong = (count < 0) | (count > np.minimum(cursor.left(rows), MOST_ITEMS - had))
     cursor.mark(rows, wrong)
     return np.where(wrong, 0, count)
 
 
 def _item(cursor: ByteCursor, rows: Numbers, kind: AvroType) -> pl.Series:
-    """The next item of some messages' arrays, or entry of their maps."""
+    """Read the next items of some messages' arrays, or the next entries of their maps."""
     assert kind.items is not None
     if kind.kind == "array":
         return _read(cursor, rows, kind.items).alias("")
@@ -162,7 +162,7 @@ def _bytes(cursor: ByteCursor, rows: Rows, kind: AvroType) -> pl.Series:
 
 
 def _decimals(cursor: ByteCursor, rows: Rows, sizes: Numbers, column: pl.Decimal) -> pl.Series:
-    """Numbers of given sizes in bytes, the most significant first, in two's complement."""
+    """Read big-endian numbers in two's complement as decimals."""
     cursor.mark(rows, (sizes < 1) | (sizes > 16))
     at, sizes = cursor.take(rows, np.where((sizes < 1) | (sizes > 16), 0, sizes))
     behind = at + sizes
@@ -175,13 +175,13 @@ def _decimals(cursor: ByteCursor, rows: Rows, sizes: Numbers, column: pl.Decimal
 
 
 def _within(high: Numbers, low: Numbers, limit: int) -> Numbers:
-    """Whether numbers of two halves are less than a limit, whatever their sign."""
+    """Return whether the absolute values of numbers, in two halves, are below a limit."""
     most, least = divmod(limit - 1, 2**64), divmod(1 - limit, 2**64)
     small = (high < most[0]) | ((high == most[0]) & (low <= np.uint64(most[1])))
     return small & ((high > least[0]) | ((high == least[0]) & (low >= np.uint64(least[1]))))
 
 
 def _signed(words: Numbers, count: Numbers) -> Numbers:
-    """So many of the lowest bytes of each word, as a number with a sign."""
+    """Return the lowest bytes of each word as a signed number."""
     shift = 64 - 8 * np.clip(count, 1, 8)
     return (words << shift.astype(np.uint64)).view(np.int64) >> shift

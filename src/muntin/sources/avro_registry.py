@@ -1,7 +1,7 @@
-"""Avro with a schema registry: a byte of nothing, the schema's number, and then the record.
+"""Avro with a schema registry: a zero byte, the number of the schema, and then the record.
 
-That is the wire format of Confluent's registry, and of those that speak its protocol: Karapace,
-Apicurio, Redpanda's. The workers ask for a schema once, by its number, and keep it.
+This is the wire format of Confluent's registry, and of those that support its protocol: Karapace,
+Apicurio and Redpanda's. The workers ask for a schema once, by its number, and keep it.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from muntin.sources.text_values import sound
 
 logger = logging.getLogger(__name__)
 
-# How many numbers that the registry doesn't have are asked for in one frame of messages: garbage
-# must not cost a request per message.
+# The limit of unknown numbers to ask for in one frame of messages: garbage must not cost a request
+# per message.
 _MOST_ASKED = 1_000
-# How long such a number isn't asked for again, seconds, and how many of them are remembered.
+# How long, in seconds, an unknown number isn't asked for again, and how many are remembered.
 _FORGOTTEN, _MOST_UNKNOWN = 30.0, 10_000
 _SCHEMAS: dict[tuple[str, int], AvroType | None] = {}
-# The registry, a number that it doesn't have, and until when that is taken to be so.
+# Unknown numbers of registries, with the time until which they aren't asked for again.
 _UNKNOWN: dict[tuple[str, int], float] = {}
 
 
 def schema_of_number(registry: Registry, number: int) -> AvroType | None:
-    """The schema of a number, asked for once.
+    """Return the schema of a number; the registry is asked once.
 
     Returns:
-        ``None`` where the registry has no such number, which is asked again after a while, or has a
-        schema that isn't decoded in columns, which is said once.
+        ``None`` if the registry has no such number, which is asked again after a while, or has a
+        schema that can't be decoded in columns, which is logged once.
 
     Raises:
-        SourceError: When the registry refuses, or doesn't answer.
+        SourceError: When the registry refuses the request, or doesn't answer.
     """
     known = (registry.url, number)
     if known in _SCHEMAS:
@@ -66,7 +66,7 @@ def schema_of_number(registry: Registry, number: int) -> AvroType | None:
 
 
 def _record_of(answer: Any) -> AvroType:
-    """The record that a registry's answer describes."""
+    """Return the record type in a registry's answer."""
     if not isinstance(answer, dict) or not isinstance(answer.get("schema"), str):
         raise UnreadableError("is answered with JSON that holds none")
     if answer.get("schemaType", "AVRO") != "AVRO" or answer.get("references"):
@@ -76,14 +76,14 @@ def _record_of(answer: Any) -> AvroType:
 
 @dataclass(frozen=True)
 class RegisteredAvro:
-    """Decodes records that say by which schema they were written."""
+    """Decodes records with the numbers of the schemas by which they were written."""
 
     registry: Registry
     kind: AvroType
     columns: dict[str, pl.DataType]
 
     def decode(self, values: Sequence[bytes | None]) -> tuple[pl.DataFrame, pl.Series]:
-        """See ``Payloads``; the schema of each has to be there, and readable as the one wanted.
+        """Decode payloads; the schema of each must exist and be compatible with the reader's.
 
         Raises:
             SourceError: When the registry doesn't answer.
@@ -106,12 +106,12 @@ class RegisteredAvro:
         return sound(pl.concat(frames).select(pl.all().gather(order)), bad), bad
 
     def _writers(self, heads: pl.Series) -> dict[int, AvroType]:
-        """The schemas whose numbers messages begin with, as far as the registry has them."""
+        """Return the schemas of the messages by their numbers, as far as the registry has them."""
         whole = heads.filter(heads.is_not_null() & (heads.bin.size() == HEAD))
         counts = whole.value_counts(sort=True, name="messages").rows()
         numbers = [int.from_bytes(head[1:], "big") for head, _ in counts if not head[0]]
         writers, unknown = {}, 0
-        # Numbers of many messages come first: those of garbage are many, and of one message each.
+        # Frequent numbers come first: garbage has many numbers, each in one message.
         for number in numbers:
             writer = None
             if unknown < _MOST_ASKED or (self.registry.url, number) in _SCHEMAS:
@@ -142,6 +142,6 @@ class RegisteredAvro:
 
 @lru_cache(maxsize=1000)
 def _warn(place: str, number: int, problem: str) -> None:
-    """Say once why messages of a schema are rejected."""
+    """Warn once that messages of a schema are rejected, and why."""
     logger.warning("schema %d of the registry at %s %s: its messages are rejected as malformed",
                    number, place, problem)  # fmt: skip

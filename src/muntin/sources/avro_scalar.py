@@ -1,7 +1,7 @@
-"""Avro records one by one, for messages that are unlike the others.
+"""Reads Avro records one by one, for the few messages that differ from the others.
 
-Reading many messages at once takes a step for each item of the longest list among them. Where few
-messages are left in such a list, reading them alone costs less: time is linear in their bytes.
+Reading many messages at once takes a step for each item of the longest list. If few messages are
+left in such a list, reading them alone costs less: the time is linear in their bytes.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _LONG, _INT = (-(2**63), 2**63), (-(2**31), 2**31)
 
 
 class AvroReader:
-    """One message, and where in it the next value begins.
+    """One message, and the position of its next value.
 
     Args:
-        data: The message.
-        skip: How many bytes stand before its record.
+        data: Bytes of the message.
+        skip: Number of bytes before its record.
     """
 
     def __init__(self, data: bytes, skip: int) -> None:
@@ -36,10 +36,10 @@ class AvroReader:
         self.end = len(data)
 
     def record(self, kind: AvroType) -> list[Any]:
-        """The values of the message's record, as its columns are stored.
+        """Return the values of the message's record, in the form in which columns store them.
 
         Raises:
-            MalformedError: When the message isn't just that record.
+            MalformedError: When the message isn't exactly such a record.
         """
         values = [self._value(field.kind) for field in kind.fields]
         if self.at != self.end:
@@ -80,7 +80,7 @@ class AvroReader:
         while at < self.end:
             byte = data[at]
             at += 1
-            # Of the tenth byte one bit is left.
+            # Only one bit of the tenth byte belongs to a number of 64 bits.
             if shift == 63 and byte > 1:
                 break
             word |= (byte & 127) << shift
@@ -115,7 +115,7 @@ class AvroReader:
             raise MalformedError from None
 
     def _list(self, kind: AvroType) -> list[Any]:
-        """An array, or a map as its entries, of which each key has the last of its values."""
+        """Read an array, or a map as its entries with the last value of each key."""
         assert kind.items is not None
         items: list[Any] = []
         entries: dict[str, Any] = {}
@@ -136,10 +136,10 @@ class AvroReader:
         return items
 
     def _block(self, had: int) -> int:
-        """How many items the next block has, behind those that there were."""
+        """Return the count of the next block; ``had`` is the number of items so far."""
         count = self._zigzag()
         if count < 0:
-            # The block's size in bytes stands behind it.
+            # The count is followed by the size of the block in bytes.
             self._zigzag()
             count = -count
         if count > min(self.end - self.at, MOST_ITEMS - had):
@@ -147,7 +147,7 @@ class AvroReader:
         return count
 
     def _numbers(self, kind: AvroType, count: int) -> list[int]:
-        """So many numbers, one behind the other."""
+        """Read consecutive numbers."""
         part = np.frombuffer(self.data, np.uint8)[self.at :][: 10 * count]
         last = np.flatnonzero(part < 128)[:count]
         if len(last) < count:
@@ -173,7 +173,7 @@ _TEXT = AvroType("string", pl.String())
 
 
 def _checked(number: int, kind: AvroType) -> int:
-    """A number, where its type has it."""
+    """Return a number if it is valid for its type; times are converted to microseconds."""
     low, high = _INT if kind.kind == "int" else _LONG
     if kind.logical.endswith("millis"):
         if not -_MILLIS <= number <= _MILLIS:

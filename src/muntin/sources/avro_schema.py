@@ -1,7 +1,7 @@
-"""Schemas of Avro as types: which bytes a record consists of, and which columns it becomes.
+"""Avro schemas as types: the form of records in bytes, and the columns they become.
 
-What is read here is what the columnar reader decodes; whatever else a schema may say is an
-``UnreadableError``, and left to Spark.
+This module accepts the schemas that the columnar reader can decode. Any other valid schema raises
+an ``UnreadableError`` and is left to Spark.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PLAIN: Mapping[str, pl.DataType] = {
     "bytes": pl.Binary(),
     "string": pl.String(),
 }
-# A logical type, what it is written as, and the type of its column.
+# The logical types, with the types that they annotate, and the types of their columns.
 _LOGICAL: Mapping[tuple[str, str], pl.DataType] = {
     ("date", "int"): pl.Date(),
     ("timestamp-millis", "long"): pl.Datetime("us", "UTC"),
@@ -34,7 +34,7 @@ _LOGICAL: Mapping[tuple[str, str], pl.DataType] = {
     ("local-timestamp-micros", "long"): pl.Datetime("us"),
     ("uuid", "string"): pl.String(),
 }
-# What a column of a type is written as.
+# The Avro types that columns are written as.
 _WRITTEN: Mapping[pl.DataType, Any] = {
     **{column: kind for kind, column in _PLAIN.items()},
     **{
@@ -45,32 +45,32 @@ _WRITTEN: Mapping[pl.DataType, Any] = {
     pl.Int8(): "int",
     pl.Int16(): "int",
 }
-# More logical types of Avro's, which aren't decoded in columns, and what they are written as.
+# Avro's other logical types, which aren't decoded in columns, with the types they annotate.
 _OTHERS: Mapping[str, str] = {
     "time-millis": "int", "time-micros": "long", "timestamp-nanos": "long",
     "local-timestamp-nanos": "long", "duration": "fixed", "big-decimal": "bytes",
 }  # fmt: skip
 _DIGITS = 38
-# A schema has at most so many columns, those of nested records and of records that are used again
-# included; so many levels of records, arrays and maps; and so many of JSON.
+# The limits of a schema: columns (with those of nested and repeated records), levels of records,
+# arrays and maps, and levels of JSON.
 _MOST_COLUMNS, _DEEPEST, _DEEPEST_JSON = 2_500, 32, 200
-# The largest fixed, bytes.
+# The largest fixed, in bytes.
 _LARGEST = 2**31 - 1
 _LONGEST_SHOWN = 60
-# Where a field has no default; no JSON is bytes.
+# The default of a field that has none; no JSON value is bytes.
 REQUIRED = b""
 
 
 @dataclass(frozen=True)
 class AvroField:
-    """A part of a record.
+    """A field of a record.
 
     Attributes:
-        name: Its name.
-        kind: Its type.
-        default: What it is in records that were written without it, as JSON; ``REQUIRED`` where
-            they can't be read.
-        names: By which names it may have been written.
+        name: Name of the field.
+        kind: Type of the field.
+        default: JSON value for records that were written without it; ``REQUIRED`` if
+            these can't be read.
+        names: Its name and its aliases.
     """
 
     name: str
@@ -81,19 +81,19 @@ class AvroField:
 
 @dataclass(frozen=True)
 class AvroType:
-    """How a value is written, and what it becomes.
+    """A type of values: their form in bytes, and their column.
 
     Attributes:
         kind: The form in bytes: ``long``, ``string``, ``record``, …
-        column: The type of its column.
-        logical: The logical type, where it is one that counts; else nothing.
+        column: Type of its column.
+        logical: Logical type, if it is a supported one; otherwise empty.
         size: Bytes of a ``fixed``.
-        symbols: The texts of an ``enum``.
-        fields: The parts of a ``record``, in the order in which they are written.
-        items: What an ``array`` or a ``map`` holds.
-        null: Which branch of its union is null; ``None`` where it isn't in a union.
-        columns_within: How many columns it has, nested ones included.
-        levels: How many records, arrays and maps are within each other.
+        symbols: Symbols of an ``enum``.
+        fields: Fields of a ``record``, in the order in which they are written.
+        items: Type of the items of an ``array`` or the values of a ``map``.
+        null: Index of null in its union; ``None`` if it isn't in a union.
+        columns_within: Number of its columns, with nested ones.
+        levels: Levels of nested records, arrays and maps.
     """
 
     kind: str
@@ -108,15 +108,15 @@ class AvroType:
     levels: int = field(default=0, compare=False, repr=False)
 
     def columns(self) -> dict[str, pl.DataType]:
-        """A record's columns."""
+        """Return the names and types of a record's columns."""
         return {one.name: one.kind.column for one in self.fields}
 
 
 def record(text: str) -> AvroType:
-    """The record that a schema describes: the one function that judges a schema.
+    """Return the record type that a schema describes; the one function that judges schemas.
 
     Raises:
-        UnreadableError: When it is no schema of a record, or says what isn't decoded in columns:
+        UnreadableError: When it isn't the schema of a record, or can't be decoded in columns:
             unions of more than null and one type, records within themselves, too much.
     """
     try:
@@ -131,7 +131,7 @@ def record(text: str) -> AvroType:
 
 
 def schema_of(columns: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The schema by which rows are written; every column may be null."""
+    """Return the schema by which rows are written; every column may be null."""
     fields = [
         {"name": own, "type": ["null", _written(kind, f"{name}_{own}")], "default": None}
         for own, kind in columns.items()
@@ -158,12 +158,12 @@ def _written(kind: Any, name: str) -> Any:
 
 @dataclass(frozen=True)
 class _Names:
-    """The types that a schema has named so far."""
+    """The types that a schema has defined so far, by their full names."""
 
     known: dict[str, AvroType]
 
     def type_of(self, schema: Any, space: str, depth: int) -> AvroType:
-        """The type of a part of a schema, within a namespace, so far inside other parts."""
+        """Return the type of a part of a schema, in a namespace and at a depth of nesting."""
         if depth > _DEEPEST_JSON:
             raise UnreadableError("is nested too deep")
         if isinstance(schema, list):
@@ -204,7 +204,7 @@ class _Names:
 
     def _define(self, kind: str, schema: Mapping[str, Any], space: str, depth: int) -> AvroType:
         name = _text(schema, "name", f"a {kind}")
-        # A name with dots is whole, and what is inside has its namespace.
+        # A name with dots is a full name, and its namespace applies to the types inside.
         namespace = schema.get("namespace", space)
         space = name.rpartition(".")[0] if "." in name else namespace
         if not isinstance(space, str):
@@ -241,7 +241,7 @@ class _Names:
         names = [one.name.casefold() for one in fields]
         if len({*names}) < len(names):
             raise UnreadableError("has a record whose fields have two of one name")
-        # Also where the schema has no null: what can't be read is null.
+        # The column may be null even if the schema isn't nullable: unreadable values are null.
         column = pl.Struct({one.name: one.kind.column for one in fields})
         levels = _deeper(max(one.kind.levels for one in fields))
         return AvroType(
@@ -260,7 +260,7 @@ class _Names:
 
 
 def _listed(kind: str, column: pl.DataType, items: AvroType) -> AvroType:
-    """A list of items, which take a byte at least: else a few bytes could say any number."""
+    """Return a list type, whose items need a byte or more, lest few bytes claim many items."""
     if items.kind == "fixed" and items.size < 1 and items.null is None:
         raise UnreadableError("has a list of what takes no bytes")
     within = items.columns_within + 1
@@ -292,12 +292,12 @@ def _text(schema: Mapping[str, Any], part: str, what: str) -> str:
 
 
 def _whole(value: Any) -> int | None:
-    """A whole number, where it is one."""
+    """Return a whole number; ``None`` for any other value."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _shown(value: Any) -> str:
-    """A part of a schema, short enough for a message."""
+    """Return a part of a schema as a text that is short enough for a message."""
     try:
         text = repr(value)
     except RecursionError:
@@ -310,7 +310,7 @@ def _full(name: str, space: str) -> str:
 
 
 def _with_logical(plain: AvroType, schema: Mapping[str, Any]) -> AvroType:
-    """A type with what its logical type makes of it; one that is unknown or invalid is ignored."""
+    """Return a type with its logical type; an unknown or invalid one is ignored."""
     logical = schema.get("logicalType")
     if not isinstance(logical, str):
         return plain
@@ -325,7 +325,7 @@ def _with_logical(plain: AvroType, schema: Mapping[str, Any]) -> AvroType:
 
 
 def _decimal(plain: AvroType, schema: Mapping[str, Any]) -> AvroType:
-    """A decimal; the bytes that it is written as, where it has no such digits."""
+    """Return a decimal type; the plain type if its precision or scale is invalid."""
     digits, scale = _whole(schema.get("precision")), _whole(schema.get("scale", 0))
     if plain.kind not in ("bytes", "fixed") or digits is None or scale is None:
         return plain

@@ -1,7 +1,7 @@
-"""Many messages of bytes, of each of which the next value is read at once.
+"""Reads the next value of many messages in bytes at once.
 
-In each message a position stands before the next value; reading a value of some messages moves
-their positions on. Text isn't copied: a column of text says where in the messages it is.
+Each message has a position before its next value; reading a value of some messages advances their
+positions. Text isn't copied: a column of text refers to the bytes of the messages.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from muntin.sources.text_values import sound
 Numbers = np.ndarray[Any, Any]
 Rows = slice | Numbers
 
-# Positions and numbers of so many messages stay in a core's cache.
+# The positions and numbers of this many messages fit into a core's cache.
 _MESSAGES, _BYTES = 20_000, 1 << 26
-# A text this short stands in its column's view itself.
+# A text of at most this many bytes is stored in its column's view itself.
 _INSIDE = 12
 _ALL = np.uint64(2**64 - 1)
 _ONE, _HALF, _BYTE, _TOP = np.uint64(1), np.uint64(32), np.uint64(56), np.uint64(63)
-# The bit that says that a number goes on, and the others.
+# The bit of each byte that says that its number continues, and the other bits.
 _LAST, _REST = np.uint64(0x8080808080808080), np.uint64(0x7F7F7F7F7F7F7F7F)
-# How seven bits of each byte are moved together: those that stay, those that move, how far.
+# How seven bits of each byte are joined: the bits that stay, the bits that move, and how far.
 _GAPS = [
     (np.uint64(0x007F007F007F007F), np.uint64(0x7F007F007F007F00), np.uint64(1)),
     (np.uint64(0x00003FFF00003FFF), np.uint64(0x3FFF00003FFF0000), np.uint64(2)),
@@ -35,27 +35,27 @@ _GAPS = [
 ]
 
 
-# Behind so many steps, one for fewer messages than these costs more than to read them alone.
+# After this many steps, a step for fewer messages than this costs more than reading them alone.
 _STEPS, _FEW = 64, 100
 
 
 class MalformedError(ValueError):
-    """A message isn't one of its schema."""
+    """A message doesn't conform to its schema."""
 
 
 class ByteCursor:
-    """Messages in one piece of bytes, and where in each of them the next value begins.
+    """Messages in one buffer, and the position of the next value in each of them.
 
     Args:
-        data: The bytes, with room before and behind the messages.
-        at: Where each message begins.
-        end: Where each ends.
+        data: Bytes, with `ROOM` before and after the messages.
+        at: Positions where the messages begin.
+        end: Positions where they end.
 
     Attributes:
-        bytes: All of them, as numbers.
-        bad: Which messages hold what they can't.
-        deferred: Which messages are read one by one instead.
-        steps: How many steps were taken whose number depends on the messages.
+        bytes: All bytes, as an array.
+        bad: Marks the malformed messages.
+        deferred: Marks the messages to be read one by one instead.
+        steps: Number of steps so far in loops whose length depends on the messages.
     """
 
     def __init__(self, data: Any, at: Numbers, end: Numbers) -> None:
@@ -69,50 +69,51 @@ class ByteCursor:
 
     @classmethod
     def over(cls, values: Sequence[bytes], sizes: Numbers, skip: int = 0) -> ByteCursor:
-        """One over messages of given sizes, so many bytes behind where each begins."""
+        """Return a cursor over messages of some sizes, each read after its first ``skip`` bytes."""
         room = bytes(ROOM)
         end = np.cumsum(sizes) + ROOM
         return cls(b"".join([room, *values, room]), end - sizes + skip, end)
 
     def within(self, starts: Numbers, sizes: Numbers) -> ByteCursor:
-        """One over parts of the messages, as if each were a message."""
+        """Return a cursor over parts of the messages, as if each were a message."""
         part = ByteCursor(self.data, starts.copy(), starts + sizes)
         part.steps = self.steps
         return part
 
     def wrong(self) -> Numbers:
-        """Which messages didn't hold just what was read of them."""
+        """Return which messages are malformed: marked, or not read exactly to their ends."""
         return self.bad | (self.at != self.end)
 
     def left(self, rows: Rows) -> Numbers:
-        """How many bytes of some messages weren't read yet."""
+        """Return the numbers of bytes of some messages that weren't read yet."""
         return np.maximum(self.end[rows] - self.at[rows], 0)
 
     def move(self, rows: Rows, width: Any) -> Numbers:
-        """Where the next value of some messages begins, and move on behind it."""
-        # What goes beyond its message is wrong; here it only must not go beyond all of them.
+        """Return the positions of some messages, and advance them by ``width``."""
+        # A message that is read beyond its end is malformed; here, reads only mustn't exceed the
+        # buffer.
         at = np.minimum(self.at[rows], len(self.data) - ROOM)
         self.at[rows] += width
         return at
 
     def mark(self, rows: Rows, wrong: Numbers) -> None:
-        """Say which of some messages hold what they can't, and read no more of them."""
+        """Mark some messages as malformed, and read no more of them."""
         if wrong.any():
             marked = np.arange(len(self.at))[rows][wrong]
             self.bad[marked] = True
             self.at[marked] = self.end[marked]
 
     def defer(self, rows: Rows, late: Numbers) -> None:
-        """Leave some of some messages to be read one by one, and read no more of them here."""
+        """Leave some messages to be read one by one, and read no more of them here."""
         if late.any():
             deferred = np.arange(len(self.at))[rows][late]
             self.deferred[deferred] = True
             self.at[deferred] = self.end[deferred]
 
     def take_step(self, rows: Numbers) -> Numbers:
-        """Begin another step for some messages; returns those that still take part in it.
+        """Begin another step for some messages; return those that take part in it.
 
-        Where they are few and steps were many, they are deferred, and none does.
+        After many steps, the messages are deferred if only few are left; then none takes part.
         """
         if not len(rows):
             return rows
@@ -123,26 +124,26 @@ class ByteCursor:
         return rows
 
     def words(self, at: Numbers, kind: str) -> Numbers:
-        """Numbers of eight or four bytes, which may begin anywhere."""
+        """Return the words of eight or four bytes at some positions, aligned or not."""
         width = np.dtype(kind).itemsize
         shape = (len(self.data) - width + 1,)
         return np.ndarray(shape, kind, self.data, strides=(1,))[at]
 
     def varint(self, rows: Rows) -> Numbers:
-        """The next number of some messages: seven bits a byte, the least first, without a sign."""
+        """Read the next unsigned varint of some messages: seven bits a byte, the lowest first."""
         word, width, beyond = self.varints(self.move(rows, 0))
         self.mark(rows, beyond)
         self.move(rows, width)
         return word
 
     def varints(self, at: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-        """Such numbers at some places, of how many bytes each is, and which have over 64 bits."""
+        """Return the varints at some positions, their sizes, and which have more than 64 bits."""
         low = self.bytes[at]
         if (low < 128).all():
             return low.astype(np.uint64), np.ones(len(at), np.int64), np.zeros(len(at), bool)
         word = self.words(at, "<u8")
         stops = ~word & _LAST
-        # All bits up to the first byte that is the last one of its number; all where none is.
+        # All bits up to the first byte that ends its number, or all bits if none does.
         mask = (stops & -stops) ^ ((stops & -stops) - _ONE)
         width = (np.bitwise_count(mask) >> 3).astype(np.int64)
         word &= mask & _REST
@@ -156,7 +157,7 @@ class ByteCursor:
     def _longest(
         self, at: Numbers, long: Numbers, word: Numbers, width: Numbers, beyond: Numbers
     ) -> None:
-        """Numbers of nine or ten bytes."""
+        """Complete numbers of nine or ten bytes."""
         ninth, tenth = self.bytes[at[long] + 8], self.bytes[at[long] + 9]
         goes_on = ninth >= 128
         word[long] |= (ninth & 127).astype(np.uint64) << _BYTE
@@ -165,19 +166,19 @@ class ByteCursor:
         beyond[long] = goes_on & (tenth > 1)
 
     def zigzag(self, rows: Rows) -> Numbers:
-        """The next number of some messages, with its sign in the lowest bit."""
+        """Read the next number of some messages whose lowest bit is its sign."""
         return unzigzag(self.varint(rows))
 
     def take(self, rows: Rows, sizes: Numbers) -> tuple[Numbers, Numbers]:
-        """Where bytes of given sizes lie, and how many they are: none where a size can't be."""
+        """Read bytes of some sizes; return their positions and sizes, 0 for an invalid size."""
         wrong = (sizes < 0) | (sizes > self.left(rows))
         self.mark(rows, wrong)
         sizes = np.where(wrong, 0, sizes)
         return self.move(rows, sizes), sizes
 
     def views(self, at: Numbers, sizes: Numbers) -> pl.Series:
-        """Bytes at some places, as a column."""
-        # Twelve bytes stand in the view itself; of more, the first four, and where they lie.
+        """Return the bytes at some positions as a column, without copying them."""
+        # Twelve bytes fit into the view itself; a longer view has the first four and a reference.
         inside = _lowest(self.words(at + 4, "<u8"), sizes - 4)
         elsewhere = at.astype(np.uint64) << _HALF
         first = _lowest(self.words(at, "<u8"), np.minimum(sizes, 4)) << _HALF
@@ -189,7 +190,7 @@ class ByteCursor:
 
 
 def unzigzag(word: Numbers) -> Numbers:
-    """Numbers whose sign is in the lowest bit.
+    """Decode numbers whose lowest bit is the sign.
 
     Example:
         >>> unzigzag(np.array([0, 1, 2, 3], np.uint64)).tolist()
@@ -199,10 +200,10 @@ def unzigzag(word: Numbers) -> Numbers:
 
 
 def given(values: Sequence[bytes | None]) -> tuple[Sequence[bytes] | ByteValues, Numbers]:
-    """Payloads, nothing in place of those that are null, and which these are."""
+    """Return payloads with empty bytes in place of nulls, and which are null."""
     if isinstance(values, ByteValues):
         return values, values.nulls
-    # Where none is null or empty, no code of ours runs for each message.
+    # If none is null or empty, no Python code runs for each message.
     if all(values):
         return cast("Sequence[bytes]", values), np.zeros(len(values), bool)
     nulls = np.fromiter((value is None for value in values), bool, len(values))
@@ -217,15 +218,15 @@ def decoded(
     read_one: Callable[[bytes], list[Any]],
     skip: int = 0,
 ) -> tuple[pl.DataFrame, pl.Series]:
-    """Messages as ``Payloads`` gives them.
+    """Decode messages into a frame, and mark the malformed ones; see ``Payloads.decode``.
 
     Args:
-        messages: The messages.
-        bad: Which of them aren't read.
-        columns: The columns, and their types.
-        read: Reads many messages at once.
-        read_one: Reads one message, as a list of its columns' values; of a time the number.
-        skip: How many bytes before each message aren't read.
+        messages: Messages to decode.
+        bad: Which of them are malformed already.
+        columns: Names and types of the columns.
+        read: Decodes many messages at once.
+        read_one: Decodes one message into a list of values, with times as numbers.
+        skip: Number of bytes to skip at the start of each message.
     """
     frames, wrong = [pl.DataFrame(schema=columns)], [pl.Series([], dtype=pl.Boolean)]
     if isinstance(messages, ByteValues):
@@ -257,7 +258,7 @@ def _one_by_one(
     rows: Sequence[int],
     faulty: Numbers,
 ) -> pl.DataFrame:
-    """Some messages as columns; which of them are faulty is written down."""
+    """Decode messages one by one into columns, and note in ``faulty`` which are malformed."""
     values: list[list[Any]] = []
     for row, message in zip(rows, messages, strict=True):
         try:
@@ -274,14 +275,14 @@ def _one_by_one(
 
 
 def _with_rows(frame: pl.DataFrame, rows: Sequence[int], others: pl.DataFrame) -> pl.DataFrame:
-    """A frame with other values in some of its rows."""
+    """Return a frame with other values in some of its rows."""
     order = np.arange(len(frame))
     order[rows] = len(frame) + np.arange(len(rows))
     return pl.concat([frame, others]).select(pl.all().gather(pl.Series(order)))
 
 
 def _stored(dtype: Any) -> Any:
-    """A type with numbers in place of times, and lists of entries in place of maps."""
+    """Return a type with numbers in place of times, and lists of entries in place of maps."""
     if isinstance(dtype, pl.Struct):
         return pl.Struct({field.name: _stored(field.dtype) for field in dtype.fields})
     if isinstance(dtype, pl.List):
@@ -294,7 +295,7 @@ def _stored(dtype: Any) -> Any:
 
 
 def _chunks(sizes: Numbers) -> Iterator[tuple[int, int]]:
-    """From where to where the messages lie that are read at once; a large one may be alone."""
+    """Yield the ranges of messages that are read at once; a large message may be alone."""
     behind = np.cumsum(sizes)
     first = 0
     while first < len(sizes):
@@ -306,6 +307,6 @@ def _chunks(sizes: Numbers) -> Iterator[tuple[int, int]]:
 
 
 def _lowest(words: Numbers, count: Numbers) -> Numbers:
-    """So many bytes of each word; the rest is nothing."""
+    """Return the lowest bytes of each word, with the others set to zero."""
     shift = (64 - 8 * np.clip(count, 1, 8)).astype(np.uint64)
     return np.where(count > 0, words & (_ALL >> shift), np.uint64(0))

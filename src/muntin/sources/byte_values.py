@@ -1,4 +1,4 @@
-"""Values in one buffer: where each begins and how long it is, without an object each."""
+"""Values in one buffer, by their positions and sizes, without an object per value."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 Bytes = NDArray[np.uint8]
 Numbers = NDArray[np.int64]
 
-# Room before and behind the values, so that a reader may look at whole words around each.
+# Room before and after the values, so that a reader may read whole words around each.
 ROOM = 16
 
 
@@ -25,9 +25,9 @@ class ByteValues(Sequence[bytes | None]):
     Values don't overlap, and lie in the buffer in their order.
 
     Attributes:
-        data: The buffer, with `ROOM` bytes before the first value and behind the last one.
-        starts: Where each value begins.
-        sizes: How many bytes each has; -1 for null.
+        data: The buffer, with `ROOM` bytes before the first value and after the last one.
+        starts: Position where each value begins.
+        sizes: Number of bytes of each; -1 for null.
     """
 
     data: Bytes
@@ -54,7 +54,7 @@ class ByteValues(Sequence[bytes | None]):
 
     @property
     def nulls(self) -> NDArray[np.bool_]:
-        """Which values are null."""
+        """The mask of null values."""
         return self.sizes < 0
 
     def select(self, rows: Any) -> ByteValues:
@@ -70,12 +70,12 @@ class ByteValues(Sequence[bytes | None]):
         return column.set(pl.Series(self.nulls), None) if self.nulls.any() else column
 
     def _packed(self, sizes: Numbers, offsets: Numbers) -> Bytes:
-        """Return the values' bytes without what lies between them."""
+        """Return the values' bytes without those between them."""
         moved = np.repeat(self.starts - offsets[:-1], sizes)
         return self.data[moved + np.arange(offsets[-1])]
 
     def as_lines(self) -> Bytes | None:
-        """Write the values as lines over a copy of the buffer, blanks between them.
+        """Copy the values as lines, with blanks between them, in the form of the buffer.
 
         Returns:
             The lines; ``None`` if a value is null, empty or holds a line feed itself, or if the
@@ -89,7 +89,7 @@ class ByteValues(Sequence[bytes | None]):
         if smallest < 1 or largest > _WIDEST:
             return None
         lines = self.data[self.starts[0] : ends[-1]].copy()
-        # A feed takes the place before each value but the first one.
+        # A line feed replaces the byte before each value but the first one.
         feeds = self.starts[1:] - self.starts[0] - 1
         for distance in range(1, largest):
             wide = feeds if distance < smallest else feeds[gaps > distance]

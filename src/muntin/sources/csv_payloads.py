@@ -1,4 +1,4 @@
-"""CSV payloads as columns: one record a message, split where nothing is quoted in one step."""
+"""CSV payloads as columns: one record a message, all unquoted records split in one step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from muntin.engine.utf8 import decode_text
 from muntin.sources.byte_values import binary_column
 from muntin.sources.text_values import sound, typed
 
-# A field, up to the comma behind it or to the end: quoted, or without any quote at its start.
+# A field with the comma or end after it: quoted, or without a quote at its start.
 _FIELD = re.compile(r'(?:"((?:[^"\\]|\\.|"")*)"|([^",\r\n][^,\r\n]*|))(,|\r?\n?\Z)', re.DOTALL)
 _PATTERN = r'(?:"(?:[^"\\]|\\.|"")*"|[^",\r\n][^,\r\n]*|)'
 _RECORD = rf"(?s)\A{_PATTERN}(?:,{_PATTERN})*(?:\r?\n)?\z"
@@ -28,15 +28,15 @@ class CsvPayloads:
     backslash before it. A field that is empty and not quoted is null.
 
     Attributes:
-        columns: The columns of a record in their order, and their types.
-        zone: Which zone a time without one is of.
+        columns: Names and types of the columns, in the order of the fields.
+        zone: Time zone of times that have none.
     """
 
     columns: dict[str, pl.DataType]
     zone: SessionZone
 
     def decode(self, values: Sequence[bytes | None]) -> tuple[pl.DataFrame, pl.Series]:
-        """See ``Payloads``; a record has just as many fields as there are columns."""
+        """Decode payloads; a record must have exactly as many fields as there are columns."""
         texts = decode_text(binary_column(values))
         odd = texts.str.contains('["\r\n]').fill_null(False)
         plain = texts.set(odd, None)
@@ -48,7 +48,7 @@ class CsvPayloads:
         return sound(found, bad), bad
 
     def _split(self, plain: pl.Series) -> tuple[pl.DataFrame, pl.Series]:
-        """The fields of records in which nothing is quoted, and which records haven't as many."""
+        """Split unquoted records into fields; return which have another number of fields."""
         commas = len(self.columns) - 1
         fields = pl.DataFrame({"": plain}).select(pl.col("").str.split_exact(",", commas))
         found = fields.to_series().struct.unnest()
@@ -60,9 +60,9 @@ class CsvPayloads:
     def _put(
         self, fields: pl.DataFrame, bad: pl.Series, texts: pl.Series, odd: pl.Series
     ) -> tuple[pl.DataFrame, pl.Series]:
-        """The fields with those of records that are read one by one."""
+        """Return the fields with those of quoted records, which are read one by one."""
         rows, width = odd.arg_true(), len(self.columns)
-        # To read what is no record up to where it breaks would be slow.
+        # Records are checked first: reading a malformed one up to its error would be slow.
         records = texts.gather(rows).str.contains(_RECORD)
         bad, rows = bad.scatter(rows, True), rows.filter(records)
         split = [_fields(value) for value in texts.gather(rows)]
@@ -74,7 +74,7 @@ class CsvPayloads:
 
 
 def _fields(record: str | None) -> list[str | None] | None:
-    """The fields of a record; ``None`` where it is no record."""
+    """Return the fields of a record; ``None`` if it is malformed."""
     if not record:
         return None
     found: list[str | None] = []

@@ -1,4 +1,4 @@
-"""Columns as SQL writes them: ``id long, at timestamp, tags array<string>``."""
+"""Columns in the syntax of SQL: ``id long, at timestamp, tags array<string>``."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _HINT = "write names and types, as in 'id long, at timestamp'"
 
 
 def parse_columns(text: str, option: str = "columns") -> dict[str, pl.DataType]:
-    """The names and types of columns.
+    """Return the names and types of columns.
 
     Args:
-        text: The columns, in Spark's words for types.
-        option: The option that it is, for messages.
+        text: Columns with Spark's names of types.
+        option: Name of the option, for errors.
 
     Raises:
-        OptionError: When it can't be read.
+        OptionError: When the text can't be parsed.
 
     Example:
         >>> parse_columns("id long, tags array<string>")
@@ -63,7 +63,7 @@ class _Parser:
         self.at = 0
 
     def fields(self, end: str) -> dict[str, pl.DataType]:
-        """Names with their types, up to a sign."""
+        """Read names with their types, up to a closing token."""
         columns: dict[str, pl.DataType] = {}
         while self._peek() != end:
             name = self._next()
@@ -111,7 +111,7 @@ class _Parser:
         return kind
 
     def _numbers(self) -> list[int]:
-        """Whole numbers in parentheses."""
+        """Read whole numbers in parentheses."""
         self._expect("(")
         numbers = []
         while self._peek() != ")":
@@ -149,7 +149,7 @@ class _Parser:
 
 
 def plain_columns(columns: str | Mapping[str, pl.DataType]) -> dict[str, pl.DataType]:
-    """Columns that a user gives, as text or as a schema of Polars."""
+    """Return the columns that a user passes as text or as a Polars schema."""
     if isinstance(columns, str):
         return parse_columns(columns)
     return dict(pl.Schema(columns))

@@ -1,4 +1,4 @@
-"""Numbers in text as decimals."""
+"""Converts numbers in text to decimals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _EXACT = Context(prec=500, rounding=ROUND_HALF_UP)
 
 
 def decimal_of(value: Any, dtype: pl.Decimal) -> Decimal | None:
-    """A number, or a text that is one, rounded to a decimal's scale; ``None`` where it is none.
+    """Convert a number or a text to a decimal of a type's scale; ``None`` if it doesn't fit.
 
     Example:
         >>> decimal_of("1.005", pl.Decimal(5, 2)), decimal_of(1000, pl.Decimal(5, 2))
@@ -22,7 +22,7 @@ def decimal_of(value: Any, dtype: pl.Decimal) -> Decimal | None:
     """
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         return None
-    # A number of a million digits isn't looked at.
+    # A number of a million digits isn't converted.
     if isinstance(value, str) and (len(value) > _LONGEST or not _NUMBER.fullmatch(value)):
         return None
     number = Decimal(value)

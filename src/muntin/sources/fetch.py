@@ -1,8 +1,8 @@
 """Fetches ranges of Kafka's messages as record batches, over sockets to the partitions' leaders.
 
-This is the plain way, for what nearly all requests are. Whatever else happens (a leader moves, a
-range was deleted, a setting or a format isn't known here) ends in `FetchError`, and the range is
-read by librdkafka, which knows how to go on.
+This is the direct way, which covers nearly all requests. In any other case (a leader moves, a range
+was deleted, a setting or format isn't supported) it raises `FetchError`, and librdkafka reads the
+range.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from muntin.sources.record_batches import (
     split_batches,
 )
 
-# Fetch, in the first version that reads every compression.
+# The Fetch request, in the first version that supports every compression.
 _FETCH, _VERSION = 1, 11
 _WAIT_MS, _PATIENCE = 100, 10.0
-# Bytes that one answer has at most, all in all and for a partition. A range begins with fewer, and
-# goes on with as many as its first messages say that it takes.
+# The limits of an answer in bytes, in all and per partition. A range begins with fewer bytes, and
+# then asks for as many as its first messages suggest.
 _MOST, _FIRST, _LEAST = 16 << 20, 1 << 20, 1 << 16
 _COMMITTED = "read_committed"
 
@@ -38,15 +38,15 @@ PartitionName = tuple[str, int]
 
 @dataclass
 class Progress:
-    """How far one range is fetched.
+    """The progress of fetching one range.
 
     Attributes:
-        topic: The topic.
-        partition: The partition.
-        start: The next offset.
-        end: The offset behind the last one.
-        batches: What was fetched and not taken yet, without what no consumer shows.
-        wanted: How many bytes to ask for.
+        topic: Topic of the range.
+        partition: Partition of the range.
+        start: Next offset to fetch.
+        end: Offset after the last one of the range.
+        batches: Fetched batches that weren't taken yet, without control batches.
+        wanted: Number of bytes to ask for.
     """
 
     topic: str
@@ -58,11 +58,11 @@ class Progress:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is more to fetch."""
+        """True if a part of the range isn't fetched yet."""
         return self.start < self.end
 
     def add(self, data: bytes, aborted: Sequence[Aborted]) -> None:
-        """Add what a broker sent of the range."""
+        """Add the batches of the range that a broker sent."""
         batches = [batch for batch in split_batches(data) if batch.last >= self.start]
         if not batches:
             return
@@ -88,13 +88,13 @@ class Fetched(NamedTuple):
 
 
 class Fetcher:
-    """Fetches from one cluster; it keeps its connections, and where partitions are led.
+    """Fetches from one cluster; keeps its connections and the leaders of partitions.
 
     Args:
         client: Settings of librdkafka.
 
     Raises:
-        FetchError: When there is a setting that isn't known here.
+        FetchError: When a setting isn't supported here.
     """
 
     def __init__(self, client: Mapping[str, str]) -> None:
@@ -106,10 +106,10 @@ class Fetcher:
         self._addresses: dict[int, tuple[str, int]] = {}
 
     def fetch(self, ranges: Sequence[Progress]) -> None:
-        """Fetch a piece of each range that is open, and wait until there is something.
+        """Fetch a piece of each open range, and wait until there is something.
 
         Raises:
-            FetchError: When a range can't be fetched in the plain way.
+            FetchError: When a range can't be fetched directly.
         """
         by_leader: dict[int, list[Progress]] = {}
         for one in ranges:
@@ -190,7 +190,7 @@ def _encode(ranges: Sequence[Progress], *, committed: bool) -> bytes:
     topics: dict[str, list[Progress]] = {}
     for one in ranges:
         topics.setdefault(one.topic, []).append(one)
-    # No replica; no session of fetches is kept.
+    # The client is no replica, and keeps no fetch session.
     parts = [struct.pack(">iiiibii", -1, _WAIT_MS, 1, _MOST, int(committed), 0, -1)]
     parts.append(struct.pack(">i", len(topics)))
     for topic, some in topics.items():

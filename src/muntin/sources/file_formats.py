@@ -1,4 +1,4 @@
-"""Formats of files: how their columns are learned, and their rows read."""
+"""Formats of files: how to infer their columns and to read their rows."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from muntin.sources.source import MALFORMED
 from muntin.sources.text_values import WHOLE, readable, typed
 
 _ROWS_AT_ONCE = 200_000
-# A text file is whole when nothing was written to it for so long.
+# A text file is complete if nothing was written to it for this long.
 _SETTLES_NANOS = 1_000_000_000
-# What a file of Parquet begins and ends with.
+# The first and the last bytes of a Parquet file.
 _MAGIC = b"PAR1"
-# Types are learned from so many records.
+# The number of records from which types are inferred.
 _SAMPLE = 1_000
 _LEARNED: tuple[tuple[pl.DataType, str], ...] = (
     (pl.Int64(), r"^[+-]?\d{1,18}$"),
@@ -46,26 +46,26 @@ class FileFormat(Protocol):
 
     @property
     def form(self) -> str:
-        """Its name."""
+        """The name of the format."""
 
     @property
     def columns(self) -> dict[str, pl.DataType] | None:
-        """The columns that were given; ``None`` where a file says them."""
+        """The columns that the user declared; ``None`` if they come from a file."""
 
     def infer(self, path: Path) -> dict[str, pl.DataType]:
-        """The columns of a file."""
+        """Infer the columns of a file."""
 
     def is_whole(self, path: str, size: int, written: int) -> bool:
-        """Whether a file of so many bytes, last written at a nanosecond, is written to its end."""
+        """Return whether a file of a size, last written at ``written`` (ns), is complete."""
 
     def read(self, path: Path, size: int, schema: pl.Schema) -> Iterator[pl.DataFrame]:
-        """The rows of a file, in the columns of a schema, in frames of a bounded size."""
+        """Yield the rows of a file, in the columns of a schema, in frames of a bounded size."""
 
 
 def format_of(
     form: str, columns: dict[str, pl.DataType] | None, header: bool | None, zone: SessionZone
 ) -> FileFormat:
-    """The format of a name.
+    """Return the format of a name.
 
     Raises:
         OptionError: When it has no such option, or doesn't read a column's type.
@@ -88,7 +88,7 @@ def format_of(
 
 @dataclass(frozen=True)
 class ParquetFiles:
-    """Files of Parquet. A column that a file hasn't is NULL, and a narrower number grows."""
+    """Parquet files. A column that a file lacks is NULL, and narrower numbers are widened."""
 
     columns: dict[str, pl.DataType] | None
     form = "parquet"
@@ -103,7 +103,7 @@ class ParquetFiles:
         try:
             with open(path, "rb") as file:
                 if file.read(4) != _MAGIC:
-                    # No Parquet at all, unless its first bytes are still to come.
+                    # The file isn't Parquet, unless its first bytes aren't written yet.
                     return size >= len(_MAGIC)
                 file.seek(max(size - len(_MAGIC), len(_MAGIC)))
                 return file.read(4) == _MAGIC
@@ -121,14 +121,14 @@ class ParquetFiles:
 
 
 def _plain(kind: pl.DataType) -> pl.DataType:
-    """A type as sources have it: moments in microseconds, text for categories."""
+    """Return a type as sources have it: times in microseconds, text for categories."""
     if isinstance(kind, pl.Datetime):
         return pl.Datetime("us", None if kind.time_zone is None else "UTC")
     return pl.String() if isinstance(kind, pl.Categorical | pl.Enum) else kind
 
 
 def _shape(name: str, wanted: pl.DataType, held: pl.Schema, path: Path) -> pl.Expr:
-    """A file's column in the type that is read."""
+    """Return a file's column in the type that is read."""
     if name not in held:
         return pl.lit(None, dtype=wanted).alias(name)
     kind = _plain(held[name])
@@ -143,7 +143,7 @@ def _shape(name: str, wanted: pl.DataType, held: pl.Schema, path: Path) -> pl.Ex
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Name a file of which PyArrow says that it is broken."""
+    """Name the file in an error of PyArrow."""
     try:
         yield
     except pa.ArrowException as error:
@@ -153,12 +153,12 @@ def _naming(path: Path) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class CsvFiles:
-    """Files of records with values between commas.
+    """CSV files.
 
     Attributes:
-        columns: The columns that were given.
+        columns: Declared columns, if any.
         header: Whether the first line of a file names its columns.
-        zone: The zone of times without one.
+        zone: Time zone of times that have none.
     """
 
     columns: dict[str, pl.DataType] | None
@@ -182,7 +182,7 @@ class CsvFiles:
         for records in read_records(path, size, quotes=True):
             if decoder is None and records:
                 names, records = _header(records), records[1:]
-                # Columns that aren't asked for are read as text, which every field is.
+                # Columns that aren't requested are read as text, which any field is.
                 held = {name: columns.get(name, pl.String()) for name in names}
                 decoder = CsvPayloads(held, self.zone)
             if decoder is not None:
@@ -191,11 +191,11 @@ class CsvFiles:
 
 @dataclass(frozen=True)
 class JsonLines:
-    """Files of JSON objects, one a line.
+    """Files of JSON objects, one per line.
 
     Attributes:
-        columns: The columns that were given.
-        zone: The zone of times without one.
+        columns: Declared columns, if any.
+        zone: Time zone of times that have none.
     """
 
     columns: dict[str, pl.DataType] | None
@@ -225,7 +225,7 @@ def _is_settled(written: int) -> bool:
 
 
 def _sample(path: Path, *, quotes: bool) -> list[bytes]:
-    """The first records of a file."""
+    """Return the first records of a file."""
     for records in read_records(path, path.stat().st_size, quotes=quotes):
         if records:
             return records[:_SAMPLE]
@@ -233,13 +233,13 @@ def _sample(path: Path, *, quotes: bool) -> list[bytes]:
 
 
 def _header(records: Sequence[bytes]) -> list[str]:
-    """The names that the first record of a file has."""
+    """Return the names in the first record of a file."""
     names = next(csv.reader([records[0].decode("utf-8-sig", "replace").strip()]), [])
     return [name.strip() for name in names]
 
 
 def _learn(column: pl.Series, zone: SessionZone) -> pl.DataType:
-    """The type of a sample's values; text where no plain type fits all of them."""
+    """Infer the type of a sample's values; text if no plain type fits all of them."""
     if column.dtype != pl.String:
         return column.dtype if readable(column.dtype) else pl.String()
     texts = column.drop_nulls()
@@ -254,7 +254,7 @@ def _learn(column: pl.Series, zone: SessionZone) -> pl.DataType:
 
 
 def _decode(decoder: Payloads, records: list[bytes], schema: pl.Schema) -> Iterator[pl.DataFrame]:
-    """Records in the columns of a schema; those that can't be read are malformed."""
+    """Decode records into the columns of a schema; unreadable ones are malformed."""
     for first in range(0, len(records), _ROWS_AT_ONCE):
         some = records[first : first + _ROWS_AT_ONCE]
         rows, bad = decoder.decode(some)

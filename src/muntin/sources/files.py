@@ -1,4 +1,4 @@
-"""Files as a source: those that are there, and new ones as they arrive."""
+"""A source of files: those that exist, and new ones as they arrive."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ Form = Literal["parquet", "csv", "jsonl"]
 
 _LOG = logging.getLogger(__name__)
 _FORMS = {".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
-# So many files are remembered by name; what is older than all of them counts as read.
+# The number of files remembered by name; an older file counts as read.
 MOST_REMEMBERED = 10_000
-# A batch takes about as many bytes, if nothing else is said.
+# The approximate bytes of a batch by default.
 _BATCH_BYTES = 256 << 20
-# About as many bytes make a message, where only the number of messages is bounded.
+# The assumed bytes of a message, if only the number of messages is bounded.
 _MESSAGE_BYTES = 100
 _PAUSE = 0.1
 
 
 class ListedFile(NamedTuple):
-    """A file of a listing.
+    """A file in a listing.
 
     Attributes:
-        time: When it was last written, nanoseconds.
-        path: Its path.
-        size: Its bytes.
+        time: Time of its last modification, in nanoseconds.
+        path: Path of the file.
+        size: Size in bytes.
     """
 
     time: int
@@ -51,7 +51,7 @@ class ListedFile(NamedTuple):
 
 @dataclass(frozen=True)
 class FileSource:
-    """Files of a folder or a pattern; see ``files``."""
+    """The files of a folder or a pattern; see ``files``."""
 
     pattern: str
     format: FileFormat
@@ -64,15 +64,15 @@ class FileSource:
 
     @property
     def malformed(self) -> str | None:
-        """The column with the bytes of records that can't be read, if there is one."""
+        """The column with the bytes of unreadable records; ``None`` for Parquet."""
         return None if self.format.form == "parquet" else MALFORMED
 
     @cached_property
     def schema(self) -> pl.Schema:
-        """The columns: those given, or those of the first file.
+        """The columns that were declared, or those of the first file.
 
         Raises:
-            OptionError: When none are given and there is no file yet, or it can't be read.
+            OptionError: When none are declared and there is no file yet, or it can't be read.
         """
         columns = self.format.columns
         if columns is None:
@@ -88,7 +88,7 @@ class FileSource:
         return pl.Schema({**columns, **own})
 
     def open(self) -> FileReader:
-        """List the files from now on."""
+        """Return a reader, which lists the files."""
         return FileReader(self)
 
 
@@ -101,7 +101,7 @@ class FileReader:
         self._took = 0.0
 
     def plan(self, start: SourceOffsets | None, limit: int | None) -> Planned:
-        """Plan the files that arrived, oldest first."""
+        """Plan the new files, oldest first."""
         began = time.monotonic()
         listing = sorted(list_files(self._source.pattern))
         self._took = time.monotonic() - began
@@ -118,7 +118,7 @@ class FileReader:
         return Planned(end, has_new=True, caught_up=len(chosen) == len(new))
 
     def _choose(self, files: list[ListedFile], limit: int | None) -> list[ListedFile]:
-        """The files of a batch: as many as fit, and one at least."""
+        """Return the files of a batch: as many as fit, and at least one."""
         most = _BATCH_BYTES if limit is None else limit * _MESSAGE_BYTES
         count, total = 0, 0
         for one in files[: self._source.files_per_batch]:
@@ -129,10 +129,10 @@ class FileReader:
         return files[:count]
 
     def read(self, start: SourceOffsets | None, end: SourceOffsets) -> Iterator[pl.DataFrame]:
-        """Read the files of a batch, which ``end`` names.
+        """Read the files of a batch, which ``end`` lists.
 
         Raises:
-            SourceError: When a file isn't what it was, or holds something else.
+            SourceError: When a file was changed, removed or can't be read.
         """
         if start == end:
             return
@@ -150,11 +150,11 @@ class FileReader:
                 _LOG.warning("%s is skipped: %s", path, error)
 
     def wait(self, start: SourceOffsets | None, timeout: float) -> None:
-        """Pause before the next listing, for longer where a listing takes long."""
+        """Pause before the next listing; longer if listings take long."""
         time.sleep(min(timeout, max(_PAUSE, 5 * self._took)))
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing, since there is nothing to release."""
 
 
 def _failure(path: str, error: Exception) -> SourceError:
@@ -168,12 +168,12 @@ def _failure(path: str, error: Exception) -> SourceError:
 
 @dataclass
 class _Seen:
-    """The files that were read.
+    """The files that were read so far.
 
     Attributes:
-        oldest: The time and the path up to which every file counts as read.
-        recent: The newer files that were read, with their times and sizes.
-        offsets: What a host keeps of it.
+        oldest: Time and path up to which every file counts as read.
+        recent: Newer files that were read, with their times and sizes.
+        offsets: Offset that a host stores for it.
     """
 
     oldest: tuple[int, str] = (0, "")
@@ -183,7 +183,7 @@ class _Seen:
 
     @classmethod
     def read(cls, offsets: SourceOffsets | None) -> _Seen:
-        """The files that were read up to an offset."""
+        """Return the files that were read up to an offset."""
         if offsets is None:
             return cls()
         time_of_oldest, path = offsets["oldest"]
@@ -191,7 +191,7 @@ class _Seen:
         return cls((int(time_of_oldest), str(path)), recent, offsets)
 
     def select_new(self, listing: list[ListedFile]) -> list[ListedFile]:
-        """The files of a listing that weren't read, oldest first."""
+        """Return the unread files of a listing, oldest first."""
         new = []
         for one in listing:
             read = self.recent.get(one.path)
@@ -203,7 +203,7 @@ class _Seen:
             if (one.time, one.path) > self.oldest:
                 new.append(one)
             elif self._listed is not None and one.path not in self._listed:
-                # It wasn't in the last listing, whatever its age.
+                # The file is new, since the last listing didn't have it, whatever its time.
                 _LOG.warning("%s came with an old time of writing; it is read now", one.path)
                 new.append(one)
         if self.oldest[0]:
@@ -212,7 +212,7 @@ class _Seen:
         return new
 
     def add(self, files: list[ListedFile]) -> dict[str, Any]:
-        """Count files as read; returns the offset behind them."""
+        """Count files as read; return the offset after them."""
         self.recent |= {one.path: [one.time, one.size] for one in files}
         beyond = len(self.recent) - MOST_REMEMBERED
         if beyond > 0:
@@ -226,14 +226,14 @@ class _Seen:
         return dict(self.offsets)
 
     def to_offsets(self, files: list[ListedFile]) -> dict[str, Any]:
-        """The files that were read, as a host keeps them, and those of one batch."""
+        """Return the offset of the files read so far, with those of one batch."""
         batch = [[one.path, one.size] for one in files]
         recent = {name: [*known] for name, known in self.recent.items()}
         return {"oldest": [*self.oldest], "recent": recent, "batch": batch}
 
 
 def list_files(pattern: str) -> Iterator[ListedFile]:
-    """The files of a folder or a pattern, without hidden ones."""
+    """Yield the files of a folder or a pattern, without hidden ones."""
     paths = glob.iglob(pattern, recursive=True)
     if os.path.isdir(pattern):
         paths = glob.iglob(os.path.join(glob.escape(pattern), "**"), recursive=True)
@@ -260,21 +260,20 @@ def files(
 ) -> FileSource:
     """Describe files that a query in this process reads: those that exist, and new ones.
 
-    Files are read once each, in the order in which they were last written, and in the order of
-    their paths where that is the same. A file is read when it is whole: Parquet when its footer is
-    there, text when nothing was written to it for a second. To have a file read at once, write it
-    under a name that begins with a dot and rename it. Deleting files that were read changes
-    nothing.
+    Each file is read once, in the order of modification times, and of paths if these are equal. A
+    file is read when it is complete: Parquet when it has its footer, text when nothing was written
+    to it for a second. To have a file read at once, write it under a name that begins with a dot,
+    then rename it. Files that were read may be deleted.
 
-    The names of the 10,000 newest files that were read are kept in the checkpoint. A file that
-    comes later with an older time of writing than all of these is read while the query runs, and
-    passed over by a query that resumes.
+    The checkpoint keeps the names of the 10,000 newest files that were read. If a file arrives
+    later with an older modification time than all of these, a running query reads it, but a query
+    that resumes skips it.
 
-    CSV and JSON lines are read by the rules of Kafka's payloads: a record that can't be read is
-    rejected as ``malformed``, with its bytes in the column ``malformed``, and the others are kept.
+    CSV and JSON lines follow the rules of Kafka's payloads: a record that can't be read is rejected
+    as ``malformed``, with its bytes in the column ``malformed``, and the others are kept.
 
     Args:
-        path: A folder with all that is below it, or a pattern: ``logs/*.csv``, ``in/**/*.parquet``.
+        path: Folder, with all folders below it, or a pattern: ``logs/*.csv``, ``in/**/*.parquet``.
         columns: Names and types of the columns, as text (``"id long, at timestamp"``) or as a
             schema of Polars. Default: those of the first file.
         format: ``parquet``, ``csv`` or ``jsonl``. Default: by the ending of the path.

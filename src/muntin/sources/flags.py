@@ -1,4 +1,4 @@
-"""What Spark otherwise says of each message, where workers read a source themselves."""
+"""Flags of messages that workers add when they read a source themselves, instead of Spark."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import polars as pl
 
 from muntin.engine import columns
 
-# The batch's wall clock, where messages bring it along: microseconds, and the same for a batch that
-# is repeated.
+# The column with the batch's wall clock in microseconds, if messages carry it. A repeated batch has
+# the same clock.
 NOW = "__muntin_now"
 
 
@@ -18,10 +18,10 @@ class Flags:
     """Adds the columns by which messages are judged.
 
     Attributes:
-        time: The event-time column, if there is one.
-        clock: The arrival-time column, if messages carry their own clock.
+        time: Event-time column, if there is one.
+        clock: Arrival-time column, if messages carry their own clock.
         max_ahead: How far ahead of the clock a time may be, in microseconds.
-        stamped: Whether messages bring the batch's wall clock along.
+        stamped: Whether messages carry the batch's wall clock.
     """
 
     time: str | None
@@ -30,7 +30,7 @@ class Flags:
     stamped: bool = False
 
     def add(self, messages: pl.DataFrame, now: int) -> pl.DataFrame:
-        """Messages with their flags."""
+        """Return messages with their flags."""
         clock = pl.lit(now, dtype=pl.Int64)
         if self.stamped:
             messages = messages.with_columns(clock.alias(NOW))

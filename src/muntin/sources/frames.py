@@ -1,4 +1,4 @@
-"""A frame as a source: all of its rows are there, and none comes after them."""
+"""A frame as a finite source: all of its rows exist, and none will follow them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class FrameSource:
     """The rows of a frame, in their order.
 
     Args:
-        rows: The rows; they may have `GARBLED` beside their columns.
-        origin: What kind of frame it was: `polars`, `pandas` or `arrow`.
+        rows: Rows of the frame, which may have the column `GARBLED`.
+        origin: Library of the original frame: `polars`, `pandas` or `arrow`.
     """
 
     ordered = True
@@ -39,11 +39,11 @@ class FrameSource:
         return pl.Schema({n: kind for n, kind in self.rows.schema.items() if n != GARBLED})
 
     def open(self) -> FrameReader:
-        """Read the frame."""
+        """Return a reader of the frame."""
         return FrameReader(self.rows)
 
     def give_back(self, rows: pl.DataFrame) -> Any:
-        """Rows as the kind of frame that this source was given as."""
+        """Return rows as a frame of the library that this source was created from."""
         if self.origin == "pandas":
             return rows.to_pandas()
         return rows.to_arrow() if self.origin == "arrow" else rows
@@ -75,7 +75,7 @@ class FrameReader:
         return int(end[_ROW]) == len(self._rows)
 
     def _check(self, row: int) -> None:
-        """Refuse a frame that is shorter than what was read of another one."""
+        """Refuse a frame that is shorter than the part of a frame that was read already."""
         if row > len(self._rows):
             raise SourceError(
                 f"{row:,} rows of this frame were read, and it has {len(self._rows):,} rows: give "
@@ -83,11 +83,11 @@ class FrameReader:
             )
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing, since there is nothing to release."""
 
 
 def frame_source(given: object) -> FrameSource | None:
-    """The source of a Polars, pandas or Arrow frame; `None` for anything else.
+    """Return the source of a Polars, pandas or Arrow frame; `None` for anything else.
 
     Raises:
         OptionError: When its columns have types that can't be read.
@@ -112,7 +112,7 @@ def frame_source(given: object) -> FrameSource | None:
 
 
 def _plain(rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows with text in place of categories, which differ from frame to frame."""
+    """Return rows with text in place of categories, which differ from frame to frame."""
     kinds = rows.schema.items()
     casts = {n: pl.String() for n, kind in kinds if isinstance(kind, pl.Categorical | pl.Enum)}
     return rows.cast(casts) if casts else rows  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
 """JSON payloads with decimals, structs, arrays or maps among their columns.
 
-Columns of plain types are read many messages at once, as in all other JSON; the rest of a message
-is parsed by itself, and becomes columns field by field.
+Columns of plain types are read for many messages at once, as in other JSON. The rest of each
+message is parsed by itself and becomes columns field by field.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ Flags = np.ndarray[Any, Any]
 
 
 class _Number(str):
-    """A number as it was written, with a fraction or an exponent."""
+    """The text of a number with a fraction or an exponent, as it was written."""
 
     __slots__ = ()
 
 
 def is_nested_json(dtype: Any) -> bool:
-    """Whether a column of a type can be read out of JSON here."""
+    """Return whether a column of a type can be read from JSON."""
     dtype = _whole(dtype)
     if isinstance(dtype, pl.Struct):
         return bool(dtype.fields) and all(is_nested_json(field.dtype) for field in dtype.fields)
@@ -43,7 +43,7 @@ def is_nested_json(dtype: Any) -> bool:
 
 
 def _whole(dtype: Any) -> Any:
-    """A type, which Polars gives as its class where it has no parts."""
+    """Return an instance of a type, which Polars may give as its class."""
     return dtype() if isinstance(dtype, type) else dtype
 
 
@@ -52,15 +52,15 @@ class NestedJsonPayloads:
     """Decodes JSON objects of any types.
 
     Attributes:
-        columns: The columns wanted, and their types; members that aren't among them are skipped.
-        zone: Which zone a time without one is of.
+        columns: Names and types of the columns to return; other members are skipped.
+        zone: Time zone of times that have none.
     """
 
     columns: dict[str, pl.DataType]
     zone: SessionZone
 
     def decode(self, values: Sequence[bytes | None]) -> tuple[pl.DataFrame, pl.Series]:
-        """See ``Payloads``; a member of another type than its column can't be read either."""
+        """Decode payloads; a message whose member isn't of its column's type is malformed."""
         plain = {name: dtype for name, dtype in self.columns.items() if readable(dtype)}
         frame, bad = JsonPayloads(plain, self.zone).decode(values)
         wrong = bad.to_numpy().copy()
@@ -82,7 +82,7 @@ class NestedJsonPayloads:
 
 
 def _parsed(value: bytes | None) -> dict[str, Any] | None:
-    """A message's object, whose numbers with fractions are as they were written."""
+    """Parse a message's object, with the text of fractional numbers; ``None`` if it is none."""
     try:
         found = json.loads(value or b"", parse_float=_Number, parse_constant=_refuse)
     except (ValueError, RecursionError):
@@ -96,7 +96,7 @@ def _refuse(name: str) -> None:
 
 
 def _column(values: list[Any], dtype: Any, zone: SessionZone) -> tuple[pl.Series, Flags]:
-    """Values as a column, and which of them aren't of its type."""
+    """Convert values to a column, and return which of them aren't of its type."""
     dtype = _whole(dtype)
     missing = np.fromiter((value is None for value in values), bool, len(values))
     if isinstance(dtype, pl.Struct):
@@ -131,7 +131,7 @@ def _structs(
 def _lists(
     values: list[Any], dtype: Any, zone: SessionZone, missing: Flags
 ) -> tuple[pl.Series, Flags]:
-    """Arrays, or objects as the entries of maps."""
+    """Convert arrays, or objects as the entries of maps, to a column of lists."""
     is_map = isinstance(dtype, pl.Map)
     wanted = dict if is_map else list
     is_list = np.fromiter((isinstance(value, wanted) for value in values), bool, len(values))
@@ -150,14 +150,14 @@ def _lists(
 
 
 def _inside(dtype: Any) -> Any:
-    """The type of a list's items."""
+    """Return the type of a list's items."""
     if isinstance(dtype, pl.Map):
         return pl.Struct({"key": dtype.key, "value": dtype.value})
     return dtype.inner
 
 
 def _reader(dtype: Any) -> Any:
-    """What makes a value of a plain type out of a value of JSON; ``None`` where it is none."""
+    """Return a function that converts a JSON value to a plain type; ``None`` if it can't."""
     if isinstance(dtype, pl.Decimal):
         return lambda value: decimal_of(value, dtype)
     if isinstance(dtype, pl.String):
@@ -178,17 +178,17 @@ def _real(value: Any) -> float | None:
         number = float(value)
     except OverflowError:
         return None
-    # Beyond what a double holds.
+    # The number exceeds the range of a double.
     return number if abs(number) != float("inf") else None
 
 
 def _text(value: Any) -> str | None:
-    """Text, or another value as it is written."""
+    """Return a text, or the JSON of any other value."""
     if not isinstance(value, str):
         value = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     try:
         value.encode()
     except UnicodeEncodeError:
-        # Half a surrogate pair.
+        # The text has half a surrogate pair.
         return None
     return str(value)

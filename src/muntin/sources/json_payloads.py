@@ -1,7 +1,7 @@
-"""JSON payloads as columns: many messages in one call, and which of them can't be read.
+"""JSON payloads as columns: many messages are decoded in one call.
 
 Polars reads lines of JSON in columns and is strict: one broken line, or one value of another type
-than its column's, fails the whole call. The broken lines are then told apart by their syntax, for
+than its column's, fails the whole call. The broken lines are then identified by their syntax, for
 all lines at once (``json_syntax``), and values of other types by reading them as text as well.
 """
 
@@ -23,7 +23,7 @@ from muntin.sources.json_syntax import find_objects, has_half_pairs
 from muntin.sources.text_values import REAL, WHOLE, sound, spread, typed
 
 _BAD = "__muntin_bad"
-# Half a surrogate pair is no text; Polars reads one as a character of its own choice.
+# Half a surrogate pair isn't valid text; Polars reads it as a character of its own choice.
 _SURROGATES = (b"\\ud", b"\\uD")
 
 
@@ -32,17 +32,17 @@ class JsonPayloads:
     """Decodes JSON objects.
 
     Attributes:
-        columns: The columns wanted, and their types; members that aren't among them are skipped.
-        zone: Which zone a time without one is of.
+        columns: Names and types of the columns to return; other members are skipped.
+        zone: Time zone of times that have none.
     """
 
     columns: dict[str, pl.DataType]
     zone: SessionZone
 
     def decode(self, values: Sequence[bytes | None]) -> tuple[pl.DataFrame, pl.Series]:
-        """See ``Payloads``; a member of another type than its column can't be read either."""
+        """Decode payloads; a message whose member isn't of its column's type is malformed."""
         raw = {name: _as_read(dtype) for name, dtype in self.columns.items()}
-        # A column that no message has: without any, Polars would count no rows.
+        # No message has this column. Without any column, Polars would count no rows.
         schema = pl.Schema({"": pl.String(), **raw})
         frame, rows = _read_in_place(values, schema), np.arange(len(values))
         if frame is None:
@@ -61,12 +61,12 @@ class JsonPayloads:
 
 
 def _read_in_place(values: Sequence[bytes | None], schema: pl.Schema) -> pl.DataFrame | None:
-    """Read a row a value without a copy of each; ``None`` if that can't be."""
+    """Read a row per value without copying each value; ``None`` if that isn't possible."""
     lines = values.as_lines() if isinstance(values, ByteValues) else None
     if lines is None:
         return None
     joined = lines.tobytes()
-    # What has such escapes is looked at more closely.
+    # Such escapes need a closer look.
     if b"\\" in joined and any(half in joined for half in _SURROGATES):
         return None
     try:
@@ -77,10 +77,10 @@ def _read_in_place(values: Sequence[bytes | None], schema: pl.Schema) -> pl.Data
 
 
 def _read_each(lines: list[bytes], schema: pl.Schema) -> tuple[pl.DataFrame, NDArray[np.int64]]:
-    """Read lines of which some may be broken, or have values that aren't of their column's type.
+    """Read lines, some of which may be broken or have values that aren't of their column's type.
 
     Returns:
-        The lines that can be read, in their order, and their positions.
+        The valid lines, in their order, and their positions.
     """
     rows = find_objects(_decode_lines(lines)).arg_true().to_numpy().astype(np.int64)
     objects = [lines[row] for row in rows.tolist()] if len(rows) < len(lines) else lines
@@ -91,17 +91,17 @@ def _read_each(lines: list[bytes], schema: pl.Schema) -> tuple[pl.DataFrame, NDA
 
 
 def _read_values(lines: list[bytes], schema: pl.Schema) -> tuple[pl.DataFrame, pl.Series]:
-    """Read objects, of which some members may not be of their column's type.
+    """Read objects, some of whose members may not be of their column's type.
 
     Returns:
-        A row a line, and which of them have such a member.
+        A row per line, and which of them have such a member.
     """
     frame = _parse(lines, schema, lenient=True)
     names = [name for name, dtype in schema.items() if dtype != pl.String]
     unreadable = pl.repeat(False, len(lines), dtype=pl.Boolean, eager=True)
     if not names:
         return frame, unreadable
-    # A null is a member that is missing, null, or of another type.
+    # A null stands for a member that is missing, null, or of another type.
     wanting = frame.select(pl.any_horizontal(pl.col(names).is_null())).to_series().arg_true()
     some = [lines[row] for row in wanting]
     written = _parse(some, pl.Schema(dict.fromkeys(names, pl.String)))
@@ -112,9 +112,9 @@ def _read_values(lines: list[bytes], schema: pl.Schema) -> tuple[pl.DataFrame, p
 
 
 def _read(lines: list[bytes], schema: pl.Schema) -> pl.DataFrame | None:
-    """Read a row a line; ``None`` if one of them can't be read."""
+    """Read a row per line; ``None`` if one of the lines can't be read."""
     joined = b"\n".join(lines)
-    # Most messages have no escapes at all, and to look for a single byte is a hundred times faster.
+    # Most messages have no escapes at all, and searching for a single byte is much faster.
     escaped = b"\\" in joined and any(half in joined for half in _SURROGATES)
     if escaped and has_half_pairs(_decode_lines(lines)):
         return None
@@ -131,7 +131,7 @@ def _decode_lines(lines: list[bytes]) -> pl.Series:
 def _parse(lines: list[bytes], schema: pl.Schema, *, lenient: bool = False) -> pl.DataFrame:
     joined = b"\n".join(lines)
     if joined.count(b"\n") >= len(lines):
-        # A line ends at a line feed; between values JSON takes a return as well.
+        # A line ends at a line feed; between values, JSON also allows a carriage return.
         joined = b"\n".join(line.replace(b"\n", b"\r") for line in lines)
     if not joined:
         return pl.DataFrame(schema=schema)
@@ -142,7 +142,7 @@ def _parse(lines: list[bytes], schema: pl.Schema, *, lenient: bool = False) -> p
 
 
 def _as_read(dtype: pl.DataType) -> pl.DataType:
-    """The type by which Polars' parser is asked: it knows fewer, and takes times only as text."""
+    """Return the type for Polars' parser, which knows fewer types, and times only as text."""
     if isinstance(dtype, WHOLE):
         return pl.Int64()
     if isinstance(dtype, REAL):

@@ -19,7 +19,7 @@ _ESCAPE = f'\\\\["\\\\/bfnrt]|\\\\u(?:[0-9a-cA-CefEF]{_HEX}|[dD][0-7]){_HEX}{{2}
 _STRING = f'"(?:[^"\\\\\\x00-\\x1f]|{_ESCAPE})*"'
 _NUMBER = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
 _WORD = "true|false|null"
-# These fit into 128 bits, or are finite, whatever their digits are.
+# Numbers of these forms fit into 128 bits, or are finite, whatever their digits are.
 _SHORT_NUMBER = r"-?(?:0|[1-9][0-9]{0,37})(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,2})?"
 _LONG_NUMBER = r"[0-9]{39}|[eE][+-]?[0-9]{3}"
 _SPACE = r"[ \t\r\n]*"
@@ -36,7 +36,7 @@ def _list(value: str) -> str:
 
 
 def _value(levels: int) -> str:
-    """Return the pattern of a value of at most so many levels; its size grows fourfold a level."""
+    """Return the pattern of a value of limited depth; each level makes it four times as long."""
     if not levels:
         return f"(?:{_SCALAR})"
     inner = _value(levels - 1)
@@ -45,8 +45,8 @@ def _value(levels: int) -> str:
 
 # Most messages are such objects.
 _SHALLOW = rf"\A{_SPACE}{_object(_value(3))}{_SPACE}\z"
-# And most of those with a number that can't be read have it beside values of this kind: a whole
-# number of 40 digits, or one of at least 1e310.
+# Most objects with a number that can't be read have it beside values of this kind: a whole number
+# of 40 digits, or one of at least 1e310.
 _EXPONENT = "(?:[4-9][0-9]{2}|3[1-9][0-9]|[1-9][0-9]{3,8})"
 _GREAT = rf"-?[1-9](?:[0-9]{{39,}}|[0-9]*(?:\.[0-9]+)?[eE]\+?0*{_EXPONENT}){_SPACE}[,}}]"
 _MEMBER = f"{_STRING}{_SPACE}:{_SPACE}"
@@ -57,27 +57,27 @@ _TEXT = "\x01"
 _CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f]"
 _OBJECT = r"\{(?:\x01:[\x010](?:,\x01:[\x010])*)?\}"
 _LIST = r"\[(?:[\x010](?:,[\x010])*)?\]"
-# Levels that are taken away from all messages at once; what is deeper is read token by token.
+# The number of levels removed from all messages at once; deeper ones are read token by token.
 _LEVELS = 4
 _DEEPEST = 1024
-# Python's parser calls itself for each level.
+# Python's parser is recursive, so its depth is limited.
 _SAFE_LEVELS = 200
 _MOST_UNSIGNED, _MOST_NEGATIVE = str(2**128 - 1), str(2**127)
 _MOST_DIGITS = len(_MOST_UNSIGNED)
-# Of so many digits Polars reads a number from its text.
+# From this many digits on, Polars reads a number from its text.
 _FAST_DIGITS = 19
 _LONG_EXPONENT = r"[eE][+-]?0*([1-9][0-9]{9,})\z"
 
 
 def has_half_pairs(texts: pl.Series) -> bool:
-    """Tell whether a text escapes half a surrogate pair."""
+    """Return whether a text escapes half a surrogate pair."""
     whole = f"\\\\\\\\|{_HIGH}{_LOW}"
     suspects = texts.filter(texts.str.contains(r"\\u[dD][89a-fA-F]"))
     return suspects.str.replace_all(whole, "").str.contains(r"\\u[dD][89a-fA-F]").any()
 
 
 def find_objects(texts: pl.Series) -> pl.Series:
-    """Tell which texts are one JSON object; null isn't."""
+    """Return which texts are one JSON object; null isn't one."""
     sound = texts.str.contains(_SHALLOW).fill_null(False)
     if sound.all():
         return sound
@@ -87,14 +87,14 @@ def find_objects(texts: pl.Series) -> pl.Series:
 
 
 def _find_nested(texts: pl.Series) -> pl.Series:
-    """Tell which texts are an object, of any depth and with numbers of any length."""
+    """Return which texts are an object, of any depth and with numbers of any length."""
     sound = ~texts.str.contains(_CONTROL)
     tokens = texts.str.replace_all(_STRING, _TEXT)
     long = tokens.str.contains(_LONG_NUMBER).arg_true()
     if len(long):
         sound = sound.scatter(long, sound.gather(long) & _find_finite(tokens.gather(long)))
     tokens = tokens.str.replace_all(f"{_NUMBER}|{_WORD}", "0").str.replace_all(r"[ \t\r\n]+", "")
-    # What holds anything else is broken, whatever stands around it.
+    # Messages with any other content are broken.
     open_rows = (sound & tokens.str.contains(r"\A\{[\x010:,{}\[\]]*\}\z")).arg_true()
     nested = np.zeros(len(texts), bool)
     for _ in range(_LEVELS):
@@ -113,7 +113,7 @@ def _find_nested(texts: pl.Series) -> pl.Series:
 
 
 def _is_nested(tokens: str, deepest: int) -> bool:
-    """Tell whether tokens are an object of at most so many levels."""
+    """Return whether tokens are an object of limited depth."""
     if tokens.count("[") + tokens.count("{") < _SAFE_LEVELS:
         try:
             json.loads(tokens.replace(_TEXT, '""'))
@@ -121,13 +121,13 @@ def _is_nested(tokens: str, deepest: int) -> bool:
             return False
         return True
     closers: list[str] = []
-    # The token before; behind a value of any kind it is a zero.
+    # The token before; after a value of any kind it is a zero.
     before = ":"
     for token in tokens:
         if token in "]}":
             if not closers or closers.pop() != token or before not in "0[{":
                 return False
-            # An object can end behind a member only, and a list can't end behind a bracket of one.
+            # Only the matching bracket may follow an opening one directly.
             if before in "[{" and {"[": "]", "{": "}"}[before] != token:
                 return False
             before = "0"
@@ -156,7 +156,7 @@ def _is_nested(tokens: str, deepest: int) -> bool:
 
 
 def _find_finite(tokens: pl.Series) -> pl.Series:
-    """Tell in which texts all numbers are finite, and whole ones fit into 128 bits."""
+    """Return in which texts all numbers are finite, and whole ones fit into 128 bits."""
     numbers = tokens.str.extract_all(_NUMBER).list.explode(keep_nulls=False, empty_as_null=False)
     owners = np.repeat(np.arange(len(tokens)), tokens.str.count_matches(_NUMBER).to_numpy())
     suspects = numbers.str.contains(_LONG_NUMBER)
@@ -180,9 +180,9 @@ def _find_finite(tokens: pl.Series) -> pl.Series:
 
 
 def _is_finite(number: str) -> bool:
-    """Tell whether Polars reads a number whose exponent has ten digits or more.
+    """Return whether Polars reads a number whose exponent has ten digits or more.
 
-    It refuses an exponent that goes on behind 2³², and keeps 32 bits of one that doesn't.
+    Polars refuses an exponent with digits beyond 2³², and otherwise keeps 32 bits of it.
     """
     mantissa, exponent = number.lower().lstrip("-").split("e")
     power, digits = int(exponent), mantissa.replace(".", "").lstrip("0")

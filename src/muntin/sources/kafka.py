@@ -1,4 +1,4 @@
-"""Topics of Kafka as a user describes them: where they are, and how payloads become columns."""
+"""Topics of Kafka as a user describes them: the servers, and the columns of payloads."""
 
 from __future__ import annotations
 
@@ -48,31 +48,31 @@ _OWN_TYPES: dict[str, pl.DataType] = {
     "offset": pl.Int64(), "timestamp": pl.Datetime("us", "UTC"), "timestampType": pl.Int32(),
     "headers": pl.List(pl.Struct({"key": pl.String(), "value": pl.Binary()})),
 }  # fmt: skip
-# What reads and decompresses messages; the extra has all of them.
+# Libraries that read and decompress messages; the extra installs all of them.
 _LIBRARIES = ("confluent_kafka", "cramjam", "google_crc32c")
 
 
 @dataclass(frozen=True)
 class KafkaTopics:
-    """Topics of Kafka, and how their payloads become columns.
+    """A description of Kafka's topics and of the columns of their payloads.
 
     It is a `Source` of the local host. Spark reads the same description.
 
     Attributes:
         servers: `host:port`, several with commas.
-        topics: The names of the topics.
-        columns: Names and types of a payload; `None` leaves it as bytes, or a schema says them.
-        form: The format of payloads.
-        reader_schema: The Avro schema to read by, if there is one.
-        starting: Where a new query begins.
+        topics: Names of the topics.
+        columns: Names and types of a payload; `None` for bytes, or if a schema has them.
+        form: Format of payloads.
+        reader_schema: Avro schema to read by, if there is one.
+        starting: Position where a new query begins.
         headers: Whether the column `headers` is read.
-        per_batch: How many messages a batch has at most.
-        reader: Who reads, if the user said so.
-        registry: The schema registry, if there is one.
-        message: The Protobuf message, if payloads are of Protobuf.
+        per_batch: Maximum of messages in a batch.
+        reader: Reader that the user requested, if any.
+        registry: Schema registry, if there is one.
+        message: Protobuf message, if payloads are in Protobuf.
         options: Further options of Kafka's clients or of Spark's connector.
-        patience: How long brokers may be away, seconds.
-        group: The consumer group to which offsets are committed.
+        patience: How long brokers may be away, in seconds.
+        group: Consumer group to which offsets are committed.
         ordered: Messages of several partitions have no order among each other.
     """
 
@@ -146,7 +146,7 @@ class KafkaTopics:
         )  # fmt: skip
 
     def find_obstacle(self) -> str | None:
-        """The column or the option for which these topics can't be read in columns, if any."""
+        """Return the column or option that prevents reading these topics in columns, if any."""
         if self.form == "avro" and self.reader_schema is not None:
             try:
                 record(str(self.reader_schema))
@@ -159,14 +159,14 @@ class KafkaTopics:
         return needs_java(self.options)
 
     def check_client(self, instead: str = "") -> None:
-        """Refuse options that librdkafka doesn't take.
+        """Refuse options that librdkafka doesn't accept.
 
         Args:
-            instead: What else the user can do where libraries are missing.
+            instead: What else the user can do if libraries are missing.
 
         Raises:
             MissingExtraError: When librdkafka isn't installed.
-            OptionError: When an option isn't one of its, or can't be so.
+            OptionError: When librdkafka doesn't have an option, or not with this value.
         """
         if any(find_spec(library) is None for library in _LIBRARIES):
             raise MissingExtraError("reading topics", "kafka", instead)
@@ -176,13 +176,13 @@ class KafkaTopics:
             refuse_unknown(client)
 
     def with_registered_schema(self) -> Self:
-        """Return the topics with the newest schema of the registry, where that is read by."""
+        """Return the topics with the newest schema of the registry, if they are read by that."""
         if self.registry is None or self.reader_schema is not None or self.message is not None:
             return self
         return replace(self, reader_schema=self.registry.latest(self.topics[0]))
 
     def payload_types(self) -> dict[str, pl.DataType] | None:
-        """The columns of a payload; `None` where it stays bytes."""
+        """Return the columns of a payload; `None` if it stays bytes."""
         if self.message is not None:
             return dict(self.message.columns())
         if self.form == "avro":
@@ -190,7 +190,7 @@ class KafkaTopics:
         return None if self.columns is None else dict(plain_columns(self.columns))
 
     def message_types(self) -> dict[str, pl.DataType]:
-        """The columns of a message: the payload's, Kafka's own, what is malformed.
+        """Return the columns of a message: the payload's, Kafka's own, and the malformed payload.
 
         Raises:
             OptionError: When the payload has a column of a name that is taken.
@@ -206,11 +206,11 @@ class KafkaTopics:
         return {**payload, **rest, MALFORMED: pl.Binary()}
 
     def source_in(self, zone: str, zone_option: str = "zone") -> KafkaSource:
-        """The topics as a source of columns.
+        """Return the topics as a source of columns.
 
         Args:
-            zone: The zone of times that have none.
-            zone_option: The option that says it, for errors.
+            zone: Time zone of times that have none.
+            zone_option: Name of the option for it, for errors.
         """
         client, lossy = of_librdkafka(self.servers, self.options)
         topics = Topics(
@@ -246,7 +246,7 @@ class KafkaTopics:
 
     @cached_property
     def _local(self) -> KafkaSource:
-        """The topics as a source for this process; times without a zone are of UTC."""
+        """The topics as a source for this process; times without a zone are in UTC."""
         hint = "leave out what needs it, or run the query on Spark: kafka(…).stream(spark)"
         if self.reader == "spark":
             raise OptionError("reader", "spark", "needs Spark", hint)
@@ -263,7 +263,7 @@ class KafkaTopics:
         return readable(dtype) or isinstance(dtype, pl.Decimal)
 
     def _payloads(self, columns: dict[str, pl.DataType], zone: str, zone_option: str) -> Payloads:
-        """Return what decodes payloads."""
+        """Return the decoder of payloads."""
         if self.message is not None:
             return ProtobufPayloads(self.message, columns, self.registry is not None)
         if self.form == "avro" and self.registry is not None:

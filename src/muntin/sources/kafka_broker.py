@@ -1,4 +1,4 @@
-"""A Kafka cluster as a planner of batches sees it: partitions, offsets, and the ids of topics."""
+"""A Kafka cluster as the planner of batches sees it: partitions, offsets and ids of topics."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ Offsets = dict[str, dict[str, int]]
 TopicIds = dict[str, str]
 Starting = str | int | Mapping[str, Mapping[str, int]]
 
-# How long brokers are waited for where nothing is said, seconds.
+# The default time that brokers may be away, in seconds.
 PATIENCE = 120.0
-# How long one request may take, and how long a first connection, seconds.
+# The limits of one request and of a first connection, in seconds.
 _REQUEST, _CONNECTING = 10.0, 5.0
-# How long a topic may be unknown that was known before: a broker that has just started learns.
+# How long a topic that existed before may be unknown: a broker that just started is still loading.
 _LEARNING = 5.0
 _EARLIEST, _LATEST = -2, -1
-# The id of topics on brokers that give none.
+# The id of topics on brokers that have no ids.
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 _LOG = logging.getLogger(__name__)
-# Settings that an admin client doesn't know.
+# Settings of consumers, which an admin client refuses.
 _OF_CONSUMERS = frozenset(
     ("isolation.level", "group.id", "auto.offset.reset", "enable.partition.eof",
      "enable.auto.commit", "queued.max.messages.kbytes", "fetch.wait.max.ms")
@@ -38,16 +38,16 @@ _OF_CONSUMERS = frozenset(
 
 @dataclass(frozen=True)
 class Topics:
-    """The topics to read, and how.
+    """The topics to read, and the options of reading them.
 
     Attributes:
-        names: The topics.
+        names: Names of the topics.
         starting: ``earliest``, ``latest``, ``group``, a time in milliseconds since the epoch, or
             offsets by topic and partition.
-        per_batch: About how many messages a batch takes; ``None`` is all there are.
+        per_batch: Approximate messages per batch; ``None`` for all that exist.
         client: Settings of librdkafka.
-        lossy: Whether to go on where messages were deleted before they were read.
-        patience: How long brokers may be away, seconds.
+        lossy: Whether to continue if messages were deleted before they were read.
+        patience: How long brokers may be away, in seconds.
         group: The consumer group to which offsets are committed, if any.
     """
 
@@ -62,11 +62,11 @@ class Topics:
 
 @dataclass(frozen=True)
 class Described:
-    """The partitions of topics, and their ids where the brokers give them.
+    """The partitions of topics, and their ids if the brokers have them.
 
     Attributes:
-        partitions: The numbers of each topic's partitions; a topic that is gone isn't among them.
-        ids: The id of each topic: one that is created again has another.
+        partitions: Numbers of each topic's partitions, without deleted topics.
+        ids: Id of each topic; a topic that is created again has another id.
     """
 
     partitions: dict[str, list[int]]
@@ -74,7 +74,7 @@ class Described:
 
 
 class Broker:
-    """Asks a cluster about its topics; waits with patience while the brokers are away."""
+    """Queries a cluster about its topics, and retries while the brokers are away."""
 
     def __init__(self, topics: Topics) -> None:
         self.topics = topics
@@ -95,10 +95,10 @@ class Broker:
         return AdminClient(self._settings)
 
     def describe(self) -> Described:
-        """The partitions and ids of the topics.
+        """Return the partitions and ids of the topics.
 
         Raises:
-            SourceError: When a topic has never been there, or the brokers don't answer.
+            SourceError: When a topic has never existed, or the brokers don't answer.
         """
         if not self._reached:
             refuse_unreachable(self.where)
@@ -117,16 +117,16 @@ class Broker:
             time.sleep(0.2)
 
     def remember(self, names: Collection[str]) -> None:
-        """Take it that topics have been there: a checkpoint says so."""
+        """Note that topics existed before, as a checkpoint says."""
         self._known.update(names)
 
     def offsets(self, which: int, partitions: Mapping[str, Iterable[int]]) -> Offsets:
-        """The earliest (-2) or the latest (-1) offset of each partition, or that of a time.
+        """Return offsets of each partition: the earliest, the latest, or that of a time.
 
         Args:
-            which: -2, -1, or milliseconds since the epoch: the first message that isn't older, or
-                the end where all are.
-            partitions: The numbers of the topics' partitions.
+            which: -2 (earliest), -1 (latest), or milliseconds since the epoch: the first message
+                that isn't older, or the end if all are.
+            partitions: Numbers of the topics' partitions.
 
         Raises:
             SourceError: When the brokers don't answer.
@@ -134,15 +134,15 @@ class Broker:
         return self._run(lambda: self._list_offsets(which, partitions))
 
     def earliest(self, partitions: Mapping[str, Iterable[int]]) -> Offsets:
-        """The first offset of each partition that can still be read."""
+        """Return the first offset of each partition that can still be read."""
         return self.offsets(_EARLIEST, partitions)
 
     def latest(self, partitions: Mapping[str, Iterable[int]]) -> Offsets:
-        """The offset behind the last message of each partition."""
+        """Return the offset after the last message of each partition."""
         return self.offsets(_LATEST, partitions)
 
     def first(self, partitions: Mapping[str, list[int]]) -> Offsets:
-        """Where a new query begins."""
+        """Return the offsets where a new query begins."""
         starting = self.topics.starting
         if starting == "group":
             return self._committed(partitions)
@@ -176,7 +176,7 @@ class Broker:
                          self.topics.group, error.args[0].str())  # fmt: skip
 
     def describe_now(self, topics: Collection[str]) -> Described:
-        """The partitions and ids of topics, of those that are there.
+        """Return the partitions and ids of those topics that exist, without a retry.
 
         Raises:
             AwayError: When the brokers don't answer.
@@ -184,7 +184,7 @@ class Broker:
         return self._describe(topics)
 
     def ids(self, topics: Collection[str]) -> TopicIds:
-        """The ids of topics, of those that are there."""
+        """Return the ids of those topics that exist."""
         return dict(self._run(lambda: self._describe(topics)).ids)
 
     def _consumer(self) -> Any:
@@ -196,7 +196,7 @@ class Broker:
         return self._committer
 
     def _committed(self, partitions: Mapping[str, list[int]]) -> Offsets:
-        """What the group has committed; the earliest where it has nothing."""
+        """Return the offsets that the group has committed; by default the earliest."""
         from confluent_kafka import KafkaException, TopicPartition
 
         asked = [TopicPartition(t, p) for t, numbers in partitions.items() for p in numbers]
@@ -283,7 +283,7 @@ class Broker:
             raise AwayError(self._reason(error)) from error
 
     def _away(self, error: Any, topic: str) -> Exception:
-        """An error of the brokers: one that trying again may help, or none."""
+        """Return an error of the brokers as an exception: ``AwayError`` if a retry may help."""
         from confluent_kafka import KafkaError
 
         code = error.args[0].code()
@@ -293,12 +293,12 @@ class Broker:
             return SourceError(f"topic {topic!r} on {self.where}: {error.args[0].str()}")
         reason = self._reason(error)
         if code in (KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH):
-            # The client goes on asking by the epoch of a leader that has restarted.
+            # The client would keep asking with the epoch of a leader that has restarted.
             self._admin = self._connect()
         return AwayError(reason)
 
     def _note_problem(self, error: Any) -> None:
-        """Keep what librdkafka says of its connections: requests only say that time is up."""
+        """Keep librdkafka's message about its connections; requests only report a timeout."""
         self._problem = error.str()
 
     def _reason(self, error: Exception) -> str:
@@ -311,7 +311,7 @@ def refuse_unreachable(servers: str) -> None:
     """Raise when none of the servers takes a connection within five seconds.
 
     Raises:
-        SourceError: With how each of them failed.
+        SourceError: With the failure of each server.
     """
     deadline = time.monotonic() + _CONNECTING
     pause = 0.1
@@ -338,7 +338,7 @@ def refuse_unreachable(servers: str) -> None:
 
 
 def starting_text_of(starting: str | datetime) -> str:
-    """Where to begin, as text; refused where it is none of the forms.
+    """Return the starting position as text; refuse any other form.
 
     Example:
         >>> from datetime import UTC
@@ -358,7 +358,7 @@ def starting_text_of(starting: str | datetime) -> str:
 
 
 def starting_of(text: str) -> Starting:
-    """Where to begin: a word, milliseconds since the epoch, or offsets by topic and partition.
+    """Parse a starting position: a word, milliseconds since the epoch, or offsets by partition.
 
     Raises:
         ValueError: When it is none of these.

@@ -1,4 +1,4 @@
-"""Options of Kafka's clients, as librdkafka takes them."""
+"""Options of Kafka's clients, converted for librdkafka and for Spark's connector."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _TRUTH = {"true": True, "false": False}
 
 
 def of_connector(options: Mapping[str, str]) -> dict[str, str]:
-    """Options as Spark's connector takes them: those of Kafka's clients begin with ``kafka.``.
+    """Return options for Spark's connector, whose options of clients begin with ``kafka.``.
 
     Raises:
-        OptionError: When an option has a name that nobody knows, or is an argument of ``kafka``.
+        OptionError: When an option is unknown, or is an argument of ``kafka``.
     """
     named = {}
     for name, value in options.items():
@@ -46,11 +46,11 @@ def of_connector(options: Mapping[str, str]) -> dict[str, str]:
 def of_librdkafka(
     servers: str, options: Mapping[str, str], instead: str = "read with reader='spark'"
 ) -> tuple[dict[str, str], bool]:
-    """Settings of librdkafka, and whether to go on where messages were deleted unread.
+    """Return the settings of librdkafka, and whether to continue if unread messages were deleted.
 
     Args:
         servers: ``host:port``, several with commas.
-        options: What the user gave; names with a dot are the client's, with or without ``kafka.``.
+        options: Options of the user; names with a dot are the client's, with or without ``kafka.``.
         instead: What else can be done about an option of Spark's connector.
 
     Raises:
@@ -72,7 +72,7 @@ def of_librdkafka(
             hint = f"leave it out, or {instead}"
             problem = "aren't librdkafka's, but an option of Java's client"
             raise OptionError("options", name, problem, hint)
-        # Java says so of certificates whose host isn't compared.
+        # An empty text turns off the check of the certificate's host in Java's client.
         is_empty = plain == "ssl.endpoint.identification.algorithm" and not str(value)
         settings[plain] = "none" if is_empty else str(value)
     refuse_idle_credentials(options)
@@ -80,7 +80,7 @@ def of_librdkafka(
 
 
 def needs_java(options: Mapping[str, str]) -> str | None:
-    """Why options can be read by Spark's connector alone, if they can't be read in columns.
+    """Return why options can be read by Spark's connector only; ``None`` if they needn't be.
 
     Example:
         >>> needs_java({"groupIdPrefix": "mine"})
@@ -104,11 +104,11 @@ def needs_java(options: Mapping[str, str]) -> str | None:
 
 
 def refuse_librdkafkas(options: Mapping[str, str], reason: str) -> None:
-    """Refuse what Spark's connector would ignore.
+    """Refuse options of librdkafka, which Spark's connector would ignore.
 
     Args:
-        options: What the user gave.
-        reason: Why Spark's connector reads.
+        options: Options of the user.
+        reason: Reason why Spark's connector reads the topic.
     """
     for name in options:
         plain = name.removeprefix("kafka.")
@@ -120,7 +120,7 @@ def refuse_librdkafkas(options: Mapping[str, str], reason: str) -> None:
 
 
 def refuse_owned(options: Mapping[str, str]) -> None:
-    """Refuse what a reader of ranges sets itself."""
+    """Refuse options that a reader of ranges sets itself."""
     for name in options:
         plain = name.removeprefix("kafka.")
         if plain in OWN:
@@ -128,7 +128,7 @@ def refuse_owned(options: Mapping[str, str]) -> None:
 
 
 def refuse_idle_credentials(options: Mapping[str, str]) -> None:
-    """Refuse credentials and certificates that the protocol makes no use of."""
+    """Refuse credentials and certificates that the protocol doesn't use."""
     plain = _of_clients(options)
     _refuse_unknown_protocol(plain)
     protocol = _protocol(plain)
@@ -146,7 +146,7 @@ def refuse_idle_credentials(options: Mapping[str, str]) -> None:
 
 
 def _of_clients(options: Mapping[str, str]) -> dict[str, str]:
-    """Options by the names that clients have for them."""
+    """Return options by the names that clients have for them."""
     return {name.removeprefix("kafka."): str(value) for name, value in options.items()}
 
 
@@ -161,7 +161,7 @@ def _refuse_unknown_protocol(options: Mapping[str, str]) -> None:
 
 
 def refuse_unknown(client: Mapping[str, str], *, sends: bool = False) -> None:
-    """Let librdkafka itself look at settings of what reads or sends, without a connection."""
+    """Let librdkafka check the settings of a consumer or producer, without a connection."""
     from confluent_kafka import Consumer, KafkaException, Producer
 
     settings: dict[str, Any] = {"log_level": "2", **client}
@@ -178,7 +178,7 @@ def refuse_unknown(client: Mapping[str, str], *, sends: bool = False) -> None:
 
 
 def _is_lossy(options: Mapping[str, str]) -> bool:
-    """Whether to go on where messages were deleted unread."""
+    """Return whether to continue if messages were deleted before they were read."""
     value = str(options.get(DATA_LOSS, "true")).lower()
     if value not in _TRUTH:
         hint = "give 'true' or 'false'"

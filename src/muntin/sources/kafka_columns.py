@@ -1,4 +1,4 @@
-"""Topics of Kafka as columns: decoded by the workers, combined where they are read."""
+"""Reads Kafka's topics as columns; the workers decode payloads where they read them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from muntin.sources.kafka_reading import read
 from muntin.sources.kafka_watch import TopicWatch
 from muntin.sources.payloads import Payloads
 
-# Kafka's own columns, beside those of the payload.
+# Kafka's own columns, besides those of the payload.
 OWN = ("key", "topic", "partition", "offset", "timestamp", "headers")
-# The column of a payload that couldn't be parsed, as it came; null for all others.
+# The column with the bytes of a payload that can't be decoded; null for all others.
 MALFORMED = "malformed"
-# Kafka's own columns that differ by message, and what confluent_kafka calls them.
+# The columns that differ by message, with the names of confluent_kafka's methods.
 _FIELDS = {
     "key": "key",
     "value": "value",
@@ -39,17 +39,17 @@ _FIELDS = {
 
 @dataclass(frozen=True)
 class KafkaReader:
-    """Reads ranges in a worker, as columns.
+    """Reads ranges as columns, in a worker.
 
     Attributes:
         client: Settings of librdkafka.
-        payload: Decodes payloads; ``None`` where they are left as bytes.
-        wanted: The columns to give, in order, of the types that Spark would send.
-        flags: What is said of each message.
-        lossy: Whether to go on where messages were deleted before they were read.
-        marks: The column to say in which messages couldn't be parsed, if anybody asks.
-        partitions: Whether messages say of which partition they are.
-        patience: How long brokers may be away, seconds.
+        payload: Decoder of payloads; ``None`` if they stay bytes.
+        wanted: Columns to return in this order, with the types that Spark has.
+        flags: Adds the columns by which messages are judged.
+        lossy: Whether to continue if messages were deleted before they were read.
+        marks: Name of a column that marks malformed messages, if one is wanted.
+        partitions: Whether messages carry the name of their partition.
+        patience: How long brokers may be away, in seconds.
     """
 
     client: Mapping[str, str] = field(repr=False)
@@ -62,7 +62,7 @@ class KafkaReader:
     partitions: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
-        """The messages of all ranges, flags added, in frames of a bounded size."""
+        """Yield the messages of all ranges, with their flags, in frames of a bounded size."""
         for batch in batches:
             rows = batch.to_pylist()
             now = max((row.pop("now") for row in rows), default=0)
@@ -74,11 +74,11 @@ class KafkaReader:
             watch = TopicWatch(self.client, ids, self.patience)
             for messages in read(self.client, self.lossy, ranges, self.fields, watch):
                 yield self.flags.add(self.frame(messages), now)
-            # A topic that was created again meanwhile has given messages of its own.
+            # A topic that was created again meanwhile may have returned its own messages.
             watch.refuse_other_topics()
 
     def backlog(self, batch: pa.RecordBatch) -> dict[str, bool]:
-        """Return whether each partition has more than the batch reads, where it has a clock."""
+        """Return whether each partition has more than the batch reads; empty without partitions."""
         if not self.partitions:
             return {}
         rows = batch.select(["topic", "partition", "behind"]).to_pylist()
@@ -86,19 +86,21 @@ class KafkaReader:
 
     @property
     def fields(self) -> frozenset[str]:
-        """What is to be known of each message."""
+        """The fields of messages that are needed for the columns."""
         payload = {} if self.payload is None else self.payload.columns
         fields = {_FIELDS[name] for name in self.wanted if name in _FIELDS.keys() - payload.keys()}
-        # A message whose columns are none of its own is still counted, and may be malformed.
+        # A message is still counted if none of its payload's columns is wanted, and may be
+        # malformed.
         return frozenset(fields | ({"value"} if self.payload is not None else set()))
 
     def frame(self, parts: Sequence[Columns]) -> pl.DataFrame:
-        """Messages as columns, those of each partition one behind the other."""
+        """Return messages as columns, partition by partition."""
         lists = {name: _joined(parts, name) for name in self.fields}
         values = lists.get("value", [])
         found: dict[str, pl.Series] = {}
         if self.payload is not None:
-            # All columns, whoever asks: whether a message is malformed can't depend on that.
+            # All columns are decoded: whether a message is malformed can't depend on the wanted
+            # ones.
             decoded, bad = self.payload.decode(values)
             found = {name: decoded[name] for name in decoded.columns if name in self.wanted}
             if MALFORMED in self.wanted:
@@ -109,7 +111,7 @@ class KafkaReader:
         for name, dtype in self.wanted.items():
             if name == "key" and name not in found:
                 keys = binary_column(lists["key"])
-                # Spark's rows have whatever bytes a key has, as those of Spark's own reader.
+                # On Spark, a key may have any bytes, as with Spark's own reader.
                 if dtype == pl.Binary:
                     found[name] = keys
                 else:
@@ -126,21 +128,21 @@ class KafkaReader:
 
 
 def refuse_malformed(names: Collection[str]) -> None:
-    """Refuse a payload with a column of the name that unparsed payloads have."""
+    """Refuse a payload with a column named like that of malformed payloads."""
     if MALFORMED in names:
         hint = "call it something else with computed columns of your own"
         raise OptionError("columns", MALFORMED, "is what unparsed payloads are kept in", hint)
 
 
 def _raw(values: Sequence[bytes | None], bad: pl.Series) -> pl.Series:
-    """Payloads that couldn't be parsed; one that is null is kept as nothing."""
+    """Return the bytes of malformed payloads; a null payload becomes empty bytes."""
     none = pl.Series([None], dtype=pl.Binary).new_from_index(0, len(values))
     rows = bad.arg_true()
     return none.scatter(rows, [values[row] or b"" for row in rows]) if len(rows) else none
 
 
 def _joined(parts: Sequence[Columns], name: str) -> Any:
-    """A field of all messages."""
+    """Return one field of all messages."""
     lists = [part.lists[name] for part in parts]
     if len(lists) == 1:
         return lists[0]
@@ -152,9 +154,9 @@ def _joined(parts: Sequence[Columns], name: str) -> Any:
 def _own(
     name: str, dtype: pl.DataType, parts: Sequence[Columns], lists: Mapping[str, Any]
 ) -> pl.Series:
-    """One of Kafka's own columns."""
+    """Return one of Kafka's own columns."""
     if name in ("topic", "partition"):
-        # Of several topics a partition's number says nothing without its topic.
+        # With several topics, a partition's number is ambiguous without its topic.
         named = name == "partition" and dtype == pl.String
         return pl.concat(
             pl.repeat(
@@ -174,10 +176,10 @@ def _own(
             flat = chain.from_iterable(found)
             both = np.fromiter(flat, np.int64, 2 * len(found)).reshape(-1, 2)
         if name == "timestamp":
-            # Kafka writes -1 where a message has none, and no message has an earlier one.
+            # Kafka writes -1 for a message without a timestamp, and no timestamp is earlier.
             times = pl.Series(both[:, 1] * 1000).cast(pl.Datetime("us", "UTC"))
             return times.set(pl.Series((both[:, 1] < 0) | (both[:, 0] == 0)), None)
-        # Spark's 0 is the producer's time, and 1 the broker's.
+        # Spark has 0 for the producer's time, and 1 for the broker's.
         return pl.Series(both[:, 0] - 1)
     headers = [[{"key": k, "value": v} for k, v in some or ()] or None for some in found]
     return pl.Series(headers, dtype=pl.List(pl.Struct({"key": pl.String, "value": pl.Binary})))

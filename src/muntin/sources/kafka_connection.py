@@ -25,7 +25,7 @@ _FOLLOWED = frozenset(
      "enable.ssl.certificate.verification", "ssl.endpoint.identification.algorithm",
      "sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password")
 )  # fmt: skip
-# Settings that say how librdkafka reads, and change nothing about what is read.
+# Settings that change how librdkafka reads, but not which messages it returns.
 _INDIFFERENT = (
     "client.id", "fetch.", "queued.", "socket.", "log", "metadata.", "topic.metadata.",
     "reconnect.", "retry.", "statistics.", "broker.address.ttl", "group.id", "check.crcs",
@@ -35,15 +35,15 @@ _INDIFFERENT = (
 
 
 class FetchError(Exception):
-    """A range that isn't fetched in the plain way; librdkafka reads it."""
+    """A range can't be fetched by this reader; librdkafka reads it instead."""
 
 
 @dataclass(frozen=True)
 class ConnectionSettings:
-    """How to connect to a broker.
+    """The security settings of connections to brokers.
 
     Attributes:
-        of_admin: Settings of librdkafka for a client that asks for metadata.
+        of_admin: Settings of librdkafka for an admin client.
     """
 
     of_admin: Mapping[str, str] = field(repr=False)
@@ -53,7 +53,7 @@ class ConnectionSettings:
         """Take settings of librdkafka.
 
         Raises:
-            FetchError: When there is one that isn't followed here.
+            FetchError: When a setting isn't supported here.
         """
         unknown = [n for n in client if n not in _FOLLOWED and not n.startswith(_INDIFFERENT)]
         if unknown:
@@ -72,17 +72,17 @@ class ConnectionSettings:
 
     @property
     def logs_in(self) -> bool:
-        """Whether a connection logs in."""
+        """True if a connection logs in."""
         return self.protocol.startswith("SASL_")
 
     @property
     def mechanism(self) -> str:
-        """How it logs in."""
+        """The SASL mechanism of the login, in capitals."""
         either = self.of_admin.get("sasl.mechanism"), self.of_admin.get("sasl.mechanisms")
         return next(filter(None, either), "GSSAPI").upper()
 
     def encrypt(self, plain: socket.socket, host: str) -> socket.socket:
-        """Encrypt a connection, if that is asked for."""
+        """Encrypt a connection, if the protocol asks for it."""
         if not self.protocol.endswith("SSL"):
             return plain
         get = self.of_admin.get
@@ -102,7 +102,7 @@ class Connection:
 
     Raises:
         OSError: When the broker can't be reached.
-        FetchError: When it doesn't let us in.
+        FetchError: When the login fails.
     """
 
     def __init__(self, host: str, port: int, settings: ConnectionSettings) -> None:
@@ -122,14 +122,14 @@ class Connection:
         """Check that the broker takes a version of a request.
 
         Raises:
-            FetchError: When it doesn't.
+            FetchError: When the broker doesn't.
         """
         lowest, highest = self._versions.get(request, (0, -1))
         if not lowest <= version <= highest:
             raise FetchError(f"the broker takes no request {request} of version {version}")
 
     def ask(self, request: int, version: int, body: bytes) -> bytes:
-        """Send a request and return what is answered, behind the answer's number."""
+        """Send a request and return its answer, without the correlation number."""
         number = next(self._numbers) & 0x7FFFFFFF
         head = struct.pack(">hhih", request, version, number, len(_CLIENT)) + _CLIENT
         self._socket.sendall(struct.pack(">i", len(head) + len(body)) + head + body)
@@ -181,7 +181,7 @@ class Connection:
         return answer[8 + max(size, 0) :]
 
     def _challenge(self, digest: str, user: str, password: str) -> None:
-        """Log in by SCRAM (RFC 5802), and check that the broker knows the password, too."""
+        """Log in by SCRAM (RFC 5802), and check that the broker knows the password too."""
         nonce = base64.b64encode(os.urandom(24)).decode()
         first = f"n={user.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
         challenge = self._authenticate(f"n,,{first}".encode()).decode()

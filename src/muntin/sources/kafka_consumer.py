@@ -1,7 +1,7 @@
-"""Ranges of Kafka's offsets, read by librdkafka.
+"""Reads ranges of Kafka's offsets by librdkafka.
 
-A worker keeps one consumer for each cluster that it reads from, over batches: it is never a member
-of a group, commits nothing, and reads just the ranges that it is given.
+A worker keeps one consumer for each cluster over batches. The consumer never joins a group, commits
+nothing, and reads exactly the ranges that it is asked for.
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ import numpy as np
 from muntin.model.errors import SourceError
 
 _AT_ONCE, _WAIT = 2_000, 0.02
-# A frame is made of about as many messages, or of as many bytes. Ranges that are shorter are asked
-# for together.
+# The approximate limits of a frame, in messages and bytes. Shorter ranges are read together.
 MOST_MESSAGES, MOST_BYTES = 100_000, 64 << 20
 _PATIENCE = 120.0
-# What a consumer of ranges is, whatever else is set.
+# Settings of a consumer of ranges, which take precedence over all others.
 _CONSUMER = {
     "group.id": "muntin",
     "enable.auto.commit": "false",
@@ -32,16 +31,16 @@ _CONSUMER = {
     "enable.partition.eof": "true",
     "auto.offset.reset": "error",
 }
-# A worker's errors are the query's; a broker that is away for a moment is none.
+# A worker's errors end the query, so the client's log is off; brief outages are no errors.
 QUIET = {"log_level": "2"}
 _DEFAULTS = {
-    # As Kafka's own clients have it.
+    # The default of Kafka's own clients.
     "isolation.level": "read_uncommitted",
-    # A range is there before it is asked for. Behind it the broker waits for more, and the request
-    # for the next range waits for the broker.
+    # All messages of a range exist before it is requested. Behind its end the broker would wait for
+    # more, and the request for the next range would wait for the broker.
     "fetch.wait.max.ms": "5",
-    # What is fetched beyond a range is thrown away, so the queue is short; and librdkafka waits a
-    # second by default before it fills a queue that was full.
+    # Messages beyond a range are discarded, so the queue is short. By default, librdkafka waits a
+    # second before it refills a queue that was full.
     "queued.max.messages.kbytes": "2048",
     "queued.min.messages": "1000000",
     "fetch.queue.backoff.ms": "10",
@@ -53,7 +52,7 @@ _CONSUMERS: dict[str, Any] = {}
 
 
 class Range(NamedTuple):
-    """Messages of one partition, from the first offset to before the end."""
+    """A range of offsets in one partition, from ``start`` to before ``end``."""
 
     topic: str
     partition: int
@@ -67,20 +66,20 @@ class Range(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many messages there are, at most: some offsets have none."""
+        """The number of offsets, which is the greatest number of messages."""
         return self.end - self.start
 
 
 @dataclass
 class Columns:
-    """Messages of one partition, a list for each of their fields.
+    """Messages of one partition, as a list for each of their fields.
 
     Attributes:
         topic: The topic.
         partition: The partition.
-        lists: The fields, by the name of confluent_kafka's method that gives them.
-        count: How many messages there are.
-        size: How many bytes their keys and payloads have, where these are among the fields.
+        lists: Values of each field, by the name of its confluent_kafka method.
+        count: Number of messages.
+        size: Bytes of their keys and payloads, if these are among the fields.
     """
 
     topic: str
@@ -91,11 +90,11 @@ class Columns:
 
     @property
     def is_full(self) -> bool:
-        """Whether a frame is to be made of them."""
+        """True if there are enough messages or bytes for a frame."""
         return self.count >= MOST_MESSAGES or self.size >= MOST_BYTES
 
     def add(self, messages: Sequence[Any], getters: Mapping[str, Callable[[Any], Any]]) -> None:
-        """Add messages, of which nothing but their fields is kept."""
+        """Append the fields of messages; the messages themselves aren't kept."""
         if not messages:
             return
         for name, get in getters.items():
@@ -110,23 +109,23 @@ class Columns:
 
 
 class Watch(Protocol):
-    """Looks after a reader to which no messages come.
+    """Checks on the brokers while a reader gets no messages.
 
     Attributes:
-        patience: How long brokers may give no message, seconds.
+        patience: Longest silence, in seconds.
     """
 
     patience: float
 
     def note_silence(self, seconds: float) -> None:
-        """Take it that no message has come for so long; raises where none will come."""
+        """Note that no message has come for some seconds; raise if none will come."""
 
     def note_messages(self) -> None:
-        """Take it that messages come again."""
+        """Note that messages come again."""
 
 
 def group_ranges(ranges: Sequence[Range]) -> Iterator[list[Range]]:
-    """Group ranges that are read together, in their order; a long one is alone."""
+    """Group ranges that are read together, in their order; a long range is alone."""
     group: list[Range] = []
     for one in ranges:
         if group and sum(r.size for r in (*group, one)) > MOST_MESSAGES:
@@ -166,7 +165,7 @@ class _Reading:
         self.watch = watch
         self.patience = _PATIENCE if watch is None else watch.patience
         self.getters = {name: getattr(Message, name) for name in fields}
-        # What is still to be read of each, from the next offset on.
+        # The rest of each range, from the next offset on.
         self.open = {one.place: one for one in ranges}
         self.found = {one.place: self._nothing(one.place) for one in ranges}
         self.where = client["bootstrap.servers"]
@@ -180,8 +179,8 @@ class _Reading:
         return Columns(*place, {name: [] for name in self.getters})
 
     def messages(self) -> Iterator[list[Columns]]:
-        """What the ranges hold, some messages at a time."""
-        # Of one range a part can go on before the rest is there; several are kept in their order.
+        """Yield the messages of the ranges, by partition."""
+        # A part of a single range can be yielded early; several ranges keep their order.
         alone = next(iter(self.open)) if len(self.open) == 1 else None
         heard = time.monotonic()
         self._assign()
@@ -202,7 +201,7 @@ class _Reading:
             yield rest
 
     def _wait(self, seconds: float) -> None:
-        """Raise when no message has come for too long, or none will."""
+        """Raise if no message has come for too long, or if none will come."""
         if self.watch is not None:
             self.watch.note_silence(seconds)
         if seconds > self.patience:
@@ -218,16 +217,16 @@ class _Reading:
         self.consumer.assign([TopicPartition(r.topic, r.partition, r.start) for r in left])
 
     def _receive(self) -> bool:
-        """Take what has come; returns whether anything has.
+        """Receive messages; return whether any have come.
 
-        Messages are objects that Python's collector counts, and walks over again and again though
-        none of them is part of a cycle. That takes longer than to read them, so it rests.
+        Python's garbage collector counts messages, and scans them again and again though none is
+        part of a cycle. That takes longer than reading them, so it is disabled meanwhile.
         """
         left = sum(one.size for one in self.open.values())
         collects = gc.isenabled()
         gc.disable()
         try:
-            # The client waits until it has as many as it is asked for.
+            # The client waits until it has the number of messages that it is asked for.
             came = self.consumer.consume(min(left, _AT_ONCE), _WAIT)
             if came:
                 self._take(came)
@@ -237,7 +236,7 @@ class _Reading:
                 gc.enable()
 
     def _take(self, came: Sequence[Any]) -> None:
-        """Keep messages, and see what events among them mean."""
+        """Keep messages, and handle the events among them."""
         from confluent_kafka import Message
 
         if not any(map(Message.error, came)):
@@ -249,11 +248,11 @@ class _Reading:
             if message.error() is None:
                 self._keep(place, [message])
             elif self._judge(message, self.open.get(place)):
-                # What follows is sent again.
+                # The messages that follow are sent again.
                 return
 
     def _keep(self, place: PartitionName, messages: Sequence[Any]) -> None:
-        """Keep messages of one partition, as far as they are of its range."""
+        """Keep the messages of one partition that belong to its range."""
         one = self.open.get(place)
         if one is None:
             return
@@ -266,7 +265,7 @@ class _Reading:
         self.found[place].add(messages, self.getters)
 
     def _close(self, place: PartitionName) -> None:
-        """Read no more of a range; what follows it isn't fetched while the others are read."""
+        """Stop reading a range, so that what follows it isn't fetched while the others are read."""
         from confluent_kafka import TopicPartition
 
         del self.open[place]
@@ -274,12 +273,12 @@ class _Reading:
             self.consumer.incremental_unassign([TopicPartition(*place)])
 
     def _judge(self, message: Any, one: Range | None) -> bool:
-        """What an event of the consumer means for a range; returns whether it begins anew."""
+        """Handle an event of the consumer; return whether the ranges were assigned again."""
         from confluent_kafka import KafkaError, TopicPartition
 
         error = message.error()
         if error.code() == KafkaError._PARTITION_EOF:
-            # Transactions' marks and what compaction has removed have offsets, and no messages.
+            # The markers of transactions, and messages removed by compaction, use up offsets.
             if one is not None and message.offset() >= one.end:
                 self._close(one.place)
             return False
@@ -296,7 +295,7 @@ class _Reading:
         return False
 
     def _skip(self, lost: Range, low: int) -> None:
-        """Go on behind messages that aren't there any more, where that is allowed."""
+        """Skip messages that were deleted, if that is allowed."""
         if low <= lost.start:
             return
         if not self.lossy:
@@ -321,10 +320,10 @@ def _without_gaps(messages: Sequence[Any]) -> bool:
 
 
 def _runs(came: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    """Messages cut where another partition begins."""
+    """Split messages into runs of one partition each."""
     from confluent_kafka import Message
 
-    # A function of ours that is called for each message takes as long as all the rest.
+    # A Python function called for each message would take as long as all the rest.
     partitions = np.fromiter(map(Message.partition, came), np.int32, len(came))
     topics = np.fromiter(map(Message.topic, came), object, len(came))
     begins = (partitions[1:] != partitions[:-1]) | (topics[1:] != topics[:-1])

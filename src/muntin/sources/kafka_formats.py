@@ -1,4 +1,4 @@
-"""The options that formats of payloads take, and whether they are read in columns."""
+"""The options of payload formats, and whether the formats are read in columns."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 from muntin.model.errors import OptionError
 
-# The formats whose columns a schema says.
+# The formats whose columns are described by a schema.
 DESCRIBED = ("avro", "protobuf")
 
 
 @dataclass(frozen=True, eq=False)
 class InColumns:
-    """Whether topics are read in columns; equal to that boolean.
+    """A boolean that is true if topics are read in columns, with the reason if they aren't.
 
     Attributes:
-        reason: Why they aren't; nothing where they are.
+        reason: Reason why they aren't; empty if they are.
     """
 
     reason: str
@@ -38,8 +38,8 @@ class InColumns:
 def refuse_schema(
     form: str, schema: Any, registry: str | None, topics: Sequence[str], reader: str | None
 ) -> None:
-    """Options of formats with a schema that don't fit together."""
-    # A registry knows the schema of Avro, and of Protobuf a text that only a compiler reads.
+    """Refuse options of formats that don't fit together."""
+    # A registry has Avro's schemas in a usable form; its schemas of Protobuf need a compiler.
     needed = form in DESCRIBED and not (form == "avro" and registry is not None)
     if (needed and schema is None) or (form not in DESCRIBED and schema is not None):
         hint = "give both, or neither: schema='{\"type\": \"record\", …}', format='avro'"

@@ -1,7 +1,7 @@
-"""Names of options that readers and writers of Kafka know, and the nearest one to a wrong name.
+"""Names of options for Kafka's readers and writers, and the nearest one to a wrong name.
 
-A name that no client knows is refused: a client that ignores ``security.protocl`` connects in
-plain text.
+A name that no client knows is refused: a client that ignores ``security.protocl`` connects in plain
+text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RENAMED = {
     "includeHeaders": "headers",
     "maxOffsetsPerTrigger": "per_batch",
 }
-# Options of Spark's connector that change no result: workers have a patience and shards already.
+# Options of Spark's connector that change no result; workers have their own patience and shards.
 PLANNING = frozenset(
     ("minPartitions", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries",
      "fetchOffset.retryIntervalMs")
@@ -38,7 +38,7 @@ SPARK = frozenset(
      "maxRecordsPerPartition", "maxTriggerDelay", "minOffsetsPerTrigger",
      "startingOffsetsByTimestampStrategy")
 )  # fmt: skip
-# What a reader of ranges sets itself.
+# Options that a reader of ranges sets itself.
 OWN = {
     "auto.offset.reset": "give starting=",
     "auto.commit.enable": "give group=",
@@ -47,7 +47,7 @@ OWN = {
     "enable.partition.eof": "leave it out",
     "group.id": "give group=, to which offsets are committed",
 }
-# Java's names, and what librdkafka has instead.
+# Java's names, with the equivalents in librdkafka.
 JAVA_EQUIVALENTS = {
     "sasl.jaas.config": "'sasl.username' and 'sasl.password'",
     "ssl.truststore.location": "'ssl.ca.location', a PEM file",
@@ -64,7 +64,7 @@ JAVA_EQUIVALENTS = {
     "receive.buffer.bytes": "'socket.receive.buffer.bytes'",
     "send.buffer.bytes": "'socket.send.buffer.bytes'",
 }
-# More of what only Java's client has.
+# More options that only Java's client has.
 _JAVA_ONLY_NAMES = """
 auto.include.jmx.reporter config.providers default.api.timeout.ms exclude.internal.topics
 interceptor.classes metric.reporters metrics.num.samples metrics.recording.level
@@ -84,7 +84,7 @@ ssl.provider ssl.secure.random.implementation ssl.trustmanager.algorithm
 """
 _JAVA_ONLY = frozenset(_JAVA_ONLY_NAMES.split())
 JAVA = _JAVA_ONLY | JAVA_EQUIVALENTS.keys()
-# What both clients have.
+# Options that both clients have.
 _BOTH_NAMES = """
 allow.auto.create.topics check.crcs client.dns.lookup client.id client.rack
 connections.max.idle.ms enable.metrics.push fetch.max.bytes fetch.min.bytes
@@ -100,7 +100,7 @@ ssl.endpoint.identification.algorithm ssl.key.password
 group.id auto.offset.reset enable.auto.commit
 """
 _BOTH = frozenset(_BOTH_NAMES.split())
-# What only librdkafka has. It may know more by now, and is asked about what isn't listed.
+# Options that only librdkafka has. A newer one may know more, so unlisted names are checked by it.
 _LIBRDKAFKA_ONLY_NAMES = """
 acks api.version.fallback.ms api.version.request api.version.request.timeout.ms
 auto.commit.enable auto.commit.interval.ms batch.num.messages batch.size
@@ -137,17 +137,17 @@ _WORDS = re.compile(r"[^a-z0-9]+")
 
 
 def is_librdkafkas(name: str) -> bool:
-    """Whether librdkafka has an option, by the list of its names or by asking it."""
+    """Return whether librdkafka has an option, by the list of its names or by asking it."""
     return name in LIBRDKAFKA or (name not in JAVA and _is_accepted(name))
 
 
 def is_javas(name: str) -> bool:
-    """Whether Java's client has an option."""
+    """Return whether Java's client has an option."""
     return name in JAVA or name in _BOTH
 
 
 def is_known(name: str) -> bool:
-    """Whether any reader has an option; those of clients are without ``kafka.`` before them."""
+    """Return whether any reader has an option; clients' names come without ``kafka.``."""
     return name in _CONNECTOR or is_javas(name) or is_librdkafkas(name)
 
 
@@ -155,9 +155,9 @@ def refuse_unknown_name(option: str, name: str, more: Collection[str] = ()) -> N
     """Refuse an option that neither Spark's connector nor a client of Kafka has.
 
     Args:
-        option: The argument that the name was given in.
-        name: The name, as it was given.
-        more: Further names that are valid where it was given.
+        option: Argument that contains the name, for the error.
+        name: Name to check.
+        more: Further valid names.
 
     Raises:
         OptionError: With the nearest valid name.
@@ -178,7 +178,7 @@ clients or of Spark's connector; did you mean 'security.protocol'?
 
 
 def nearest(name: str, valid: Collection[str]) -> str | None:
-    """The valid name that is most like a wrong one, if any is like it.
+    """Return the valid name that is most like a wrong one; ``None`` if none is like it.
 
     Example:
         >>> nearest("securityProtocol", ["security.protocol", "sasl.username"])
@@ -190,13 +190,13 @@ def nearest(name: str, valid: Collection[str]) -> str | None:
 
 
 def _letters(name: str) -> str:
-    """A name without what stands between its words, in which names often differ."""
+    """Return a name without the separators between its words, in which names often differ."""
     return _WORDS.sub("", name.lower())
 
 
 @lru_cache(maxsize=1000)
 def _is_accepted(name: str) -> bool:
-    """Whether librdkafka takes an option that isn't listed here, without a connection."""
+    """Return whether librdkafka takes an unlisted option, without a connection."""
     try:
         from confluent_kafka import Consumer, KafkaException
     except ImportError:

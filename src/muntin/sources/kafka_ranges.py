@@ -1,7 +1,7 @@
-"""Ranges of Kafka's offsets: how far a batch may read, what a task reads, and what is gone.
+"""Ranges of Kafka's offsets: those of a batch and of its tasks, and checks that they exist.
 
-A host asks a ``Broker`` for the newest offsets before each batch and writes them down, so that a
-batch that is repeated reads the same ranges.
+A host asks a ``Broker`` for the newest offsets before each batch and stores them, so that a
+repeated batch reads the same ranges.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from muntin.model.errors import SourceError
 from muntin.sources.kafka_broker import Offsets, TopicIds
 from muntin.sources.kafka_consumer import Range
 
-# Fewer messages aren't worth a second task.
+# A second task isn't worth it for fewer messages.
 _MESSAGES_OF_A_TASK = 20_000
-# What can be done about messages that nobody can read any more; the state stays as it is.
+# The advice for messages that no longer exist; the state stays as it is.
 GO_ON = (
     "To go on without them, with the state as it is, start the query with "
     "options={'failOnDataLoss': 'false'}"
@@ -24,12 +24,12 @@ GO_ON = (
 
 
 def ends_of(offset: Mapping[str, Any]) -> Offsets:
-    """The offsets that a checkpoint has, by this reader or by Spark's connector."""
+    """Return the offsets in a checkpoint, written by this reader or by Spark's connector."""
     return dict(offset["ends"]) if "ends" in offset else dict(offset)
 
 
 def within(start: Offsets, newest: Offsets, limit: int) -> Offsets:
-    """Ends of a batch of at most about so many messages, shared out by what there is."""
+    """Return the ends of a batch of about ``limit`` messages, in proportion to the backlogs."""
     rest = {
         (topic, p): max(0, end - start.get(topic, {}).get(p, 0))
         for topic, numbers in newest.items()
@@ -46,15 +46,15 @@ def within(start: Offsets, newest: Offsets, limit: int) -> Offsets:
 
 
 def ranges_of(start: Offsets, end: Offsets, *, lossy: bool = False) -> list[Range]:
-    """The ranges between two offsets.
+    """Return the ranges between two offsets.
 
     Args:
-        start: The offsets to begin with; a partition without one begins with its first message.
-        end: The offsets behind the last messages.
-        lossy: Whether a partition that is gone, or shorter than it was, is no error.
+        start: First offsets; a partition without one begins with its first message.
+        end: Offsets after the last messages.
+        lossy: Whether to ignore a partition that is gone, or shorter than it was.
 
     Raises:
-        SourceError: When a partition is gone, or ends before what was read of it.
+        SourceError: When a partition is gone, or ends before the offset that was read.
     """
     ranges = []
     for topic in sorted(start.keys() | end.keys()):
@@ -74,16 +74,16 @@ def ranges_of(start: Offsets, end: Offsets, *, lossy: bool = False) -> list[Rang
 
 
 def refuse_recreated(was: TopicIds, now: TopicIds, ends: Offsets, present: Collection[str]) -> None:
-    """Raise when a topic isn't the one that was read.
+    """Raise when a topic was deleted, or created again, since it was read.
 
     Args:
-        was: The topics' ids when they were read.
-        now: Their ids.
-        ends: Up to where they were read.
-        present: The topics that there are.
+        was: Ids of the topics when they were read.
+        now: Ids of the topics now.
+        ends: Offsets up to which they were read.
+        present: Topics that exist.
 
     Raises:
-        SourceError: With the topic, and up to where each of its partitions was read.
+        SourceError: With the topic, and the offset up to which each partition was read.
     """
     for topic, topic_id in was.items():
         if topic in present and now.get(topic, topic_id) == topic_id:
@@ -97,7 +97,7 @@ def refuse_recreated(was: TopicIds, now: TopicIds, ends: Offsets, present: Colle
 
 
 def refuse_expired(ranges: Sequence[Range], lows: Offsets) -> None:
-    """Raise when messages of a range can't be read any more.
+    """Raise when messages of a range were deleted.
 
     Raises:
         SourceError: With the topic, the partition and the offsets.
@@ -114,7 +114,7 @@ def refuse_expired(ranges: Sequence[Range], lows: Offsets) -> None:
 
 
 def lag_of(offset: Mapping[str, Any]) -> dict[str, int]:
-    """How many messages of each partition weren't read yet when a batch was planned.
+    """Return the number of unread messages per partition when a batch was planned.
 
     Example:
         >>> lag_of({"ends": {"orders": {"0": 5, "1": 7}}, "newest": {"orders": {"0": 9, "1": 7}}})
@@ -141,7 +141,7 @@ def partition_backlog(offset: Mapping[str, Any]) -> dict[str, bool]:
 
 
 def lag_of_line(line: str) -> dict[str, int]:
-    """The lag that a source's offset says, as a host has written it; none of another source.
+    """Return the lag in a source's offset, as a host has stored it; empty for another source.
 
     Example:
         >>> lag_of_line('{"ends": {"t": {"0": 5}}, "newest": {"t": {"0": 9}}}'), lag_of_line("7")
@@ -156,7 +156,7 @@ def lag_of_line(line: str) -> dict[str, int]:
 
 
 def shares(ranges: Sequence[Range], tasks: int) -> list[list[Range]]:
-    """Ranges cut into parts of like size, one a task, in their order."""
+    """Cut ranges into parts of similar size in their order, one for each task."""
     whole = sum(one.size for one in ranges)
     count = max(1, min(tasks, whole // _MESSAGES_OF_A_TASK))
     found: list[list[Range]] = [[] for _ in range(count)]

@@ -1,4 +1,4 @@
-"""Reads ranges of Kafka's messages: record batches where that is possible, else by librdkafka."""
+"""Reads ranges of Kafka's messages: as record batches if possible, otherwise by librdkafka."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def read(
 
     Args:
         client: Settings of librdkafka.
-        lossy: Whether to go on where messages were deleted before they were read.
-        ranges: What to read; no two of one partition.
-        fields: What is wanted of each message: ``value``, ``key``, ``offset``, ``timestamp``,
+        lossy: Whether to continue if messages were deleted before they were read.
+        ranges: Ranges to read, at most one per partition.
+        fields: Fields to read of each message: ``value``, ``key``, ``offset``, ``timestamp``,
             ``headers``.
-        watch: Is told when no messages come.
+        watch: Checks on the brokers while no messages come.
 
     Returns:
-        As many messages as make a frame, by partition.
+        The messages by partition, enough for a frame at a time.
 
     Raises:
         SourceError: When messages of a range don't exist any more or are damaged, or the brokers
@@ -60,9 +60,9 @@ def read(
 def _fetch(
     fetcher: Fetcher, ranges: Sequence[Range], fields: Collection[str]
 ) -> Generator[list[Columns], None, Sequence[Range]]:
-    """Fetch ranges as record batches; returns what is left for librdkafka."""
+    """Fetch ranges as record batches; return the ranges that are left to librdkafka."""
     progress = [Progress(*one) for one in ranges]
-    # A part of one range can be passed on before the rest is read; several keep their order.
+    # A part of a single range can be yielded early; several ranges keep their order.
     alone = len(progress) == 1
     begun = progress[0].start
     try:

@@ -25,13 +25,13 @@ from muntin.sources.kafka_reading import read
 from muntin.sources.kafka_watch import TopicWatch
 from muntin.sources.source import Planned, SourceOffsets
 
-# How often topics are looked at for new partitions, seconds.
+# How often to look for new partitions of topics, in seconds.
 _DESCRIBING = 5.0
 
 
 @dataclass(frozen=True)
 class KafkaSource:
-    """Topics of Kafka; see `Source`.
+    """The topics of Kafka as a source; see `Source`.
 
     Attributes:
         topics: The topics, and where a new query begins.
@@ -76,7 +76,7 @@ class KafkaSourceReader:
         self._last_start: SourceOffsets | None = None
 
     def plan(self, start: SourceOffsets | None, limit: int | None) -> Planned:
-        """Plan up to the newest messages, or so many of them."""
+        """Plan a batch up to the newest messages, or up to a number of messages."""
         topics = self._source.topics
         described = self._describe(start)
         before = self._beginning(start, described)
@@ -87,7 +87,7 @@ class KafkaSourceReader:
             # Messages may have expired while the query stood still.
             refuse_expired(ranges, self._broker.earliest(described.partitions))
         if start is not None and start != self._last_start:
-            # What comes before the start of a batch is done.
+            # Every offset before the start of a batch is processed.
             self._broker.commit(before)
         self._last_start = start
         if not ranges:
@@ -99,7 +99,7 @@ class KafkaSourceReader:
         return Planned(end, has_new=True, caught_up=ends == newest)
 
     def read(self, start: SourceOffsets | None, end: SourceOffsets) -> Iterator[pl.DataFrame]:
-        """Read the messages of a range, those of each partition in their order."""
+        """Read the messages of a range, partition by partition in order."""
         topics, columns = self._source.topics, replace(self._source.columns, partitions=True)
         before: Offsets = dict(end["from"]) if start is None else ends_of(start)
         ranges = ranges_of(before, ends_of(end), lossy=topics.lossy)
@@ -108,7 +108,7 @@ class KafkaSourceReader:
             frame = columns.frame(messages)
             marks = [GARBLED] if GARBLED in frame.columns else []
             yield frame.select(*self._source.schema.names(), PARTITION, *marks)
-        # A topic that was created again meanwhile has given messages of its own.
+        # A topic that was created again meanwhile may have returned its own messages.
         watch.refuse_other_topics()
 
     def backlog(self, end: SourceOffsets) -> Mapping[str, bool]:
@@ -116,7 +116,7 @@ class KafkaSourceReader:
         return partition_backlog(end)
 
     def close(self) -> None:
-        """Nothing to release: connections are kept for the next query on the cluster."""
+        """Do nothing: connections are kept for the next query on the cluster."""
 
     def _describe(self, start: SourceOffsets | None) -> Described:
         if time.monotonic() > self._described_at + _DESCRIBING:
@@ -137,6 +137,6 @@ class KafkaSourceReader:
     def _offsets(
         self, ends: Offsets, newest: Offsets, described: Described, start: SourceOffsets | None
     ) -> dict[str, Any]:
-        """The end of a range, and what planning knew; the first one also says where it begins."""
+        """Return the end of a range with facts for planning; the first one also has its start."""
         offsets: dict[str, Any] = {"ends": ends, "ids": described.ids, "newest": newest}
         return offsets if start is not None else {**offsets, "from": self._first}

@@ -1,6 +1,7 @@
-"""Options of ``CREATE TABLE … WITH`` for a topic: this library's own, Flink's, and Spark's names.
+"""Options of ``CREATE TABLE … WITH`` for a topic, by our own names, Flink's and Spark's.
 
-Each is mapped to what reads or writes the topic, or refused by its name.
+Each option is mapped to an argument of the function that reads or writes the topic, or refused by
+name.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from muntin.sources.kafka_options import refuse_unknown_name
 
 _TRUTH = {"true": True, "false": False}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# Names of others for an option of this library's.
+# Names of Flink and Spark for our own options.
 _READING = {
     "bootstrap.servers": "servers",
     "kafka.bootstrap.servers": "servers",
@@ -42,7 +43,7 @@ _SOURCES = (
     "value.avro-confluent.basic-auth.credentials-source",
 )
 _FORMATS = {"avro-confluent": "avro"}
-# Options of Flink's with the one meaning that is had here anyway, and why no other is.
+# Flink's options of which only one value has an effect that we share, and the hint for others.
 _FIXED: Mapping[str, tuple[tuple[str, ...], str]] = {
     "json.ignore-parse-errors": (("true",), "a message that can't be parsed is rejected, counted "
                                  "and kept, and never ends the query; leave it out"),
@@ -60,7 +61,7 @@ _FIXED: Mapping[str, tuple[tuple[str, ...], str]] = {
     "sink.semantic": (("at-least-once",), "each row is sent at least once; leave it out"),
     "sink.partitioner": (("default",), "keys choose partitions; leave it out"),
 }  # fmt: skip
-# Options of Flink's that nothing here does.
+# Flink's options that have no equivalent here.
 _REFUSED = {
     "topic-pattern": "name the topics: 'topic' = 'a,b'",
     "key.format": "leave it out: the column key is the message's key, as text",
@@ -90,17 +91,17 @@ _OURS = ("format", "schema", "starting", "reader", "registry", "group", "patienc
 
 
 def reading(table: str, options: Mapping[str, str]) -> dict[str, Any]:
-    """The arguments of ``kafka`` for the options of a declared table.
+    """Return the arguments of ``kafka`` for the options of a declared table.
 
     Args:
-        table: Its name, for errors.
-        options: Its options, without ``connector``.
+        table: Name of the table, for errors.
+        options: Options of the table, without ``connector``.
 
     Returns:
-        The arguments by name, ``options`` among them: those of Kafka's clients.
+        The arguments by name; ``options`` has those of Kafka's clients.
 
     Raises:
-        OptionError: When an option isn't known, or has a value that isn't.
+        OptionError: When an option or its value is unknown.
 
     Example:
         >>> reading(
@@ -122,12 +123,12 @@ def reading(table: str, options: Mapping[str, str]) -> dict[str, Any]:
 
 
 def writing(table: str, options: Mapping[str, str]) -> dict[str, Any]:
-    """The arguments of ``to_kafka`` for the options of a declared table, as of ``reading``."""
+    """Return the arguments of ``to_kafka`` for the options of a declared table."""
     left = dict(options)
     if "key.fields" in left and "key" not in left:
         left["key"] = left.pop("key.fields").replace(";", ",")
     if left.get("key.format") in ("json", "raw"):
-        # One column is sent as it is, several as a JSON object.
+        # One column is sent as it is, several columns as a JSON object.
         del left["key.format"]
     arguments = _start(table, left, _WRITING)
     if len(arguments["topic"]) != 1:
@@ -145,7 +146,7 @@ def writing(table: str, options: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _start(table: str, left: dict[str, str], names: Mapping[str, str]) -> dict[str, Any]:
-    """The servers and the topics, with all other names translated."""
+    """Return the servers and the topics, and translate all other names."""
     for name, ours in names.items():
         if name in left:
             value = left.pop(name)
@@ -168,7 +169,7 @@ def _start(table: str, left: dict[str, str], names: Mapping[str, str]) -> dict[s
 
 
 def _registry(left: dict[str, str]) -> None:
-    """Flink's way to name a schema registry and the user there."""
+    """Translate Flink's options for a schema registry and its user."""
     for name in _URLS:
         if name in left:
             left.setdefault("registry", left.pop(name))
@@ -189,7 +190,7 @@ def _registry(left: dict[str, str]) -> None:
 
 
 def _fixed(left: dict[str, str]) -> None:
-    """Take options that say what is so anyway, and refuse those that say something else."""
+    """Accept options whose value is the behaviour here anyway, and refuse any other value."""
     for name in [*left]:
         plain = name.removeprefix("value.")
         known = name if name in _FIXED else plain
@@ -204,7 +205,7 @@ def _fixed(left: dict[str, str]) -> None:
 
 
 def _starting(left: dict[str, str], arguments: Mapping[str, Any]) -> str | None:
-    """Where to begin, as Flink says it."""
+    """Return the starting position of Flink's scan options; ``None`` without them."""
     mode, millis, offsets = (left.pop(name, None) for name in _SCAN)
     wanted = {"timestamp": _SCAN[1], "specific-offsets": _SCAN[2]}
     for name, value, needs in ((_SCAN[1], millis, "timestamp"),
@@ -237,7 +238,7 @@ def _time(millis: str) -> str:
 
 
 def _offsets(text: str, topics: list[str]) -> str:
-    """Offsets as ``partition:0,offset:42;partition:1,offset:300``."""
+    """Convert offsets written as ``partition:0,offset:42;partition:1,offset:300`` to JSON."""
     offsets = {}
     try:
         for part in filter(None, text.split(";")):
@@ -264,7 +265,7 @@ def _take(
 
 
 def _clients(left: Mapping[str, str], more: tuple[str, ...]) -> dict[str, str]:
-    """What is left: options of Kafka's clients and of Spark's connector."""
+    """Return the remaining options, which are those of Kafka's clients and Spark's connector."""
     options = {}
     for name, value in left.items():
         plain = name.removeprefix("properties.")

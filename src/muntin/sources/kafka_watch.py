@@ -1,4 +1,4 @@
-"""Looks after a reader of topics: whether they are still there, and still the same."""
+"""Checks that topics still exist, and are still the same, while a reader waits."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from muntin.model.errors import SourceError
 from muntin.sources.kafka_broker import Broker, TopicIds, Topics
 from muntin.sources.patience import AwayError
 
-# How often a reader without messages asks what is the matter, seconds.
+# How often a reader without messages queries the brokers, in seconds.
 _SILENCE = 3.0
-# A worker's connections, by their settings.
+# A worker's admin clients, by their settings.
 _BROKERS: dict[str, Broker] = {}
 
 
 class TopicWatch:
-    """Looks after a worker that reads topics: whether they are those that a batch was planned for.
+    """Checks, in a worker, that topics are those that a batch was planned for.
 
     Args:
         client: Settings of librdkafka.
@@ -34,15 +34,15 @@ class TopicWatch:
         self._asked = 0.0
 
     def note_messages(self) -> None:
-        """Forget a silence."""
+        """Forget an earlier silence."""
         self._asked = 0.0
         self._broker.waiting.note_answer()
 
     def note_silence(self, seconds: float) -> None:
-        """Ask the brokers about the topics, every few seconds.
+        """Query the brokers about the topics, every few seconds of silence.
 
         Raises:
-            SourceError: When a topic is gone, or another one now.
+            SourceError: When a topic was deleted or created again.
         """
         if seconds < self._asked + _SILENCE:
             return
@@ -62,7 +62,7 @@ class TopicWatch:
         self._compare(described.ids)
 
     def refuse_other_topics(self) -> None:
-        """Raise when a topic is another one now: it may have given messages of its own.
+        """Raise if a topic was created again: the messages read may be those of the new one.
 
         Raises:
             SourceError: With the topic.

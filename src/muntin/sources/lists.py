@@ -1,4 +1,4 @@
-"""Columns of lists, made of all their items in a row."""
+"""Builds columns of lists from all of their items in a row, and back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 
 def list_of(items: pl.Series, sizes: Any, missing: Any = None) -> pl.Series:
-    """Lists of so many items each, one behind the other; those that are missing are null.
+    """Return lists of the given sizes over consecutive items; missing lists are null.
 
     Example:
         >>> list_of(pl.Series([1, 2, 3]), np.array([2, 0, 1])).to_list()
@@ -23,7 +23,7 @@ def list_of(items: pl.Series, sizes: Any, missing: Any = None) -> pl.Series:
 
 
 def items_of(lists: pl.Series) -> tuple[pl.Series, Any]:
-    """All items of lists, or entries of maps, one behind the other, and how many each holds.
+    """Return all items of lists, or entries of maps, in order, and the size of each list.
 
     Example:
         >>> items, sizes = items_of(pl.Series([[1, 2], None, [], [3]]))
@@ -39,7 +39,7 @@ def items_of(lists: pl.Series) -> tuple[pl.Series, Any]:
 
 
 def without_repeats(maps: pl.Series) -> pl.Series:
-    """Maps, as lists of keys and values, of which each key has the last of its values.
+    """Return maps, as lists of entries, with only the last value of each key.
 
     Example:
         >>> pairs = [{"key": "a", "value": 1}, {"key": "a", "value": 2}]

@@ -1,4 +1,4 @@
-"""Waiting for a server that is away: a line when it stops answering, and one when it is back."""
+"""Retries while a server is down, with one log line when that starts and one when it ends."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import TypeVar
 
 _LOG = logging.getLogger(__name__)
 T = TypeVar("T")
-# Pauses between attempts grow from the first to the longest, seconds.
+# Pauses between attempts grow from the first to the longest, in seconds.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 
 
 class AwayError(Exception):
-    """A server doesn't answer now, and may do so later; the message says how it failed."""
+    """A server doesn't answer now but may later; the message says how it failed."""
 
 
 @dataclass
 class Patience:
-    """How long a server is waited for.
+    """The time that a server may be away, and the attempts to reach it meanwhile.
 
     Attributes:
-        place: What the server is called in messages, for example ``Kafka at localhost:9092``.
-        seconds: How long it may be away.
-        retries: How many attempts have failed since it answered last.
+        place: Name of the server in messages, for example ``Kafka at localhost:9092``.
+        seconds: How long it may be away, in seconds.
+        retries: Number of failed attempts since its last answer.
     """
 
     place: str
@@ -34,13 +34,13 @@ class Patience:
     _since: float | None = field(default=None, repr=False)
 
     def run(self, attempt: Callable[[], T]) -> T:
-        """Try until an attempt succeeds.
+        """Retry until an attempt succeeds or the patience ends.
 
         Args:
-            attempt: Raises ``AwayError`` where trying again may help.
+            attempt: Function to call; it raises ``AwayError`` if a retry may help.
 
         Raises:
-            AwayError: The last one, when the server was away for too long.
+            AwayError: The last error, if the server was away for too long.
         """
         pause = _FIRST_PAUSE
         while True:
@@ -56,7 +56,7 @@ class Patience:
                 return answer
 
     def note_failure(self, problem: str) -> bool:
-        """Count a failed attempt, and say so at the first one; returns whether time is left."""
+        """Count a failed attempt, and log the first one; return whether time is left."""
         self.retries += 1
         if self._since is None:
             self._since = time.monotonic()
@@ -68,15 +68,15 @@ class Patience:
         return False
 
     def note_answer(self) -> None:
-        """Say that the server is back, where it was away."""
+        """Note an answer, and log it if the server was away."""
         if self._since is not None:
             _LOG.warning("%s answers again, after %.0f s", self.place, self.away())
         self._since, self.retries = None, 0
 
     def away(self) -> float:
-        """How long the server has been away, seconds."""
+        """Return how long the server has been away, in seconds."""
         return 0.0 if self._since is None else time.monotonic() - self._since
 
     def left(self) -> float:
-        """How much longer it is waited for, seconds."""
+        """Return how much longer it may be away, in seconds."""
         return max(0.0, self.seconds - self.away())

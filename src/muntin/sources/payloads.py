@@ -1,4 +1,4 @@
-"""What payloads are decoded by: many messages in one call, and which of them can't be read."""
+"""The protocol of payload formats: many messages are decoded in one call."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from typing import Protocol
 
 import polars as pl
 
-# A message whose list has more items than this is malformed: they are read one after the other.
+# A message whose list has more items than this is malformed, since items are read one by one.
 MOST_ITEMS = 100_000
-# What a registry's serializers write before each payload: a byte of nothing, and four of the
-# schema's number, the most significant first.
+# The size of the prefix that a registry's serializers write: a zero byte, and the number of the
+# schema in four bytes, the most significant first.
 HEAD = 5
 
 
 class UnreadableError(ValueError):
-    """A schema, or a part of one, that isn't decoded in columns."""
+    """A schema, or a part of one, can't be decoded in columns."""
 
 
 class Payloads(Protocol):
-    """A form of payloads, as a worker decodes it."""
+    """A format of payloads that a worker decodes."""
 
     @property
     def columns(self) -> dict[str, pl.DataType]:
-        """The columns of a payload, and their types."""
+        """The names and types of a payload's columns."""
 
     def decode(self, values: Sequence[bytes | None]) -> tuple[pl.DataFrame, pl.Series]:
-        """Payloads as columns.
+        """Decode payloads into columns.
 
-        What a payload becomes depends on nothing but itself, whatever it is decoded with.
+        The result of a payload depends only on itself, not on the others in the same call.
 
         Returns:
-            A row a payload, and which payloads couldn't be read: null, or not what their form and
-            their schema say. Their rows are null.
+            A row per payload, and which payloads are malformed: null, or not of their format and
+            schema. The rows of these are null.
         """

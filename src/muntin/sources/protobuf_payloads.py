@@ -1,8 +1,8 @@
-"""Protobuf payloads as columns: a field of many messages in a few steps.
+"""Protobuf payloads as columns: each step reads one field of many messages.
 
-The next field of all messages is read at once, whichever it is in each of them: writers send
-fields in one order, so that there are about as many steps as fields. A field that isn't known is
-passed over, as Protobuf has it.
+The next field of all messages is read at once, whichever it is in each message. Writers send fields
+in one order, so there are about as many steps as fields. Unknown fields are skipped, as in any
+reader of Protobuf.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from muntin.sources.protobuf_values import (
 from muntin.sources.text_values import spread
 
 _MICROS = 1_000_000
-# Beyond, times aren't so many microseconds.
+# Times of more seconds don't fit into microseconds of 64 bits.
 _SECONDS = (2**63 - 1) // _MICROS - 1
 
 
@@ -43,9 +43,9 @@ class ProtobufPayloads:
     """Decodes messages of one type.
 
     Attributes:
-        message: The type.
-        columns: The columns wanted, and their types.
-        registered: Whether what a registry's serializers write stands before each message.
+        message: Type of the messages.
+        columns: Names and types of the columns to return.
+        registered: Whether each message has the prefix of a registry's serializers.
     """
 
     message: ProtoMessage
@@ -53,7 +53,7 @@ class ProtobufPayloads:
     registered: bool = False
 
     def decode(self, values: Sequence[bytes | None]) -> tuple[pl.DataFrame, pl.Series]:
-        """See ``Payloads``; what stands before a message has to name its type."""
+        """Decode payloads; the prefix of a registry, if expected, has to name their type."""
         messages, bad = given(values)
         skip = 0
         if self.registered:
@@ -65,7 +65,7 @@ class ProtobufPayloads:
 
 
 def _read(cursor: ByteCursor, kind: ProtoType) -> pl.DataFrame:
-    """Messages whose bytes are those of a cursor, as columns."""
+    """Read the messages of a cursor as columns."""
     slots = [(_Many if field.repeated else _One)(cursor, field) for field in kind.fields]
     takers = {number: slot for slot in slots for number in slot.tags}
     known = np.array(sorted(takers), np.uint64)
@@ -85,12 +85,12 @@ def _read(cursor: ByteCursor, kind: ProtoType) -> pl.DataFrame:
 
 
 def _pass_over(cursor: ByteCursor, going: Numbers, tags: Numbers, unknown: Numbers) -> None:
-    """Move on behind fields that aren't known."""
+    """Skip unknown fields."""
     if not unknown.any():
         return
     rows, tags = going[unknown], tags[unknown]
     wires = tags & np.uint64(7)
-    # Fields are numbered from 1 to 2^29, and groups are of another age.
+    # Fields are numbered from 1 to 2^29, and groups are deprecated.
     named = (tags >= 8) & (tags < 2**32)
     cursor.mark(rows, ~named | ~np.isin(wires, [VARINT, SIZED, *FIXED]))
     cursor.varint(rows[wires == VARINT])
@@ -100,10 +100,10 @@ def _pass_over(cursor: ByteCursor, going: Numbers, tags: Numbers, unknown: Numbe
 
 
 class _One:
-    """A field of which a message has one value, or none.
+    """A field of which a message has at most one value.
 
     Attributes:
-        last: In which step a message's value was taken; 0 where there is none.
+        last: Position after each message's value; 0 if it has none.
     """
 
     def __init__(self, cursor: ByteCursor, field: ProtoField) -> None:
@@ -117,16 +117,16 @@ class _One:
     def take(self, rows: Numbers, wire: int) -> None:
         """Read the next value of some messages; the last one counts."""
         if self.field.kind.kind == "message":
-            # Of a message in parts, which no writer writes, each may have fields of its own.
+            # The parts of a split message may have different fields. No writer splits messages.
             self._cursor.mark(rows, self.last[rows] > 0)
         cursor, kind = self._cursor, self.field.kind.kind
         found = bytes_of(cursor, rows) if self._sized else (numbers(cursor, rows, kind),)
         self._raw[:, rows] = np.stack(found)
-        # Where in the message it stands says what was last.
+        # The position in the message tells which value was the last.
         self.last[rows] = cursor.at[rows]
 
     def column(self) -> pl.Series:
-        """The values of all messages."""
+        """Return the values of all messages."""
         there = self.last > 0
         if self.field.required:
             self._cursor.mark(slice(None), ~there)
@@ -142,19 +142,19 @@ class _One:
 
 
 class _Many:
-    """A field of which a message has any number of values; see ``_One``."""
+    """A field of which a message has any number of values."""
 
     def __init__(self, cursor: ByteCursor, field: ProtoField) -> None:
         self.field = field
         self._cursor = cursor
         self._wire = wire_of(field.kind.kind)
-        # Numbers may also stand packed, one behind the other.
+        # Numbers may also be packed, one after the other.
         self.tags = {field.number << 3 | wire for wire in (self._wire, SIZED)}
         self._owners = [np.zeros(0, np.int64)]
         self._parts = [np.zeros((2 if self._wire == SIZED else 1, 0), np.int64)]
 
     def take(self, rows: Numbers, wire: int) -> None:
-        """Read the next value of some messages, or all that are packed."""
+        """Read the next value of some messages, or all values if they are packed."""
         cursor, kind = self._cursor, self.field.kind.kind
         if self._wire == SIZED:
             found = np.stack(bytes_of(cursor, rows))
@@ -167,7 +167,7 @@ class _Many:
         self._parts.append(found)
 
     def column(self) -> pl.Series:
-        """The lists of all messages."""
+        """Return the lists of all messages."""
         owners = np.concatenate(self._owners)
         order = np.argsort(owners, kind="stable")
         found, wrong, late = _values(
@@ -180,7 +180,7 @@ class _Many:
 
 
 def _choose(slots: Sequence[_One]) -> None:
-    """Of fields that exclude each other, only the last one that a message has counts."""
+    """Keep only the last value among fields of a ``oneof``, which exclude each other."""
     for slot in slots:
         for other in slots:
             if other.field.choice == slot.field.choice:
@@ -190,10 +190,10 @@ def _choose(slots: Sequence[_One]) -> None:
 def _values(
     cursor: ByteCursor, kind: ProtoType, raw: Numbers
 ) -> tuple[pl.Series, Numbers, Numbers]:
-    """Values out of what was read of them.
+    """Convert raw values to the type of their column.
 
     Returns:
-        The values, which of them their type doesn't have, and which are of deferred messages.
+        The values, which of them are invalid, and which belong to deferred messages.
     """
     none = np.zeros(raw.shape[1], bool)
     if kind.kind == "enum":
@@ -218,7 +218,7 @@ def _values(
 
 
 def _messages(cursor: ByteCursor, kind: ProtoType) -> tuple[pl.Series, Numbers]:
-    """Messages within messages, or what Google's own stand for."""
+    """Read nested messages, and convert those of Google's well-known types."""
     frame = _read(cursor, kind)
     wrong = cursor.wrong()
     if kind.made == "value":
@@ -231,7 +231,7 @@ def _messages(cursor: ByteCursor, kind: ProtoType) -> tuple[pl.Series, Numbers]:
 
 
 def _place(place: Sequence[int]) -> bytes:
-    """How a registry's serializers say which message of its file it is.
+    """Encode the position of a message in its file, as a registry's serializers write it.
 
     Example:
         >>> _place([0]).hex(), _place([2, 1]).hex()
@@ -250,7 +250,7 @@ def _place(place: Sequence[int]) -> bytes:
 
 
 def _headed(messages: Sequence[bytes] | ByteValues, head: bytes) -> Numbers:
-    """Which messages begin as a registry's serializers let them."""
+    """Return which messages begin with the prefix of a registry's serializers."""
     held = binary_column(messages)
     begins = held.bin.head(1).eq_missing(pl.Series([b"\0"]))
     return (begins & held.bin.slice(HEAD, len(head)).eq_missing(pl.Series([head]))).to_numpy()

@@ -1,7 +1,7 @@
-"""Protobuf messages one by one, for those that are unlike the others.
+"""Reads Protobuf messages one by one, for the few that differ from the others.
 
-Reading many messages at once takes a step for each field of the longest among them. Where few are
-left, reading them alone costs less: time is linear in their bytes.
+Reading many messages at once takes a step for each field of the longest message. If few messages
+are left, reading them alone costs less: the time is linear in their bytes.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _BIT32, _BIT64 = 2**32, 2**64
 
 
 def read_message(data: bytes, kind: ProtoType, skip: int = 0) -> list[Any]:
-    """The values of a message's fields, as its columns are stored.
+    """Return the values of a message's fields, in the form in which columns store them.
 
     Raises:
-        MalformedError: When the bytes aren't such a message.
+        MalformedError: When the message is malformed.
     """
     if skip > len(data):
         raise MalformedError
@@ -35,14 +35,14 @@ def read_message(data: bytes, kind: ProtoType, skip: int = 0) -> list[Any]:
 
 
 def _fields(data: bytes, at: int, end: int, kind: ProtoType) -> dict[str, Any]:
-    """The fields of the message between two places."""
+    """Return the fields of the message between two positions."""
     tags = _tags(kind)
     values: dict[str, Any] = {}
     chosen: dict[str, str] = {}
     steps = 0
     while at < end:
         steps += 1
-        # Those of more fields are malformed where many are read at once, too.
+        # A message of more fields is also malformed when many messages are read at once.
         if steps > MOST_ITEMS:
             raise MalformedError
         tag, at = _varint(data, at, end)
@@ -54,7 +54,7 @@ def _fields(data: bytes, at: int, end: int, kind: ProtoType) -> dict[str, Any]:
         if field.repeated:
             values.setdefault(field.name, []).extend(value)
             continue
-        # Of a message in parts, which no writer writes, each may have fields of its own.
+        # The parts of a split message may have different fields. No writer splits messages.
         if field.kind.kind == "message" and field.name in values:
             raise MalformedError
         values[field.name] = value
@@ -69,13 +69,13 @@ def _tags(kind: ProtoType) -> dict[int, ProtoField]:
         wire = wire_of(field.kind.kind)
         tags[field.number << 3 | wire] = field
         if field.repeated:
-            # Numbers may also stand packed, one behind the other.
+            # Numbers may also be packed, one after the other.
             tags[field.number << 3 | SIZED] = field
     return tags
 
 
 def _result(data: bytes, field: ProtoField, values: dict[str, Any], chosen: dict[str, str]) -> Any:
-    """A field's value in its column."""
+    """Return a field's value in the form of its column."""
     if field.repeated:
         items = [_converted(data, raw, field.kind) for raw in values.get(field.name, [])]
         if not field.map:
@@ -93,10 +93,10 @@ def _result(data: bytes, field: ProtoField, values: dict[str, Any], chosen: dict
 
 
 def _value(data: bytes, at: int, end: int, field: ProtoField, wire: int) -> tuple[Any, int]:
-    """The next value of a field, of a repeated one as a list, and where it ends.
+    """Read the next value of a field, or a list of a repeated field's values, and its end.
 
-    Only the last value of a field counts, so that none is looked into here: of bytes it is where
-    they lie.
+    Only the last value of a field counts, so values aren't converted yet: bytes are returned as
+    their positions.
     """
     own = wire_of(field.kind.kind)
     if own != SIZED and wire == SIZED:
@@ -116,7 +116,7 @@ def _value(data: bytes, at: int, end: int, field: ProtoField, wire: int) -> tupl
 
 
 def _converted(data: bytes, raw: Any, kind: ProtoType) -> Any:
-    """A value out of what was read of it."""
+    """Convert a raw value to the type of its column."""
     if kind.kind == "enum":
         return dict(kind.symbols).get(raw, str(raw))
     if kind.kind in ("uint64", "fixed64") and raw >= 2**63:
@@ -142,7 +142,7 @@ def _converted(data: bytes, raw: Any, kind: ProtoType) -> Any:
 
 
 def _number(data: bytes, at: int, end: int, kind: str) -> tuple[Any, int]:
-    """The next number of a kind, and where it ends."""
+    """Read the next number of a kind; return it and its end."""
     if kind in _FORMS:
         size = FIXED[wire_of(kind)]
         if end - at < size:
@@ -151,7 +151,7 @@ def _number(data: bytes, at: int, end: int, kind: str) -> tuple[Any, int]:
     word, at = _varint(data, at, end)
     if kind == "bool":
         return word != 0, at
-    # What is beyond 32 bits is cut off, as Protobuf has it.
+    # Bits beyond 32 are cut off, as in Protobuf.
     if kind in ("int32", "enum"):
         return _signed(word % _BIT32, _BIT32), at
     if kind in ("sint32", "sint64"):
@@ -167,8 +167,8 @@ def _signed(word: int, size: int) -> int:
 
 
 def _pass_over(data: bytes, at: int, end: int, tag: int) -> int:
-    """Where a field ends that isn't known."""
-    # Fields are numbered from 1 to 2^29, and groups are of another age.
+    """Return the end of an unknown field."""
+    # Fields are numbered from 1 to 2^29, and groups are deprecated.
     if not 8 <= tag < _BIT32:
         raise MalformedError
     wire = tag & 7
@@ -182,7 +182,7 @@ def _pass_over(data: bytes, at: int, end: int, tag: int) -> int:
 
 
 def _sized(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """Where the next bytes lie, behind their number."""
+    """Read the size of the next bytes; return their start and end."""
     size, at = _varint(data, at, end)
     if size > end - at:
         raise MalformedError
@@ -190,14 +190,14 @@ def _sized(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """The next number, without a sign, and where it ends."""
+    """Read the next unsigned varint; return it and its end."""
     if at < end and data[at] < 128:
         return data[at], at + 1
     word = shift = 0
     while at < end:
         byte = data[at]
         at += 1
-        # Of the tenth byte one bit is left.
+        # Only one bit of the tenth byte belongs to a number of 64 bits.
         if shift == 63 and byte > 1:
             break
         word |= (byte & 127) << shift

@@ -1,4 +1,4 @@
-"""Messages of Protobuf as types: which bytes stand for which columns.
+"""Types of Protobuf messages: their fields in bytes, and the columns they become.
 
 A message is described by a class that ``protoc`` has generated, or by a file of descriptors
 (``protoc --include_imports --descriptor_set_out=orders.desc orders.proto``) and a name in it.
@@ -17,13 +17,13 @@ import polars as pl
 from muntin.model.errors import MissingExtraError, OptionError
 from muntin.sources.payloads import UnreadableError
 
-# The kinds of values by their numbers in a descriptor; groups (10) aren't among them.
+# The kinds of values by their numbers in a descriptor, without groups (10).
 _KINDS = {
     1: "double", 2: "float", 3: "int64", 4: "uint64", 5: "int32", 6: "fixed64", 7: "fixed32",
     8: "bool", 9: "string", 11: "message", 12: "bytes", 13: "uint32", 14: "enum", 15: "sfixed32",
     16: "sfixed64", 17: "sint32", 18: "sint64",
 }  # fmt: skip
-# Without a sign, a number takes the next larger type.
+# An unsigned number takes the next larger signed type.
 _COLUMNS: dict[str, pl.DataType] = {
     "double": pl.Float64(), "float": pl.Float32(), "bool": pl.Boolean(), "bytes": pl.Binary(),
     **dict.fromkeys(("string", "enum"), pl.String()),
@@ -38,7 +38,7 @@ _WRAPPERS = (
     "BoolValue", "BytesValue", "DoubleValue", "FloatValue", "Int32Value", "Int64Value",
     "StringValue", "UInt32Value", "UInt64Value",
 )  # fmt: skip
-# How deep messages may be within each other, and how many fields they may have in all.
+# The limits of nesting, and of the number of fields with inner ones.
 _DEEPEST, _MOST_FIELDS = 32, 2_500
 _HINT = "give a generated class, or a file of descriptors and a message: 'orders.desc#shop.Order'"
 
@@ -48,17 +48,17 @@ class ProtoField:
     """A field of a message.
 
     Attributes:
-        name: Its name.
-        number: What it is known by in bytes.
-        kind: What a value of it is.
-        column: The type of its column.
+        name: Name of the field.
+        number: Number of the field in its tag.
+        kind: Type of a value.
+        column: Type of its column.
         repeated: Whether there may be any number of values.
-        map: Whether these are the entries of a map.
-        present: Whether it may be missing, and is null then; where it may not, what is missing has
-            the value ``default``.
-        required: Whether a message without it isn't one.
-        default: See ``present``.
-        choice: Which choice of fields it belongs to, of which the last one counts; or nothing.
+        map: Whether the values are the entries of a map.
+        present: Whether a missing value is null; otherwise a missing value is
+            ``default``.
+        required: Whether a message without it is malformed.
+        default: Value of a missing field that isn't ``present``.
+        choice: Name of its ``oneof``, of which only the last field counts; or empty.
     """
 
     name: str
@@ -75,15 +75,15 @@ class ProtoField:
 
 @dataclass(frozen=True)
 class ProtoType:
-    """What a value is.
+    """The type of a value.
 
     Attributes:
-        kind: Its kind in a descriptor, as ``sint32`` or ``message``.
-        column: The type of its column.
-        fields: The fields of a message.
-        symbols: The names of an enum, by their numbers.
-        made: What a message of Google's own becomes: ``timestamp``, ``duration``, or the ``value``
-            that it is around; else nothing.
+        kind: Kind in a descriptor, such as ``sint32`` or ``message``.
+        column: Type of its column.
+        fields: Fields of a message.
+        symbols: Names of an enum, by their numbers.
+        made: For a well-known type: ``timestamp``, ``duration``, or ``value`` for a wrapper;
+            otherwise empty.
     """
 
     kind: str
@@ -95,12 +95,12 @@ class ProtoType:
 
 @dataclass(frozen=True)
 class ProtoMessage:
-    """A message, and how a registry's serializers say which of its file's it is.
+    """A message, with its position in its file, which a registry's serializers write.
 
     Attributes:
-        name: Its full name.
-        kind: What it consists of.
-        place: Its number among the messages of its file, behind those of the messages around it.
+        name: Full name of the message.
+        kind: Type of the message.
+        place: Its index in its file or outer message, after the indexes of the outer ones.
     """
 
     name: str
@@ -108,12 +108,12 @@ class ProtoMessage:
     place: tuple[int, ...]
 
     def columns(self) -> dict[str, pl.DataType]:
-        """Its columns."""
+        """Return the names and types of its columns."""
         return {field.name: field.column for field in self.kind.fields}
 
 
 def message_of(schema: Any) -> ProtoMessage:
-    """The message of a generated class, or of a file of descriptors and a name in it."""
+    """Return the message of a generated class, or of a descriptor file and a name in it."""
     found = schema.DESCRIPTOR if hasattr(schema, "DESCRIPTOR") else _of_file(schema)
     try:
         kind = _message(found, (), count())
@@ -131,7 +131,7 @@ def message_of(schema: Any) -> ProtoMessage:
 
 
 def _of_file(schema: Any) -> Any:
-    """A message's descriptor, out of a file."""
+    """Return a message's descriptor from a file."""
     try:
         from google.protobuf import descriptor_pb2, descriptor_pool
         from google.protobuf.message import DecodeError
@@ -174,10 +174,10 @@ def _place(descriptor: Any) -> tuple[int, ...]:
 def _message(
     descriptor: Any, around: Sequence[str], fields_seen: Iterator[int]
 ) -> ProtoType | None:
-    """A message's type; ``None`` where it has no fields, or is within itself.
+    """Return a message's type; ``None`` if it has no fields, or contains itself.
 
     Raises:
-        UnreadableError: When it is nested too deep, or has too many fields in all.
+        UnreadableError: When it is nested too deep, or has too many fields.
     """
     name = descriptor.full_name
     if name in around:
@@ -198,8 +198,8 @@ def _message(
 
 
 def _field(field: Any, around: Sequence[str], fields_seen: Iterator[int]) -> ProtoField | None:
-    """A field; ``None`` where it is no column: a group, or a message without a type here."""
-    # Messages that are named again and again within each other are many.
+    """Return a field; ``None`` if it has no column, as a group or a message without a type."""
+    # Messages that refer to each other repeatedly expand to many fields.
     if next(fields_seen) >= _MOST_FIELDS:
         raise UnreadableError(f"has more than {_MOST_FIELDS} fields, with inner ones")
     kind = _kind(field, around, fields_seen)
@@ -231,7 +231,7 @@ def _kind(field: Any, around: Sequence[str], fields_seen: Iterator[int]) -> Prot
     kind = _KINDS.get(field.type, "")
     if kind == "message":
         found = _message(field.message_type, around, fields_seen)
-        # Where its values are no column, a map isn't one.
+        # A map whose values have no column is left out.
         lacks = found is not None and len(found.fields) < 2
         return None if lacks and field.message_type.GetOptions().map_entry else found
     if kind == "enum":
@@ -243,7 +243,7 @@ def _kind(field: Any, around: Sequence[str], fields_seen: Iterator[int]) -> Prot
 def _may_be_null(field: Any) -> bool:
     if field.is_repeated:
         return False
-    # In a map a key or a number that is missing is what it is by default, in whichever syntax.
+    # In a map, a missing key or number has its default, in either syntax.
     entry = field.containing_type.GetOptions().map_entry
     return field.has_presence and not (entry and field.type != field.TYPE_MESSAGE)
 

@@ -1,4 +1,4 @@
-"""Values as Protobuf writes them: numbers of some bytes or of eight or four, and sized bytes."""
+"""Reads values in Protobuf's wire types: varints, fixed numbers, and bytes with their size."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import polars as pl
 
 from muntin.sources.byte_cursor import ByteCursor, Numbers, unzigzag
 
-# How a value stands in bytes, by the lowest bits of what stands before it.
+# The wire types, which are the lowest bits of a tag.
 VARINT, EIGHT, SIZED, FOUR = 0, 1, 2, 5
 FIXED = {EIGHT: 8, FOUR: 4}
-# Numbers of eight or four bytes as they stand there.
+# The formats of fixed numbers of eight or four bytes.
 _FORMS = {
     "double": "<f8", "fixed64": "<u8", "sfixed64": "<i8",
     "float": "<f4", "fixed32": "<u4", "sfixed32": "<i4",
@@ -21,30 +21,30 @@ _MOST_BYTES = 10
 
 
 def wire_of(kind: str) -> int:
-    """How a kind of values stands in bytes."""
+    """Return the wire type of a kind of values."""
     if kind in _FORMS:
         return EIGHT if _FORMS[kind].endswith("8") else FOUR
     return SIZED if kind in _SIZED else VARINT
 
 
 def numbers(cursor: ByteCursor, rows: Numbers, kind: str) -> Numbers:
-    """The next number of some messages; those of floats are the bits that they are made of."""
+    """Read the next number of some messages; a float is returned as its bits."""
     if kind in _FORMS:
         return _fixed(cursor, cursor.move(rows, FIXED[wire_of(kind)]), kind)
     return _whole(cursor.varint(rows), kind)
 
 
 def bytes_of(cursor: ByteCursor, rows: Numbers) -> tuple[Numbers, Numbers]:
-    """Where the next bytes of some messages lie, behind their number, and how many they are."""
-    # What is too large for a number with a sign is below zero then, and refused.
+    """Read the size of some messages' next bytes; return their positions and sizes."""
+    # A size that exceeds a signed number becomes negative, and is refused.
     return cursor.take(rows, cursor.varint(rows).view(np.int64))
 
 
 def packed(cursor: ByteCursor, rows: Numbers, kind: str) -> tuple[Numbers, Numbers]:
-    """All numbers that stand packed in some messages.
+    """Read all numbers of some messages' packed fields.
 
     Returns:
-        Whose each is, and the numbers, in order.
+        The message of each number, and the numbers, in order.
     """
     starts, sizes = bytes_of(cursor, rows)
     if kind in _FORMS:
@@ -56,7 +56,7 @@ def packed(cursor: ByteCursor, rows: Numbers, kind: str) -> tuple[Numbers, Numbe
         return np.repeat(rows, counts), found
     at = _along(starts, sizes, 1)
     stops = cursor.bytes[at] < 128
-    # The last byte of each has to be the last one of its last number.
+    # The last byte of each field has to end a number.
     ends = (np.cumsum(sizes) - 1)[sizes > 0]
     wrong = np.zeros(len(rows), bool)
     wrong[sizes > 0] = ~stops[ends]
@@ -75,7 +75,7 @@ def packed(cursor: ByteCursor, rows: Numbers, kind: str) -> tuple[Numbers, Numbe
 
 
 def narrowed(raw: Numbers, kind: str) -> tuple[pl.Series, Numbers]:
-    """Numbers of a kind out of what was read of them, and which of them no column holds."""
+    """Convert raw numbers to their kind, and return which of them no column can hold."""
     wrong = raw < 0 if kind in _UNSIGNED else np.zeros(len(raw), bool)
     if kind == "double":
         return pl.Series(raw.view(np.float64)), wrong
@@ -95,7 +95,7 @@ def _fixed(cursor: ByteCursor, at: Numbers, kind: str) -> Numbers:
 
 
 def _whole(word: Numbers, kind: str) -> Numbers:
-    """Numbers as their kind has them: what is beyond 32 bits is cut off, as Protobuf has it."""
+    """Convert varints to their kind; bits beyond 32 are cut off, as in Protobuf."""
     if kind in ("int32", "enum"):
         return word.astype(np.uint32).view(np.int32).astype(np.int64)
     if kind == "uint32":
@@ -108,7 +108,7 @@ def _whole(word: Numbers, kind: str) -> Numbers:
 
 
 def _along(starts: Numbers, counts: Numbers, width: int) -> Numbers:
-    """So many places from each start on, so far apart.
+    """Return ``counts`` positions from each start on, ``width`` bytes apart.
 
     Example:
         >>> _along(np.array([5, 20]), np.array([2, 1]), 4).tolist()

@@ -1,7 +1,8 @@
-"""Record batches of Kafka (magic 2) as columns, without an object a message.
+"""Decodes record batches of Kafka (magic 2) into columns, without an object per message.
 
 A batch is a header of 61 bytes and records, each framed by its length and by variable-length
-numbers. `record_chain` finds where records begin; all else is read for all records at once.
+numbers. `record_chain` finds where records begin; all other fields are read for all records at
+once.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from muntin.sources.byte_cursor import ByteCursor
 from muntin.sources.byte_values import ROOM, Bytes, ByteValues, Numbers
 from muntin.sources.record_chain import BrokenChainError, find_records, read_varint
 
-# base offset, length, leader epoch, magic, checksum, attributes, last offset delta, base timestamp,
-# greatest timestamp, producer, producer epoch, base sequence, number of records.
+# The header: base offset, length, leader epoch, magic, checksum, attributes, last offset delta,
+# base timestamp, greatest timestamp, producer, producer epoch, base sequence, number of records.
 _HEADER = struct.Struct(">qiibIhiqqqhii")
-# The length counts what stands behind it, and the checksum covers what stands behind that.
+# The length counts the bytes after it, and the checksum covers the bytes after the checksum.
 _BEFORE_LENGTH, _BEFORE_CHECKED, _MAGIC = 12, 21, 2
 _CODEC, _APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
 _ABORT = struct.Struct(">hh")
@@ -29,11 +30,11 @@ _FRAMING = "a batch's records aren't framed as they have to be"
 
 
 class DamagedBatchError(ValueError):
-    """A record batch that isn't what its header or its checksum say."""
+    """A record batch doesn't match its header or its checksum."""
 
 
 class UnknownFormatError(ValueError):
-    """A batch in a format that isn't read here."""
+    """A batch has a format that isn't supported here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +42,14 @@ class RecordBatch:
     """One batch.
 
     Attributes:
-        base: Its first offset.
-        last: Its last offset; records may have been removed.
-        count: How many records it has.
-        time: The timestamp that those of the records are relative to, milliseconds.
-        append_time: The broker's timestamp of all records, where it sets them.
-        producer: The producer of a transaction, else ``None``.
-        control: Whether it holds a transaction's mark in place of messages.
-        body: The records, decompressed.
+        base: First offset of the batch.
+        last: Last offset; records may have been removed.
+        count: Number of records.
+        time: Timestamp that those of the records are relative to, in milliseconds.
+        append_time: Timestamp of the broker for all records, if it sets them.
+        producer: Producer of a transaction; otherwise ``None``.
+        control: Whether it holds a transaction's marker instead of messages.
+        body: Decompressed records.
     """
 
     base: int
@@ -62,7 +63,7 @@ class RecordBatch:
 
     @property
     def aborts(self) -> bool:
-        """Whether it marks the end of a transaction that was aborted."""
+        """True for the marker that ends an aborted transaction."""
         if not self.control or self.count != 1:
             return False
         records = read_records([self])
@@ -79,16 +80,16 @@ class Aborted(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """Records as columns.
+    """Decoded records as columns.
 
     Attributes:
-        offsets: The offset of each.
-        timestamps: The timestamp of each, milliseconds; -1 for none.
-        append_time: Whether a timestamp is the broker's, of each.
+        offsets: Offset of each record.
+        timestamps: Timestamp of each in milliseconds; -1 for none.
+        append_time: Whether the timestamp of each is the broker's.
         keys: The keys.
         values: The values.
         header_counts: How many headers each has.
-        header_starts: Where the headers of each begin in the buffer of the values.
+        header_starts: Position of each record's headers in the buffer of the values.
     """
 
     offsets: Numbers
@@ -118,10 +119,10 @@ class Records:
 
 
 def split_batches(data: bytes) -> Iterator[RecordBatch]:
-    """Split what a broker sent into batches; the last one may be cut off and is left out.
+    """Split the bytes that a broker sent into batches; an incomplete last one is left out.
 
     Raises:
-        DamagedBatchError: When a batch isn't what its checksum says, or can't be decompressed.
+        DamagedBatchError: When a batch doesn't match its checksum, or can't be decompressed.
         UnknownFormatError: When a batch has an older format, or an unknown codec.
     """
     from google_crc32c import value as checksum
@@ -179,7 +180,7 @@ def read_records(batches: Sequence[RecordBatch]) -> Records:
     """Read the records of batches.
 
     Raises:
-        DamagedBatchError: When a batch doesn't hold just the records that it says.
+        DamagedBatchError: When a batch doesn't have exactly the records that its header says.
     """
     room = bytes(ROOM)
     data = np.frombuffer(bytearray().join([room, *(b.body for b in batches), room]), np.uint8)
@@ -229,7 +230,7 @@ def _require(holds: Any) -> None:
 def _follow(
     starts: Numbers, behind: Numbers, ends: Numbers, firsts: Numbers, counts: Numbers
 ) -> bool:
-    """Tell whether each record ends where the next one, or its batch's end, is."""
+    """Return whether each record ends where the next one, or its batch's end, is."""
     expected = np.empty_like(starts)
     expected[:-1] = starts[1:]
     has = counts > 0
@@ -246,7 +247,7 @@ def _values(cursor: ByteCursor, data: Bytes) -> ByteValues:
 
 
 def _skip_headers(cursor: ByteCursor, counts: Numbers) -> None:
-    """Move behind the headers of each record: the first of all, then the second, and so on."""
+    """Skip the headers of each record: the first of all records, then the second, and so on."""
     left = np.flatnonzero(counts)
     counts = counts.copy()
     while len(left):
@@ -295,7 +296,7 @@ _XERIAL = b"\x82SNAPPY\x00"
 
 
 def _from_snappy(body: bytes) -> bytes:
-    """Decompress what Java's clients write as blocks behind a header, and others as one block."""
+    """Decompress Snappy: blocks after a header, as Java's clients write them, or one block."""
     import cramjam
 
     if not body.startswith(_XERIAL):

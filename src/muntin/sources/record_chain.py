@@ -1,10 +1,10 @@
-"""The places at which Kafka's records begin.
+"""Finds the positions at which Kafka's records begin.
 
-A record says how long it is, so that the places are a chain from one to the next. For records
-without headers the chain is recognised at once: such a record ends with a zero, the number of its
-headers, and has a zero, its attributes, behind its length. Places that look so are a guess, and are
-taken only when they are the chain: when each record ends where the next one begins. Other records
-are followed, for many batches in step or one by one.
+A record begins with its length, so the positions form a chain from one to the next. For records
+without headers, the chain is recognised at once: such a record ends with a zero, the number of its
+headers, and has another zero, its attributes, after its length. These positions are a guess, which
+is accepted only if each record ends where the next one begins. Other records are followed one after
+the other, in many batches at once or batch by batch.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from muntin.sources.byte_cursor import ByteCursor, unzigzag
 from muntin.sources.byte_values import Bytes, Numbers
 
-# With as many batches a step of all of them is faster than their records one by one.
+# From this many batches on, a step for all of them is faster than following each batch.
 _IN_STEP = 256
 # Attributes, two deltas, two lengths and the number of headers take a byte each.
 _SHORTEST = 6
@@ -29,10 +29,10 @@ def find_records(data: Bytes, begins: Numbers, ends: Numbers, counts: Numbers) -
     """Find where each record begins, batch after batch.
 
     Args:
-        data: The batches' records one behind the other, a zero before them, and ten bytes behind.
-        begins: Where each batch's records begin.
-        ends: Where they end.
-        counts: How many records each batch has.
+        data: Consecutive records of the batches, with a zero before and ten bytes after them.
+        begins: Positions where the batches' records begin.
+        ends: Positions where they end.
+        counts: Number of records of each batch.
 
     Raises:
         BrokenChainError: When a record doesn't end within its batch.
@@ -42,7 +42,7 @@ def find_records(data: Bytes, begins: Numbers, ends: Numbers, counts: Numbers) -
 
 
 def _guess_records(data: Bytes, begins: Numbers, ends: Numbers, counts: Numbers) -> Numbers | None:
-    """Find records without headers by their zeros; ``None`` where the guess isn't the chain."""
+    """Find records without headers by their zeros; ``None`` if the guess isn't the chain."""
     total = int(counts.sum())
     if not total:
         return np.empty(0, np.int64)
@@ -67,7 +67,7 @@ def _guess_records(data: Bytes, begins: Numbers, ends: Numbers, counts: Numbers)
 
 
 def _prune(at: Numbers, behind: Numbers, first: int, end: int) -> tuple[Numbers, Numbers]:
-    """Drop records that no other one ends at, or that end where none begins."""
+    """Drop guessed records that don't begin at the end of another, or end at no beginning."""
     following = np.searchsorted(at, behind)
     follows = np.append(at, -1)[following] == behind
     preceded = at == first
@@ -77,12 +77,12 @@ def _prune(at: Numbers, behind: Numbers, first: int, end: int) -> tuple[Numbers,
 
 
 def _follow_records(data: Bytes, at: Numbers, ends: Numbers, counts: Numbers) -> Numbers:
-    """Follow the chain of each batch: in step while many take part, then one by one."""
+    """Follow the chain of each batch: all batches in step while many are left, then one by one."""
     firsts = np.cumsum(counts) - counts
     order = np.argsort(-counts, kind="stable")
     at, ends, firsts, counts = at[order], ends[order], firsts[order], counts[order]
     steps = int(counts[_IN_STEP - 1]) if len(counts) >= _IN_STEP else 0
-    # So many batches have more than so many records.
+    # The number of batches with more than 0, 1, 2, … records.
     wide = np.searchsorted(-counts, -np.arange(steps), "left").tolist()
     starts = np.empty(int(counts.sum()), np.int64)
     cursor = ByteCursor(data, at, ends)
@@ -126,7 +126,7 @@ def _follow_one(data: bytes, at: int, end: int, count: int) -> list[int]:
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Read a number with its sign in the lowest bit; returns it and where it ends.
+    """Read a number whose lowest bit is its sign; return it and its end.
 
     Raises:
         BrokenChainError: When it has more than 64 bits.

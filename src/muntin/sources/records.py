@@ -1,4 +1,4 @@
-"""Records of text files: bytes cut at the ends of lines, but not within quotes."""
+"""Splits text files into records, at the ends of lines that aren't quoted."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _CHUNK = 8 << 20
-# A quote that isn't closed within so many bytes spoils its own line only.
+# An unclosed quote in a record longer than this affects only its own line.
 _LONGEST = 64 << 20
-# A field of CSV, as of ``CsvPayloads``, and what ends it.
+# A field of CSV, as in ``CsvPayloads``, and its end.
 _FIELD = re.compile(rb'(?:"(?:[^"\\]|\\.|"")*"[^,\n]*|[^",\n][^,\n]*|)([,\n]|\Z)', re.DOTALL)
 
 
 def read_records(path: Path, size: int, *, quotes: bool) -> Iterator[list[bytes]]:
-    """The records of a file, some megabytes at a time; empty lines are none.
+    """Yield the records of a file, some megabytes at a time, without empty lines.
 
     Args:
-        path: The file.
-        size: How many of its bytes are read.
-        quotes: Whether a quoted field may hold the end of a line.
+        path: Path of the file.
+        size: Number of its bytes to read.
+        quotes: Whether a quoted field may contain a line feed.
 
     Raises:
         OSError: When the file can't be read, or is shorter.
@@ -37,20 +37,20 @@ def read_records(path: Path, size: int, *, quotes: bool) -> Iterator[list[bytes]
 
 
 def cut_records(data: bytes, *, quotes: bool, last: bool) -> tuple[list[bytes], bytes]:
-    r"""The whole records at the beginning of some bytes, and the rest.
+    r"""Return the complete records at the beginning of some bytes, and the rest.
 
     Args:
-        data: The bytes.
-        quotes: Whether a quoted field may hold the end of a line.
-        last: Whether nothing follows, so that there is no rest.
+        data: Bytes to cut.
+        quotes: Whether a quoted field may contain a line feed.
+        last: Whether these are the last bytes, so that there is no rest.
 
     Example:
         >>> cut_records(b'1,"a\nb"\n2,c', quotes=True, last=False)
         ([b'1,"a\nb"'], b'2,c')
     """
     lines = data.split(b"\n")
-    # A field that goes on behind its line has an odd number of quotes there, or one that a
-    # backslash stands before.
+    # A line that ends within a field has an odd number of quotes, or a quote that is escaped by a
+    # backslash.
     if quotes and b'"' in data and (b'\\"' in data or any(n.count(b'"') & 1 for n in lines)):
         return _cut_quoted(data, last=last)
     rest = lines.pop()
@@ -77,7 +77,7 @@ def _cut_quoted(data: bytes, *, last: bool) -> tuple[list[bytes], bytes]:
 
 
 def _record_end(data: bytes, at: int, *, last: bool) -> int | None:
-    """Where the record that begins at a byte ends; ``None`` where a quote isn't closed."""
+    """Return the end of the record at a position; ``None`` if a quote isn't closed."""
     while True:
         field = _FIELD.match(data, at)
         if field is None or (not field[1] and not last):

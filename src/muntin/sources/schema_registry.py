@@ -1,6 +1,6 @@
-"""A schema registry, asked over HTTP: bounded, patient, and without telling anybody its password.
+"""A client of schema registries over HTTP, with retries, bounded answers and secret credentials.
 
-The protocol is that of Confluent's registry, which Karapace, Apicurio and Redpanda speak, too.
+The protocol is that of Confluent's registry, which Karapace, Apicurio and Redpanda also support.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ from muntin.model.errors import OptionError, SourceError
 from muntin.model.secrets import redacted
 from muntin.sources.patience import AwayError, Patience
 
-# How long a registry may be away where nothing is said; how long one answer may take; seconds.
+# The default time that a registry may be away, and the limit of one answer, in seconds.
 _PATIENCE, _TIMEOUT = 60.0, 10.0
-# The largest answer that is read, bytes.
+# The size limit of an answer, in bytes.
 _LARGEST = 8 << 20
 _PORTS = {"http": 80, "https": 443}
-# What goes away by itself: a timeout, too many requests.
+# Errors that pass by themselves: a timeout, or too many requests.
 _PASSING = (408, 425, 429)
 
 
 class _RefusedError(Exception):
-    """The registry answers, and will answer the same when it is asked again."""
+    """The registry refuses a request, and would refuse it again."""
 
 
 @dataclass(frozen=True)
 class Registry:
-    """A registry's address.
+    """The address of a registry.
 
     Attributes:
-        url: The address, perhaps with a user and a password.
-        patience: How long it may be away before the query ends with an error, seconds.
+        url: Address, which may have a user and a password.
+        patience: How long it may be away before the query fails, in seconds.
     """
 
     url: str = field(repr=False)
     patience: float = _PATIENCE
 
     def latest(self, topic: str) -> str:
-        """The newest schema of a topic's values.
+        """Return the newest schema of a topic's values.
 
         Raises:
             SourceError: When there is none, or the registry doesn't answer.
@@ -64,11 +64,11 @@ class Registry:
         return str(answer["schema"])
 
     def register(self, topic: str, schema: str) -> int:
-        """The number of the schema by which a topic's values are written.
+        """Register a schema of a topic's values and return its number.
 
         Raises:
-            SourceError: When the registry refuses it, as it does where readers of what was written
-                before couldn't read on, or doesn't answer.
+            SourceError: When the registry doesn't answer, or refuses the schema, for example if it
+                isn't compatible with earlier ones.
         """
         path = f"subjects/{quote(f'{topic}-value', safe='')}/versions"
         answer = self.get(path, {"schema": schema})
@@ -81,21 +81,21 @@ class Registry:
 
     @property
     def place(self) -> str:
-        """The address, without what is secret."""
+        """The address without credentials."""
         return _origin(urlsplit(self.url))
 
     def get(self, path: str, sent: Mapping[str, Any] | None = None) -> Any:
-        """Ask the registry.
+        """Send a request to the registry and return the JSON of its answer.
 
         Args:
-            path: The path below the registry's address.
-            sent: JSON to send; without it nothing is sent.
+            path: Path below the registry's address.
+            sent: JSON to send in a POST request; without it, a GET request is sent.
 
         Returns:
-            Its answer, whatever JSON that is; ``None`` where it knows of no such thing.
+            Any JSON value; ``None`` if the registry has no such entry.
 
         Raises:
-            SourceError: When it refuses, or hasn't answered for as long as it may be away.
+            SourceError: When it refuses the request, or is away for longer than the patience.
         """
         where = f"{self.place}{urlsplit(self.url).path.rstrip('/')}/{path}"
         patience = Patience(f"the schema registry at {self.place}", self.patience)
@@ -123,10 +123,10 @@ class Registry:
 
 
 def registry_at(url: str | None, patience: float = _PATIENCE) -> Registry | None:
-    """The registry at an address, if one is given.
+    """Return the registry at an address; ``None`` without an address.
 
     Raises:
-        OptionError: When it is no address.
+        OptionError: When the address is invalid.
     """
     if url is None:
         return None
@@ -142,14 +142,14 @@ def registry_at(url: str | None, patience: float = _PATIENCE) -> Registry | None
 
 
 class _SameOrigin(HTTPRedirectHandler):
-    """Follows redirects within the registry alone: another server would get the password."""
+    """Follows redirects to the same origin only: another server would get the password."""
 
     max_redirections = 5
 
     def redirect_request(
         self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: Any
     ) -> Any:
-        """A request for the new address, or an error."""
+        """Return a request for the new address, or refuse the redirect."""
         if _origin(urlsplit(req.full_url)) != (target := _origin(urlsplit(newurl))):
             raise _RefusedError(
                 f"redirects to {target} ({code}), where its credentials don't go; give that address"
@@ -161,14 +161,14 @@ _OPENER = build_opener(_SameOrigin)
 
 
 def _origin(parts: SplitResult) -> str:
-    """Scheme, host and port of an address, and nothing that is secret."""
+    """Return the scheme, host and port of an address, without credentials."""
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     port = "" if parts.port in (None, _PORTS.get(parts.scheme)) else f":{parts.port}"
     return f"{parts.scheme}://{host}{port}"
 
 
 def _ask(request: Request) -> Any:
-    """What a registry answers; ``None`` where it knows of no such thing."""
+    """Return the answer of a registry; ``None`` if it has no such entry."""
     try:
         with _OPENER.open(request, timeout=_TIMEOUT) as answer:
             body, status = _body(answer), answer.status
@@ -196,7 +196,7 @@ def _body(answer: Any) -> bytes:
 
 
 def _is_page(error: HTTPError) -> bool:
-    """Whether an answer is a page for people, as a proxy's: then it isn't the registry's."""
+    """Return whether an answer is an HTML page, which comes from a proxy, not from the registry."""
     try:
         return error.read(1000).lstrip().startswith(b"<")
     except OSError:
@@ -204,9 +204,9 @@ def _is_page(error: HTTPError) -> bool:
 
 
 def _within(seconds: float, call: Callable[[], Any]) -> Any:
-    """Call something, and don't wait longer than that for what it returns.
+    """Call a function in a thread, and give up waiting for its result after some seconds.
 
-    A socket's timeout starts again with each byte: a server that drips keeps one waiting for hours.
+    A socket's timeout restarts with each byte, so a slow server could keep one waiting for hours.
     """
     results: list[Any] = []
     errors: list[BaseException] = []

@@ -39,7 +39,7 @@ from typing import Any, Protocol, runtime_checkable
 import polars as pl
 
 SourceOffsets = Mapping[str, Any]
-"""How far a source has been read; plain JSON, for example `{"clicks": {"0": 17, "1": 4}}`.
+"""The position in a source up to which it was read, as plain JSON.
 
 Equal offsets mean equal positions, so hosts compare them with `==`.
 """
@@ -56,10 +56,10 @@ class Planned:
     """A range of a source that the next batch reads.
 
     Attributes:
-        end: Where the range ends; the start of the range after it.
+        end: End of the range, which is the start of the next one.
         has_new: Whether the range can have messages.
-        caught_up: Whether the range reaches to the end that the source had when it was planned.
-        finished: Whether no message can ever come behind the range: the source is finite.
+        caught_up: Whether the range reaches the end that the source had when it was planned.
+        finished: Whether no message can ever follow the range, since the source is finite.
     """
 
     end: SourceOffsets
@@ -72,12 +72,14 @@ class Planned:
 class Source(Protocol):
     """A stream of messages, in columns.
 
-    A source is a description: cheap to make, without connections. It may have a property
-    `malformed`: the name of the binary column that holds the bytes of messages that can't be
-    decoded (their other columns are NULL). Without it no message is malformed. A source whose
-    property `has_partitions` is true is read partition by partition: its frames have the column
-    `__muntin_partition` beside those of the schema, with the name of each message's partition, and
-    its readers have a method `backlog`.
+    A source is a description: cheap to create, without connections.
+
+    It may have a property `malformed`: the name of the binary column with the bytes of messages
+    that can't be decoded, whose other columns are NULL. Without it, no message is malformed.
+
+    If its property `has_partitions` is true, it is read partition by partition: its frames have the
+    additional column `__muntin_partition` with the name of each message's partition, and its
+    readers have a method `backlog`.
 
     Attributes:
         schema: The columns of a message.
@@ -90,7 +92,7 @@ class Source(Protocol):
 
     @property
     def ordered(self) -> bool:
-        """Whether the order of arrival is defined."""
+        """True if the order of arrival is defined."""
 
     def open(self) -> SourceReader:
         """Connect to the source.
@@ -104,22 +106,24 @@ class Source(Protocol):
 class SourceReader(Protocol):
     """A connection to a source. One thread uses it at a time.
 
-    A reader may also have a method `wait(start, timeout)`, which blocks until something may have
-    come behind `start`, at most `timeout` seconds. A host calls it when a plan has nothing new, and
-    otherwise plans again every few milliseconds. The reader of a source with partitions has a
-    method `backlog(end)`: for each partition whether it has more behind an `end` than the plan read
-    that made it. It depends on `end` alone, so that a repeated batch has the same answer. That of a
-    finite source has a method `is_finished(end)`: whether no message can come behind an `end`.
+    A reader may also have a method `wait(start, timeout)`, which blocks until there may be messages
+    after `start`, at most `timeout` seconds. A host calls it when a plan has nothing new; without
+    it, the host plans again every few milliseconds.
+
+    The reader of a source with partitions has a method `backlog(end)`, which returns for each
+    partition whether it had more messages than the plan that ended at `end`. The result depends on
+    `end` alone, so that a repeated batch has the same one. The reader of a finite source has a
+    method `is_finished(end)`, which returns whether no message can follow `end`.
     """
 
     def plan(self, start: SourceOffsets | None, limit: int | None) -> Planned:
-        """Choose the range of the next batch; returns at once, also when nothing is new.
+        """Choose the range of the next batch, and return at once, even if nothing is new.
 
         Args:
-            start: Where the range begins: the `end` of an earlier plan. `None` is where a new query
-                begins.
-            limit: How many messages the range may have at most, approximately; `None` is the
-                source's own bound.
+            start: Start of the range, which is the `end` of an earlier plan; `None` for the first
+                batch of a query.
+            limit: Approximate maximum of messages in the range; `None` for the source's own
+                bound.
 
         Raises:
             SourceError: When the source can't be reached, or no longer has what follows `start`.
@@ -128,10 +132,10 @@ class SourceReader(Protocol):
     def read(self, start: SourceOffsets | None, end: SourceOffsets) -> Iterator[pl.DataFrame]:
         """Read the messages of a range, in frames of a bounded number of rows.
 
-        A range that was planned before always has the same rows, also in another process. Each
-        frame has exactly the columns and types of `Source.schema`. `start` is `None` where a new
-        query begins; a reader then finds the start in `end` or begins at the source's first
-        message, so a plan with `start=None` must fix where its range begins.
+        A planned range always has the same rows, even in another process. Each frame has exactly
+        the columns and types of `Source.schema`. `start` is `None` in the first batch of a query:
+        the reader then takes the start from `end`, or begins at the source's first message. So a
+        plan with `start=None` must fix where its range begins.
 
         Raises:
             SourceError: When a part of the range no longer exists.
@@ -143,11 +147,11 @@ class SourceReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Remainder:
-    """What a source has behind a range.
+    """The rest of a source after a range.
 
     Attributes:
-        backlog: Whether each partition has more; nothing of a source without partitions.
-        finished: Whether no message can come behind the range.
+        backlog: Whether each partition has more; empty for a source without partitions.
+        finished: Whether no message can come after the range.
     """
 
     backlog: Mapping[str, bool] = field(default_factory=dict)
@@ -155,7 +159,7 @@ class Remainder:
 
 
 def remainder_of(reader: SourceReader, end: SourceOffsets) -> Remainder:
-    """Return what a source has behind an end, as far as its reader can say it."""
+    """Return the rest of a source after an end, as far as its reader knows it."""
     backlog, is_finished = (getattr(reader, name, None) for name in ("backlog", "is_finished"))
     return Remainder(
         {} if backlog is None else backlog(end), is_finished is not None and is_finished(end)

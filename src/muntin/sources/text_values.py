@@ -1,4 +1,4 @@
-"""Texts as values of columns: numbers, times, truth; and which texts are none."""
+"""Converts texts to values: numbers, times and booleans; reports texts that aren't such values."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _TRUTH = {"true": True, "false": False}
 
 
 def readable(dtype: pl.DataType) -> bool:
-    """Whether a column of a type can be read out of text here."""
+    """Return whether a column of a type can be read from text."""
     return isinstance(dtype, (*WHOLE, *REAL, pl.Datetime, pl.Date, pl.Boolean, pl.String))
 
 
 def typed(
     found: pl.DataFrame, schema: Mapping[str, pl.DataType], zone: SessionZone
 ) -> tuple[pl.DataFrame, pl.Series]:
-    """Texts, or what is a value already, as columns; a text that is no such value is null.
+    """Convert columns of texts, or of values, to their types; an invalid text becomes null.
 
     Returns:
-        The columns, and in which rows a value isn't of its type.
+        The columns, and which rows have an invalid value.
     """
     columns = {name: _cast(found[name], dtype, zone) for name, dtype in schema.items()}
     bad = pl.repeat(False, len(found), dtype=pl.Boolean, eager=True)
@@ -45,14 +45,14 @@ def typed(
 
 
 def sound(frame: pl.DataFrame, bad: pl.Series) -> pl.DataFrame:
-    """Rows, without what was read of those that are bad."""
+    """Return a frame whose malformed rows are null."""
     if not bad.any():
         return frame
     return frame.select(pl.when(~bad).then(pl.col(name)).alias(name) for name in frame.columns)
 
 
 def spread(found: pl.DataFrame, rows: Any, count: int) -> pl.DataFrame:
-    """So many rows, of which those at some positions are the ones found, and the others null."""
+    """Return ``count`` rows: those of a frame at some positions, and nulls at the others."""
     number = np.full(count, -1)
     number[rows] = np.arange(len(rows))
     place = pl.Series(number)
@@ -75,7 +75,7 @@ def _cast(column: pl.Series, dtype: pl.DataType, zone: SessionZone) -> pl.Series
 def _times(
     text: pl.Series, formats: Sequence[str], dtype: pl.Datetime, zone: SessionZone
 ) -> pl.Series:
-    """Times out of ISO 8601, down to the minute or the day; null where it is none."""
+    """Convert ISO 8601 texts to times, down to the minute or the day; others become null."""
     found = pl.Series(text.name, [None], dtype=dtype).new_from_index(0, len(text))
     for form in (*_likely(text, dtype), *formats):
         left = found.is_null() & text.is_not_null()
@@ -92,7 +92,7 @@ def _times(
 
 
 def _likely(text: pl.Series, dtype: pl.Datetime) -> list[str]:
-    """The first value's own format, where it is one that Polars reads four times faster."""
+    """Return the first value's format, if it is one that Polars reads four times faster."""
     whole = text.drop_nulls().head(1).to_list()
     likely = _FIXED.fullmatch(whole[0]) if whole else None
     if likely is None or (likely["zone"] and dtype.time_zone is None):

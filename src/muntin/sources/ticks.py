@@ -1,4 +1,4 @@
-"""A source that makes messages by the clock: for first steps, tests and load."""
+"""A source that generates messages by the clock, for first steps, tests and load."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TickSource:
         return f"ticks({self.rate:g})"
 
     def open(self) -> TickReader:
-        """Read the clock from now on."""
+        """Return a reader, which reads the clock."""
         return TickReader(self.rate, self._clock)
 
 
@@ -45,7 +45,7 @@ class TickReader:
         """Plan the ticks until now."""
         now = round(self._clock() * _SECOND)
         if start is None:
-            # The first tick is when the query first asks.
+            # The first tick is due when the query first plans.
             self._began = self._began or now
             start = {_START: self._began, _VALUE: 0}
         first = int(start[_VALUE])
@@ -57,7 +57,7 @@ class TickReader:
         return Planned(end, has_new=last > first, caught_up=last >= passed)
 
     def read(self, start: SourceOffsets | None, end: SourceOffsets) -> Iterator[pl.DataFrame]:
-        """Make the ticks of a range."""
+        """Generate the ticks of a range."""
         first = 0 if start is None else int(start[_VALUE])
         for value in range(first, int(end[_VALUE]), _ROWS_AT_ONCE):
             values = pl.int_range(
@@ -75,17 +75,18 @@ class TickReader:
         time.sleep(max(0.0, min(timeout, due - self._clock())))
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing, since there is nothing to release."""
 
 
 def ticks(rate: float = 1.0) -> TickSource:
-    """A source of messages at a constant rate, for first steps, tests and load.
+    """Return a source of messages at a constant rate, for first steps, tests and load.
 
-    Messages have `timestamp` (when each was due, in UTC) and `value` (0, 1, 2, …), as Spark's rate
-    source has them. A query that was stopped gets the messages of the meantime when it resumes.
+    Messages have the columns `timestamp` (the time at which each was due, in UTC) and `value` (0,
+    1, 2, …), like those of Spark's rate source. A query that resumes reads the messages that were
+    due while it was stopped.
 
     Args:
-        rate: How many messages a second; above 0.
+        rate: Messages per second, above 0.
 
     Returns:
         The source, as input of ``windowed`` and ``join``.

@@ -1,4 +1,4 @@
-"""SQL's aggregate functions and the aggregates that they mean."""
+"""The aggregate functions of SQL, lowered to the model's aggregates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BY_NAME = {name: entry for entry in ENTRIES.values() for name in entry.sql.name
 _WITHIN = {name: entry for entry in ENTRIES.values() for name in entry.sql.within}
 _DISTINCT = {name: entry for entry in ENTRIES.values() for name in entry.sql.distinct}
 TAKEN = (*_BY_NAME, *_WITHIN)
-# Spark's other aggregates: named, so that they aren't taken for scalar functions.
+# Spark's other aggregates, which are refused rather than taken for scalar functions.
 _OTHERS = {
     "ANY", "BIT_AND", "BIT_OR", "BIT_XOR", "CORR", "COUNT_MIN_SKETCH", "COVAR_POP",
     "COVAR_SAMP", "HISTOGRAM_NUMERIC", "HLL_SKETCH_AGG", "KURTOSIS",
@@ -42,13 +42,13 @@ _INSTEAD = {
     "TRY_SUM": "write sum(x), which is NULL and reported where it overflows",
     "TRY_AVG": "write avg(x)",
 }
-# ksqlDB's names: the newest and the oldest value that isn't NULL.
+# Names of ksqlDB for the newest and the oldest value that isn't NULL.
 _BY_OFFSET = {"LATEST_BY_OFFSET": "LAST", "EARLIEST_BY_OFFSET": "FIRST"}
 _KNOWN = "the aggregates are " + ", ".join(name.lower() for name in TAKEN)
 
 
 def name_of(node: exp.Expr) -> str:
-    """The name of the aggregate that a node calls, in capitals; empty where it calls none."""
+    """Return the name of the aggregate that a node calls, in capitals; empty if it calls none."""
     if isinstance(node, exp.Filter | exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
         return name_of(node.this)
     if isinstance(node, exp.Any | exp.All):
@@ -64,7 +64,7 @@ def name_of(node: exp.Expr) -> str:
 
 
 def call(scope: Scope, node: exp.Expr) -> Aggregate:
-    """The aggregate that a node calls."""
+    """Return the aggregate that a node calls."""
     span = scope.span(node)
     condition: exp.Expr | None = None
     if isinstance(node, exp.Filter):
@@ -155,7 +155,7 @@ class _Call:
         return _WITHIN[self.name].make(self._column(inner[0].this), self._figure(self.arguments[0]))
 
     def _sees(self, entry: Entry, *given: Any) -> Aggregate:
-        # A condition turns what it omits into nulls.
+        # FILTER turns the values that it omits into nulls.
         if self.condition is not None and not entry.starts_empty and not self.skips_nulls:
             self._fail("takes no FILTER", "put the condition into WHERE, or write IGNORE NULLS")
         if not self.skips_nulls:
@@ -165,7 +165,7 @@ class _Call:
         return entry.make(*given, nulls="skip")
 
     def _column(self, node: exp.Expr) -> str | Expression:
-        """A column by its name where it is one, and an expression otherwise."""
+        """Return a column by its name if a node is one; otherwise an expression."""
         if isinstance(node, exp.Star):
             self._fail("takes a column, not *", f"write {self.name.lower()}(x)")
         own = self.scope.own(node)
@@ -198,7 +198,7 @@ class _Call:
 
 
 def alone(text: str) -> Aggregate:
-    """An aggregate that stands by itself.
+    """Return the aggregate that a text calls, as in ``quantile(delay, 0.95)``.
 
     Raises:
         SqlError: When it isn't one.

@@ -1,4 +1,4 @@
-"""A query around windows: what it shows, and holds, of what they emit."""
+"""A query around windows: it chooses columns and rows from those that windows emit."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from muntin.sql.syntax import Item, Select, WindowCall
 
 @dataclass(frozen=True)
 class Shown:
-    """The columns of what windows emit, as a query around them knows them.
+    """The columns that windows emit, as a query around them can name them.
 
     Attributes:
-        columns: The columns.
-        known: Those that have names, in lower case.
-        rows: Where a name may be found that isn't among them: the rows of tables.
-        tables: The same for names that say whose they are.
+        columns: Emitted columns.
+        known: Columns with a name, by that name in lower case.
+        rows: Rows of tables, which may have columns that aren't among them.
+        tables: Rows of tables, by the names that qualify their columns.
     """
 
     columns: tuple[Column, ...]
@@ -32,7 +32,7 @@ class Shown:
 
     @classmethod
     def of(cls, made: Windowing, joined: int) -> Self:
-        """Those of windows, of whose lookups the last ones are joined in this query."""
+        """Return the columns of windows, whose last ``joined`` lookups belong to this query."""
         columns = columns_of(made)
         rows = {one.all: one.row for one in made.lookups}
         tables = made.lookups[len(made.lookups) - joined :]
@@ -44,7 +44,7 @@ class Shown:
         )
 
     def column(self, scope: Scope, node: exp.Column) -> Column:
-        """What a column of the query is over what windows emit."""
+        """Return a column of the query in terms of those that windows emit."""
         parts, row = [part.name for part in node.parts], None
         if len(parts) > 1 and parts[0].lower() in scope.qualifiers:
             row = self.tables.get(parts.pop(0).lower())
@@ -66,7 +66,7 @@ class Shown:
         scope.fail(scope.span(node), problem, hint)
 
     def all(self, item: Item) -> tuple[Column, ...]:
-        """What ``*`` is, or ``w.*``; how often a window emitted stands behind it."""
+        """Return the columns of ``*`` or ``w.*``, without the emission and revision."""
         own = [one for one in self.columns if one.name not in OWN and one != NUMBERED]
         if item.of is None:
             return tuple(own)
@@ -78,7 +78,7 @@ class Shown:
 
 
 def check_whose(scope: Scope, select: Select, relation: Relation, call: WindowCall | None) -> None:
-    """Refuse the columns of one table, ``t.*``, where nobody knows which they are."""
+    """Refuse ``t.*`` if the columns of that table aren't known."""
     for item in select.items:
         if item.of is None:
             continue
@@ -91,19 +91,19 @@ def check_whose(scope: Scope, select: Select, relation: Relation, call: WindowCa
 
 
 def one_side(scope: Scope, item: Item) -> NoReturn:
-    """Refuse all columns of one side."""
+    """Refuse ``t.*`` in a join of streams."""
     scope.fail(item.span, "the columns of a side aren't told apart here", "write *, or name them")
 
 
 def columns_of(made: Windowing) -> tuple[Column, ...]:
-    """The columns of what windows emit."""
+    """Return the columns that windows emit."""
     identity = (*made.spec.keys, START, END, *made.spec.aggregates)
     own = (Column(name, name) for name in OWN)
     return made.columns or (*(Column(name, quoted(name)) for name in identity), *own)
 
 
 def around(scope: Scope, select: Select, made: Windowing) -> Windowing:
-    """Windows with a select list and a condition over them; the condition holds of firings."""
+    """Return windows with a select list and a condition on their emissions."""
     if made.ranking is not None or made.each:
         _check_once(scope, select, made)
     if made.ranking is not None:
@@ -140,7 +140,7 @@ def _computed(scope: Scope, item: Item, inner: Shown) -> Column:
 
 
 def _check_once(scope: Scope, select: Select, made: Windowing) -> None:
-    """Refuse a condition of rows that may be there no more when their window emits again."""
+    """Refuse a condition on rows that may have changed when their window emits again."""
     firing = made.spec.firing
     if select.where is not None and (firing.early is not None or firing.grace):
         hint = "let windows emit once"
@@ -148,14 +148,14 @@ def _check_once(scope: Scope, select: Select, made: Windowing) -> None:
 
 
 def _of_rows(scope: Scope, select: Select, made: Windowing) -> Windowing:
-    """The rows of windows with one more select list over them."""
+    """Return the rows of windows with one more select list over them."""
     if select.where is not None:
         made = ranked.chosen(made, Choice(None, scope.plain(select.where)))
     return ranked.chosen(made, ranked.listed(scope, select, made, None))
 
 
 def _over(scope: Scope, node: exp.Expr, inner: Shown) -> str:
-    """An expression over the inner query's columns as one over what windows emit."""
+    """Return an expression over the inner query's columns in terms of those that windows emit."""
 
     def named(part: exp.Expr) -> str | None:
         return _operand(inner.column(scope, part)) if isinstance(part, exp.Column) else None

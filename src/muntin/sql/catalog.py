@@ -1,4 +1,4 @@
-"""The tables and views that statements have named so far."""
+"""The tables and views that statements have defined so far."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from muntin.sql.syntax import CreateView, Existing, Source
 
 
 def marks_of(known: Marks, cursor: Cursor, source: Source) -> Marks:
-    """The marks of a source, with what the query itself says of it."""
+    """Return the marks of a source, with those that the query itself declares."""
     mark = source.watermark
     if source.offset is not None:
         known = replace(known, offset=source.offset)
@@ -32,7 +32,7 @@ def marks_of(known: Marks, cursor: Cursor, source: Source) -> Marks:
 
 
 def bound_of(relation: Relation, bound: str) -> str | None:
-    """The column that holds a bound of windows, where a relation has such rows."""
+    """Return the column that holds a bound of windows; ``None`` if there is none."""
     if isinstance(relation, Windowing):
         return bound if relation.spec.axis == "time" else None
     if not isinstance(relation, Derived):
@@ -46,9 +46,10 @@ def bound_of(relation: Relation, bound: str) -> str | None:
 
 
 def bound_named(relation: Relation, name: str) -> str:
-    """The bound of windows that a column shows under another name; any other column's own name.
+    """Return the bound of windows that a column shows under an alias; otherwise the same name.
 
-    Flink's texts write ``window_start AS starttime``; results have the bound itself as well.
+    Queries written for Flink say ``window_start AS starttime``; results have the bound itself as
+    well.
     """
     shown = relation.columns if isinstance(relation, Windowing) else None
     for column in shown or ():
@@ -69,11 +70,11 @@ class Resolved:
 
 @dataclass
 class Catalog:
-    """What has been named so far; names are compared without case.
+    """The tables and views defined so far, by names without case.
 
     Attributes:
-        tables: Sources and sinks.
-        views: Relations under a name.
+        tables: Sources and sinks by name, in lower case.
+        views: Relations of views by name, in lower case.
         used: The tables that a pipeline's queries read and write, in lower case.
     """
 
@@ -82,18 +83,18 @@ class Catalog:
     used: set[str] = field(default_factory=set)
 
     def inner(self) -> Catalog:
-        """A copy that may name more."""
+        """Return a copy, in which a query may define views of its own."""
         return Catalog(dict(self.tables), dict(self.views), set(self.used))
 
     def add_table(
         self, cursor: Cursor, span: Span, table: DeclaredTable, existing: Existing
     ) -> None:
-        """Name a table."""
+        """Define a table."""
         name = table.name.lower()
         if self._stays(cursor, span, table.name, existing, name in self.tables):
             return
-        # A table is read when its readers run, under the watermark that it had when they were
-        # made: they would read the new one as if it were the old.
+        # A table is read when its readers run, but under the watermark that it had when they were
+        # defined: they would read the new table with the marks of the old one.
         readers = [view for view, made in self.views.items() if name in tables_of(made.relation)]
         if name in self.tables and (readers or name in self.used):
             reader = f"the view {readers[0]}" if readers else "a query"
@@ -102,13 +103,13 @@ class Catalog:
         self.tables[name] = table
 
     def add_view(self, cursor: Cursor, view: CreateView, resolved: Resolved) -> None:
-        """Name a view; what was made from an older one keeps that."""
+        """Define a view; readers of an older view by that name keep the older one."""
         name = view.name.lower()
         if not self._stays(cursor, view.span, view.name, view.existing, name in self.views):
             self.views[name] = resolved
 
     def _stays(self, cursor: Cursor, span: Span, name: str, existing: Existing, same: bool) -> bool:
-        """Whether what has the name is to stay; ``same`` says that it is of the same kind."""
+        """Return whether a table or view stays defined; ``same`` if the new one is of its kind."""
         if name.lower() not in self.tables and name.lower() not in self.views:
             return False
         if existing == "refuse" or not same:
@@ -116,7 +117,7 @@ class Catalog:
         return existing == "keep"
 
     def resolve(self, name: str, alias: str | None) -> Resolved:
-        """A relation by its name; one that isn't here is left to whoever runs the query."""
+        """Return a relation by its name; an undefined name is left to whoever runs the query."""
         names = frozenset({(alias or name.rpartition(".")[2]).lower()})
         view = self.views.get(name.lower())
         if view is not None:

@@ -142,7 +142,7 @@ def _one(cursor: Cursor) -> OnePolicy | WhenClause:
 
 
 def _least(cursor: Cursor) -> int:
-    """Read ``AT LEAST 100 ROWS`` behind a period, if it comes next."""
+    """Read ``AT LEAST 100 ROWS`` after a period, if it comes next."""
     if not cursor.takes("AT", "LEAST"):
         return 1
     least = lengths.length(cursor)
@@ -152,7 +152,7 @@ def _least(cursor: Cursor) -> int:
 
 
 def watermark_of_table(cursor: Cursor) -> Watermark:
-    """Read ``FOR ts AS ts - INTERVAL ...``, behind ``WATERMARK`` in ``CREATE TABLE``."""
+    """Read ``FOR ts AS ts - INTERVAL ...``, after ``WATERMARK`` in ``CREATE TABLE``."""
     start = cursor._prev.start
     if not cursor.takes("FOR"):
         return _delayed(cursor, start)
@@ -167,7 +167,7 @@ def watermark_of_table(cursor: Cursor) -> Watermark:
 
 
 def watermark_of_source(cursor: Cursor) -> Watermark | None:
-    """Read ``WATERMARK ts DELAY OF INTERVAL ...`` behind a table, if it comes next."""
+    """Read ``WATERMARK ts DELAY OF INTERVAL ...`` after a table, if it comes next."""
     if cursor.word != "WATERMARK" or cursor.second in (",", ")", ""):
         return None
     cursor.takes("WATERMARK")
@@ -215,7 +215,7 @@ def _ahead(cursor: Cursor, column: str, delay: int, start: int) -> Watermark:
 
 
 def _clocks(cursor: Cursor) -> tuple[WatermarkBy | None, tuple[str, ...]]:
-    """Read what the watermark goes by: ``SOURCE``, ``GREATEST``, or columns in parentheses."""
+    """Read the clocks of a watermark: ``SOURCE``, ``GREATEST``, or columns in parentheses."""
     for word in (BY_SOURCE, BY_GREATEST):
         if cursor.takes(word.upper()):
             return word, ()

@@ -1,11 +1,11 @@
-"""sqlglot's parser as a cursor that our own grammar moves.
+"""A cursor over SQL text, built on sqlglot's parser and moved by our own grammar.
 
-Statements and clauses are read by this package; scalar expressions are left to sqlglot, whose Spark
-dialect is asked for their extent and their parts only. What Spark is handed is the text as it was
-written: a tree forgets (``'it''s'``, ``array(a, b)[0]``, unary plus) what its text says. The text
-of a part is the tokens that were read for it, and read by itself it must give the same part again;
-where it doesn't, the statement is refused. The dialect knows no function but those with a syntax of
-their own: every other one is Spark's business.
+This package reads statements and clauses, and leaves scalar expressions to sqlglot, whose Spark
+dialect only determines their extent and their parts. Spark receives the text as it was written,
+since a syntax tree loses details (``'it''s'``, ``array(a, b)[0]``, unary plus). The text of a part
+consists of the tokens that were read for it. Read by itself, it must yield the same part again;
+otherwise the statement is refused. The dialect knows only functions with a syntax of their own; all
+others are left to Spark.
 """
 
 from __future__ import annotations
@@ -25,38 +25,38 @@ from muntin.model.placeholders import NAME
 Span = tuple[int, int]
 Part = TypeVar("Part")
 _SPAN = "span"
-# Deeper than anybody writes, and less deep than Python's stack.
+# Deeper than anybody nests expressions, and within the recursion limit of Python.
 DEEPEST = 120
 
 
 class WindowNode(exp.Expression, exp.Func):
-    """A call of a window function inside an expression; what it says is in ``call_of``."""
+    """A window function called inside an expression; ``call_of`` returns the call."""
 
     arg_types = {"this": True}  # noqa: RUF012  # sqlglot's own form
     _sql_names = ["MUNTIN_WINDOW"]  # noqa: RUF012
 
 
 class LengthNode(exp.Expression):
-    """A length inside ``OVER (...)``; what it says is in ``length_of``."""
+    """A length inside ``OVER (...)``; ``length_of`` returns it."""
 
     arg_types = {"this": True}  # noqa: RUF012
 
 
 class Cursor(SparkParser):
-    """A place in a text of statements, and what can be read there."""
+    """A position in a text of statements, with methods that read what follows it."""
 
     FUNCTIONS: ClassVar[Any] = {}
     FUNC_TOKENS = SparkParser.FUNC_TOKENS | {TokenType.SESSION}
-    # The parser would take array(a, b)[0] for array(0).
+    # Without this, the parser would read array(a, b)[0] as array(0).
     ARRAY_CONSTRUCTORS: ClassVar[Any] = {}
     given: Mapping[str, str]
     used: set[str]
     depth: int
-    # Where what Spark is handed stands, by its text.
+    # The spans of the expressions handed to Spark, by their text.
     places: dict[str, Span]
 
     def fail(self, span: Span | Token | None, problem: str, hint: str) -> NoReturn:
-        """Refuse the text."""
+        """Raise an ``SqlError`` at a span of the text."""
         if span is None:
             span = self.next_span
         if isinstance(span, Token):
@@ -64,17 +64,17 @@ class Cursor(SparkParser):
         raise SqlError(self.sql, span, problem, hint)
 
     def raise_error(self, message: str, token: Token | None = None) -> None:
-        """Sqlglot's own complaints, in our words."""
+        """Raise a complaint of sqlglot as an ``SqlError`` in our words."""
         self.fail(token or None, f"this can't be read: {_plain(message)}", "fix the expression")
 
     @property
     def ended(self) -> bool:
-        """Whether the statement has ended."""
+        """True if the statement has ended."""
         return self._index >= self._tokens_size
 
     @property
     def next_span(self) -> Span:
-        """Where the next token is; behind the last one at the end."""
+        """The span of the next token, or the one after the last token at the end."""
         if not self.ended:
             return self._curr.start, self._curr.end + 1
         end = self._prev.end + 1 if self._index else len(self.sql)
@@ -82,15 +82,15 @@ class Cursor(SparkParser):
 
     @property
     def here(self) -> int:
-        """Where the next token begins."""
+        """The position where the next token begins."""
         return self.next_span[0]
 
     def since(self, start: int) -> Span:
-        """The span from a place to the end of what was read last."""
+        """Return the span from a position to the end of the last token that was read."""
         return start, max(start + 1, self._prev.end + 1)
 
     def sees(self, *words: str) -> bool:
-        """Whether these words come next."""
+        """Return whether these words come next."""
         return self._match_text_seq(*words, advance=False)
 
     def takes(self, *words: str) -> bool:
@@ -103,7 +103,7 @@ class Cursor(SparkParser):
             self.fail(None, f"{self.shown} stands where {' '.join(words)} should", hint)
 
     def sees_kind(self, kind: TokenType) -> bool:
-        """Whether a token of this kind comes next."""
+        """Return whether a token of this kind comes next."""
         return not self.ended and self._curr.token_type == kind
 
     def takes_kind(self, kind: TokenType) -> Token | None:
@@ -119,7 +119,7 @@ class Cursor(SparkParser):
             self.fail(None, f"{what} isn't closed", hint)
 
     def several(self, one: Callable[[], Part]) -> list[Part]:
-        """Read what stands between commas."""
+        """Read a list separated by commas."""
         found = [one()]
         while self.takes_kind(TokenType.COMMA):
             found.append(one())
@@ -127,7 +127,7 @@ class Cursor(SparkParser):
 
     @property
     def second(self) -> str:
-        """The text of the token after the next, in capitals; empty behind the end."""
+        """The text of the token after the next, in capitals; empty after the end."""
         return self._next.text.upper() if self._index + 1 < self._tokens_size else ""
 
     @property
@@ -151,21 +151,21 @@ class Cursor(SparkParser):
         return found.name, self.since(start)
 
     def path(self, what: str) -> str:
-        """Read a name, and what stands behind points: ``event.at``."""
+        """Read a name with its qualifiers or fields: ``event.at``."""
         found = self.name(what)[0]
         while self.takes_kind(TokenType.DOT):
             found += f".{self.name(what)[0]}"
         return found
 
     def text(self, what: str) -> tuple[str, Span]:
-        """Read a string, as it stands."""
+        """Read a string literal, without filling placeholders in."""
         token = self.takes_kind(TokenType.STRING)
         if token is None:
             self.fail(None, f"{what} is missing", "write it in quotes: '...'")
         return token.text, (token.start, token.end + 1)
 
     def filled(self, text: str, span: Span) -> str:
-        """A string with its placeholders replaced by what was given."""
+        """Return a string whose placeholders are replaced by their values."""
 
         def value(found: re.Match[str]) -> str:
             name = found.group(1)
@@ -209,7 +209,7 @@ class Cursor(SparkParser):
         return self._placed(super()._parse_atom)
 
     def _placed(self, parse: Callable[[], Any]) -> Any:
-        """What is read, with the tokens that were read for it."""
+        """Return what ``parse`` returns; an expression notes the span of its tokens."""
         start = self.here
         found = parse()
         if isinstance(found, exp.Expr):
@@ -231,19 +231,19 @@ class Cursor(SparkParser):
 
 
 def call_of(node: exp.Expr) -> Any:
-    """What a window call inside an expression says."""
+    """Return the window call that a node inside an expression stands for."""
     return node.meta["call"]
 
 
 def length_of(node: exp.Expr) -> Any:
-    """What a length inside ``OVER`` says."""
+    """Return the length that a node inside ``OVER`` stands for."""
     return node.meta["length"]
 
 
 def held_in(node: exp.Expr) -> exp.Expr:
-    """The least part that holds a node and of which all tokens are known.
+    """Return the smallest expression around a node whose tokens are all known.
 
-    Of ``a NOT IN (1)`` they are known of the whole alone, not of the ``a IN (1)`` in it.
+    In ``a NOT IN (1)`` only the tokens of the whole are known, not those of the inner ``a IN (1)``.
     """
     while _SPAN not in (node._meta or {}) and node.parent is not None:
         node = node.parent
@@ -251,7 +251,7 @@ def held_in(node: exp.Expr) -> exp.Expr:
 
 
 def span_of(node: exp.Expr) -> Span | None:
-    """Where a node stands in the text, if that is known."""
+    """Return the span of a node in the text; ``None`` if it isn't known."""
     meta = node._meta or {}
     if _SPAN in meta:
         found: Span = meta[_SPAN]
@@ -265,7 +265,7 @@ def span_of(node: exp.Expr) -> Span | None:
 
 
 def _plain(message: str) -> str:
-    # What the parser says of its own classes means nothing to who wrote the text.
+    # The parser's complaints about its own classes mean nothing to the author of the text.
     if "<class" in message:
         return "something is missing here"
     return message[:1].lower() + message[1:]

@@ -1,6 +1,6 @@
-"""What the rest of the package calls; importing it asks for the extra ``sql``.
+"""The functions that the rest of the package calls; importing them needs the extra ``sql``.
 
-See ``muntin.sql.script``, and ``alone`` in ``muntin.sql.aggregates``.
+They are defined in ``muntin.sql.script``, and ``alone`` in ``muntin.sql.aggregates``.
 """
 
 from __future__ import annotations

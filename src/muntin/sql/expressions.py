@@ -1,4 +1,4 @@
-"""Expressions as text: what Spark SQL is handed, with some parts put in place of others."""
+"""Texts of expressions for Spark SQL, with some parts replaced by others."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from muntin.sql.cursor import Cursor, Span, held_in, span_of
 from muntin.sql.reader import read
 
 Swaps = dict[Span, str]
-# What a number since 1970 is converted by, by Flink's precision.
+# The functions that convert a number since 1970, by the precision in Flink's call.
 _EPOCHS = {"0": "timestamp_seconds", "3": "timestamp_millis"}
 
 
 @dataclass(frozen=True)
 class Scope:
-    """What names may be qualified by, and the text that all places refer to."""
+    """The text of an expression, and the qualifiers that its columns may have."""
 
     cursor: Cursor
     qualifiers: frozenset[str] = frozenset()
@@ -32,11 +32,11 @@ class Scope:
         return self.cursor.sql
 
     def fail(self, span: Span, problem: str, hint: str) -> NoReturn:
-        """Refuse the text."""
+        """Raise an ``SqlError`` at a span of the text."""
         self.cursor.fail(span, problem, hint)
 
     def span(self, node: exp.Expr) -> Span:
-        """Where a node stands."""
+        """Return the span of a node."""
         found, around = span_of(node), node.parent
         if found is not None:
             return found
@@ -46,8 +46,8 @@ class Scope:
         self.fail(at, "this part can't be told apart", "name it in a view")
 
     def standing(self, node: exp.Expr) -> Span:
-        """Where all of a node stands, so that its text may be taken or replaced."""
-        # Names have their places from their tokens.
+        """Return the span of a node's whole text, which may be taken or replaced."""
+        # A column's span comes from its tokens, so it needs no check.
         found = span_of(node)
         if found is None or not (isinstance(node, exp.Column) or self._reads_so(node, found)):
             hint = "put it into parentheses, or compute it in a view and name its column here"
@@ -56,7 +56,7 @@ class Scope:
         return found
 
     def _reads_so(self, node: exp.Expr, span: Span) -> bool:
-        """Whether what stands there, read by itself, is the node again."""
+        """Return whether the text of a span, read by itself, is the same node."""
         text, given = self.text[slice(*span)], self.cursor.given
         try:
             found, _ = read(text, lambda cursor: cursor.scalar("an expression"), given)
@@ -65,17 +65,17 @@ class Scope:
         return found == [node]
 
     def unqualified(self, column: exp.Column) -> list[str]:
-        """The names that a column is made of, without what it is qualified by."""
+        """Return the parts of a column's name without its qualifier."""
         names = [part.name for part in column.parts]
         return names[1:] if len(names) > 1 and names[0].lower() in self.qualifiers else names
 
     def own(self, node: exp.Expr | None) -> str | None:
-        """The name of a column; ``None`` for a field of another one, and for what is no column."""
+        """Return the name of a column; ``None`` for a field of a struct and for any other node."""
         names = self.unqualified(node) if isinstance(node, exp.Column) else []
         return names[0] if len(names) == 1 else None
 
     def plain(self, node: exp.Expr) -> str:
-        """An expression over the columns of the relation, without qualifiers."""
+        """Return the text of an expression over the relation's columns, without qualifiers."""
 
         def named(part: exp.Expr) -> str | None:
             if isinstance(part, exp.Window):
@@ -89,11 +89,11 @@ class Scope:
         return self.rewritten(node, named)
 
     def rewritten(self, node: exp.Expr, named: Callable[[exp.Expr], str | None]) -> str:
-        """The text of a node, with parts of it called otherwise.
+        """Return the text of a node with some parts replaced.
 
         Args:
             node: The node.
-            named: What a part is called; ``None`` leaves that to its own parts.
+            named: Returns the text of a part; ``None`` looks into the part's own parts.
         """
         swaps: Swaps = {}
 
@@ -112,7 +112,7 @@ class Scope:
         return self.rendered(node, swaps)
 
     def _of_epoch(self, node: exp.Expr, named: Callable[[exp.Expr], str | None]) -> str | None:
-        """Flink's ``TO_TIMESTAMP_LTZ(number, 3)`` as Spark has it: 3 is milliseconds, 0 seconds."""
+        """Return the Spark call for Flink's ``TO_TIMESTAMP_LTZ(number, 3)``: 3 is milliseconds."""
         if not isinstance(node, exp.Anonymous) or node.name.lower() != "to_timestamp_ltz":
             return None
         given = node.expressions
@@ -128,7 +128,7 @@ class Scope:
         return f"{function}({self.rewritten(given[0], named)})"
 
     def rendered(self, node: exp.Expr, swaps: Swaps) -> str:
-        """The text of a node with some spans replaced and placeholders filled in."""
+        """Return the text of a node with some spans replaced and placeholders filled in."""
         for hole in node.find_all(exp.Placeholder, exp.Parameter):
             at = span_of(hole) or self.span(node)
             self.fail(at, "a placeholder stands outside of quotes", "write '${name}'")
@@ -140,7 +140,7 @@ class Scope:
         return self.noted("".join([*pieces, self._filled(start, end)]), whole)
 
     def noted(self, text: str, span: Span) -> str:
-        """A text that Spark is handed, whose place is noted in case that Spark refuses it."""
+        """Return a text for Spark after noting its span, which an error of Spark is reported at."""
         self.cursor.places.setdefault(text, span)
         return text
 
@@ -158,24 +158,25 @@ class Scope:
 
 
 def walk(*nodes: exp.Expr) -> Iterator[exp.Expr]:
-    """Nodes, and all that they are made of."""
+    """Yield nodes and all of their descendants."""
     for node in nodes:
         yield node
         yield from walk(*(one for one in node.iter_expressions() if isinstance(one, exp.Expr)))
 
 
-# The operators that Spark ranks as the parser does; of the others' operands we can't be sure.
+# The operators whose precedence is the same in Spark and in the parser.
 _SURE = (exp.Connector, exp.Predicate, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv)
 
 
 def apart(node: exp.Expr) -> bool:
-    """Whether Spark surely takes a node for an operand of what stands around it, as here.
+    """Return whether Spark surely groups a node and the operator around it as the parser does.
 
-    ``a | b & c`` is ``(a | b) & c`` to the parser, and ``a | (b & c)`` to Spark.
+    The parser reads ``a | b & c`` as ``(a | b) & c``, Spark as ``a | (b & c)``.
     """
     around = node.parent
     whole = node.this if isinstance(node, exp.Not) else node
-    # ``b = v BETWEEN x AND y`` is ``(b = v) BETWEEN x AND y`` to Spark; a list has its parentheses.
+    # Spark reads ``b = v BETWEEN x AND y`` as ``(b = v) BETWEEN x AND y``; in a list, parentheses
+    # or commas delimit the node.
     if _compares(whole) and _compares(around) and node.arg_key != "expressions":
         return False
     operators = (exp.Binary, exp.Unary)
@@ -191,10 +192,11 @@ def _compares(node: exp.Expr | None) -> bool:
 
 
 def normal(node: exp.Expr, scope: Scope) -> exp.Expr:
-    """A node that equals others of its meaning: without qualifiers, quotes and capitals.
+    """Return a node that equals every node of its meaning: without qualifiers, quotes, capitals.
 
-    Parentheses around all of it say nothing. Fields keep their capitals, for those of a map differ
-    by them, and texts their quotes and escapes, for the parser reads some otherwise than Spark.
+    Parentheses around the whole are omitted. Names of fields keep their capitals, since the keys of
+    a map differ by them. Strings keep their quotes and escapes, since the parser reads some of them
+    differently from Spark.
     """
 
     def plainer(found: exp.Expr) -> exp.Expr:

@@ -1,4 +1,4 @@
-"""``EMIT`` as the policies that the Python sentence would set."""
+"""Lowers ``EMIT`` to the policies that a Python query would set."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from muntin.sql.syntax import Emit, PolicyClause, ThenClause, WhenClause
 
 
 def emit_spans(emit: Emit | None) -> dict[str, Span]:
-    """Where the parts of ``EMIT`` stand, by the names that the model's errors give them."""
+    """Return the spans of the parts of ``EMIT``, by the names that the model's errors use."""
     spans = {} if emit is None else dict(emit.spans)
     for theirs, ours in (("keep", "retain"), ("deltas", "deltas"), ("up_to", "fill")):
         if ours in spans:
@@ -37,14 +37,14 @@ def firing(
     *,
     join: bool = False,
 ) -> Firing:
-    """The policies that ``EMIT`` asks for, as the sentence would set them.
+    """Return the policies that ``EMIT`` asks for.
 
     Args:
-        text: The whole text.
-        emit: What it asks for.
-        axis: What windows are measured on.
-        over_results: An expression by the names that results have; ``None`` where there are none.
-        join: Whether they are those of a join.
+        text: Text of all statements.
+        emit: The clause; ``None`` if there is none.
+        axis: Axis of the windows.
+        over_results: Returns an expression over results; ``None`` for a join, which has none.
+        join: Whether the query is a join.
     """
     made = Firing()
     if emit is None:

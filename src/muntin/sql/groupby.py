@@ -1,4 +1,4 @@
-"""``GROUP BY``: expressions, and which of them each grouping set has."""
+"""Reads ``GROUP BY``: its expressions, and those of each grouping set."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def group(cursor: Cursor, head: Span) -> tuple[Group, tuple[Group, ...] | None, 
     """Read ``GROUP BY ...``, if it comes next.
 
     Returns:
-        All expressions; the grouping sets, ``None`` where none are written; and where it stands.
+        All expressions, the grouping sets (``None`` if none are written), and the span.
     """
     start = cursor.here
     if not cursor.takes_kind(TokenType.GROUP_BY):
@@ -35,7 +35,7 @@ def group(cursor: Cursor, head: Span) -> tuple[Group, tuple[Group, ...] | None, 
         return whole, None, span
     if prod(map(len, parts)) > _MANY:
         cursor.fail(span, "these are too many grouping sets", "name those that you need")
-    # What stands beside sets is in each of them.
+    # Expressions beside the sets belong to each of them.
     return whole, tuple(_joined(chosen) for chosen in product(*parts)), span
 
 
@@ -58,7 +58,7 @@ def _listed(cursor: Cursor, one: Callable[[], Part]) -> list[Part]:
 
 
 def _columns(cursor: Cursor) -> Group:
-    """``a`` or ``(a, b)``: one set."""
+    """Read ``a`` or ``(a, b)``, one set."""
     if not cursor.sees_kind(TokenType.L_PAREN):
         return (cursor.scalar("a column"),)
     return tuple(_listed(cursor, lambda: cursor.scalar("a column")))

@@ -1,4 +1,4 @@
-"""The select list of a windowed query: its keys, its aggregates, and what is shown of them."""
+"""The select list of a query with ``GROUP BY``: its keys, its aggregates, and its output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from muntin.sql.selectlist import END, OWN, START, SelectList, item_at
 from muntin.sql.syntax import Item, Select, WindowCall
 from muntin.sql.windowcalls import BOUND_CALLS, ROUNDINGS, SPARK
 
-# The last moment of a window, as Flink's functions and Spark's give it.
+# The last moment of a window, as Flink's and Spark's functions return it.
 _ROWTIME = f"({END} - INTERVAL '0.001' SECOND)"
 _WINDOW_TIME = f"({END} - INTERVAL '0.000001' SECOND)"
 _ASKS_FOR_SET = ("grouping", "grouping_id")
@@ -25,18 +25,19 @@ _STRUCT = f"named_struct('start', {START}, 'end', {END})"
 
 
 def _of_call(name: str) -> str:
-    """What a window function is, outside of ``FROM``, in columns of results."""
+    """Return a window function outside of ``FROM`` as a text over columns of results."""
     if name in BOUND_CALLS:
         ends = {"START": START, "END": END, "ROWTIME": _ROWTIME}
         return ends[name.rpartition("_")[2]]
     if name in ROUNDINGS:
-        # Windows that are rounded up begin a microsecond behind the full hour, and end so.
+        # Windows that are rounded up begin a microsecond after a full hour and end a microsecond
+        # after the next.
         return START if name == "FLOOR" else _WINDOW_TIME
     return _STRUCT
 
 
 class Grouping(SelectList):
-    """What ``GROUP BY``, the select list and ``HAVING`` come to."""
+    """The keys, aggregates and output from ``GROUP BY``, the select list and ``HAVING``."""
 
     def __init__(
         self,
@@ -63,7 +64,7 @@ class Grouping(SelectList):
             self.having = self.over_results(select.having)
 
     def _group(self) -> None:
-        """Separate keys from bounds of windows."""
+        """Separate the keys from the bounds of windows."""
         bounds: set[str] = set()
         for written in self.select.group:
             node = self._meant(written)
@@ -87,7 +88,7 @@ class Grouping(SelectList):
     def _numbered(
         self, sets: Sequence[Sequence[exp.Expr]], bounds: set[str]
     ) -> tuple[int, ...] | None:
-        """The numbers of grouping sets, of which each has all bounds of the windows."""
+        """Return the numbers of grouping sets, each of which must have all bounds of windows."""
         found: list[int] = []
         span = self.select.group_span
         for written in sets:
@@ -116,7 +117,7 @@ class Grouping(SelectList):
         return re.sub(r"(?i)_(START|END|ROWTIME)\(", "(", written)
 
     def _meant(self, node: exp.Expr) -> exp.Expr:
-        """What an ordinal or an alias in ``GROUP BY`` stands for, without parentheses around it."""
+        """Return the expression that an ordinal or alias in ``GROUP BY`` means, unnested."""
         node = node.unnest()
         item = item_at(self.scope, self.select, node)
         if item is not None and item.scalar is not None:
@@ -128,7 +129,7 @@ class Grouping(SelectList):
         return node
 
     def _groups(self, named: exp.Column, scalar: exp.Expr) -> bool:
-        """Whether a name in ``GROUP BY`` means a select item, and not the column of that name."""
+        """Return whether a name in ``GROUP BY`` means a select item rather than a column."""
         columns = [n for n in walk(scalar) if isinstance(n, exp.Column)]
         same = any((self.scope.own(c) or "").lower() == named.name.lower() for c in columns)
         return not same and not any(name_of(n) for n in walk(scalar))
@@ -149,7 +150,8 @@ class Grouping(SelectList):
                 self.scope.fail(self.scope.span(node), "sessions are partitioned by this", hint)
         if self.window.name != "SESSION":
             return
-        # A session is of one group: a key more would make shorter ones than the call names.
+        # A session belongs to one group: another key would make sessions shorter than those of the
+        # call.
         partitioned = [normal(node, self.scope) for node in partition]
         for written in self.select.group:
             node = self._meant(written)
@@ -165,7 +167,7 @@ class Grouping(SelectList):
         return len(arguments) == 1 and self._bound(arguments[0]) == _STRUCT
 
     def _bound(self, node: exp.Expr) -> str | None:
-        """The column of results that a bound of windows is; ``None`` for everything else."""
+        """Return the bound of windows that a node names, in results; ``None`` if it isn't one."""
         if isinstance(node, WindowNode):
             return _of_call(call_of(node).name)
         if isinstance(node, exp.Anonymous) and node.name.lower() == "window_time":
@@ -225,7 +227,7 @@ class Grouping(SelectList):
         return self._reference(node) if isinstance(node, exp.Column) else None
 
     def _set_bits(self, node: exp.Anonymous) -> str:
-        """``GROUPING(a)`` and ``GROUPING_ID(a, b)``: which of these columns aren't in the set."""
+        """Return the text of ``GROUPING(a)`` or ``GROUPING_ID(a, b)``: a bit for each column."""
         if self.select.sets is None:
             hint = "group by ROLLUP, CUBE or GROUPING SETS, or leave it out"
             self.scope.fail(self.scope.span(node), "there are no grouping sets", hint)
@@ -251,7 +253,7 @@ class Grouping(SelectList):
             return own.lower()
         shown = {column.name.lower(): column for column in self.outputs}
         if own is not None and own.lower() in shown:
-            # An alias in HAVING, or of an item before this one.
+            # An alias in HAVING, or of an item that precedes this one.
             return f"({shown[own.lower()].text})"
         hint = "add it to GROUP BY, or write an aggregate of it, such as max(...)"
         problem = "this column isn't one value in a group"

@@ -1,9 +1,9 @@
-"""Joins of streams, lowered to the spec that the Python sentence ``join`` makes.
+"""Joins of streams, lowered to the spec that Python's ``join`` creates.
 
 ``SELECT id, value, cost FROM Shipments JOIN Orders OVER (ROWS 3 PRECEDING) ON Orders.id =
 Shipments.id`` is the first statement of the Samza SQL window operator design. A side without a
-window would have to be kept without end there; here its partners lie no farther than the other's
-window reaches, either way.
+window would have to be kept without end there. Here, the other side's window bounds it: its
+partners lie at most that far away, in either direction.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from muntin.sql.syntax import Join, Select, Source, TableItem, WindowCall
 _ON = "write ON Orders.id = Shipments.id"
 
 Resolve = Callable[[TableItem, str | None], Resolved]
-"""Finds a side's rows, by a table's name or by a query, and by its alias."""
+"""Resolves a side's rows, from a table's name or a query, and its alias."""
 
 
 def join_of(cursor: Cursor, select: Select, resolve: Resolve) -> tuple[Joining, dict[str, Span]]:
-    """A join, and where its parts stand."""
+    """Return a join, and the spans of its parts."""
     _check(cursor, select)
     join = select.joins[0]
     grace = None if join.within is None else join.within.grace
@@ -83,7 +83,7 @@ def join_of(cursor: Cursor, select: Select, resolve: Resolve) -> tuple[Joining, 
 
 
 def _spans(select: Select, join: Join) -> dict[str, Span]:
-    """Where the parts of a join stand."""
+    """Return the spans of the parts of a join."""
     sources = {f"FROM {source.item}": source.span for source in (select.source, join.source)}
     named = {"select": select.span, "within": join.span, "on": join.span}
     return {**named, "FROM": select.source.span, **sources, **emit_spans(select.emit)}
@@ -140,16 +140,16 @@ def _half(cursor: Cursor, source: Source, resolve: Resolve, over: exp.Window | N
 
 
 def conditions_of(select: Select, join: Join, *, where: bool = True) -> list[exp.Expr]:
-    """The conditions of a pair, part by part.
+    """Return the conditions of a pair, part by part.
 
-    Of ``FROM a, b`` these are all of ``WHERE``. An inner join takes those of ``WHERE`` and ``ON``
-    alike, since it makes no difference where they stand.
+    For ``FROM a, b`` these are all conditions in ``WHERE``. For an inner join they are those of
+    ``ON`` and ``WHERE``, since it makes no difference which clause has them.
 
     Args:
-        select: The query.
-        join: The join.
-        where: Whether ``WHERE`` counts behind ``ON``. It doesn't where it filters what the join
-            emits.
+        select: Query of the join.
+        join: One join of the query.
+        where: Whether ``WHERE`` counts besides ``ON``. It doesn't if it filters the rows that the
+            join emits.
     """
     conditions = [select.where] if join.by_where else [join.on]
     if where and _takes_where(select, join):
@@ -162,7 +162,7 @@ def conditions_of(select: Select, join: Join, *, where: bool = True) -> list[exp
 
 
 def _takes_where(select: Select, join: Join) -> bool:
-    """Whether ``WHERE`` bounds the pairs as ``ON`` does; of versions it chooses afterwards."""
+    """Return whether ``WHERE`` bounds the pairs like ``ON``; it filters versions afterwards."""
     of_versions = join.as_of or join.source.as_of is not None
     return join.how == "inner" and not (join.by_where or join.using or of_versions)
 
@@ -170,7 +170,7 @@ def _takes_where(select: Select, join: Join) -> bool:
 def _check_known(
     cursor: Cursor, select: Select, chosen: Sequence[exp.Expr], shown: tuple[Column, ...] | None
 ) -> None:
-    """Refuse a join at each change of whose rows nobody would know which one replaces another."""
+    """Refuse a join at each change if its rows don't say which one replaces another."""
     join = select.joins[0]
     if not join.using:
         hint = "write USING (k, window_start, window_end): each row shows its key, once"
@@ -189,12 +189,12 @@ def _check_known(
 
 
 def sided(scope: Scope, node: exp.Expr, sides: Places) -> str:
-    """An expression over pairs: what a column is qualified by becomes what its side is called.
+    """Return an expression over pairs, with the columns' qualifiers replaced by the names of sides.
 
     Args:
-        scope: Where it stands.
-        node: The expression.
-        sides: The names that columns may be qualified by.
+        scope: Scope of the expression.
+        node: Expression to rewrite.
+        sides: Qualifiers of columns, with their sides.
     """
 
     def named(part: exp.Expr) -> str | None:
@@ -210,7 +210,7 @@ def sided(scope: Scope, node: exp.Expr, sides: Places) -> str:
 def _shown(
     cursor: Cursor, select: Select, chosen: Sequence[exp.Expr], sides: Places
 ) -> tuple[tuple[Column, ...] | None, tuple[str, ...]]:
-    """The select list, and the columns that don't say whose they are, in the conditions too."""
+    """Return the select list, and the unqualified columns in it and in the conditions."""
     scope = Scope(cursor)
     bare = []
     for node in walk(*select.scalars, *chosen):
@@ -245,9 +245,9 @@ def _equal(
     conditions: Sequence[exp.Expr],
     halves: tuple[Half, Half],
 ) -> tuple[list[tuple[str, str]], list[exp.Expr]]:
-    """The equal columns of a pair, and what chooses among the pairs.
+    """Return the equal columns of a pair, and the conditions that filter the pairs.
 
-    Of an inner join it is the same whether a condition stands behind ``ON`` or ``WHERE``.
+    An inner join treats conditions in ``ON`` and in ``WHERE`` alike.
     """
     is_among = join.by_where or _takes_where(select, join)
     chosen = [] if select.where is None or is_among else [select.where]

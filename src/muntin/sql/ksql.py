@@ -1,8 +1,7 @@
-"""ksqlDB's own clauses: ``WINDOW TUMBLING (SIZE 1 HOUR)`` and ``WITHIN 1 HOUR``.
+"""The clauses of ksqlDB: ``WINDOW TUMBLING (SIZE 1 HOUR)`` and ``WITHIN 1 HOUR``.
 
-They mean what ksqlDB's reference says of them, but for two things that only it has: its bounds of
-windows are numbers, ours are timestamps, and it takes late messages for a day where nothing is
-said.
+They mean the same as in ksqlDB's reference, with two exceptions. Bounds of windows are numbers in
+ksqlDB and timestamps here. Without a grace period, ksqlDB takes late messages for a day.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _WINDOW = (
     "SESSION (5 MINUTES), with RETENTION 7 DAYS or GRACE PERIOD 10 MINUTES behind a comma"
 )
 _WITHIN = "write WITHIN 1 HOUR, or WITHIN (1 HOUR, 2 HOURS), and GRACE PERIOD 10 MINUTES behind it"
-# Which of our functions a word means, and what stands there before each length.
+# The window function that each word means, and the words before each length.
 _KINDS: dict[str, tuple[str, dict[str, tuple[str, ...]]]] = {
     "TUMBLING": ("TUMBLE", {"SIZE": ("SIZE",)}),
     "HOPPING": ("HOP", {"SIZE": ("SIZE",), "SLIDE": ("ADVANCE", "BY")}),
@@ -33,7 +32,7 @@ _KINDS: dict[str, tuple[str, dict[str, tuple[str, ...]]]] = {
 
 
 def over(clause: WindowClause, cursor: Cursor, resolved: Resolved) -> WindowCall:
-    """The window function over a source."""
+    """Return the window function over a source."""
     time = resolved.marks.time
     if time is None:
         hint = "write WATERMARK ts DELAY OF INTERVAL '1' MINUTE behind the table"
@@ -43,16 +42,16 @@ def over(clause: WindowClause, cursor: Cursor, resolved: Resolved) -> WindowCall
 
 
 def with_window(clause: WindowClause, cursor: Cursor, emit: Emit | None) -> Emit:
-    """``EMIT`` with what the clause says of late messages.
+    """Return ``EMIT`` with the grace and retention of the clause.
 
-    With ``FINAL`` windows wait for their grace, which moves their watermark instead.
+    With ``FINAL``, windows wait for their grace; it moves their watermark instead.
     """
     made = with_lengths(cursor, emit, "WINDOW", grace=clause.grace, retain=_kept(clause))
     return made if emit is None or "closes" not in emit.spans else emit
 
 
 def with_lengths(cursor: Cursor, emit: Emit | None, word: str, **lengths: Length | None) -> Emit:
-    """``EMIT`` with lengths that another clause has."""
+    """Return ``EMIT`` with the lengths of another clause; refuse a length that both have."""
     emit = emit or Emit()
     given = {name: length for name, length in lengths.items() if length is not None}
     for name in given:
@@ -63,20 +62,20 @@ def with_lengths(cursor: Cursor, emit: Emit | None, word: str, **lengths: Length
 
 
 def _kept(clause: WindowClause) -> Length | None:
-    """The retention counted from a window's end, as ours is."""
+    """Return the retention, counted from a window's end instead of its start."""
     if clause.retention is None:
         return None
     return replace(clause.retention, value=clause.retention.value - _size(clause))
 
 
 def _size(clause: WindowClause) -> int:
-    """The length of a window, or the gap of sessions, microseconds."""
+    """Return the length of a window, or the gap of sessions, in microseconds."""
     sizes = [a.value for a in clause.call.arguments if a.label in ("SIZE", "GAP")]
     return sum(length.value for length in sizes if isinstance(length, Length))
 
 
 def lateness(clause: WindowClause, emit: Emit | None) -> int:
-    """How far more the watermark trails, microseconds."""
+    """Return the additional lateness of the watermark, in microseconds."""
     final = emit is not None and "closes" in emit.spans
     return clause.grace.value if final and clause.grace is not None else 0
 
@@ -114,7 +113,7 @@ def window(cursor: Cursor) -> WindowClause | None:
 
 
 def _refuse_short_retention(cursor: Cursor, clause: WindowClause) -> None:
-    """Refuse a retention, which ksqlDB counts from a window's start, that ends before its grace."""
+    """Refuse a retention, counted by ksqlDB from a window's start, that ends before its grace."""
     least = _size(clause) + (0 if clause.grace is None else clause.grace.value)
     if clause.retention is not None and clause.retention.value < least:
         hint = f"write RETENTION {phrase(least).upper()} or more"

@@ -1,4 +1,4 @@
-"""Lengths: ``INTERVAL '10' MINUTE``, ``10 MINUTES``, ``'10 minutes'``, ``3 ROWS``."""
+"""Lengths of windows: ``INTERVAL '10' MINUTE``, ``10 MINUTES``, ``'10 minutes'``, ``3 ROWS``."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from muntin.model.months import in_months
 from muntin.sql.cursor import Cursor, Span
 
 HINT = "write for example INTERVAL '10' MINUTE, 10 MINUTES or 3 ROWS"
-# Those of few letters, as of 10 m, might be names of columns.
+# Units of one or two letters, as in 10 m, might be names of columns.
 _UNITS = {unit.upper(): size for unit, size in axis.UNITS.items() if len(unit) > 2}
 _ROWS = ("ROW", "ROWS")
 _CALENDAR = ("MONTH", "QUARTER", "YEAR")
-# Of INTERVAL '1 02:30:00' DAY TO SECOND and its like, by the first and the last unit.
+# The fields of INTERVAL '1 02:30:00' DAY TO SECOND, of which the first and the last are named.
 _FIELDS = ("DAY", "HOUR", "MINUTE", "SECOND")
 _MOST = 2**62
 
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """A length and where it stands.
+    """A length and its span in the text.
 
     Attributes:
         value: Microseconds, or a number of rows or of calendar months.
-        axis: What it is measured on; ``number`` where it doesn't say.
-        span: Where it stands.
+        axis: Axis of the length; ``number`` if it has no unit.
+        span: Span of the length.
     """
 
     value: int
@@ -40,7 +40,7 @@ class Length:
 
 
 def starts(cursor: Cursor) -> bool:
-    """Whether a length comes next."""
+    """Return whether a length comes next."""
     if cursor.word in ("INTERVAL", "ROWS") or cursor.sees_kind(TokenType.STRING):
         return True
     unit = cursor.second
@@ -49,7 +49,7 @@ def starts(cursor: Cursor) -> bool:
 
 
 def length(cursor: Cursor, *, months: bool = False) -> Length:
-    """Read a length; of calendar months, too, where those may be."""
+    """Read a length; one in calendar months only if ``months``."""
     start = cursor.here
     if cursor.word in _ROWS:
         cursor.takes(cursor.word)
@@ -77,7 +77,7 @@ def length(cursor: Cursor, *, months: bool = False) -> Length:
 
 
 def duration(cursor: Cursor, hint: str, what: str = "this") -> Length:
-    """Read a length of time."""
+    """Read a length of time; refuse any other."""
     found = length(cursor)
     if found.axis != "time":
         cursor.fail(found.span, f"{what} isn't a duration", hint)
@@ -99,7 +99,7 @@ def _calendar(cursor: Cursor) -> int | None:
 
 
 def clock(cursor: Cursor) -> Length:
-    """Read ``TIME '0:12:30'``, by which Calcite shifts windows."""
+    """Read ``TIME '0:12:30'``, by which windows are shifted in Calcite."""
     start = cursor.here
     cursor.takes("TIME")
     text, span = cursor.text("a time")
@@ -119,7 +119,7 @@ def _whole(cursor: Cursor) -> int:
 
 
 def _part(cursor: Cursor, start: int) -> tuple[int, bool]:
-    """A number and its unit, or a string that has both; and whether it was a bare number."""
+    """Read a number with its unit; return the length, and whether the unit is missing."""
     quoted = cursor.sees_kind(TokenType.STRING)
     token = cursor.takes_kind(TokenType.STRING) or cursor.takes_kind(TokenType.NUMBER)
     assert token is not None
@@ -154,7 +154,7 @@ def _times(cursor: Cursor, text: str, unit: str, span: Span) -> int:
 
 
 def _fields(cursor: Cursor, text: str, unit: str, start: int) -> int:
-    """``'1 02:30:00' DAY TO SECOND``."""
+    """Read the unit of ``'1 02:30:00' DAY TO SECOND``, and return the length in microseconds."""
     last, first = cursor.word.removesuffix("S"), unit.removesuffix("S")
     hint = "write for example INTERVAL '1:30' HOUR TO MINUTE"
     if first not in _FIELDS or last not in _FIELDS or _FIELDS.index(first) >= _FIELDS.index(last):

@@ -1,8 +1,8 @@
-"""Joins with tables that don't change: each message, or window, with the rows that it meets there.
+"""Joins with tables that don't change: each message or window is joined with their rows.
 
-Such a join has no state and no bound in time: a message is joined when it comes, before its
-windows are formed, and a window when it emits. Which tables change is known when the query runs;
-here it is what nothing bounds in time.
+Such a join has no state and no bound in time: a message is joined when it arrives, before its
+windows are formed, and a window is joined when it emits. Only a running query knows which tables
+change; here, a join without a bound in time is taken for a lookup.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _KINDS: dict[str, LookupHow] = {"inner": "inner", "left": "left", "semi": "semi"
 _FIRST = "join in a view, and form the windows of its rows"
 
 Rows = Callable[[], tuple[WindowCall | None, Resolved]]
-"""Finds what stands behind ``FROM``."""
+"""Reads the relation after ``FROM``, and the window call around it."""
 
 
 def looked_up(
     cursor: Cursor, select: Select, catalog: Catalog, resolve: Resolve, rows: Rows
 ) -> tuple[WindowCall | None, Resolved] | None:
-    """What stands behind ``FROM``, and what its rows meet; ``None`` where streams are joined."""
+    """Return the relation after ``FROM`` with its lookups; ``None`` if streams are joined."""
     known = [_table(cursor, select, join, catalog, resolve) for join in select.joins]
     tables = [one for one in known if one is not None]
     if len(tables) < len(known):
@@ -65,7 +65,7 @@ def looked_up(
 
 
 def _check_source(cursor: Cursor, select: Select, relation: Relation) -> None:
-    """Refuse what isn't looked up: results but those of windows that show no rows of theirs."""
+    """Refuse a relation that can't look rows up: results, except those of aggregating windows."""
     if is_input(relation):
         return
     if not isinstance(relation, Windowing) or relation.ranking is not None:
@@ -76,7 +76,7 @@ def _check_source(cursor: Cursor, select: Select, relation: Relation) -> None:
 def _table(
     cursor: Cursor, select: Select, join: Join, catalog: Catalog, resolve: Resolve
 ) -> Resolved | None:
-    """What a join looks up, unless it is bounded as one of streams is."""
+    """Return the table that a join looks up; ``None`` if the join may be one of streams."""
     item = join.source.item
     if isinstance(item, WindowCall) or join.over or join.left_over or join.within or join.by_where:
         return None
@@ -94,7 +94,7 @@ def _table(
 
 
 def is_input(relation: Relation) -> bool:
-    """Whether rows are a table's, and not what a query emits."""
+    """Return whether rows come from a table, rather than from a query's results."""
     if isinstance(relation, Derived | Lookup):
         return is_input(relation.source)
     return isinstance(relation, Reading | Values | Union)
@@ -103,7 +103,7 @@ def is_input(relation: Relation) -> bool:
 def _joined(
     cursor: Cursor, select: Select, join: Join, found: Resolved, table: Resolved
 ) -> Resolved:
-    """Messages with the rows that they meet in a table."""
+    """Return messages joined with the rows of a table."""
     name, how = _named(cursor, join, found, table)
     sides = dict.fromkeys(found.qualifiers, 0) | dict.fromkeys(table.qualifiers, 1)
     conditions = conditions_of(select, join)
@@ -116,9 +116,9 @@ def _joined(
     ends = [[f"{s}.{quoted(n)}" for s, n in zip(SIDE_COLUMNS, pair, strict=True)] for pair in pairs]
     texts = [" = ".join(pair) for pair in ends]
     if join.not_in:
-        # What is unknown keeps a row out as what is true does.
+        # A condition that is NULL keeps a row out, as one that is true does.
         texts[0] += "".join(f" OR {end} IS NULL" for end in ends[0])
-    # The columns of ``IN`` needn't say whose they are, and so aren't taken from the text.
+    # The columns of ``IN`` needn't be qualified, so their condition isn't taken from the text.
     texts += [sided(scope, part, sides) for part in conditions if pair_of(part, sides) is None]
     on = scope.noted(" AND ".join(f"({text})" for text in texts), join.span)
     relation = Lookup(found.relation, table.relation, name, how, on, tuple(shared))
@@ -127,7 +127,7 @@ def _joined(
 
 
 def _named(cursor: Cursor, join: Join, found: Resolved, table: Resolved) -> tuple[str, LookupHow]:
-    """What a table is called, and which rows are shown."""
+    """Return the name of a table in a join, and the kind of the join."""
     name = join.source.alias or str(join.source.item).rpartition(".")[2]
     if table.qualifiers & found.qualifiers:
         hint = "give one of them another name, as in JOIN t AS other"
@@ -142,7 +142,7 @@ def _named(cursor: Cursor, join: Join, found: Resolved, table: Resolved) -> tupl
 def _beside(
     cursor: Cursor, select: Select, join: Join, found: Resolved, table: Resolved
 ) -> Resolved:
-    """Windows with the rows that they meet in a table when they emit."""
+    """Return windows that are joined with the rows of a table when they emit."""
     called, how = _named(cursor, join, found, table)
     made = found.relation
     assert isinstance(made, Windowing)
@@ -174,7 +174,7 @@ def _beside(
 
 
 def _stays(scope: Scope, join: Join, made: Windowing, column: Column) -> Column:
-    """A column by which windows are looked up: of those that emit again it must stay the same."""
+    """Return a column that windows are looked up by; it must stay the same in each emission."""
     firing, identity = made.spec.firing, (*made.spec.keys, START, END)
     same = {*identity, *map(quoted, identity)}
     of_table = any(column.text.startswith(f"{one.row}.") for one in made.lookups)
@@ -186,7 +186,7 @@ def _stays(scope: Scope, join: Join, made: Windowing, column: Column) -> Column:
 
 
 def _check_shared(cursor: Cursor, select: Select, table: Resolved, shared: Sequence[str]) -> None:
-    """Refuse a column of the table that is the message's where nothing is met, too."""
+    """Refuse a column that both sides share, and that is the message's if no row matches."""
     nodes = [item.scalar for item in select.items]
     nodes += [select.where, select.having, select.qualify, *select.group]
     names = {name.lower() for name in shared}

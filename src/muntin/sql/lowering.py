@@ -1,4 +1,4 @@
-"""From a query as it was read to the value that the Python sentence makes: no more, no less."""
+"""Lowers a query that was read to the value that the equivalent Python query makes."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ _WINDOWS = (
 
 @dataclass(frozen=True)
 class Lowered:
-    """A windowed query and where its parts stand.
+    """A windowed query and the spans of its parts.
 
     Attributes:
-        query: The query.
-        spans: Where the options of the Python sentence stand in the text.
-        places: Where the expressions stand that Spark is handed, by their text.
-        order: How the rows of a batch are shown, where that is said.
+        query: Lowered query.
+        spans: Spans of the clauses in the text, by the names of the Python options.
+        places: Spans of the expressions that Spark is handed, by their text.
+        order: Order in which the rows of a batch are shown, if there is one.
     """
 
     query: Query
@@ -59,14 +59,13 @@ class Lowered:
     order: Order | None = None
 
     def place(self, error: OptionError) -> Span:
-        """Where the text says what an option is refused for."""
+        """Return the span of the clause that an error is about."""
         return place_of(self.spans, error)
 
 
 def place_of(spans: Mapping[str, Span], error: OptionError) -> Span:
-    """Where an option stands: of a key or an aggregate its own place, else that of the query."""
-    # Of an aggregate the error's value begins with its name, which may be the beginning of
-    # another's.
+    """Return the span of a refused key, aggregate or option; the query's if it has none."""
+    # The value of an aggregate's error begins with its name, which may be a prefix of another name.
     begun = f"{error.option} {error.value}="
     named = (part for part in spans if begun.startswith(f"{part}="))
     return spans.get(max(named, key=len, default=error.option)) or spans["select"]
@@ -75,7 +74,7 @@ def place_of(spans: Mapping[str, Span], error: OptionError) -> Span:
 def lower(
     cursor: Cursor, select: Select, catalog: Catalog, *, outermost: bool = False
 ) -> Lowered | Resolved:
-    """Lower a query; of the outermost one the rows are emitted.
+    """Lower a query; the rows of the outermost one are emitted.
 
     Returns:
         A windowed query, rows that are chosen and computed one by one, or a join.
@@ -100,7 +99,7 @@ def lower(
 def _in_order(
     cursor: Cursor, select: Select, said: Ordering, found: Lowered | Resolved, outermost: bool
 ) -> Lowered | Resolved:
-    """A query whose rows are to be ordered, or are to be only so many."""
+    """Return a query whose rows are ordered or limited."""
     if not outermost:
         hint = "put it behind the outermost query; the first rows of each window are ROW_NUMBER's"
         cursor.fail(said.span, "ORDER BY and LIMIT aren't taken within a query", hint)
@@ -111,7 +110,7 @@ def _in_order(
 
 
 def _pairs(cursor: Cursor, select: Select, resolve: Resolve) -> Lowered:
-    """A join of streams."""
+    """Lower a join of streams."""
     if select.qualify is not None:
         span = Scope(cursor).span(select.qualify)
         hint = "join in a view, and number its windows"
@@ -122,7 +121,7 @@ def _pairs(cursor: Cursor, select: Select, resolve: Resolve) -> Lowered:
 def _of_rows(
     cursor: Cursor, select: Select, call: WindowCall | None, resolved: Resolved, outermost: bool
 ) -> Lowered | Resolved:
-    """A query over rows that have been found."""
+    """Lower a query over resolved rows."""
     scope = Scope(cursor, resolved.qualifiers)
     check_whose(scope, select, resolved.relation, call)
     if ranked.waits(resolved.relation):
@@ -151,10 +150,10 @@ def _of_rows(
 def _chosen(
     scope: Scope, select: Select, resolved: Resolved, outermost: bool
 ) -> Lowered | Resolved:
-    """A query that groups nothing: rows, or what windows emit, chosen and computed."""
+    """Lower a query that groups nothing: it chooses and computes rows, or results of windows."""
     made = resolved.relation
     if select.joins and outermost and not isinstance(made, Windowing):
-        # Streams were meant: it is no window that is missing.
+        # The query joins streams, so what it lacks is a bound rather than a window.
         unbounded(scope.cursor, select.joins[0])
     rows = _rows(scope, select, resolved)
     if isinstance(made, Windowing) and (outermost or made.lookups):
@@ -169,7 +168,7 @@ def _numbered(
     call: WindowCall | None,
     number: ranked.Numbered,
 ) -> Lowered | Resolved:
-    """A query that numbers the rows of windows."""
+    """Lower a query that numbers the rows of windows."""
     if select.group or select.window or select.having or select.distinct:
         hint = "number the rows of the grouped query, in a query around it"
         problem = "row_number can't stand beside GROUP BY or DISTINCT"
@@ -184,7 +183,7 @@ def _numbered(
 
 
 def _bounded(scope: Scope, select: Select, resolved: Resolved, call: WindowCall | None) -> Lowered:
-    """A query around numbered rows, which says how many are kept."""
+    """Lower a query around numbered rows, which bounds their number."""
     made = resolved.relation
     assert isinstance(made, Windowing)
     assert made.ranking is not None
@@ -207,13 +206,13 @@ def _lowered(scope: Scope, select: Select, made: Windowing, meant: Meant | None 
 
 
 def _places(select: Select) -> dict[str, Span]:
-    """Where the parts of a query stand that every query may have."""
+    """Return the spans of the parts that every query may have."""
     joined = {"JOIN": select.joins[0].span} if select.joins else {}
     return {"select": select.span, "FROM": select.source.span, **joined}
 
 
 def _ksql(cursor: Cursor, select: Select, window: WindowClause, resolved: Resolved) -> Lowered:
-    """A query with ksqlDB's ``WINDOW``."""
+    """Lower a query with ksqlDB's ``WINDOW``."""
     call = ksql.over(window, cursor, resolved)
     marks = resolved.marks
     late = marks.lateness + ksql.lateness(window, select.emit)
@@ -223,20 +222,20 @@ def _ksql(cursor: Cursor, select: Select, window: WindowClause, resolved: Resolv
 
 
 def add_view(cursor: Cursor, view: CreateView, catalog: Catalog) -> None:
-    """Name a query's rows."""
+    """Define a view of a query's rows."""
     catalog.add_view(cursor, view, _relation(lower(cursor, view.select, catalog)))
 
 
 def _relation(found: Lowered | Resolved) -> Resolved:
-    """A query's rows, as a table of another one."""
+    """Return a query's rows as a relation that another query reads."""
     if isinstance(found, Resolved):
         return found
-    # What it emits was judged by it.
+    # The inner query has judged its messages already.
     return Resolved(found.query, Marks(max_ahead=None), frozenset())
 
 
 def _resolved(cursor: Cursor, catalog: Catalog, item: TableItem, alias: str | None) -> Resolved:
-    """A table, a view, or a query or rows in parentheses."""
+    """Resolve a table, a view, or a query or rows in parentheses."""
     if isinstance(item, str):
         return catalog.resolve(item, alias)
     names = frozenset({alias.lower()} if alias else ())
@@ -246,7 +245,7 @@ def _resolved(cursor: Cursor, catalog: Catalog, item: TableItem, alias: str | No
 
 
 def _whole(cursor: Cursor, catalog: Catalog, item: TableItem, alias: str | None) -> Resolved:
-    """A side of a join."""
+    """Resolve a side of a join."""
     found = _resolved(cursor, catalog, item, alias)
     if ranked.waits(found.relation):
         hint = "bound the number first, as in WHERE rownum <= 3"
@@ -256,7 +255,7 @@ def _whole(cursor: Cursor, catalog: Catalog, item: TableItem, alias: str | None)
 
 
 def _source(cursor: Cursor, source: Source, catalog: Catalog) -> tuple[WindowCall | None, Resolved]:
-    """The relation behind ``FROM``, and the window function around it."""
+    """Resolve the relation after ``FROM``; return it with the window function around it."""
     item, call = source.item, None
     if isinstance(item, WindowCall):
         call = item
@@ -273,7 +272,7 @@ def _source(cursor: Cursor, source: Source, catalog: Catalog) -> tuple[WindowCal
 
 
 def _grouped_by(scope: Scope, select: Select) -> WindowCall | None:
-    """The one window function that a query groups by."""
+    """Return the one window function that a query groups by; ``None`` if it has none."""
     places = [*select.group, *select.scalars, *([select.having] if select.having else ())]
     calls = [call_of(n) for n in walk(*places) if isinstance(n, WindowNode)]
     if not calls:
@@ -287,7 +286,7 @@ def _grouped_by(scope: Scope, select: Select) -> WindowCall | None:
 
 
 def _rows(scope: Scope, select: Select, resolved: Resolved) -> Resolved:
-    """Rows that are chosen and computed one by one."""
+    """Lower a query that chooses and computes rows one by one."""
     for node in walk(*select.scalars):
         if name_of(node):
             scope.fail(scope.span(node), "a stream doesn't end, so this needs windows", _WINDOWS)
@@ -314,7 +313,7 @@ def _rows(scope: Scope, select: Select, resolved: Resolved) -> Resolved:
 
 
 def _named(scope: Scope, node: exp.Expr) -> str | None:
-    """The name of a column, or of a struct's field; ``None`` for what is computed."""
+    """Return the name of a column or a struct's field; ``None`` for a computed expression."""
     is_field = isinstance(node, exp.Column | exp.Dot)
     return scope.own(node) or (node.name if is_field else None)
 
@@ -332,7 +331,7 @@ def _windowed(
 
 
 def _over_windows(meant: Meant, resolved: Resolved) -> Meant:
-    """Windows over the ``window`` of others, as Spark has it, go by its last moment."""
+    """Return windows that go by the last moment of the ``window`` column, as in Spark."""
     inner = resolved.relation.columns if isinstance(resolved.relation, Windowing) else None
     shown = {column.name.lower(): column.text for column in inner or ()}
     if shown.get((meant.time or "").lower(), "").startswith("named_struct("):
@@ -343,10 +342,10 @@ def _over_windows(meant: Meant, resolved: Resolved) -> Meant:
 def _check_order(
     scope: Scope, select: Select, resolved: Resolved, meant: Meant, grouping: Grouping
 ) -> None:
-    """Refuse a ``WHERE`` that would choose messages before the windows that SQL forms first.
+    """Refuse a ``WHERE`` that would filter messages before the windows that SQL forms first.
 
-    Which windows of the clock or of offsets a message is in doesn't depend on other messages. A
-    session does, and so do rows that are counted as they arrive, but for those of other keys.
+    Windows of the clock or of offsets take a message whatever other messages there are. Sessions
+    and rows counted by arrival depend on other messages, but only on those of the same key.
     """
     if select.where is None:
         return
@@ -369,7 +368,7 @@ def _check_order(
 def _finished(
     scope: Scope, select: Select, resolved: Resolved, meant: Meant, listed: SelectList
 ) -> Lowered:
-    """The query in one value."""
+    """Return the lowered query, with all of its spans."""
     marks = resolved.marks.on(meant.windows.axis)
     spans = {**_places(select), **meant.spans, **listed.spans, **emit_spans(select.emit)}
     if marks.time not in (None, meant.time):
@@ -381,7 +380,7 @@ def _finished(
     if select.where is not None:
         spans["where"] = scope.span(select.where)
     try:
-        # It may compute aggregates that nothing else shows.
+        # The firing policies may add aggregates that no output column shows.
         policies = firing(scope.text, select.emit, meant.windows.axis, listed.over_results)
         listed.finish(marks.offset if meant.windows.axis == "rows" else None)
         spec = listed.spec(meant, policies, **marks.options)

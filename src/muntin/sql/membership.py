@@ -16,7 +16,7 @@ _NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
 
 
 def where(cursor: Cursor, source: Source, query: Query) -> tuple[exp.Expr | None, Join | None]:
-    """Read ``WHERE ...``, if it comes next: a condition, and the join that another query makes."""
+    """Read ``WHERE ...``, if it comes next; return its condition and the join of a subquery."""
     if not cursor.takes_kind(TokenType.WHERE):
         return None, None
     found = _member(cursor, source, query)
@@ -74,7 +74,7 @@ def _join(cursor: Cursor, how: str, inner: Select, equal: exp.Expr | None, start
 
 
 def _of(column: exp.Column, source: Source) -> exp.Column:
-    """A column that says whose it is."""
+    """Return a column with its qualifier; an unqualified column belongs to the source."""
     if len(column.parts) > 1:
         return column
     name = source.alias or str(source.item).rpartition(".")[2]

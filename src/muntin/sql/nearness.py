@@ -1,8 +1,8 @@
-"""How near in time a join's condition says that partners are, as Flink and Spark write it.
+"""Bounds on the distance in time between the partners of a join, as Flink and Spark write them.
 
 ``a.ts BETWEEN b.ts - INTERVAL '4' HOUR AND b.ts`` and comparisons like ``a.ts >= b.ts - INTERVAL
-'4' HOUR`` bound the distance of both sides' event times. Times are whole microseconds, so that a
-strict comparison is one microsecond less.
+'4' HOUR`` bound the distance between the event times of both sides. Times are whole microseconds,
+so a strict comparison allows one microsecond less.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from muntin.sql.expressions import Scope
 from muntin.sql.reader import read
 
 Places = Mapping[str, int]
-"""The names that columns may be qualified by, each with 0 for the left side, or 1."""
+"""The qualifiers of columns, each with 0 for the left side or 1 for the right side."""
 _LEAST, _MOST = (exp.GTE, exp.GT), (exp.LTE, exp.LT)
 _HINT = "write AND a.ts BETWEEN b.ts - INTERVAL '4' HOUR AND b.ts + INTERVAL '1' HOUR"
 
 
 def column_of(node: exp.Expr, sides: Places) -> tuple[int, str] | None:
-    """A column with the side that it says it is of; ``None`` for all else."""
+    """Return the side and the name of a qualified column; ``None`` for anything else."""
     parts = [part.name for part in node.parts] if isinstance(node, exp.Column) else []
     if len(parts) != 2 or parts[0].lower() not in sides:
         return None
@@ -33,7 +33,7 @@ def column_of(node: exp.Expr, sides: Places) -> tuple[int, str] | None:
 
 
 def pair_of(node: exp.Expr, sides: Places) -> tuple[str, str] | None:
-    """The columns, left and right, that a condition says are equal."""
+    """Return the left and right columns that a condition equates; ``None`` for anything else."""
     if not isinstance(node, exp.EQ):
         return None
     both = column_of(node.this, sides), column_of(node.expression, sides)
@@ -43,7 +43,7 @@ def pair_of(node: exp.Expr, sides: Places) -> tuple[str, str] | None:
 
 @dataclass(frozen=True)
 class _Moment:
-    """A side's event time, and so many microseconds; ``moved`` where an interval says them."""
+    """An event time of one side plus microseconds; ``moved`` if an interval was added."""
 
     side: int
     column: str
@@ -53,7 +53,7 @@ class _Moment:
 
 @dataclass(frozen=True)
 class _Comparison:
-    """What one comparison says of the distance between two columns."""
+    """The bounds that one comparison sets on the distance between two columns."""
 
     columns: dict[int, str]
     moved: bool
@@ -63,13 +63,13 @@ class _Comparison:
 
 @dataclass
 class Nearness:
-    """How far the right side's time may be from the left one's.
+    """Bounds on the right side's event time, relative to that of the left side.
 
     Attributes:
-        span: Where the first bound stands.
-        least: At least so much, microseconds; negative is before.
-        most: At most so much.
-        columns: The event times that were compared, left and right.
+        span: Span of the first bound.
+        least: Least distance, in microseconds; negative if the right side is earlier.
+        most: Greatest distance, in microseconds.
+        columns: Compared event-time columns, by side.
     """
 
     span: Span
@@ -81,11 +81,11 @@ class Nearness:
 def nearness(
     cursor: Cursor, parts: Sequence[exp.Expr], sides: Places
 ) -> tuple[Nearness | None, list[exp.Expr]]:
-    """What a condition says of times, and its other parts."""
+    """Return the bounds in time that conditions set, and the conditions that set none."""
     scope, rest = Scope(cursor), []
     found: Nearness | None = None
     given = [(part, _comparisons(cursor, part, sides)) for part in parts]
-    # Numbers are compared, too: what is times shows where one is moved by an interval.
+    # Numbers are compared too. Only a column that is moved by an interval is surely a time.
     times = [one.columns for _, compared in given for one in compared if one.moved]
     for part, compared in given:
         if not any(one.columns in times for one in compared):
@@ -112,7 +112,7 @@ def _narrow(cursor: Cursor, found: Nearness, one: _Comparison, span: Span) -> No
 
 
 def _comparisons(cursor: Cursor, part: exp.Expr, sides: Places) -> list[_Comparison]:
-    """What one part says; nothing where it doesn't compare times of both sides."""
+    """Return the comparisons of a condition; empty unless all compare times of both sides."""
     part = part.unnest()
     compared: list[tuple[exp.Expr, exp.Expr, type[exp.Expr]]] = []
     if isinstance(part, exp.Between):
@@ -136,7 +136,7 @@ def _comparison(
     strict = 1 if kind in (exp.GT, exp.LT) else 0
     grows = kind in _LEAST
     distance = right.plus - left.plus
-    if left.side == 0:  # left + a >= right + b: the right one is at most a - b later
+    if left.side == 0:  # left + a >= right + b: the right time is at most a - b later
         distance, grows = -distance, not grows
     if grows:
         return _Comparison(columns, moved, least=distance + strict)
@@ -163,7 +163,7 @@ def _moment(cursor: Cursor, node: exp.Expr, sides: Places) -> _Moment | None:
 
 
 def compared_times(cursor: Cursor, part: exp.Expr, sides: Places) -> tuple[str, str] | None:
-    """The columns, left and right, of ``a.at >= b.at``, where the right one isn't later."""
+    """Return the left and right columns of ``a.at >= b.at``; ``None`` for any other condition."""
     found = _comparisons(cursor, part, sides)
     if len(found) != 1 or found[0].most != 0 or found[0].moved:
         return None
@@ -171,7 +171,7 @@ def compared_times(cursor: Cursor, part: exp.Expr, sides: Places) -> tuple[str, 
 
 
 def _length(cursor: Cursor, node: exp.Interval) -> int:
-    """How long an interval is, microseconds."""
+    """Return the length of an interval, in microseconds."""
     span = Scope(cursor).span(node)
     try:
         found, _ = read(cursor.sql[slice(*span)], lengths.length, cursor.given)

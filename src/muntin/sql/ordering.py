@@ -1,4 +1,4 @@
-"""``ORDER BY ... LIMIT ...`` behind a query: how rows that are all there are shown."""
+"""``ORDER BY ... LIMIT ...`` after a query over tables that end."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def _ordered(cursor: Cursor) -> OrderedBy:
 
 
 def refuse_order(cursor: Cursor, ordering: Ordering) -> NoReturn:
-    """Refuse an order of rows that have no end."""
+    """Refuse an order or limit of rows that have no end."""
     word = "ORDER BY would never end" if ordering.by else "LIMIT would end"
     cursor.fail(ordering.span, f"{word} on a stream", _HINT)
 
 
 def order(cursor: Cursor, select: Select, ordering: Ordering) -> Order:
-    """What is shown in which order, over the columns of the output."""
+    """Return the order and limit of a query's rows, over its output columns."""
     scope = Scope(cursor, frozenset({(select.source.alias or "").lower()}))
     return Order(tuple(_of(scope, select, one) for one in ordering.by), ordering.limit)
 
@@ -71,7 +71,7 @@ def _of(scope: Scope, select: Select, one: OrderedBy) -> Ordered:
 
 
 def _shows(item: Item, node: exp.Expr) -> bool:
-    """Whether a column of the select list is what is ordered by: by its name, or as it is made."""
+    """Return whether a column of the select list is the one ordered by, by name or expression."""
     if isinstance(node, exp.Column):
         own = item.scalar.name if isinstance(item.scalar, exp.Column) else ""
         return node.name.lower() in ((item.alias or own).lower(), own.lower())

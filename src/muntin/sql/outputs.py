@@ -1,8 +1,8 @@
-"""Where the queries of a pipeline write: each output has a table of its own.
+"""The outputs of a pipeline's queries, each of which needs a table of its own.
 
-What is written again under a batch's number replaces what stood there, so that a batch may be
-repeated: a folder of Parquet, the rows of a log in DuckDB or PostgreSQL. Each query counts its
-batches from 0, so two outputs in one table would wipe each other's.
+Rows that are written again under a batch's number replace the earlier ones, so that a batch may be
+repeated: a folder of Parquet, or the rows of a log in DuckDB or PostgreSQL. Each query counts its
+batches from 0, so two outputs in one table would overwrite each other's rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HINT = "give each output a table of its own"
 
 @dataclass(frozen=True)
 class Target:
-    """One place that a query writes to."""
+    """One table that a query writes to."""
 
     query: int
     part: Part
@@ -29,16 +29,17 @@ class Target:
 def shared(
     flows: Sequence[Flow], tables: Mapping[str, DeclaredTable]
 ) -> tuple[Target, Target] | None:
-    """The first two outputs that go to one table; names are compared without case.
+    """Return the first two outputs that go to one table; names are compared without case.
 
-    A topic of Kafka may take the rejected messages of several queries: it is only added to, and a
-    dead letter replaces no other. Results would, since they are known by their key and window.
+    A Kafka topic may take the rejected messages of several queries: messages are only appended to
+    it, and a dead letter replaces no other. Results would replace each other, since their key is
+    the key and the window of a row.
     """
     taken: dict[str, Target] = {}
     for output in _outputs(flows):
         name = output.table.lower()
         first = taken.setdefault(name, output)
-        # A table that couldn't be read is none of those.
+        # A table that couldn't be read counts as none in Kafka.
         in_kafka = name in tables and tables[name].connector == "kafka"
         letters = first.part == output.part == "rejected" and in_kafka
         if first is not output and not letters:

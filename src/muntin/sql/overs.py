@@ -1,9 +1,9 @@
 """Aggregates per row, ``OVER (... PRECEDING)``: windows that slide with the messages.
 
-The windows are as long as the longest frame, and an aggregate over a shorter one says so. Rows:
-every message has one window, so that its own columns are the last values in it. Time: every key and
-time has one. With ``DISTINCT`` rows that share key and time are emitted once, without it each
-message that the window ends with is a row.
+The windows are as long as the longest frame; an aggregate over a shorter frame has its own length.
+With frames of rows, every message has a window, in which its own columns are the last values. With
+frames of time, every key and time has a window. With ``DISTINCT``, rows that share key and time are
+emitted once; without it, each message at the end of a window is a row.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from muntin.sql.syntax import Item, Select
 from muntin.sql.windowcalls import Meant
 
 _AT = "__muntin_at"
-# What a row holds of which nothing is shown.
+# The fields of a row that shows no column of its message.
 _NOTHING = "'none', 0"
 _FRAMES = (
     "write OVER (PARTITION BY key ORDER BY ts RANGE INTERVAL '2' MINUTE PRECEDING), "
@@ -45,7 +45,7 @@ class Frame:
 
     Attributes:
         kind: ``ROWS`` or ``RANGE``.
-        length: How far it reaches back.
+        length: Length before the row, in microseconds or rows.
         includes_row: Whether its own row belongs to it.
     """
 
@@ -55,12 +55,12 @@ class Frame:
 
     @property
     def size(self) -> int:
-        """The size of the frame's windows; of rows, its own row counts if it belongs to it."""
+        """The size of the frame's windows, including the row itself if it belongs to the frame."""
         return self.length.value + (self.kind == "ROWS" and self.includes_row)
 
 
 def frame_of(scope: Scope, window: exp.Window) -> Frame:
-    """The frame of ``OVER``."""
+    """Return the frame of ``OVER``; refuse one without bounds."""
     span, spec = scope.span(window), window.args.get("spec")
     if spec is None:
         scope.fail(span, "without a frame every row would be kept indefinitely", _FRAMES)
@@ -87,12 +87,12 @@ def frame_of(scope: Scope, window: exp.Window) -> Frame:
     return Frame(kind, length, includes_row)
 
 
-# All rows of its time, where a frame is measured in time.
+# EXCLUDE leaves out all rows of the row's time if the frame is measured in time.
 _EXCLUDED = {"ROWS": "CURRENT ROW", "RANGE": "GROUP"}
 
 
 def _ends_before(kind: str, end: Any, side: Any) -> bool:
-    """Tell whether a frame of rows ends with the row before its own."""
+    """Return whether a frame of rows ends with the row before its own."""
     if not isinstance(end, LengthNode) or side != "PRECEDING" or kind != "ROWS":
         return False
     length: Length = length_of(end)
@@ -100,7 +100,7 @@ def _ends_before(kind: str, end: Any, side: Any) -> bool:
 
 
 def order_of(scope: Scope, window: exp.Window) -> str | None:
-    """The one column that ``OVER`` orders by, ascending."""
+    """Return the one column that ``OVER`` orders by, ascending; ``None`` without ``ORDER BY``."""
     order = window.args.get("order")
     if order is None:
         return None
@@ -114,7 +114,7 @@ def order_of(scope: Scope, window: exp.Window) -> str | None:
 
 
 def per_row(scope: Scope, select: Select, resolved: Resolved) -> tuple[Meant, PerRow]:
-    """A query of aggregates per row."""
+    """Lower the aggregates per row of a query."""
     if select.group or select.having is not None:
         scope.fail(select.group_span, "GROUP BY can't stand beside OVER", "write two queries")
     found = [n for i in select.items if i.scalar for n in walk(i.scalar)]
@@ -125,7 +125,7 @@ def per_row(scope: Scope, select: Select, resolved: Resolved) -> tuple[Meant, Pe
             hint = "let them differ only in how far they reach back, or write two queries"
             scope.fail(scope.span(other), "a query has frames of one kind", hint)
     frames = [frame_of(scope, one) for one in overs]
-    # The longest holds what all others do.
+    # The longest frame contains the messages of all others.
     longest = max(frames, key=lambda frame: frame.size)
     order = order_of(scope, first)
     try:
@@ -159,7 +159,7 @@ def _check_range(scope: Scope, window: exp.Window, order: str | None) -> str:
 
 
 def _named(scope: Scope, select: Select, window: exp.Window) -> exp.Window:
-    """A window, by its name where it has one."""
+    """Return a window; one that is written by its name is looked up in ``WINDOW``."""
     alias = window.args.get("alias")
     if alias is None:
         return window
@@ -171,7 +171,7 @@ def _named(scope: Scope, select: Select, window: exp.Window) -> exp.Window:
 
 
 def _same(scope: Scope, one: exp.Window, other: exp.Window) -> bool:
-    """Tell whether frames differ in nothing, or only in how far before a row they begin."""
+    """Return whether frames differ in nothing but how far before a row they begin."""
 
     def part_of(window: exp.Window) -> Any:
         parts = [normal(node, scope) for node in window.args.get("partition_by") or []]
@@ -182,21 +182,21 @@ def _same(scope: Scope, one: exp.Window, other: exp.Window) -> bool:
 
 
 def _field(number: int) -> str:
-    """What a column of a message is called in its row."""
+    """Return the name of a message's column in the struct that holds its row."""
     return f"c{number}"
 
 
 class PerRow(SelectList):
-    """The select list of a query of aggregates per row; see ``Grouping``."""
+    """The select list of a query of aggregates per row."""
 
     def __init__(self, scope: Scope, select: Select, window: exp.Window, meant: Meant) -> None:
         super().__init__(scope, select)
-        # Of frames of rows there is none.
+        # Frames of rows have no event-time column.
         self.time = meant.time
         self.windows = meant.windows
         self.includes_row = frame_of(scope, window).includes_row
         self.spans = dict(meant.spans)
-        # Rows that share key and time, one by one.
+        # Rows that share key and time are emitted one by one.
         self.each = self.time is not None and not select.distinct
         self._alone: str | None = None
         self._fields: list[str] = []
@@ -210,7 +210,7 @@ class PerRow(SelectList):
             self.aggregates[ROWS] = collect_own_messages(self.windows, row)
 
     def shown(self) -> tuple[Column, ...] | None:
-        """See ``SelectList``; where each message is a row, its number identifies it."""
+        """Return the output columns; with a row per message, its number identifies it."""
         if not self.each:
             return super().shown()
         return complete(self.outputs, [*self._identity, START, END], each=True)
@@ -238,7 +238,7 @@ class PerRow(SelectList):
         return self._of_row(node) if isinstance(node, exp.Column) else None
 
     def _framed(self, node: exp.Window) -> Aggregate:
-        """An aggregate over its frame, where that is shorter than the longest."""
+        """Return an aggregate over its frame if that is shorter than the longest."""
         asked = call(self.scope, node.this)
         frame = frame_of(self.scope, _named(self.scope, self.select, node))
         if frame.size == self.windows.length:
@@ -250,7 +250,7 @@ class PerRow(SelectList):
             raise SqlError(self.scope.text, span, error.problem, error.hint) from error
 
     def _of_row(self, node: exp.Column) -> str:
-        """A column of the row that a window ends with."""
+        """Return a column of the row that a window ends with."""
         own = self.scope.own(node)
         if self.time is not None:
             if own is not None and own == self.time:
@@ -267,6 +267,6 @@ class PerRow(SelectList):
         return quoted(self.computed(self._of_last(column), self.scope.span(node)))
 
     def _of_last(self, column: Any) -> Aggregate:
-        """A column of the row that a window ends with, also where the window excludes it."""
+        """Return the aggregate for a column of the row at a window's end, even if excluded."""
         last = model.last(column)
         return last if self.includes_row else replace(last, frame=0)

@@ -1,8 +1,8 @@
-"""What bounds a pair of a join: a distance of times, windows of each side, or a row's versions.
+"""The bound of a pair in a join: a distance in time, windows of each side, or a row's versions.
 
-Versions are joined as Flink's and DuckDB's SQL write it: ``JOIN rates FOR SYSTEM_TIME AS OF
-orders.at ON orders.currency = rates.currency``, and ``ASOF JOIN rates ON orders.currency =
-rates.currency AND orders.at >= rates.at``.
+Versions are joined as in the SQL of Flink and DuckDB: ``JOIN rates FOR SYSTEM_TIME AS OF orders.at
+ON orders.currency = rates.currency``, and ``ASOF JOIN rates ON orders.currency = rates.currency AND
+orders.at >= rates.at``.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ Times = tuple[str | None, str | None]
 
 @dataclass(frozen=True)
 class Half:
-    """One side of a join as it was written.
+    """One side of a join, as it was written.
 
     Attributes:
         resolved: Its rows.
-        name: What its columns are qualified by.
+        name: Qualifier of its columns.
         kind: ``ROWS`` or ``RANGE``, where it has a window.
-        length: How far its window reaches back.
-        time: Its event time, where that is known.
+        length: Length of its window, which ends at the row.
+        time: Its event-time column, if it is known.
     """
 
     resolved: Resolved
@@ -52,18 +52,18 @@ class Half:
     time: str | None
 
     def own(self, name: str) -> str:
-        """The name of a column of its rows: of an alias of a bound, the bound's."""
+        """Return the name of a column in its rows; the alias of a bound becomes the bound."""
         return bound_named(self.resolved.relation, name)
 
 
 @dataclass(frozen=True)
 class Pairing:
-    """What a join says of a pair beside its equal columns.
+    """The bound, event times and other conditions of a pair, besides its equal columns.
 
     Attributes:
-        bound: What bounds it.
-        times: The event times, left and right.
-        rest: The other parts of the condition.
+        bound: Bound of the pair.
+        times: Event-time columns, left and right.
+        rest: Other parts of the condition.
     """
 
     bound: Bound
@@ -80,9 +80,9 @@ def pairing(
     *,
     changes: bool,
 ) -> Pairing:
-    """What a join says of a pair; it has to bound it.
+    """Return the bound of a join's pairs; a join without any bound is refused.
 
-    With ``changes`` windows that are emitted again give their pair again.
+    With ``changes``, a window that is emitted again also emits its pair again.
     """
     sides = {left.name.lower(): 0, right.name.lower(): 1}
     near, rest = nearness(cursor, conditions, sides)
@@ -99,13 +99,13 @@ def pairing(
     one, other = (
         _timed(cursor, half, time, span) for half, time in zip((left, right), named, strict=True)
     )
-    # The design's implicit condition: both sides have a time of the same name.
+    # The design's implicit condition: both sides have an event-time column of the same name.
     times = (one or other, other or one) if bound.axis == "time" else (None, None)
     return Pairing(bound, times, rest)
 
 
 def _timed(cursor: Cursor, half: Half, time: str | None, span: Span) -> str | None:
-    """The event time of a side, which a condition may have named."""
+    """Return the event-time column of a side, which a condition may have named."""
     marked = half.resolved.marks.time
     if time is None:
         return half.time
@@ -118,7 +118,7 @@ def _timed(cursor: Cursor, half: Half, time: str | None, span: Span) -> str | No
 def _at_once(
     join: Join, conditions: Sequence[exp.Expr], left: Half, right: Half, sides: Places
 ) -> bool:
-    """Whether the times of a pair must be equal, and nothing else bounds it."""
+    """Return whether equal event times are the only bound of a pair."""
     if left.time is None or right.time is None or left.length or right.length or join.within:
         return False
     pairs = [(name, name) for name in join.using]
@@ -129,7 +129,7 @@ def _at_once(
 
 
 def _revises(half: Half) -> bool:
-    """Whether a side is windows that are emitted again."""
+    """Return whether a side consists of windows that are emitted more than once."""
     windows = half.resolved.relation
     if not isinstance(windows, Windowing):
         return False
@@ -158,7 +158,7 @@ def _bound(cursor: Cursor, join: Join, near: Nearness | None, left: Half, right:
     kinds = {half.kind for half in (left, right) if half.kind is not None}
     if len(kinds) > 1:
         cursor.fail(lengths[1].span, "one side has ROWS, the other RANGE", OVER)
-    # Partners on a side lie as far before as its window reaches back.
+    # A partner on one side is at most as old as the length of that side's window.
     before = right.length or lengths[0]
     after = left.length or lengths[0]
     return Within(before.value, after.value, "rows" if kinds == {"ROWS"} else "time")
@@ -177,7 +177,7 @@ def _version(
     halves: tuple[Half, Half],
     sides: Places,
 ) -> tuple[Bound, Times, list[exp.Expr]]:
-    """A left row and the version of a right one that was valid at its time."""
+    """Return the bound of a join with the right row's version valid at the left row's time."""
     asked = join.source.as_of
     times: Times = (None, None) if asked is None else (_asked(cursor, asked, sides), None)
     most = None
@@ -200,7 +200,7 @@ def _version(
 
 
 def _asked(cursor: Cursor, time: exp.Expr, sides: Places) -> str:
-    """The column whose time is asked for."""
+    """Return the left column that ``AS OF`` names."""
     span = Scope(cursor).span(time)
     if not isinstance(time, exp.Column):
         cursor.fail(span, "versions are those of the time of a column", _TIME)
@@ -214,7 +214,7 @@ def _asked(cursor: Cursor, time: exp.Expr, sides: Places) -> str:
 def _compared(
     cursor: Cursor, join: Join, conditions: Sequence[exp.Expr], sides: Places
 ) -> tuple[list[exp.Expr], Times]:
-    """The other conditions, and the times of ``a.at >= b.at``."""
+    """Return the conditions besides ``a.at >= b.at``, and the two columns that it compares."""
     found = [(part, compared_times(cursor, part, sides)) for part in conditions]
     times = [columns for _, columns in found if columns is not None]
     if len(times) != 1:

@@ -1,4 +1,4 @@
-"""Reading ``SELECT``: from the select list to ``EMIT``."""
+"""Reads ``SELECT``, from the select list to ``EMIT``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from muntin.sql.syntax import (
 )
 from muntin.sql.windowcalls import FORMS, KINDS, read_call
 
-# Words that end a list and so are no alias of what stands before them.
+# Keywords that end a list, and therefore are no aliases of the item before them.
 _CLAUSES = {
     "FROM", "WHERE", "GROUP BY", "HAVING", "EMIT", "WINDOW", "ORDER BY", "LIMIT", "JOIN", "INNER",
     "LEFT", "RIGHT", "FULL", "CROSS", "SEMI", "ANTI", "NATURAL", "ASOF", "ON", "USING", "OVER",
@@ -48,7 +48,7 @@ _SELECT = "write SELECT ... FROM ... GROUP BY ... EMIT ..."
 
 
 def query(cursor: Cursor) -> Select:
-    """Read a query, with what ``WITH`` names before it."""
+    """Read a query, with the views that ``WITH`` defines before it."""
     views: list[CreateView] = []
     if cursor.takes("WITH"):
         views = cursor.several(lambda: _view(cursor))
@@ -71,7 +71,7 @@ def _view(cursor: Cursor) -> CreateView:
 
 
 def column_names(cursor: Cursor) -> list[tuple[str, Span]]:
-    """Read ``(a, b)`` behind a view's name, if it comes next."""
+    """Read ``(a, b)`` after a view's name, if it comes next."""
     if not cursor.takes_kind(TokenType.L_PAREN):
         return []
     found = cursor.several(lambda: cursor.name("a column"))
@@ -80,7 +80,7 @@ def column_names(cursor: Cursor) -> list[tuple[str, Span]]:
 
 
 def renamed(cursor: Cursor, select: Select, names: list[tuple[str, Span]]) -> Select:
-    """A query whose columns have the names that its view gives them."""
+    """Return a query whose columns have the names that its view declares."""
     if not names:
         return select
     if len(names) != len(select.items) or any(item.scalar is None for item in select.items):
@@ -122,7 +122,7 @@ def _select(cursor: Cursor, views: tuple[CreateView, ...]) -> Select:
 
 
 def _end(cursor: Cursor) -> Emit | None:
-    """Read ``EMIT``, if it is there, behind which the query ends."""
+    """Read ``EMIT``, if it comes next; the query must end after it."""
     if cursor.word in _REFUSED:
         problem, hint = _REFUSED[cursor.word]
         cursor.fail(None, problem, hint)
@@ -135,7 +135,7 @@ def _end(cursor: Cursor) -> Emit | None:
 
 
 def _skip_stream(cursor: Cursor) -> None:
-    """Read Calcite's ``STREAM``, which says what every table here is; it may be a column, too."""
+    """Read Calcite's ``STREAM``, which changes nothing, unless it is the name of a column."""
     if cursor.word != "STREAM" or cursor.second in ("", ",", "AS", "FROM", ".", "[", "("):
         return
     following = cursor._tokens[cursor._index + 1].token_type
@@ -144,7 +144,7 @@ def _skip_stream(cursor: Cursor) -> None:
 
 
 def _joins(cursor: Cursor, after: int) -> tuple[Join, ...]:
-    """The joined tables behind a table that ends at a place."""
+    """Read the joined tables after a table that ends at ``after``."""
     joins = []
     left_over = _over(cursor)
     while (join := _join(cursor, left_over)) is not None:
@@ -172,7 +172,7 @@ def _item(cursor: Cursor) -> Item:
 
 
 def _whose(cursor: Cursor) -> str | None:
-    """The ``w`` of ``w.*``, if that comes next."""
+    """Read ``w.*``, if it comes next; return the ``w``."""
     index = cursor._index
     named = cursor.sees_kind(TokenType.IDENTIFIER) or cursor.sees_kind(TokenType.VAR)
     if named and cursor.second == ".":
@@ -196,7 +196,7 @@ def _source(cursor: Cursor) -> Source:
     _check_made(cursor)
     start = cursor.here
     if cursor.second not in ("", ",", ")"):
-        cursor.takes("STREAM")  # It says what every table here is.
+        cursor.takes("STREAM")  # any table here is a stream
     item = _rows(cursor)
     mark, offset = clauses.watermark_of_source(cursor), clauses.offset_columns(cursor)
     as_of, alias = _as_of(cursor), None
@@ -210,7 +210,7 @@ def _source(cursor: Cursor) -> Source:
 
 
 def _rows(cursor: Cursor) -> TableItem | WindowCall:
-    """A window function, a query or rows in parentheses, or a table's name."""
+    """Read a window function, a query or rows in parentheses, or a table's name."""
     if cursor.word == "TABLE" and cursor.second == "(":
         cursor._advance(2)
         call = _table_function(cursor)
@@ -230,14 +230,14 @@ def _rows(cursor: Cursor) -> TableItem | WindowCall:
 
 
 def _check_made(cursor: Cursor) -> None:
-    """Refuse a table that is made of each row of another."""
+    """Refuse a table that is computed from each row of another."""
     if cursor.word == "LATERAL" or (cursor.word == "UNNEST" and cursor.second == "("):
         problem, hint = _REFUSED["LATERAL"]
         cursor.fail(None, problem.replace("LATERAL", cursor.word), hint)
 
 
 def _values(cursor: Cursor) -> Values:
-    """The rows behind ``VALUES``."""
+    """Read the rows after ``VALUES``."""
 
     def row() -> None:
         if cursor.takes_kind(TokenType.L_PAREN):
@@ -252,7 +252,7 @@ def _values(cursor: Cursor) -> Values:
 
 
 def _as_of(cursor: Cursor) -> exp.Expr | None:
-    """The time of ``FOR SYSTEM_TIME AS OF orders.at`` behind a table."""
+    """Read ``FOR SYSTEM_TIME AS OF orders.at``, if it comes next, and return the time."""
     if not cursor.word.startswith("FOR") or "SYSTEM" not in f"{cursor.word} {cursor.second}":
         return None
     cursor._advance(2 if cursor.word == "FOR" else 1)
@@ -325,7 +325,7 @@ def _join(cursor: Cursor, left_over: exp.Window | None) -> Join | None:
 
 
 def _over(cursor: Cursor) -> exp.Window | None:
-    """``OVER (...)`` behind a table, as the Samza design has it."""
+    """Read ``OVER (...)`` after a table, as in the Samza design, if it comes next."""
     if cursor.word != "OVER":
         return None
     start = cursor.here

@@ -1,8 +1,9 @@
-"""Rows of windows: ``SELECT * FROM TABLE(TUMBLE(...))``, and the first of them by ``ROW_NUMBER``.
+"""The rows of windows, and the first of them by ``ROW_NUMBER``.
 
-``ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY ...)`` numbers the rows of each
-window, in a query by itself or beside ``GROUP BY``; a bound, ``WHERE rownum <= 3`` around it or
-``QUALIFY``, says how many of them are kept.
+``SELECT * FROM TABLE(TUMBLE(...))`` shows the rows of windows. ``ROW_NUMBER() OVER (PARTITION BY
+window_start, window_end ORDER BY ...)`` numbers the rows of each window, in a query by itself or
+beside ``GROUP BY``. A bound, ``WHERE rownum <= 3`` around it or ``QUALIFY``, limits how many rows
+of a window are kept.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from muntin.sql.syntax import Select, WindowCall
 from muntin.sql.windowcalls import Meant, meaning
 
 UNBOUNDED = -1
-"""How many rows are kept of windows that are numbered, and whose bound is yet to come."""
+"""The number of rows kept per window while the query that bounds it hasn't been read yet."""
 _FORM = "write ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY price DESC)"
 _BOUND = "write WHERE {name} <= 3 around it, or QUALIFY {name} <= 3"
 
@@ -54,7 +55,7 @@ class Numbered:
 
 
 def numbering(scope: Scope, select: Select) -> Numbered | None:
-    """The ``ROW_NUMBER`` of a query, in its select list or in ``QUALIFY``."""
+    """Return the ``ROW_NUMBER`` of a select list or ``QUALIFY``; ``None`` if there is none."""
     found: list[Numbered] = []
     for node in walk(*select.scalars):
         name = name_of(node.this) if isinstance(node, exp.Window) else ""
@@ -86,7 +87,7 @@ def _numbers(node: exp.Expr | None) -> Iterator[exp.Window]:
 def numbered(
     scope: Scope, select: Select, resolved: Resolved, call: WindowCall | None, number: Numbered
 ) -> tuple[Windowing, Meant | None]:
-    """The rows of windows, numbered: those of a window function, or what windows emitted."""
+    """Return the numbered rows of a window function, or of windows that another query emits."""
     window = number.node
     if window.args.get("spec") or window.args.get("alias") or window.this.expressions:
         scope.fail(scope.span(window), "row_number has no frame and no argument", _FORM)
@@ -155,7 +156,7 @@ def _of_call(
 def _keys(
     scope: Scope, select: Select, meant: Meant, per: tuple[Column, ...], ranking: Ranking
 ) -> list[Column]:
-    """What rows are numbered by, and sessions formed by."""
+    """Return the columns that partition the numbered rows and, for sessions, their windows."""
     if select.where is not None and meant.windows.retracts:
         hint = "filter before: WITH v AS (SELECT * FROM t WHERE ...), and TABLE v in the call"
         problem = "sessions are formed in FROM, before WHERE, and would change by it"
@@ -179,7 +180,7 @@ def _rows(ranking: Ranking) -> dict[str, Aggregate]:
 
 
 def alone(select: Select) -> bool:
-    """Whether a query over a window function shows its rows, and aggregates nothing."""
+    """Return whether a query over a window function shows its rows and aggregates nothing."""
     scalars = [item.scalar for item in select.items if item.scalar is not None]
     computed = any(
         name_of(node) or isinstance(node, exp.Window) for s in scalars for node in walk(s)
@@ -190,7 +191,7 @@ def alone(select: Select) -> bool:
 def every_row(
     scope: Scope, select: Select, resolved: Resolved, call: WindowCall
 ) -> tuple[Windowing, Meant]:
-    """All rows of windows, as ``SELECT * FROM TABLE(TUMBLE(...))`` asks for them."""
+    """Return all rows of windows, for ``SELECT * FROM TABLE(TUMBLE(...))``."""
     return _of_call(scope, select, resolved, call, (), Ranking(NUMBER))
 
 
@@ -220,7 +221,7 @@ def _key(scope: Scope, node: exp.Expr) -> Column:
 def _without(
     scope: Scope, window: exp.Window, parts: list[exp.Expr], bounds: set[str]
 ) -> tuple[Column, ...]:
-    """What rows are partitioned by, beside the bounds of their windows."""
+    """Return the columns of ``PARTITION BY`` without the bounds of windows, which it must have."""
     keys = [_key(scope, node) for node in parts]
     low = {bound.lower() for bound in bounds}
     if not low <= {key.name.lower() for key in keys}:
@@ -230,7 +231,7 @@ def _without(
 
 
 def listed(scope: Scope, select: Select, windowing: Windowing, number: Numbered | None) -> Choice:
-    """The select list over rows of windows."""
+    """Return the select list over the rows of windows."""
     own = {key.name.lower() for key in windowing.keys} | {START, END}
     columns: list[Column] = []
     for place, item in enumerate(select.items):
@@ -257,7 +258,7 @@ def _alias(number: Numbered | None) -> str | None:
 
 
 def bounded(scope: Scope, windowing: Windowing, condition: exp.Expr) -> Windowing:
-    """Numbered rows of which as many are kept as a condition says."""
+    """Return numbered rows, limited to as many as a condition allows."""
     ranking = windowing.ranking
     assert ranking is not None
     found = _bounds(scope, condition.unnest(), ranking.number)
@@ -283,7 +284,7 @@ def bounded(scope: Scope, windowing: Windowing, condition: exp.Expr) -> Windowin
 
 
 def _swaps(scope: Scope, condition: exp.Expr, name: str) -> dict[Span, str]:
-    """The texts of ``ROW_NUMBER`` and of qualified columns in a condition over numbered rows."""
+    """Return replacements for ``ROW_NUMBER`` and qualified columns in a condition over its rows."""
     swaps: dict[Span, str] = {}
     for node in walk(condition):
         if isinstance(node, exp.Window):
@@ -294,7 +295,7 @@ def _swaps(scope: Scope, condition: exp.Expr, name: str) -> dict[Span, str]:
 
 
 def _bounds(scope: Scope, node: exp.Expr, name: str) -> list[tuple[int, Span]]:
-    """What a condition bounds the number by from above."""
+    """Return the upper bounds that a condition sets on the row number, with their spans."""
     if isinstance(node, exp.And):
         parts = (node.this.unnest(), node.expression.unnest())
         return [one for part in parts for one in _bounds(scope, part, name)]
@@ -307,7 +308,7 @@ def _bounds(scope: Scope, node: exp.Expr, name: str) -> list[tuple[int, Span]]:
 
 
 def _sides(node: exp.Expr) -> tuple[exp.Expr | None, exp.Expr | None, int]:
-    """What is bounded, its bound, and by how much less it must be."""
+    """Return the bounded expression, its bound, and 1 if the bound itself is excluded."""
     if isinstance(node, exp.LTE | exp.EQ):
         return node.this, node.expression, 0
     if isinstance(node, exp.LT):
@@ -327,7 +328,7 @@ def _is_number(scope: Scope, node: exp.Expr, name: str) -> bool:
 
 
 def chosen(windowing: Windowing, choice: Choice) -> Windowing:
-    """Rows of windows with one more select list over them."""
+    """Return the rows of windows with one more select list over them."""
     ranking = windowing.ranking
     assert ranking is not None
     if choice == Choice():
@@ -342,6 +343,6 @@ def unbounded(scope: Scope, span: Span, ranking: Ranking) -> None:
 
 
 def waits(relation: Relation) -> bool:
-    """Whether rows are numbered, and have no bound yet."""
+    """Return whether rows are numbered and have no bound yet."""
     ranking = relation.ranking if isinstance(relation, Windowing) else None
     return ranking is not None and ranking.most == UNBOUNDED

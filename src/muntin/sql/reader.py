@@ -1,4 +1,4 @@
-"""Texts of statements, read by a cursor to which window functions are expressions, too."""
+"""Reads texts of statements, in which window functions are expressions."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _OWN_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "TRIM", "SUBSTRING", "
 
 
 def _called(cursor: Cursor, name: str) -> exp.Expr:
-    """A window function inside an expression."""
+    """Read a window function inside an expression."""
     node = WindowNode(this=name)
     node.meta["call"] = read_call(cursor, name, cursor._tokens[cursor._index - 2].start)
     return node
 
 
 def _rounded(cursor: Cursor, name: str) -> exp.Expr:
-    """``FLOOR(ts TO HOUR)`` is a window, ``FLOOR(x)`` Spark's function."""
+    """Read ``FLOOR(ts TO HOUR)`` as a window, and ``FLOOR(x)`` as Spark's function."""
     written = cursor._tokens[cursor._index - 2]
     arguments = cursor._parse_csv(cursor._parse_lambda)
     if len(arguments) != 1 or not cursor.takes("TO"):
@@ -40,7 +40,7 @@ def _rounded(cursor: Cursor, name: str) -> exp.Expr:
 
 
 class Reader(Cursor):
-    """The cursor of a whole text."""
+    """The cursor over a whole text."""
 
     FUNCTION_PARSERS: ClassVar[Any] = {
         **{name: SparkParser.FUNCTION_PARSERS[name] for name in _OWN_SYNTAX},
@@ -75,7 +75,7 @@ class Reader(Cursor):
 
 
 class Dialect(Spark):
-    """Spark's SQL, with windows."""
+    """Spark's SQL dialect, with window functions."""
 
     Parser = Reader
 
@@ -94,10 +94,10 @@ def read(
     """Read all statements of a text.
 
     Args:
-        text: The text.
-        statement: Reads one of them.
-        given: What ``${name}`` is replaced by.
-        problems: Takes the mistakes of statements that can't be read, which are left out;
+        text: Text to read.
+        statement: Reads one statement.
+        given: Values of the placeholders ``${name}``.
+        problems: Collects the mistakes of statements that can't be read, which are left out;
             ``None`` raises the first.
     """
     cursor = Reader(dialect=Dialect)
@@ -117,7 +117,7 @@ def read(
 
 
 def semicolons(text: str) -> list[int]:
-    """Where the semicolons of a text are that end statements."""
+    """Return the positions of the semicolons that end statements."""
     try:
         tokens = Dialect().tokenize(text)
     except TokenError:

@@ -1,4 +1,4 @@
-"""Looks into texts that Spark reads: the types of declared columns, and what expressions name."""
+"""Analyses texts for Spark: the types of declared columns, and the columns in expressions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FAMILIES = {
     "other": ("VARIANT", "NULL", "TIME"),
 }
 _FAMILY_OF = {name: family for family, names in _FAMILIES.items() for name in names}
-# Types by the names that Spark has for them beside those of standard SQL.
+# Names of types that Spark has besides those of standard SQL.
 _SPARKS = {
     "byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIGINT", "real": "FLOAT",
     "dec": "DECIMAL", "numeric": "DECIMAL", "string": "TEXT", "void": "NULL",
@@ -38,14 +38,14 @@ _SPARKS = {
 }  # fmt: skip
 _TIMES = ("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ")
 _NUMBERS = ("integer", "float", "decimal")
-# What an operator makes of operands of these families, without any conversion to speak of.
+# The results of operators, by the families of their operands.
 _LOGICAL = (exp.And, exp.Or, exp.Not, exp.Is, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE,
             exp.In, exp.Between, exp.NullSafeEQ)  # fmt: skip
 _COMPUTED = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg)
 
 
 def shape_of_type(text: str) -> Shape | None:
-    """The shape of a column's type; ``None`` where Spark has no such type.
+    """Return the shape of a column's type; ``None`` if Spark has no such type.
 
     Example:
         >>> shape_of_type("decimal(10, 2)").family, shape_of_type("timestmp")
@@ -60,13 +60,13 @@ def shape_of_type(text: str) -> Shape | None:
         kind = DataType.build(text, dialect=Dialect)
     except (SqlglotError, ValueError):
         return None
-    # Spark refuses CHAR and VARCHAR for what is read.
+    # Spark refuses CHAR and VARCHAR for the columns that it reads.
     family = _FAMILY_OF.get(kind.this.name if hasattr(kind.this, "name") else str(kind.this))
     return None if family is None else Shape(text, family)
 
 
 def columns_of_ddl(ddl: str) -> dict[str, str]:
-    """The columns of Spark's DDL and the texts of their types.
+    """Return the columns of Spark's DDL and the texts of their types.
 
     Example:
         >>> columns_of_ddl("`page` STRING, amount decimal(10, 2)")
@@ -94,7 +94,7 @@ def columns_of_ddl(ddl: str) -> dict[str, str]:
 
 
 def parsed(text: str) -> exp.Expr | None:
-    """An expression's tree; ``None`` where only Spark can read it."""
+    """Return an expression's tree; ``None`` if only Spark can read it."""
     try:
         found, _ = read(text, lambda cursor: cursor.scalar("an expression"))
     except SqlError:
@@ -103,7 +103,7 @@ def parsed(text: str) -> exp.Expr | None:
 
 
 def unknown_names(tree: exp.Expr, columns: Mapping[str, Shape | None]) -> list[str]:
-    """The columns that an expression names and that aren't among some (in lower case)."""
+    """Return the names in an expression that aren't among ``columns`` (in lower case)."""
     bound = {
         parameter.name.lower()
         for function in tree.find_all(exp.Lambda)
@@ -116,7 +116,7 @@ def unknown_names(tree: exp.Expr, columns: Mapping[str, Shape | None]) -> list[s
 def times_of_numbers(
     tree: exp.Expr, columns: Mapping[str, Shape | None]
 ) -> Iterator[tuple[str, bool]]:
-    """The whole numbers that become times without a unit, and whether by a cast."""
+    """Yield the whole numbers that become times without a unit, and whether by a cast."""
     for node in tree.walk():
         is_cast = isinstance(node, exp.Cast) and node.to.is_type(*_TIMES)
         given = [node.this] if is_cast else node.expressions
@@ -129,7 +129,7 @@ def times_of_numbers(
 
 
 def family_of(tree: Any, columns: Mapping[str, Shape | None]) -> str | None:
-    """The family of an expression's type; ``None`` where only Spark can tell."""
+    """Return the family of an expression's type; ``None`` if only Spark knows it."""
     if isinstance(tree, exp.Paren):
         return family_of(tree.this, columns)
     if isinstance(tree, exp.Column) and len(tree.parts) == 1:

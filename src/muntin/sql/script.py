@@ -1,4 +1,4 @@
-"""A text of several statements: a pipeline, or one query that is asked for."""
+"""Texts of several statements: a pipeline, or one query with the definitions before it."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from muntin.sql.syntax import CreateTable, CreateView, Explain, Insert, Select, 
 
 @dataclass(frozen=True)
 class Question:
-    """One query that is asked for, with the tables that were defined before it.
+    """One query to run, with the tables that were defined before it.
 
     Attributes:
-        text: The whole text.
-        lowered: The query.
-        tables: Sources by name.
-        explain: Where ``EXPLAIN`` stands before it, if it does.
-        earlier: Expressions of statements before it, in texts of their own, and where they stand.
+        text: Text of all statements.
+        lowered: Lowered query.
+        tables: Declared tables by name.
+        explain: Span of ``EXPLAIN`` before the query, if it is written.
+        earlier: Expressions of earlier statements, with their texts and spans.
     """
 
     text: str
@@ -40,7 +40,7 @@ class Question:
     earlier: Mapping[str, tuple[str, Span]] = field(default_factory=dict)
 
     def place(self, expression: str | None) -> tuple[str, Span]:
-        """Where an expression stands, and in which text; of one that stands nowhere, the query."""
+        """Return the text and span of an expression; by default those of the query."""
         asked = expression or ""
         if asked in self.lowered.places:
             return self.text, self.lowered.places[asked]
@@ -49,15 +49,15 @@ class Question:
 
 @dataclass
 class Definitions:
-    """Tables, views and settings that statements leave to those after them.
+    """Tables, views and settings that statements define for those after them.
 
     Attributes:
-        catalog: Tables and views.
-        checkpoint: The folder of the queries' progress and state, as it was written.
-        trigger: A batch at most this often, microseconds.
-        available_now: Whether to read what is there now, then end.
-        buckets: In how many shards keys are kept.
-        places: Expressions by their text, with the statements that they stand in, and where.
+        catalog: Defined tables and views.
+        checkpoint: Folder of the queries' progress and state, as it was written.
+        trigger: Least time between batches, in microseconds.
+        available_now: Whether to read the messages available now and then stop.
+        buckets: Number of shards of the state.
+        places: Expressions with the statements that contain them, and their spans.
     """
 
     catalog: Catalog = field(default_factory=Catalog)
@@ -68,7 +68,7 @@ class Definitions:
     places: dict[str, tuple[str, Span]] = field(default_factory=dict)
 
     def define(self, cursor: Cursor, statement: Statement) -> bool:
-        """Take a statement that defines something; whether it was one."""
+        """Apply a statement if it defines something; return whether it does."""
         if isinstance(statement, CreateTable):
             made = table(cursor, statement)
             self.catalog.add_table(cursor, statement.span, made, statement.existing)
@@ -83,7 +83,7 @@ class Definitions:
     def _set(self, cursor: Cursor, setting: Setting) -> None:
         name, span = setting.name.lower(), setting.value_span
         if name == "checkpoint":
-            # Filled in when the pipeline runs, as options are.
+            # Its placeholders are filled in when the pipeline runs, like those of options.
             self.checkpoint = setting.value
         elif name == "buckets":
             value = cursor.filled(setting.value, span)
@@ -103,7 +103,7 @@ class Definitions:
             cursor.fail(setting.name_span, f"{setting.name} isn't a setting", hint)
 
     def lowered(self, cursor: Cursor, select: Select) -> Lowered:
-        """A query over what is defined; it has to be one of windows, or a join."""
+        """Lower a query over the definitions; refuse one that is neither windowed nor a join."""
         found = lower(cursor, select, self.catalog, outermost=True)
         if isinstance(found, Resolved):
             hint = "group by windows, as in GROUP BY key, TUMBLE(ts, INTERVAL '10' MINUTE)"
@@ -118,12 +118,12 @@ def pipeline(
     given: Mapping[str, str] | None = None,
     problems: list[MuntinError] | None = None,
 ) -> Pipeline:
-    """A text of ``CREATE``, ``SET`` and ``INSERT INTO`` statements as a pipeline.
+    """Return the pipeline that ``CREATE``, ``SET`` and ``INSERT INTO`` statements define.
 
     Args:
-        text: The statements.
-        given: What ``${name}`` is replaced by.
-        problems: Takes the mistakes of statements, which are left out of the pipeline; ``None``
+        text: Text of the statements.
+        given: Values of the placeholders ``${name}``.
+        problems: Collects the mistakes of statements, which are then left out; ``None``
             raises them.
 
     Raises:
@@ -183,7 +183,7 @@ class _NoTableError(SqlError):
 
 
 def _follows(error: SqlError, text: str, mistakes: Sequence[SqlError]) -> bool:
-    """Whether a mistake is only that of another statement: its table couldn't be created."""
+    """Return whether a mistake only follows from another: its table couldn't be created."""
     if not isinstance(error, _NoTableError) or len(mistakes) == 1:
         return False
     name = re.escape(text[slice(*error.span)])
@@ -191,7 +191,7 @@ def _follows(error: SqlError, text: str, mistakes: Sequence[SqlError]) -> bool:
 
 
 def _insert_of(cursor: Cursor, one: Statement) -> Insert:
-    """A statement of a pipeline that isn't a definition, and so must be an ``INSERT``."""
+    """Return a statement that defines nothing as an ``INSERT``; refuse any other."""
     if isinstance(one, Insert):
         return one
     assert isinstance(one, Select | Explain)
@@ -208,7 +208,7 @@ def _end(text: str) -> Span:
 def _check_outputs(
     cursor: Cursor, inserts: list[Insert], flows: list[Flow], tables: Mapping[str, DeclaredTable]
 ) -> None:
-    """Refuse two outputs in one table, at the second."""
+    """Refuse a second output to the same table, at that output."""
     clash = shared(flows, tables)
     if clash is None:
         return
@@ -230,7 +230,7 @@ def _flow(cursor: Cursor, insert: Insert, made: Definitions) -> Flow:
 
 
 def _target(cursor: Cursor, name: str, span: Span | None, made: Definitions) -> str:
-    """A table that is written to, by the name that it was defined under."""
+    """Return a table that is written to, under the name of its definition."""
     table = made.catalog.tables.get(name.lower())
     if table is None:
         hint = f"write CREATE TABLE {name} WITH (connector = 'parquet', path = '...')"
@@ -242,7 +242,7 @@ def _target(cursor: Cursor, name: str, span: Span | None, made: Definitions) -> 
 def question(
     text: str, given: Mapping[str, str] | None = None, made: Definitions | None = None
 ) -> Question:
-    """The one query of a text, with what is defined before it.
+    """Return the one query of a text, with the definitions before it.
 
     Raises:
         SqlError: When there is none, or it can't be run, at the place.
@@ -274,7 +274,7 @@ def question(
 
 
 def step(text: str, made: Definitions) -> Question | None:
-    """One statement of several that come one by one.
+    """Run one text of a session: return its query, or ``None`` if it only defines something.
 
     Returns:
         The query, where it is one; ``None`` where something was defined.
@@ -289,9 +289,9 @@ def step(text: str, made: Definitions) -> Question | None:
 
 
 def split(text: str) -> list[str]:
-    """The statements of a text, each with its semicolon.
+    """Split a text into its statements, each with its semicolon.
 
-    A quote that doesn't end is left to whoever reads the statement.
+    A statement with an unterminated quote is returned as it is.
 
     Example:
         >>> split("SET a = ';'; SELECT 1")
@@ -306,7 +306,7 @@ def split(text: str) -> list[str]:
 
 
 def table(cursor: Cursor, made: CreateTable) -> DeclaredTable:
-    """A table as the pipeline knows it."""
+    """Return the table that a statement declares, as pipelines use it."""
     options = dict(made.options)
     connector = options.pop("connector", None)
     if connector is None:

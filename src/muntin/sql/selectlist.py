@@ -1,4 +1,4 @@
-"""What every windowed query's select list comes to: keys, aggregates, and what is shown of them."""
+"""The select list of any windowed query: its keys, its aggregates, and its output columns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NUMBERED = Column(NUMBER, f"{PLACE} + 1")
 
 
 class SelectList(ABC):
-    """The keys, the aggregates and the output of a windowed query, as they are found."""
+    """The keys, aggregates and output of a windowed query, collected while it is read."""
 
     def __init__(self, scope: Scope, select: Select) -> None:
         self.scope = scope
@@ -39,11 +39,11 @@ class SelectList(ABC):
         self._named: list[tuple[exp.Expr, str]] = []
 
     def key(self, node: exp.Expr, span: Span) -> None:
-        """Add a key, under the name that the select list gives it."""
+        """Add a key under the name that the select list gives it."""
         node = node.unnest()
         text, meant = self.scope.plain(node), normal(node, self.scope)
         own = self.scope.own(node)
-        # A field of a struct is called as Spark calls it.
+        # A field of a struct has the name that Spark gives it.
         name = own or (node.name if isinstance(node, exp.Column | exp.Dot) else text)
         for item in self.select.items:
             if item.alias and item.scalar and normal(item.scalar, self.scope) == meant:
@@ -57,14 +57,14 @@ class SelectList(ABC):
         self.spans[f"key {name}"] = span
 
     def key_of(self, node: exp.Expr) -> str | None:
-        """The name of the key that a node is."""
+        """Return the name of the key that a node stands for; ``None`` if it isn't a key."""
         if not apart(node):
             return None
         meant = normal(node, self.scope)
         return next((name for known, name in self._named if known == meant), None)
 
     def computed(self, aggregate: Aggregate, span: Span, name: str | None = None) -> str:
-        """The name under which an aggregate is computed, the same for the same one."""
+        """Add an aggregate and return its name; an aggregate that exists already keeps its name."""
         for known, same in self.aggregates.items():
             if same == aggregate:
                 return known
@@ -76,7 +76,7 @@ class SelectList(ABC):
         return name
 
     def over_results(self, node: exp.Expr) -> str:
-        """An expression over results: keys, aggregates and all else by their names there."""
+        """Return an expression over results, which have keys and aggregates under their names."""
         return self.scope.rewritten(node, self._named_in_results)
 
     def _named_in_results(self, node: exp.Expr) -> str | None:
@@ -85,7 +85,7 @@ class SelectList(ABC):
 
     @abstractmethod
     def _named_there(self, node: exp.Expr) -> str | None:
-        """What a node that is no key is called in results; ``None`` where its parts are."""
+        """Return the text of a node that isn't a key, in results; ``None`` looks into its parts."""
 
     def show(self, item: Item, name: str, text: str) -> None:
         """Add a column to the output."""
@@ -101,7 +101,7 @@ class SelectList(ABC):
         self.outputs.append(Column(name, text))
 
     def finish(self, offset: tuple[str, str] | None) -> None:
-        """Make keys and aggregates what the engine needs."""
+        """Complete the keys and aggregates with those that the engine needs."""
         if offset is not None and not any(k.name == offset[0] for k in self.keys[:1]):
             # Offsets count within their partition.
             self.keys.insert(0, Column(offset[0], quoted(offset[0])))
@@ -109,7 +109,7 @@ class SelectList(ABC):
             self.computed(count(), self.select.span)
 
     def spec(self, meant: Meant, firing: Firing, **options: Any) -> WindowSpec:
-        """The query in the model's words; NULL is a group, as ``GROUP BY`` has it."""
+        """Return the spec of the query; NULL is a group of its own, as in ``GROUP BY``."""
         return WindowSpec(
             keys=self._identity,
             time=meant.time,
@@ -123,13 +123,14 @@ class SelectList(ABC):
 
     @property
     def _identity(self) -> tuple[str, ...]:
-        """The keys, and what says of which grouping set a row is."""
+        """The keys, and the number of the grouping set if there are sets."""
         return (*(key.name for key in self.keys), *(() if self.sets is None else (GROUPING_ID,)))
 
     def shown(self) -> tuple[Column, ...] | None:
-        """What is shown of a firing; ``None`` where that is how it is emitted anyway.
+        """Return the output columns of an emission; ``None`` if they are the default ones.
 
-        What identifies a window is always shown, in front of the first column that doesn't.
+        The columns that identify a window are always shown, before the first one that doesn't
+        identify it.
         """
         identity = [*self._identity, START, END]
         default = [*identity, *self.aggregates, *OWN]
@@ -139,7 +140,7 @@ class SelectList(ABC):
 
 
 def item_at(scope: Scope, select: Select, node: exp.Expr) -> Item | None:
-    """The item that a number in ``GROUP BY`` or ``ORDER BY`` means; of all else there is none."""
+    """Return the item that an ordinal means in ``GROUP BY`` or ``ORDER BY``; otherwise ``None``."""
     if not isinstance(node, exp.Literal) or node.is_string:
         return None
     place = int(node.name) if node.name.isdigit() else 0
@@ -154,12 +155,12 @@ def item_at(scope: Scope, select: Select, node: exp.Expr) -> Item | None:
 def complete(
     outputs: Sequence[Column], identity: Sequence[str], *, each: bool = False
 ) -> tuple[Column, ...]:
-    """What is shown of a firing: what was chosen, and what identifies it and its version.
+    """Return the chosen columns, completed by those that identify a window and its emission.
 
     Args:
-        outputs: What was chosen.
-        identity: The columns that identify a window.
-        each: Whether each of its rows is shown, which its number identifies.
+        outputs: Chosen columns.
+        identity: Names of the columns that identify a window.
+        each: Whether each row of a window is shown, identified by its number.
     """
     chosen = {column.name for column in outputs}
     missing = [Column(name, quoted(name)) for name in identity if name not in chosen]

@@ -1,4 +1,4 @@
-"""Reading whole statements: ``CREATE``, ``INSERT``, ``SET``, ``EXPLAIN`` and ``SELECT``."""
+"""Reads whole statements: ``CREATE``, ``INSERT``, ``SET``, ``EXPLAIN`` and ``SELECT``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TABLE = "write CREATE TABLE t (ts TIMESTAMP, ...) WITH (connector = 'parquet', 
 
 
 def statement(cursor: Cursor) -> Statement | None:
-    """Read one statement; ``None`` where there is none."""
+    """Read one statement; ``None`` if the text is empty."""
     cursor.depth = 0
     if cursor.ended or cursor.sees_kind(TokenType.SEMICOLON):
         cursor._advance(len(cursor._tokens))
@@ -106,7 +106,7 @@ def _existing(cursor: Cursor, replaces: bool) -> Existing:
 
 @dataclass
 class _Parts:
-    """What stands between the parentheses of ``CREATE TABLE``."""
+    """The columns and marks between the parentheses of ``CREATE TABLE``."""
 
     columns: list[tuple[str, str]] = field(default_factory=list)
     computed: list[tuple[str, exp.Expr]] = field(default_factory=list)
@@ -173,9 +173,9 @@ def _type(kind: exp.Expr) -> str:
 
 
 def _options(cursor: Cursor) -> tuple[dict[str, str], dict[str, Span]]:
-    """``connector = 'parquet', 'path' = '...'``: keys with or without quotes.
+    """Read options such as ``connector = 'parquet'``, with or without quotes around the key.
 
-    Those that are ours may be written in any case; the others are the connector's, as written.
+    Our own keys may be written in any case; all others are passed to the connector as written.
     """
     options: dict[str, str] = {}
     spans: dict[str, Span] = {}
@@ -186,7 +186,7 @@ def _options(cursor: Cursor) -> tuple[dict[str, str], dict[str, Span]]:
         key = _key(cursor)
         if key.lower() in _OURS:
             key = key.lower()
-        # Spark's readers compare options without case: the second would displace the first.
+        # Spark's readers compare options without case, so the second would replace the first.
         if key.lower() in {known.lower() for known in options}:
             cursor.fail((start, cursor.here), f"{key} is given twice", "give it once")
         if not cursor.takes_kind(TokenType.EQ):

@@ -1,4 +1,4 @@
-"""Statements as they were read: plain values with their places, nothing resolved yet."""
+"""Syntax trees of statements: plain values with their spans, in which no name is resolved yet."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Argument:
 
     Attributes:
         kind: ``table``, ``columns`` (a descriptor), ``length``, ``text`` or ``scalar``.
-        value: What it is.
-        span: Where it stands.
-        label: Its name, in capitals, where it was given by name.
-        partition: The columns of ``TABLE t PARTITION BY ...``.
+        value: Value of the argument.
+        span: Span of the argument.
+        label: Its name in capitals, if it was passed by name.
+        partition: Columns of ``TABLE t PARTITION BY ...``.
     """
 
     kind: ArgumentKind
@@ -58,10 +58,10 @@ class WithinClause:
     """``WITHIN (1 HOUR, 2 HOURS) GRACE PERIOD 10 MINUTES``, between a table and ``ON``.
 
     Attributes:
-        before: How much earlier a partner on the right may be.
-        after: How much later.
-        grace: How long late messages are taken.
-        span: Where it stands.
+        before: How much earlier the right partner may be, in microseconds.
+        after: How much later it may be, in microseconds.
+        grace: How long late messages are accepted.
+        span: Span of the clause.
     """
 
     before: int
@@ -80,15 +80,15 @@ class Watermark:
 
 @dataclass(frozen=True)
 class Source:
-    """What stands behind ``FROM`` or ``JOIN``.
+    """The relation after ``FROM`` or ``JOIN``, with the clauses that follow it.
 
     Attributes:
         item: A table's name, a query or rows in parentheses, or a window table function.
-        alias: The name that its columns may be qualified by.
-        watermark: Its watermark.
-        span: Where it stands.
-        offset: The columns of ``OFFSET FOR (partition, offset)``.
-        as_of: The time of ``FOR SYSTEM_TIME AS OF orders.at``.
+        alias: Qualifier of its columns, if one is written.
+        watermark: Watermark that the query declares for it.
+        span: Span of the source.
+        offset: Columns of ``OFFSET FOR (partition, offset)``.
+        as_of: Time of ``FOR SYSTEM_TIME AS OF orders.at``.
     """
 
     item: TableItem | WindowCall
@@ -100,7 +100,7 @@ class Source:
 
     @property
     def name(self) -> str:
-        """What its columns may be qualified by."""
+        """The qualifier of its columns."""
         return self.alias or str(self.item).rpartition(".")[2]
 
 
@@ -110,15 +110,15 @@ class Join:
 
     Attributes:
         how: ``inner``, ``left``, ``right``, ``full``, ``semi`` or ``anti``.
-        source: The other side.
-        over: Its window.
-        left_over: The window of the first side, if it has one.
-        on: The condition.
-        using: The columns of ``USING``.
-        span: Where it stands.
-        by_where: Whether it is ``FROM a, b``, and its condition in ``WHERE``.
-        within: ksqlDB's ``WITHIN``.
-        not_in: Whether it is ``NOT IN``, whose first equality holds of a NULL on either side, too.
+        source: Right side.
+        over: Window of the right side.
+        left_over: Window of the left side, if it has one.
+        on: Join condition.
+        using: Columns of ``USING``.
+        span: Span of the join.
+        by_where: Whether it is written ``FROM a, b``, with its condition in ``WHERE``.
+        within: The ``WITHIN`` clause of ksqlDB.
+        not_in: Whether it is ``NOT IN``, whose first equality also holds for NULL.
         as_of: Whether it is ``ASOF JOIN``.
     """
 
@@ -140,10 +140,10 @@ class Item:
     """One column of a select list.
 
     Attributes:
-        scalar: What it shows; ``None`` is ``*``.
-        alias: Its name, where it is given one.
-        span: Where it stands.
-        of: Whose columns ``*`` is, as of ``w.*``.
+        scalar: Expression that it shows; ``None`` for ``*``.
+        alias: Its name, if it has one.
+        span: Span of the item.
+        of: Qualifier of ``*``, such as ``w`` in ``w.*``.
     """
 
     scalar: exp.Expr | None
@@ -154,7 +154,7 @@ class Item:
 
 @dataclass(frozen=True)
 class WhenClause:
-    """``WHEN max(price) > 100``, behind ``EARLY`` or ``LATE``."""
+    """``WHEN max(price) > 100``, after ``EARLY`` or ``LATE``."""
 
     condition: exp.Expr
     span: Span
@@ -162,7 +162,7 @@ class WhenClause:
 
 @dataclass(frozen=True)
 class ThenClause:
-    """``EACH THEN EVERY 1 MINUTE``, behind ``EARLY`` or ``LATE``."""
+    """``EACH THEN EVERY 1 MINUTE``, after ``EARLY`` or ``LATE``."""
 
     first: OnePolicy | WhenClause
     then: OnePolicy | WhenClause
@@ -239,7 +239,7 @@ class Select:
 
 
 Existing = Literal["refuse", "replace", "keep"]
-"""What becomes of what has the name already: ``CREATE``, ``OR REPLACE``, ``IF NOT EXISTS``."""
+"""The action if the name is taken: ``CREATE``, ``OR REPLACE`` or ``IF NOT EXISTS``."""
 
 
 @dataclass(frozen=True)
@@ -299,4 +299,4 @@ Statement = Select | CreateView | CreateTable | Insert | Setting | Explain
 
 
 TableItem = str | Select | Values
-"""A table by its name, a query, or rows."""
+"""The relation that a query reads: a table by its name, a query, or rows."""

@@ -1,4 +1,4 @@
-"""``SELECT ... UNION ALL SELECT ...``: messages of several tables, as if they were of one."""
+"""``SELECT ... UNION ALL SELECT ...``: messages of several tables, read as one stream."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from muntin.sql.syntax import Select
 def united(
     cursor: Cursor, select: Select, lower: Callable[[Select], Any], outermost: bool
 ) -> Resolved:
-    """The rows of several queries that choose and compute rows one by one."""
+    """Return the united rows of several queries that choose and compute rows one by one."""
     parts = (replace(select, united=(), views=()), *select.united)
     if outermost:
         hint = "unite rows in FROM (SELECT ... UNION ALL SELECT ...), or write two queries"
@@ -34,7 +34,7 @@ def united(
 
 
 def _marks(cursor: Cursor, parts: Sequence[Select], marks: Sequence[Marks]) -> Marks:
-    """What is true of the messages of all; the watermark trails as far as that of any."""
+    """Return the marks of all messages together; the watermark trails by the greatest lateness."""
     first = marks[0]
     for part, one in zip(parts, marks, strict=True):
         if one.offset is not None:

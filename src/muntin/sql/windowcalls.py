@@ -1,4 +1,4 @@
-"""Window functions as they were written, and the windows that they mean."""
+"""Window functions as they are written, and the windows that they mean."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FORMS = {
     "FLOOR": "FLOOR(ts TO HOUR)",
     "CEIL": "CEIL(ts TO HOUR)",
 }
-# What stands at which place behind the table and the descriptor, or behind the time column.
+# The positional arguments after the table and the descriptor, or after the time column.
 _PLACES = {
     "TUMBLE": ("SIZE", "OFFSET"),
     "HOP": ("SLIDE", "SIZE", "OFFSET"),
@@ -44,14 +44,14 @@ _PLACES = {
     "FLOOR": ("SIZE",),
     "CEIL": ("SIZE",),
 }
-# Table functions, and what they take by name alone.
+# The arguments of table functions that are passed by name only.
 _NAMED = {
     "TUMBLE": ("ORIGIN", "ZONE"),
     "HOP": ("ORIGIN", "ZONE"),
     "CUMULATE": ("ORIGIN", "ZONE"),
     "SESSION": ("CLOSED",),
 }
-# Windows by processing time give another result at each run.
+# Windows by processing time have a different result in each run.
 _PROCTIME = (
     "windows by processing time depend on when they run",
     "write SELECT *, current_timestamp() AS at FROM t in a view, the time of the batch that reads "
@@ -64,7 +64,7 @@ _LENGTHS = ("SIZE", "SLIDE", "STEP", "GAP", "OFFSET")
 def read_call(
     cursor: Cursor, name: str, start: int, query: Callable[[Cursor], Select] | None = None
 ) -> WindowCall:
-    """Read a window call behind its parenthesis, up to the closing one."""
+    """Read the arguments of a window call, up to the closing parenthesis."""
     found: list[Argument] = []
     while not cursor.sees_kind(TokenType.R_PAREN):
         if found and not cursor.takes_kind(TokenType.COMMA):
@@ -123,13 +123,13 @@ def _value(
     scalar = cursor.scalar(f"an argument of {name}")
     last = isinstance(scalar, exp.Anonymous) and scalar.name.lower() == "window_time"
     if last and len(scalar.expressions) == 1 and isinstance(scalar.expressions[0], exp.Column):
-        # Windows over windows go by their last moments, whether or not that is said.
+        # Windows over windows go by the last moments of those, whether the call says so or not.
         scalar = scalar.expressions[0]
     return "scalar", scalar
 
 
 def _partition(cursor: Cursor) -> tuple[exp.Expr, ...]:
-    """The columns of ``PARTITION BY ...``, if it comes next."""
+    """Read ``PARTITION BY ...``, if it comes next, and return its columns."""
     found: list[exp.Expr] = []
     if cursor.takes_kind(TokenType.PARTITION_BY):
         if cursor.takes_kind(TokenType.L_PAREN):
@@ -142,7 +142,7 @@ def _partition(cursor: Cursor) -> tuple[exp.Expr, ...]:
 
 
 def _label(cursor: Cursor, name: str) -> str:
-    """The name of an argument, in capitals; quotes don't make it another."""
+    """Read the name of an argument; return it in capitals, with or without quotes around it."""
     label = cursor.word
     if cursor.sees_kind(TokenType.IDENTIFIER):
         label = cursor._curr.text.upper()
@@ -163,15 +163,15 @@ def _descriptor(cursor: Cursor) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Meant:
-    """What a window call means.
+    """The meaning of a window call.
 
     Attributes:
-        windows: The windows.
-        table: The table it reads, if it says so.
-        time: The event-time column, if it says so.
-        offset: The columns of partition and offset, for windows measured in rows by offset.
-        partition: What the table is partitioned by.
-        spans: Where sizes stand, by the model's names of options.
+        windows: Windows of the call.
+        table: Table that it reads, if it names one.
+        time: Event-time column, if it names one.
+        offset: Columns of partition and offset, for windows counted by offset.
+        partition: Columns that the table is partitioned by.
+        spans: Spans of the arguments, by the model's names of options.
     """
 
     windows: Kind
@@ -183,7 +183,7 @@ class Meant:
 
 
 def meaning(text: str, call: WindowCall, qualifiers: Collection[str] = ()) -> Meant:
-    """The windows that a call means; columns may be named with some qualifiers before them."""
+    """Return the meaning of a call; its columns may be qualified by some names."""
     name = call.name.rpartition("_")[0] if call.name in BOUND_CALLS else call.name
     placed = _Placed(text, name, call)
     table = placed.by_label.get("DATA")
@@ -240,7 +240,7 @@ class _Placed:
         if argument.kind == "columns":
             return "TIMECOL"
         if argument.kind == "scalar" and not {"DATA", "TIMECOL"} & self.by_label.keys():
-            # FROM TUMBLE(t, DESCRIPTOR(ts), ...) names the table so.
+            # In FROM TUMBLE(t, DESCRIPTOR(ts), ...), the table is written like a column.
             later = any(a.kind == "columns" for a in self.call.arguments)
             return "DATA" if later else "TIMECOL"
         own_gap = self.name == "SESSION_WINDOW" and places == ["GAP"]
@@ -252,7 +252,7 @@ class _Placed:
         kinds = {"DATA": ("table", "scalar"), "TIMECOL": ("columns", "scalar")}
         wanted: tuple[str, ...] = kinds.get(label, ())
         if label in _LENGTHS:
-            # Spark's sessions may have a gap for each row.
+            # Spark's sessions may compute a gap for each row.
             wanted = ("length", "scalar") if self.name == "SESSION_WINDOW" else ("length",)
         if wanted and argument.kind not in wanted:
             hint = lengths.HINT if label in _LENGTHS else f"write {FORMS[self.name]}"
@@ -273,7 +273,7 @@ class _Placed:
         self._fail(found.span if found else self.call.span, problem, hint)
 
     def _column(self, label: str, argument: Argument) -> str | tuple[str, ...]:
-        """The table, or the time, that was written as a column."""
+        """Return the table, or the time column, that an argument names."""
         node = argument.value
         if isinstance(node, exp.Anonymous) and node.name.upper() == "PROCTIME":
             self._fail(argument.span, *_PROCTIME)
@@ -284,7 +284,7 @@ class _Placed:
         return name if label == "DATA" else (name,)
 
     def axis_columns(self) -> tuple[str | None, tuple[str, str] | None]:
-        """The event-time column, or the columns of partition and offset."""
+        """Return the event-time column, or the columns of partition and offset."""
         found = self.by_label.get("TIMECOL")
         names: Any = () if found is None else found.value
         if len(names) > 2:
@@ -294,7 +294,7 @@ class _Placed:
         return (names[0] if names else None), None
 
     def length(self, label: str) -> Any:
-        """A length as the model takes it."""
+        """Return a length in the form that the model takes."""
         found = self.by_label.get(label)
         if found is None:
             hint = f"write {FORMS[self.name]}"
@@ -308,7 +308,7 @@ class _Placed:
         return Rows(length.value) if length.axis == "rows" else phrase(length.value)
 
     def origin(self) -> tuple[int | None, int]:
-        """Where some window starts, and how much later than the epoch, or local midnight."""
+        """Return the start of some window, and the shift from the epoch or local midnight."""
         moment, shift = self.by_label.get("ORIGIN"), self.by_label.get("OFFSET")
         if moment is not None and shift is not None:
             self.refuse("OFFSET", "is given beside ORIGIN", "give one of them")
@@ -320,11 +320,11 @@ class _Placed:
         if shift is not None:
             assert isinstance(shift.value, Length)
             return None, shift.value.value
-        # What is rounded up to a full hour is all behind the hour before, and that hour itself.
+        # A time that rounds up to a full hour lies after the previous hour, up to the hour itself.
         return None, MICROSECOND if self.name == "CEIL" else 0
 
     def windows(self) -> Kind:
-        """The windows."""
+        """Return the windows of the call."""
         if self.name in ("SESSION", "SESSION_WINDOW"):
             closed = self.by_label.get("CLOSED")
             ends: Any = "both" if closed is None else closed.value
@@ -343,7 +343,7 @@ class _Placed:
 
 
 def same_call(one: WindowCall, other: WindowCall, text: str, qualifiers: Collection[str]) -> bool:
-    """Whether two calls mean the same windows over the same column, whatever bound they ask for."""
+    """Return whether two calls mean the same windows over the same column, whatever the bound."""
     both = (meaning(text, call, qualifiers) for call in (one, other))
     first, second = ((meant.windows, meant.time, meant.offset) for meant in both)
     return first == second

@@ -1,8 +1,8 @@
-"""What tests of pipelines stand on: an oracle that says, slowly and obviously, what windows hold.
+"""Support for tests of pipelines: a slow and obvious oracle of windows, and a check of sinks.
 
-It keeps each window's messages in a list and needs nothing but the standard library, so a test can
-compare what a pipeline gave with what its sentence means. ``check_sink`` holds a sink of one's own
-against what muntin's promise.
+The oracle keeps each window's messages in a list and needs only the standard library, so a test can
+compare the results of a pipeline with the meaning of its query. ``check_sink`` tests whether a sink
+of your own guarantees the same as muntin's.
 
 Example:
     >>> from muntin import count
@@ -36,8 +36,8 @@ def run(
 ) -> Any:
     """Run a query over the messages of a test, without its source, a checkpoint or Spark.
 
-    Nothing is read from the query's sources: their place is taken by the messages. A run costs a
-    few milliseconds, and its rows depend on the messages and the ticks alone.
+    The messages replace the query's sources, which aren't read. A run takes a few milliseconds, and
+    its rows depend only on the messages and the ticks.
 
     Args:
         definition: Windows or a join, as `agg`, `top` and `join` return them.
@@ -46,7 +46,7 @@ def run(
             several inputs a dictionary or a tuple of these, in the order of the inputs.
         ticks: The wall clock of each batch: datetimes, ISO texts or microseconds. There is a batch
             without messages for each tick more. By default the machine's clock.
-        final: Whether the input ends behind the last batch, so that every window emits in full.
+        final: Whether the input ends with the last batch, so that every window emits in full.
 
     Returns:
         A value with `emissions` and `rejected`, Polars frames with the column `batch`, and
@@ -64,6 +64,6 @@ def run(
         >>> ran.emissions.select("page", "n", "emission").rows()
         [('home', 1, 'full')]
     """
-    # The package of tests is below the hosts, which it must not import.
+    # The package of tests is a layer below the hosts, which it must not import.
     hosts = import_module("muntin.hosts.local.testing")
     return hosts.run_definition(definition, messages, ticks, final)

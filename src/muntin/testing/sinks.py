@@ -1,7 +1,7 @@
-"""What every sink of windows promises, as a test for sinks of one's own.
+"""A test of the guarantees of every sink of windows, for sinks of your own.
 
-The newest version of a window wins, one that was taken back is deleted, and a batch that comes
-again changes nothing.
+The newest version of a window wins, a retracted one is deleted, and a repeated batch changes
+nothing.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Window = tuple[str | None, int, int | None, int]
-"""A key, when its window began (seconds of a day), how many it counted, the version; a count of
-``None`` takes the window back."""
+"""A key, the start of its window (seconds of a day), the count, and the revision.
+
+A count of ``None`` retracts the window.
+"""
 
 _DAY = datetime(2026, 1, 1, tzinfo=UTC)
 _SIZE = 10
@@ -24,30 +26,30 @@ _SIZE = 10
 
 @dataclass
 class SetAside:
-    """Rows that a sink can't take, as it gives them back.
+    """Collects the rows that a sink reports as unwritable.
 
     Attributes:
-        reasons: Why, of each.
+        reasons: Reason for each row.
     """
 
     reasons: list[str] = field(default_factory=list)
 
     def add(self, rows: Any, sink: str, why: Sequence[str]) -> None:
-        """Take some rows of one sink, with a reason each."""
+        """Add rows of a sink, with a reason for each."""
         self.reasons += why
 
 
 @dataclass
 class SinkBatch:
-    """A batch of counts of messages by ``key`` and window, as sinks are given it.
+    """A batch with counts of messages by ``key`` and window, in the form that sinks receive.
 
     Attributes:
-        number: Its number; one that is repeated has the same.
-        windows: What it says.
-        kind: Which output of a query it is of.
-        keys: The key columns; ``None`` where rows have no identity and are appended.
-        query: What distinguishes the query from others.
-        unwritable: Takes the rows that the sink can't store.
+        number: Number of the batch; a repeated batch has the same.
+        windows: Rows of the batch.
+        kind: Output of the query that the batch belongs to.
+        keys: Key columns; ``None`` if rows have no identity and are appended.
+        query: Identity of the query.
+        unwritable: Collects the rows that the sink can't store.
     """
 
     number: int
@@ -60,16 +62,16 @@ class SinkBatch:
 
     @property
     def empty(self) -> bool:
-        """Whether there are no rows."""
+        """True if there are no rows."""
         return not self.windows
 
     @property
     def identity(self) -> tuple[str, ...] | None:
-        """The columns that identify a row; ``None`` where none do."""
+        """The columns that identify a row; ``None`` if there are none."""
         return None if self.keys is None else (*self.keys, "window_start", "window_end")
 
     def table(self) -> pa.Table:
-        """The rows: key, window, the count ``n``, emission and revision."""
+        """Return the rows: key, window, the count ``n``, emission and revision."""
         import pyarrow as pa
 
         stamp = pa.timestamp("us", tz="UTC")
@@ -88,7 +90,7 @@ class SinkBatch:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns."""
+        """The schema of the rows."""
         return self.table().schema
 
     @property
@@ -99,11 +101,11 @@ class SinkBatch:
         return pl.from_arrow(self.table())
 
     def write_natively(self, sink: Any) -> bool:
-        """Leave the batch to its sink."""
+        """Leave the batch to its sink: return False."""
         return False
 
 
-# What happens, its batches, and which windows stand then: key, count and version.
+# The cases, their batches, and the rows of the table afterwards: key, count and revision.
 _CASES: list[tuple[str, list[SinkBatch], list[tuple[str | None, int, int]]]] = [
     (
         "a batch of new windows",
@@ -135,16 +137,16 @@ _CASES: list[tuple[str, list[SinkBatch], list[tuple[str | None, int, int]]]] = [
 
 
 def check_sink(make: Callable[[], Any], read: Callable[[], Iterable[Mapping[str, Any]]]) -> None:
-    """Hold a sink of one's own against what muntin's promise.
+    """Check that a sink of your own guarantees the same as muntin's.
 
-    Each batch is written, and then once more by another sink that was made anew, as after a crash.
+    Each batch is written twice, the second time by a new sink, as after a crash.
 
     Args:
-        make: Makes the sink, over a table that isn't there or is empty at the beginning.
-        read: The rows of the table: its columns ``key``, ``n`` and ``revision``, and any others.
+        make: Returns a sink over a table that is missing or empty at the beginning.
+        read: Returns the rows of the table with ``key``, ``n``, ``revision`` and any other columns.
 
     Raises:
-        AssertionError: Naming what happened, what stands in the table, and what should.
+        AssertionError: With the case, the rows of the table, and the expected rows.
 
     Example:
         >>> kept = {}

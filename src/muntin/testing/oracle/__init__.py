@@ -1,13 +1,14 @@
-"""The slow oracle: what every window says, computed the obvious way from all of its messages.
+"""The slow oracle, which computes every window in the obvious way from all of its messages.
 
-It keeps each window's messages in a list and walks over every open window at every step, so
-that it can be read beside the window model line by line. The fast operators are tested against
-it; it shares nothing with them but the spec, and needs nothing but the standard library.
+It keeps each window's messages in a list and visits every open window at every step, so that it can
+be compared with the window model line by line. The fast operators are tested against it. It shares
+only the spec with them, and needs only the standard library.
 
-``stepping`` is what one step does, in order. ``marks`` says what a message's position is and up to
-where the input is believed complete; ``placing`` which windows take it (``sessions`` for windows
-that merge); ``emitting`` which windows emit, and
-when; ``values`` their results.
+- ``stepping`` runs one step.
+- ``marks`` has the positions of messages and the watermarks.
+- ``placing`` assigns messages to windows, and ``sessions`` to windows that merge.
+- ``emitting`` decides which windows emit, and when.
+- ``values`` computes their results.
 
 Example:
     >>> from muntin.model import aggregates, windows

@@ -1,4 +1,4 @@
-"""Which windows emit at the end of a step, and what their rows are."""
+"""The windows that emit at the end of a step, and their rows."""
 
 from __future__ import annotations
 
@@ -38,10 +38,9 @@ class Ending:
 def firings(
     spec: WindowSpec, windows: Iterable[Window], ending: Ending
 ) -> list[tuple[Window, str]]:
-    """The windows that emit and their emissions, in the order in which they do.
+    """Return the windows that emit and their emissions, in order.
 
-    The sessions that they replace are retracted first. Then it is by start, then key; of one start
-    and key the window that ends first.
+    Replaced sessions are retracted first. Windows follow by start, then by key, then by end.
     """
     emitted = []
     for window in windows:
@@ -57,7 +56,7 @@ def _in_order(firing: tuple[Window, str]) -> tuple[bool, int, Key, int]:
 
 
 def nulls_first(key: Key) -> Key:
-    """A key that sorts before others where it has NULL, as in Spark SQL.
+    """Return a key that sorts before others where it has NULL, as in Spark SQL.
 
     Example:
         >>> sorted([("b", 1), ("a", None), (None, 2), ("a", 1)], key=nulls_first)
@@ -106,7 +105,7 @@ def _is_due(spec: WindowSpec, policy: OnePolicy, window: Window, ending: Ending)
 
 
 def row(spec: WindowSpec, window: Window, emission: str) -> tuple[dict[str, Any], bool]:
-    """What a window emits, and whether a sum in it has left 64 bits."""
+    """Return the emitted row of a window, and whether a sum in it exceeds 64 bits."""
     messages = window.messages if spec.firing.accumulate else window.unemitted
     key = dict(zip(spec.keys, window.key, strict=True))
     values = dict.fromkeys(spec.aggregates)
@@ -123,7 +122,7 @@ def row(spec: WindowSpec, window: Window, emission: str) -> tuple[dict[str, Any]
 
 
 def _values(spec: WindowSpec, window: Window, messages: Sequence[Placed]) -> dict[str, Any]:
-    """The aggregates over messages of a window; one with a frame has the last of them alone."""
+    """Return the aggregates of a window; one with a frame takes only the last messages."""
     found = {}
     for name, agg in spec.aggregates.items():
         found[name] = value(agg, [one for one in messages if _reads(spec, agg, window, one)])
@@ -131,7 +130,7 @@ def _values(spec: WindowSpec, window: Window, messages: Sequence[Placed]) -> dic
 
 
 def _reads(spec: WindowSpec, agg: Aggregate, window: Window, one: Placed) -> bool:
-    """Tell whether an aggregate includes a message of a window."""
+    """Return whether an aggregate includes a message of a window."""
     kind = spec.windows
     if not isinstance(kind, Sliding):
         return True

@@ -1,4 +1,4 @@
-"""The position of a message on the axis, and up to where the input is believed complete."""
+"""The positions of messages on the axis, and up to which position the input is complete."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from muntin.testing.oracle.window import Key, Message, Placed, Position
 
 @dataclass(frozen=True)
 class SourceClock:
-    """How far one partition of the source has come, or one value of the columns with clocks.
+    """The clock of one partition of the source, or of one value of the columns with clocks.
 
     Attributes:
-        time: Its greatest event time; minus infinity before the first message.
-        behind: Whether the partition has more than was read; ``None`` for a value of columns.
-        moved: The wall clock of the last step that moved it.
+        time: Greatest event time; minus infinity before the first message.
+        behind: Whether the partition has unread messages; ``None`` for a value of columns.
+        moved: Wall clock of the last step that moved it.
     """
 
     time: Position = -math.inf
@@ -30,21 +30,21 @@ class SourceClock:
 
 @dataclass
 class Watermarks:
-    """One **mark** for each key: the position up to which its input is believed complete.
+    """A **mark** for each key: the position up to which its input is believed complete.
 
-    On the time axis it is the watermark, the same for all keys. On the rows axis it is how far the
-    rows have come: by offset the greatest offset of the partition and one, by arrival the number of
-    messages of the key that were taken. No mark ever goes back.
+    On the time axis the mark is the watermark, the same for all keys. On the rows axis it counts
+    rows: by offset it is the greatest offset of the partition plus one, by arrival the number of
+    accepted messages of the key. No mark ever decreases.
 
     Attributes:
-        spec: The query.
-        watermark: The mark of the time axis; on the rows axis it doesn't move.
-        reached: The marks of the rows axis, of each partition or of each key.
+        spec: Query.
+        watermark: Mark of the time axis; on the rows axis it doesn't move.
+        reached: Marks of the rows axis, by partition or by key.
         final: Whether the input has ended, so that every mark is at infinity.
-        active: The wall clock of the last step with a message that a window may take.
-        partition: The column that says a message's partition of the source, if one does.
-        clocks: The clocks of the input, where it has several.
-        new: The messages of this step that move a clock, each as its clock and its time.
+        active: Wall clock of the last step with a message that a window may take.
+        partition: Column with a message's partition of the source, if there is one.
+        clocks: Clocks of the input, if it has several.
+        new: Messages of this step that move a clock, each as its clock and its time.
     """
 
     spec: WindowSpec
@@ -57,11 +57,11 @@ class Watermarks:
     new: list[tuple[Any, int]] = field(default_factory=list)
 
     def copy(self) -> Watermarks:
-        """The same marks, to be moved on their own."""
+        """Return a copy of the marks that moves independently."""
         return replace(self, reached=dict(self.reached), clocks=dict(self.clocks), new=[])
 
     def of(self, key: Key) -> Position:
-        """The mark of a key."""
+        """Return the mark of a key."""
         if self.final:
             return math.inf
         if self.spec.axis == "time":
@@ -69,14 +69,14 @@ class Watermarks:
         return self.reached.get(key if self.spec.by_arrival else key[0], -math.inf)
 
     def pass_offset(self, message: Message) -> None:
-        """Move the mark of a partition past a message, whether or not some window takes it."""
+        """Move the mark of a partition past a message, whether or not a window takes it."""
         if self.spec.axis == "rows" and self.spec.offset is not None:
             partition, offset = (message[column] for column in self.spec.offset)
             if partition is not None and offset is not None:
                 self.reached[partition] = max(self.reached.get(partition, 0), offset + 1)
 
     def place(self, message: Message) -> Placed:
-        """Say where a message stands that nothing is wrong with, and move the mark past it."""
+        """Return a valid message with its position, and move the mark past it."""
         spec = self.spec
         key = tuple(message[name] for name in spec.key_columns)
         if spec.axis == "time":
@@ -91,7 +91,7 @@ class Watermarks:
         return Placed(key, number, message)
 
     def pass_keyless(self, message: Message, reason: str, wall: int) -> bool:
-        """Let a message move the watermark that is rejected only for a key that is missing."""
+        """Let a message that is rejected only for its missing key move the watermark."""
         spec = self.spec
         if reason != "null_key" or spec.axis != "time":
             return False
@@ -104,7 +104,7 @@ class Watermarks:
         return True
 
     def _pass_message(self, message: Message, time: int) -> None:
-        """Move the watermark past a message, or its clock where there are several."""
+        """Move the watermark past a message, or its clock if there are several."""
         name = self._clock_of(message)
         if name is None:
             self.watermark = max(self.watermark, time - self.spec.lateness)
@@ -119,10 +119,10 @@ class Watermarks:
         return message[self.partition]
 
     def pass_clocks(self, wall: int, backlog: Mapping[str, bool]) -> None:
-        """Let the watermark follow the slowest clock that more may come from.
+        """Let the watermark follow the slowest clock from which more messages may come.
 
-        A partition is one while it has more than was read; a value of columns until it is idle.
-        Where there is none, the watermark is as far as the greatest of all times.
+        More may come from a partition with unread messages, and from a value of columns until it is
+        idle. If there is no such clock, the watermark follows the greatest time of all.
         """
         if backlog:
             self.clocks = {name: replace(c, behind=False) for name, c in self.clocks.items()}
@@ -143,7 +143,7 @@ class Watermarks:
             self.watermark = max(self.watermark, reached - self.spec.lateness)
 
     def pass_time(self, some: bool, wall: int, wall_before: int | None) -> None:
-        """Let the watermark follow the wall clock where no message has come for long."""
+        """Let the watermark follow the wall clock after a long time without messages."""
         if self.spec.idle is None:
             return
         if not some and self.active is not None and wall_before is not None:
@@ -154,12 +154,12 @@ class Watermarks:
 
     @property
     def latest(self) -> Position:
-        """The greatest time of the input."""
+        """The greatest event time of the input."""
         return self.watermark + self.spec.lateness
 
     @property
     def emitted(self) -> Position | None:
-        """The watermark as it is emitted: None while there is none, and on the rows axis."""
+        """The watermark as it is emitted; ``None`` before the first one, and on the rows axis."""
         if self.spec.axis == "rows":
             return None
         position = self.of(())

@@ -1,4 +1,4 @@
-"""Which windows take a message: those of fixed places, and those that slide with the messages."""
+"""Assigns messages to windows with fixed bounds, and to windows that slide with the messages."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ WindowsByKey = dict[WindowKey, Window]
 
 @dataclass
 class Outcome:
-    """What came of the messages of a step.
+    """The late messages of a step.
 
     Attributes:
-        late: Which of them no window takes, by their number.
-        partly_late: How many of the others some of their windows no longer take.
+        late: Indexes of the messages that no window takes.
+        partly_late: Number of other messages that some of their windows no longer take.
     """
 
     late: set[int] = field(default_factory=set)
@@ -38,7 +38,7 @@ K = TypeVar("K", bound=Kind)
 
 
 class Placing(ABC, Generic[K]):
-    """How one kind of windows takes messages."""
+    """Assigns messages to one kind of windows."""
 
     def __init__(self, kind: K, grace: int) -> None:
         self._kind, self._grace = kind, grace
@@ -49,7 +49,7 @@ class Placing(ABC, Generic[K]):
         """Put the messages of a step into the windows that are open by the marks in force."""
 
     def forget_closed(self, marks: Watermarks) -> None:
-        """Forget the windows that take no more by the marks at the end of a step."""
+        """Drop the windows that take no more messages by the marks at the end of a step."""
         self.windows = {
             place: window
             for place, window in self.windows.items()
@@ -58,10 +58,10 @@ class Placing(ABC, Generic[K]):
 
 
 class FixedPlacing(Placing[Paned]):
-    """Tumbling, hopping and cumulating windows, and days: the position alone says which windows."""
+    """Tumbling, hopping and cumulating windows, and days, which depend only on the position."""
 
     def take(self, messages: Sequence[Placed], marks: Watermarks) -> Outcome:
-        """A message is late when all windows that contain it are closed."""
+        """Assign messages; one is late when all windows that contain it are closed."""
         outcome = Outcome()
         for number, placed in enumerate(messages):
             holding = list(bounds(self._kind, placed.position))
@@ -79,7 +79,7 @@ class FixedPlacing(Placing[Paned]):
 
 
 def bounds(kind: Paned, position: int) -> Iterator[tuple[int, int]]:
-    """Where each window that contains a position starts and ends."""
+    """Yield the start and end of each window that contains a position."""
     yield from BOUNDS[type(kind)](kind, position)
 
 
@@ -102,7 +102,7 @@ def _of_days(kind: Days, position: int) -> Iterator[tuple[int, int]]:
         yield kind.midnight(first), kind.midnight(last)
 
 
-# Of each kind its own words once more, and none of the engine's.
+# The bounds of each kind are computed again here, without code of the engine.
 BOUNDS: dict[type, Callable[[Any, int], Iterator[tuple[int, int]]]] = {
     Windows: _hops,
     Cumulating: _steps,
@@ -113,11 +113,11 @@ BOUNDS: dict[type, Callable[[Any, int], Iterator[tuple[int, int]]]] = {
 
 
 class SlidingPlacing(Placing[Sliding]):
-    """Sliding windows: the messages that count say which windows there are.
+    """Sliding windows, which depend on the messages that count.
 
-    All messages that count are kept for good. A window is made, with all of them that lie in it, as
-    soon as some of them ask for it, if it is still open then. So a message may count though its own
-    window is closed: it waits for an open window that a neighbour asks for.
+    All messages that count are kept for good. A window is created, with all messages in it, as soon
+    as one of them needs it, if it is still open then. So a message may count though its own window
+    is closed: an open window may follow from a neighbour.
     """
 
     def __init__(self, kind: Sliding, grace: int) -> None:
@@ -125,7 +125,7 @@ class SlidingPlacing(Placing[Sliding]):
         self._counted: dict[Key, list[Placed]] = defaultdict(list)
 
     def take(self, messages: Sequence[Placed], marks: Watermarks) -> Outcome:
-        """A message is late when the latest window that could contain it is closed.
+        """Assign messages; one is late when the latest window that could contain it is closed.
 
         On the rows axis that is its own window, which ends with it.
         """
@@ -138,13 +138,13 @@ class SlidingPlacing(Placing[Sliding]):
             else:
                 self._counted[placed.key].append(placed)
                 self._put(placed, marks)
-                # The first of its windows ends with it.
+                # The first of its windows ends with the message itself.
                 outcome.partly_late += placed.position + 1 + self._grace <= marks.of(placed.key)
         return outcome
 
     def _put(self, placed: Placed, marks: Watermarks) -> None:
         counted = self._counted[placed.key]
-        # What ends with one message may be what comes after another, so each is looked at once.
+        # The window that ends with one message may be the one after another: take each once.
         for start, over in set(self._bounds([other.position for other in counted])):
             if over + self._grace <= marks.of(placed.key):
                 continue
@@ -159,14 +159,14 @@ class SlidingPlacing(Placing[Sliding]):
                 self.windows[place].take([placed])
 
     def _looks_back(self) -> int:
-        """The greatest distance between the first and the last message of a window."""
+        """Return the greatest distance between the first and the last message of a window."""
         kind = self._kind
         if kind.closed is None:
             return kind.size if kind.axis == "time" else kind.size - 1
         return kind.size if kind.closed in ("both", "left") else kind.size - 1
 
     def _bounds(self, positions: list[int]) -> Iterator[tuple[int, int]]:
-        """The windows that positions of one key ask for, as half-open intervals."""
+        """Yield the windows that the positions of one key need, as half-open intervals."""
         size = self._looks_back()
         for position in sorted(set(positions)):
             if self._kind.axis == "rows":

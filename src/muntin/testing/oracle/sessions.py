@@ -1,4 +1,4 @@
-"""Which sessions take the messages of a step, and which sessions they join."""
+"""Assigns the messages of a step to sessions, and merges sessions."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class _Group:
 
 
 class SessionPlacing(Placing[Sessions]):
-    """Sessions: windows of one key that messages make, stretch and join.
+    """Sessions: windows of one key that messages create, extend and merge.
 
-    The messages of a step and the open sessions are grouped at once, so that it doesn't matter in
-    which order a step holds its messages. New to a session that is made of others is what no firing
-    of theirs has had. A closed session is remembered until the watermark is a gap past its end.
+    The messages of a step and the open sessions are grouped at once, so the order of messages
+    within a step doesn't matter. The unemitted messages of a merged session are those that none of
+    its parts has emitted. A closed session is remembered until the watermark is a gap past its end.
     """
 
     def __init__(self, kind: Sessions, grace: int) -> None:
@@ -36,7 +36,7 @@ class SessionPlacing(Placing[Sessions]):
         self._remembered: list[Window] = []
 
     def take(self, messages: Sequence[Placed], marks: Watermarks) -> Outcome:
-        """A message is late when the session that it belongs to, or would be part of, is closed."""
+        """Assign messages; one is late when its session is closed, or would be."""
         outcome = Outcome()
         by_key: dict[Key, list[int]] = defaultdict(list)
         for number, placed in enumerate(messages):
@@ -54,7 +54,7 @@ class SessionPlacing(Placing[Sessions]):
         return outcome
 
     def forget_closed(self, marks: Watermarks) -> None:
-        """Drop closed sessions, and remember them until the watermark is a gap past their ends."""
+        """Drop closed sessions, but remember them until the watermark is a gap past their ends."""
         closed = [
             w for w in self.windows.values() if self._is_closed(self._last(w), marks.of(w.key))
         ]
@@ -74,7 +74,7 @@ class SessionPlacing(Placing[Sessions]):
         )
 
     def _reached(self, placed: Placed) -> int:
-        """Up to where a message holds its session open, but for the gap of the query."""
+        """Return the position up to which a message extends its session, without the gap."""
         by = self._kind.by
         return placed.position + (0 if by is None else micros_of(placed.message[by]))
 
@@ -90,7 +90,7 @@ class SessionPlacing(Placing[Sessions]):
         single.sort(key=lambda group: group.first)
         current = single[0]
         for group in single[1:]:
-            # A distance below the reach is shared: at most the gap, or less where it is open.
+            # Sessions merge if they are closer than the reach: the gap, or less if an end is open.
             if group.first - current.last < self._kind.reach:
                 current.last = max(current.last, group.last)
                 current.old += group.old
@@ -104,7 +104,7 @@ class SessionPlacing(Placing[Sessions]):
         return window.end - self._kind.gap
 
     def _join(self, key: Key, group: _Group, new: list[Placed]) -> None:
-        """Make the session of a group, which replaces the old ones that it isn't."""
+        """Create or extend the session of a group; a new session replaces the old ones in it."""
         place = (group.first, group.last, key)
         if place in self.windows:
             self.windows[place].take(new)

@@ -1,4 +1,4 @@
-"""What one step does: it refuses messages, takes the others, and lets windows emit."""
+"""One step of the oracle: it rejects messages, assigns the others, and lets windows emit."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from muntin.testing.oracle.sessions import SessionPlacing
 from muntin.testing.oracle.values import micros_of
 from muntin.testing.oracle.window import Message, Placed, Position, Window
 
-# Why a message may be rejected.
+# The reasons for which a message is rejected.
 REASONS = ("late", "future", "null_key", "null_time", "malformed", "overflow")
 COUNTS = ("seen", "counted", PARTLY_LATE, DUPLICATES, *REASONS)
 
 
 @dataclass
 class OracleStep:
-    """What one step (one micro-batch) gives.
+    """The result of one step, which is one micro-batch.
 
     Attributes:
-        firings: Key columns, window_start, window_end, the aggregates, emission and revision.
-        rejected: The input columns, the reason, and the watermark in force (None: none yet).
-        counts: How many messages were seen, were counted (and of those not in all of their
+        firings: Rows with keys, window_start, window_end, aggregates, emission and revision.
+        rejected: Rows with the input columns, the reason, and the watermark in force, if any.
+        counts: Numbers of messages that were seen, were counted (and of those not in all of their
             windows), had been taken before, and were rejected for each reason; ``overflow`` counts
             windows, not messages.
-        watermark: Where the watermark stands after the step; None: no message has moved it yet,
+        watermark: Watermark after the step; None if no message has moved it yet,
             or the windows are measured in rows.
     """
 
@@ -43,11 +43,11 @@ class OracleStep:
 
 
 class Oracle:
-    """A windowed aggregation that is slow and obvious.
+    """A slow and obvious implementation of a windowed aggregation.
 
     Args:
-        spec: The query; its columns are names.
-        partition: The column that says of which partition of its source a message is, if one does.
+        spec: Query, whose columns must be names.
+        partition: Column with the partition of the source that a message comes from, if any.
     """
 
     def __init__(self, spec: WindowSpec, partition: str | None = None) -> None:
@@ -67,15 +67,15 @@ class Oracle:
         reached: Position | None = None,
         backlog: Mapping[str, bool] | None = None,
     ) -> OracleStep:
-        """Take one micro-batch and say what it makes the windows say.
+        """Process one micro-batch, and return the rows that windows emit.
 
         Args:
-            messages: The batch. The time column holds microseconds, None, or the text that
+            messages: Messages. The time column holds microseconds, None, or the text that
                 could not be read as a time.
-            wall: The wall clock, microseconds.
+            wall: Wall clock, in microseconds.
             final: Whether the input ends here, so that every window is closed.
-            reached: How far the input's time has come, though no message says so.
-            backlog: Which partitions of the source were read, and whether each has more.
+            reached: Event time that the input has reached without a message, if any.
+            backlog: Whether each partition of the source that was read has more messages.
 
         Returns:
             The firings in order of window start, then key; the rejected in order of arrival.
@@ -102,7 +102,7 @@ class Oracle:
         result: OracleStep,
         backlog: Mapping[str, bool],
     ) -> None:
-        """Judge the messages and put them into windows."""
+        """Judge the messages and assign them to windows."""
         new = [message for message in messages if not self._was_taken_before(message)]
         result.counts["seen"] = len(messages)
         result.counts[DUPLICATES] = len(messages) - len(new)
@@ -120,7 +120,7 @@ class Oracle:
         after.pass_time(moved, wall, self._wall)
         first, *others = _by_sets(self._spec, placed)
         outcome = self._placing.take(first, self._marks)
-        for copies in others:  # which are late alike
+        for copies in others:  # The copies are late exactly if the first ones are.
             self._placing.take(copies, self._marks)
         self._fill()
         result.counts[PARTLY_LATE] = outcome.partly_late
@@ -133,7 +133,7 @@ class Oracle:
                 result.rejected.append(self._rejected(message, reason))
 
     def _fill(self) -> None:
-        """Make the windows behind those with messages, as far as the query fills them."""
+        """Create empty windows after those with messages, as far as the query fills them."""
         fill, kind, windows = self._spec.firing.fill, self._spec.windows, self._placing.windows
         if fill is None or isinstance(kind, Sessions):
             return
@@ -142,13 +142,13 @@ class Oracle:
                 last = kind.ended(window.end + fill.up_to)
                 for k in range(kind.ended(window.end) + 1, last + 1):
                     start, end = kind.start(k), kind.end(k)
-                    if start == end:  # a day that a zone skipped
+                    if start == end:  # The time zone skipped this day.
                         continue
                     empty = Window(window.key, start, end, over=end)
                     windows.setdefault((start, end, window.key), empty)
 
     def _was_taken_before(self, message: Message) -> bool:
-        """Whether this offset has been here; what came of the message then doesn't matter."""
+        """Return whether this offset was seen before, whatever became of the message then."""
         if self._spec.offset is None:
             return False
         offset = tuple(message[column] for column in self._spec.offset)
@@ -159,7 +159,7 @@ class Oracle:
         return known
 
     def _reason_to_reject(self, message: Message, wall: int) -> str | None:
-        """The first reason that holds, but for lateness, which the windows judge."""
+        """Return the first reason to reject a message; lateness is judged by the windows."""
         spec = self._spec
         if spec.offset is not None and any(message[column] is None for column in spec.offset):
             return "malformed"
@@ -193,7 +193,7 @@ class Oracle:
         window.emissions |= {emission} if window.messages else set()
 
     def _blank(self, window: Window) -> Message:
-        """A message that stands for a window: its key, and its start where there is a column."""
+        """Return a message that represents a window: its key, and its start if possible."""
         spec = self._spec
         blank: Message = dict.fromkeys(self._columns)
         blank |= dict(zip(spec.key_columns, window.key, strict=False))
@@ -206,14 +206,14 @@ class Oracle:
 
 
 def _by_sets(spec: WindowSpec, placed: Sequence[Placed]) -> list[list[Placed]]:
-    """Messages as each grouping set has them."""
+    """Return the messages once for each grouping set."""
     if spec.sets is None:
         return [list(placed)]
     return [[_of_set(number, one) for one in placed] for number in spec.sets]
 
 
 def _of_set(number: int, placed: Placed) -> Placed:
-    """A message without the keys that aren't in a grouping set."""
+    """Return a message without the keys that aren't in a grouping set."""
     bits = f"{number:0{len(placed.key)}b}"
     key = (None if bit == "1" else k for bit, k in zip(bits, placed.key, strict=True))
     return placed._replace(key=(*key, number))

@@ -1,4 +1,4 @@
-"""The value of an aggregate, computed from all messages of a window."""
+"""Computes the value of an aggregate from all messages of a window."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LONG_LEAST, _LONG_GREATEST = -(2**63), 2**63 - 1
 
 
 def value(agg: Aggregate, messages: Sequence[Placed]) -> Any:
-    """The value of an aggregate; where it goes by time, the rows axis has positions instead."""
+    """Return the value of an aggregate; on the rows axis, positions replace times."""
     entry = agg.entry
     if not agg.columns:
         return len(messages)
@@ -27,10 +27,10 @@ def value(agg: Aggregate, messages: Sequence[Placed]) -> Any:
 
 
 def micros_of(length: int | timedelta) -> int:
-    """A length as a message has it, in microseconds."""
+    """Return a length from a message, in microseconds."""
     return length if isinstance(length, int) else length // timedelta(microseconds=1)
 
 
 def overflows(value: Any) -> bool:
-    """Whether a whole number has left 64 bits."""
+    """Return whether a whole number exceeds 64 bits."""
     return type(value) is int and not _LONG_LEAST <= value <= _LONG_GREATEST

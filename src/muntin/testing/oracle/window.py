@@ -1,4 +1,4 @@
-"""A message at its place, and a window with all of its messages."""
+"""A message with its position, and a window with all of its messages."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 Message = dict[str, Any]
 Key = tuple[Any, ...]
 Position = int | float
-"""A place on the axis; minus infinity before the first message, infinity at the end."""
+"""A position on the axis; minus infinity before the first message, infinity at the end."""
 
 
 class Placed(NamedTuple):
-    """A message and where it stands."""
+    """A message with its key and position."""
 
     key: Key
     position: int
@@ -25,17 +25,17 @@ class Window:
     """One window of one key.
 
     Attributes:
-        key: Whose window it is.
-        start: Its first position, as it is emitted.
-        end: Its end, as it is emitted; sliding windows on the time axis have their last position,
-            and sessions their last message and the gap.
-        over: The least mark at which it has ended.
-        messages: What it has taken, in the order in which it took it.
-        unemitted: Those of them that no firing has had.
-        revision: How often it has emitted.
-        emissions: As what it, or a session that it replaces, has emitted messages: ``early``,
-            ``full``, ``late``.
-        replaced: The sessions that it replaces and that its next firing retracts.
+        key: Key of the window.
+        start: Emitted start.
+        end: Emitted end; for sliding windows on the time axis the last position, and for sessions
+            the last message plus the gap.
+        over: Least mark at which the window has ended.
+        messages: Messages of the window, in the order in which it took them.
+        unemitted: Messages that no firing has included yet.
+        revision: Number of its emissions so far.
+        emissions: Emissions with messages of the window or of sessions that it replaces:
+            ``early``, ``full``, ``late``.
+        replaced: Sessions that it replaces and that its next firing retracts.
     """
 
     key: Key
