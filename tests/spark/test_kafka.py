@@ -20,8 +20,9 @@ from tests.unit.sources.protos import All
 
 import muntin as mt
 from muntin.model.errors import SourceError
+from muntin.sinks.declared import Surroundings, sink
 from muntin.sources.kafka import Reader
-from muntin.spark.sources.tables import Surroundings, read, sink
+from muntin.spark.sources.tables import read
 from muntin.sql.door import pipeline
 
 COLUMNS = "id long, at timestamp, value long"

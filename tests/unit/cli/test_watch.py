@@ -8,7 +8,9 @@ import re
 import signal
 import threading
 import time
+from collections.abc import Callable
 from datetime import datetime
+from types import SimpleNamespace
 
 import pytest
 import typer
@@ -119,12 +121,18 @@ def test_a_query_that_fails_while_it_is_awaited_is_told_once(monkeypatch):
     assert not seen
 
 
+def sleep_in_watch(monkeypatch: pytest.MonkeyPatch, sleep: Callable[[float], None]) -> None:
+    """Replace the pauses of the watching loop, but not those of other threads."""
+    clock = SimpleNamespace(sleep=sleep, monotonic=time.monotonic)
+    monkeypatch.setattr("muntin.cli.watch.time", clock)
+
+
 @pytest.mark.parametrize(
     ("number", "code", "cause"),
     [(signal.SIGINT, 130, "Ctrl-C"), (signal.SIGTERM, 143, "SIGTERM")],
 )
 def test_a_signal_stops_the_queries(monkeypatch, number: int, code: int, cause: str):
-    monkeypatch.setattr("muntin.cli.watch.time.sleep", lambda _: signal.raise_signal(number))
+    sleep_in_watch(monkeypatch, lambda _: signal.raise_signal(number))
     query, shown = Query(), console(False)
     with pytest.raises(typer.Exit) as ended:
         watch([query], shown)
@@ -152,7 +160,7 @@ def test_lines_are_short_and_said_once(monkeypatch):
         query.is_active = number < 29
 
     monkeypatch.setattr("muntin.cli.watch._LINES_EVERY", 0.0)
-    monkeypatch.setattr("muntin.cli.watch.time.sleep", step)
+    sleep_in_watch(monkeypatch, step)
     watch([query], shown)
     said = [line.partition("  ")[2] for line in shown.file.getvalue().splitlines()]
     rest = "1,200 seen, 11 emitted, up to 2013-01-01 00:26:40, rejected 8 late, 2 null_key, "
