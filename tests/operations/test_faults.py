@@ -21,16 +21,11 @@ PIPELINE = """
 import muntin as mt
 
 
-def pipeline(spark, folder, fails="no"):
+def pipeline(spark, folder):
     rows = spark.readStream.schema("k string, at timestamp").json(f"{folder}/source")
     windows = mt.windowed(rows, key="k", time="at").tumbling("1 minute").early(every="1 second")
-
-    def fail(frame, number):
-        raise KeyError("no such page")
-
     return windows.agg(n=mt.count()).start(
-        checkpoint=f"{folder}/checkpoint",
-        results=fail if fails == "yes" else mt.to_parquet(f"{folder}/out"),
+        checkpoint=f"{folder}/checkpoint", results=mt.to_parquet(f"{folder}/out")
     )
 """
 
@@ -38,10 +33,6 @@ def pipeline(spark, folder, fails="no"):
 def one_process(driver: subprocess.Popen[bytes], name: str) -> int:
     (pid,) = members(driver, name)
     return pid
-
-
-def kill_jvm(driver: subprocess.Popen[bytes], folder: Path) -> None:
-    os.kill(one_process(driver, "org.apache.spark.deploy.SparkSubmit"), signal.SIGKILL)
 
 
 def kill_source(driver: subprocess.Popen[bytes], folder: Path) -> None:
@@ -52,12 +43,7 @@ def delete_checkpoint(driver: subprocess.Popen[bytes], folder: Path) -> None:
     shutil.rmtree(folder / "checkpoint", ignore_errors=True)
 
 
-FAULTS: dict[str, tuple[Callable[[subprocess.Popen[bytes], Path], None] | None, str]] = {
-    "a function raises": (None, r"error KeyError: 'no such page' \(batch 0, the sink of results, "),
-    "the JVM is killed": (
-        kill_jvm,
-        r"error Spark's JVM died \(signal 9; out of memory\?\) after batch \d+\. Bound batches",
-    ),
+FAULTS: dict[str, tuple[Callable[[subprocess.Popen[bytes], Path], None], str]] = {
     "the source process is killed": (
         kill_source,
         r"error the Python source process died \(killed; out of memory\?\)\. Start the query",
@@ -79,16 +65,15 @@ def test_the_first_line_and_the_last_one_are_the_cause(name: str, tmp_path: Path
     pipeline.write_text(PIPELINE)
     program = "from muntin.cli.app import main; main()"
     command = [sys.executable, "-c", program, "run", str(pipeline), "--set", f"folder={tmp_path}"]
-    command += ["--set", f"fails={'yes' if strike is None else 'no'}", "--master", "local[1]"]
+    command += ["--master", "local[1]"]
     driver = start(command, log)
     try:
         deadline = time.monotonic() + 200
-        while strike is not None and batches(tmp_path / "checkpoint", "commits") < 1:
+        while batches(tmp_path / "checkpoint", "commits") < 1:
             assert driver.poll() is None, log.read_text()
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        if strike is not None:
-            strike(driver, tmp_path)
+        strike(driver, tmp_path)
         assert driver.wait(timeout=120) == 1, log.read_text()
     finally:
         kill(driver)

@@ -16,7 +16,7 @@ from tests.services.kafka import Kafka
 from tests.spark.feed import at, rows
 
 import muntin as mt
-from muntin.dataframe.state import read_checkpoint
+from muntin.dataframe.state import read_checkpoint, report_checkpoint
 from muntin.model.errors import OptionError
 from muntin.spark.sources.kafka_rows import columnar
 
@@ -286,7 +286,7 @@ def test_a_backlog_that_is_read_at_two_speeds_makes_no_message_late(
     finally:
         query.stop()
     assert held == ([] if watermark else [250, 2000])
-    found = read_checkpoint(f"{tmp_path}/checkpoint", spark=spark)
+    found = report_checkpoint(read_checkpoint(f"{tmp_path}/checkpoint", spark=spark))
     assert [*found["clocks"]] == ([] if watermark else [f"{topic}[1]", f"{topic}[0]"])
 
 
