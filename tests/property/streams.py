@@ -247,9 +247,11 @@ def specs(draw: st.DrawFn, ground: Ground, in_time: bool = False) -> WindowSpec:
     for name in names:
         frame = None
         if name != "n" and isinstance(kind, Sliding):
-            least = 2 if kind.axis == "rows" and kind.closed == "neither" else 1
-            lengths = st.integers(least, kind.size // unit).map(lambda n: n * unit)
-            frame = draw(st.none() | lengths | st.just(0))
+            # Between two open ends that are one apart no message can be.
+            least = 2 if kind.closed == "neither" and (kind.axis == "rows" or unit == 1) else 1
+            lengths = st.integers(least, max(least, kind.size // unit)).map(lambda n: n * unit)
+            shorter = lengths.filter(lambda length, size=kind.size: length <= size)
+            frame = draw(st.none() | st.just(0) | shorter)
         measured = kind.axis if frame else "time"
         computed[name] = replace(known[name], frame=frame, frame_axis=measured)
     key = draw(st.sampled_from(("long", "string", *(("boolean",) if ground.wide else ()))))

@@ -24,11 +24,14 @@ _SAMPLE, _POINTS = 37, 4
 
 
 def transcripts() -> list[Any]:
-    """The transcripts that the local host can take, each as a case of the simulator."""
+    """The transcripts that the local host can take, each as a case of the simulator.
+
+    Those of partitions with a backlog are left out: the simulator's sources have no partitions.
+    """
     cases: list[tuple[str, Stream | Query]] = [
         (one.name, Stream(one.spec, one.steps))
         for one in test_transcripts.RIGHT
-        if LocalDoor().runs(one.spec, one.steps)
+        if LocalDoor().runs(one.spec, one.steps) and not any(step.backlog for step in one.steps)
     ]
     cases += [
         (one.name, Query(one.spec, one.types, one.steps))
