@@ -160,18 +160,14 @@ class PairShape:
     Attributes:
         columns: The columns, in order; ``None`` is all of them.
         where: The condition of ``WHERE``; ``None`` selects every pair.
-        sides: The columns of each side, with their names in pairs.
-        merged: Pairs of columns that appear as one, in the place of the first.
-        identity: The columns that identify a pair, where it may be emitted again.
+        names: The names in the statement for the columns of pairs.
     """
 
     by_window: ClassVar[bool] = False
 
     columns: tuple[Column, ...] | None
     where: str | None
-    sides: tuple[dict[str, str], dict[str, str]]
-    merged: tuple[tuple[str, str], ...] = ()
-    identity: tuple[str, ...] = ()
+    names: PairColumns
 
     @classmethod
     def of(
@@ -185,8 +181,7 @@ class PairShape:
             left: The columns of the left side.
             right: The columns of the right side.
         """
-        found = PairColumns.of(joining, spec, left, right)
-        return cls(joining.columns, joining.where, found.sides, found.merged, found.identity)
+        return cls(joining.columns, joining.where, PairColumns.of(joining, spec, left, right))
 
     @property
     def computes(self) -> bool:
@@ -198,13 +193,13 @@ class PairShape:
         """Return pairs with every name by which expressions may refer to their columns."""
         there = set(frame.columns)
         qualified = []
-        for side, names in zip(SIDE_COLUMNS, self.sides, strict=True):
+        for side, names in zip(SIDE_COLUMNS, self.names.sides, strict=True):
             known = {own: shown for own, shown in names.items() if shown in there}
             fields = ", ".join(f"{_text(own)}, {quoted(shown)}" for own, shown in known.items())
             if known:
                 # A struct with the name of the side lets expressions qualify its columns.
                 qualified.append(f"named_struct({fields}) AS {quoted(side)}")
-        others = {one: two for one, two in self.merged if two in there}
+        others = {one: two for one, two in self.names.merged if two in there}
         plain = []
         for name in frame.columns:
             text = quoted(name)
@@ -220,12 +215,12 @@ class PairShape:
             whole = kept(whole, self.where, beside)
         if self.columns is None:
             return whole.drop(*SIDE_COLUMNS)
-        own = _OWN if self.identity else _OWN[:1]
+        own = _OWN if self.names.identity else _OWN[:1]
         shown = [self._shown(c) for c in self.columns if c.name not in own]
         return whole.selectExpr(*shown, *own, *beside)
 
     def _shown(self, column: Column) -> str:
-        if not self.identity or column.name in self.identity:
+        if not self.names.identity or column.name in self.names.identity:
             return f"{column.text} AS {quoted(column.name)}"
         # The computed columns of a retraction are null, whatever their expressions yield.
         alive = f"{columns.EMISSION} <> 'retract'"
