@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from muntin.model.errors import MissingExtraError
+from muntin.model.inputs import WatermarkBy
+from muntin.model.sliding import ClosedSides
+from muntin.model.spec import Nulls
 
 try:
     from pydantic import BaseModel, ConfigDict, Field, StringConstraints
@@ -37,7 +40,7 @@ class TableForm(_Part):
     idle: Text | None = Field(
         None, description="After how long without messages the watermark follows the wall clock."
     )
-    watermark: Literal["source", "greatest"] | list[Text] | None = Field(
+    watermark: WatermarkBy | list[Text] | None = Field(
         None, description="What the watermark goes by: source, greatest, or columns with clocks."
     )
     offset: list[Text] | None = Field(
@@ -103,7 +106,7 @@ class WindowsForm(_Part):
         None, description="A time zone, for calendar days, parts of them, and months."
     )
     overlap: int | None = Field(None, ge=1, description="In how many windows a message may be.")
-    closed: Literal["both", "left", "right", "neither"] | None = Field(
+    closed: ClosedSides | None = Field(
         None, description="Of sessions (both, left) and rolling windows: their ends."
     )
 
@@ -117,7 +120,7 @@ class QueryForm(_Part):
     )
     where: Text | None = Field(None, description="Which messages, in Spark SQL.")
     key: Text | list[Text] = Field([], description="The key columns.")
-    nulls: Literal["reject", "group"] = Field(
+    nulls: Nulls = Field(
         "reject", description="Whether NULL in a key is rejected, or a value like any other."
     )
     sets: Literal["rollup", "cube"] | list[list[Text]] | None = Field(
@@ -157,5 +160,5 @@ class PipelineForm(_Part):
 
 def schema() -> dict[str, Any]:
     """Return the JSON Schema of a pipeline file."""
-    made = PipelineForm.model_json_schema(by_alias=True)
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made}
+    generated = PipelineForm.model_json_schema(by_alias=True)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **generated}
