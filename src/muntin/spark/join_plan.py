@@ -18,7 +18,7 @@ from muntin.model.joins import SIDES, JoinSpec, Newest, SideName
 from muntin.spark.host.chain import chained
 from muntin.spark.host.plan import Plan
 from muntin.spark.host.schema import nullable
-from muntin.spark.host.shards import buckets_of, slots
+from muntin.spark.host.shards import count_shards, slots
 from muntin.spark.host.task import Stage, identity
 from muntin.spark.host.zones import zone_of
 from muntin.spark.sources.inputs import Input, OperatorInput
@@ -28,7 +28,7 @@ def build_join(
     inputs: dict[SideName, Input],
     spec: JoinSpec,
     suffix: str,
-    buckets: int | None,
+    shards: int | None,
     *,
     both_keys: bool = False,
 ) -> Plan:
@@ -37,9 +37,9 @@ def build_join(
 
     def again(count: int) -> Plan:
         given = {side: one.with_shards(count) for side, one in inputs.items()}
-        return build_join(given, asked, suffix, buckets or count, both_keys=both_keys)
+        return build_join(given, asked, suffix, shards or count, both_keys=both_keys)
 
-    count = buckets_of(inputs["left"].frame.sparkSession, buckets)
+    count = count_shards(inputs["left"].frame.sparkSession, shards)
     if isinstance(spec.bound, Newest):
         spec = with_change_grace(spec, {side: one.fed for side, one in inputs.items()})
     schemas: dict[SideName, dict[str, pl.DataType]] = {}
@@ -50,7 +50,7 @@ def build_join(
         # The zone that upstream operators depend on is in their own specs.
         zone = zone_of(source.messages, inputs[side].time, whole=inputs[side].fed is None)
         own = replace(spec.side(side), types=_types(source), zone=zone)
-        spec = replace(spec, buckets=count).with_side(side, own)
+        spec = replace(spec, shards=count).with_side(side, own)
         source = replace(
             source,
             used=own.used_columns,
@@ -64,7 +64,7 @@ def build_join(
     columns_of = {RESULTS: _results(joiner, inputs), REJECTED: chain.rejected}
     stage = Stage(make, slots(count), columns_of, identity(), chain.beside)
     period = period_of_join([spec.side(side) for side in SIDES if inputs[side].clock is None])
-    return Plan(spec, stage, chain.sources, period, spec.result_keys, buckets, again)
+    return Plan(spec, stage, chain.sources, period, spec.result_keys, shards, again)
 
 
 def _types(source: OperatorInput) -> dict[str, str]:

@@ -37,7 +37,7 @@ def build_join(
 
     if isinstance(spec.bound, Newest):
         spec = with_change_grace(spec, {side: one.fed for side, one in inputs.items()})
-    spec = replace(spec, buckets=shards or DEFAULT_SHARDS)
+    spec = replace(spec, shards=shards or DEFAULT_SHARDS)
     sources = []
     for side in SIDES:
         spec, source = _side(side, inputs[side], spec)
@@ -57,7 +57,7 @@ def build_join(
         layout=layout_of(pl.Schema(rejected), named, joins=True),
         period=period_of_join([spec.side(side) for side in SIDES if inputs[side].clock is None]),
         keys=spec.result_keys,
-        shards=spec.buckets or 1,
+        shards=spec.shards or 1,
         asked=shards,
         again=again,
     )
