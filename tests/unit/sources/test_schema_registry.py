@@ -47,7 +47,7 @@ def test_one_that_is_away_for_a_moment_is_waited_for(
 
 
 def test_errors_say_what_to_do(registry: SchemaRegistry) -> None:
-    with pytest.raises(SourceError, match="has no schema of 'b-value'. Register one, or give"):
+    with pytest.raises(SourceError, match=r"has no schema of 'b-value'. Register one, or give"):
         Registry(registry.url).latest("b")
     registry.user = "reader:se/same"
     with pytest.raises(SourceError, match="answers 401") as error:
