@@ -36,8 +36,8 @@ class Shape:
     schema: pl.Schema
     apply: Callable[[pl.DataFrame], pl.DataFrame]
     keys: tuple[str, ...] | None
-    by_window: bool = True
-    has_end: bool = True
+    by_window: bool
+    has_end: bool
 
 
 @dataclass(frozen=True)
@@ -274,6 +274,29 @@ class Plan:
         has_join = any(plan.joins for plan in self.plans)
         marks = frozenset([*([SIDE] if has_join else []), *([DEPTH] if self.depth else [])])
         return Upstreams(self.layout.schema, self.joins, has_join, self.depth, marks)
+
+    def select(
+        self,
+        apply: Callable[[pl.DataFrame], pl.DataFrame],
+        keys: tuple[str, ...] | None,
+        *,
+        by_window: bool = False,
+        has_end: bool = False,
+    ) -> Plan:
+        """Return the plan with a select list over the operator's results.
+
+        Args:
+            apply: Computes the selected rows.
+            keys: The columns that identify a row together with its window.
+            by_window: Whether each row still stands for one window, with its keys and bounds.
+            has_end: Whether `window_end` is unchanged.
+        """
+        schema = apply(pl.DataFrame(schema=self.results)).schema
+        return self._with_shape(Shape(schema, apply, keys, by_window, has_end))
+
+    def _with_shape(self, shape: Shape) -> Plan:
+        again = self.again
+        return replace(self, shape=shape, again=lambda count: again(count)._with_shape(shape))
 
     def with_shards(self, count: int) -> Plan:
         """Return the plan with a shard count for every operator that didn't ask for one."""
