@@ -17,7 +17,7 @@ from muntin.engine.operator import RESULTS
 from muntin.hosts.pair_columns import SUFFIX
 from muntin.model.aggregates import Aggregate
 from muntin.model.errors import OptionError, SqlError
-from muntin.model.joins import SIDES, Newest, Side
+from muntin.model.joins import SIDES, ByArrival, Newest, Side
 from muntin.model.kinds import Kind
 from muntin.model.pipeline import (
     ROWS,
@@ -185,7 +185,11 @@ def _joined(joining: Joining, find: Find) -> Joined:
     spec, inputs = joining.spec, {}
     newest = isinstance(spec.bound, Newest)
     for place, side in enumerate(SIDES):
-        fed = fed_by(frames[side], each_change=newest)
+        # A table may change: each of its rows replaces the one before.
+        table = isinstance(spec.bound, ByArrival) and side == "right"
+        fed = fed_by(frames[side], each_change=newest or table)
+        if fed is not None:
+            fed = replace(fed, newest=table)
         frame = frames[side] = frames[side] if newest else pairable(frames[side], fed)
         known = _side(frame, spec.side(side), joining.names[place])
         if fed is not None and not known.lateness:

@@ -21,7 +21,7 @@ from muntin.hosts.local.window_plan import build_windows
 from muntin.hosts.pair_columns import SUFFIX, PairColumns
 from muntin.model.aggregates import Aggregate
 from muntin.model.errors import OptionError
-from muntin.model.joins import SIDES, Newest, Side, SideName
+from muntin.model.joins import SIDES, ByArrival, Newest, Side, SideName
 from muntin.model.kinds import Kind
 from muntin.model.pipeline import (
     Column,
@@ -102,16 +102,20 @@ def _windows(windowing: Windowing, find: FindRows) -> LocalWindowedAggregate:
 def _pairs(joining: Joining, find: FindRows) -> LocalJoined:
     spec = joining.spec
     is_newest = isinstance(spec.bound, Newest)
+    is_table = isinstance(spec.bound, ByArrival)
     inputs: dict[SideName, Input] = {}
     for number, side in enumerate(SIDES):
         relation = joining.left if side == "left" else joining.right
-        rows = _rows(relation, find, each_change=is_newest)
+        # A table may change: each of its rows replaces the one before.
+        changes = is_newest or (is_table and side == "right")
+        rows = _rows(relation, find, each_change=changes)
         schema = rows.schema
         marks = _side(schema, spec.side(side), joining.names[number])
         hidden: tuple[str, ...] = ()
         if isinstance(rows, Upstream):
             marks = replace(marks, lateness=marks.lateness or disorder(rows.plan.spec))
             hidden = () if is_newest else (columns.EMISSION, columns.REVISION)
+            rows = replace(rows, newest=is_table)
         spec = spec.with_side(side, marks)
         clock = _resolve(schema, joining.clocks[number])
         inputs[side] = Input(rows, marks.time, None, clock, marks.max_ahead, marks.offset, hidden)
