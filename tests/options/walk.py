@@ -56,7 +56,7 @@ CHOICES = {
 TOML: dict[str, tuple[Any, Any]] = {
     "checkpoint": ("there", 1),
     "trigger": ("5 seconds", "often"),
-    "buckets": (3, 0),
+    "shards": (3, 0),
     "$schema": ("https://there", 1),
     "tables": (None, {}),
     "queries": (None, {}),
@@ -95,6 +95,8 @@ TOML: dict[str, tuple[Any, Any]] = {
     "early.rows": (3, 0),
     "early.every": ("5 seconds", "often"),
     "early.at_least": (None, 0),
+    "early.after": (None, "soon"),
+    "early.since": (None, "middle"),
     "early.when": ("views > 3", "views is large"),
     "early.then": (None, {"often": True}),
     "full.repeat": (None, "no"),
@@ -125,7 +127,7 @@ WINDOWED: dict[str, tuple[Any, Any]] = {
     "watermark": (["page"], "slowest"),
     "where": ("n > 1", 1),
     "clock": ("at", 1),
-    "buckets": (3, 0),
+    "shards": (3, 0),
     "nulls": ("group", "keep"),
 }
 """Options of ``windowed``."""

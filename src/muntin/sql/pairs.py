@@ -180,7 +180,7 @@ def _version(
     """Return the bound of a join with the right row's version valid at the left row's time."""
     asked = join.source.as_of
     if asked is not None and is_processing_time(asked):
-        return _by_arrival(cursor, join, near, halves), (None, None), rest
+        return _build_arrival_bound(cursor, join, near, halves), (None, None), rest
     times: Times = (None, None) if asked is None else (_asked(cursor, asked, sides), None)
     most = None
     if near is not None:
@@ -212,7 +212,7 @@ def is_processing_time(time: exp.Expr) -> bool:
     return isinstance(time, exp.Anonymous) and time.name.upper() == "PROCTIME"
 
 
-def _by_arrival(
+def _build_arrival_bound(
     cursor: Cursor, join: Join, near: Nearness | None, halves: tuple[Half, Half]
 ) -> Bound:
     """Return the bound of a join with the right side's newest row when the left one arrives."""

@@ -21,7 +21,7 @@ SQL = """
         OFFSET FOR (p, o), CLOCK FOR ts)
     WITH (connector = 'json', path = '${data}', multiLine = true);
     CREATE TABLE out WITH (connector = 'parquet', path = 'out');
-    SET checkpoint = 'c'; SET trigger = '5 seconds'; SET buckets = 3;
+    SET checkpoint = 'c'; SET trigger = '5 seconds'; SET shards = 3;
     INSERT INTO out SELECT k, count(*) AS n, quantile(x, 0.5) AS m
     FROM (SELECT *, length(raw) AS x FROM clicks) WHERE k <> '${not}' GROUP BY k, {windows}
     {emit}
@@ -29,7 +29,7 @@ SQL = """
 TOML = """
 checkpoint = "c"
 trigger = "5 seconds"
-buckets = 3
+shards = 3
 [tables.clicks]
 connector = "json"
 path = "${data}"
@@ -99,6 +99,10 @@ def test_windows_are_those_of_sql(windows, call):
         (
             'early = { every = "1 s", at_least = 9 }\nfull = { repeat = false }',
             "EARLY EVERY 1 SECOND AT LEAST 9 ROWS FULL IF CHANGED",
+        ),
+        (
+            'early = { rows = 9, after = "1 s", since = "last" }',
+            "EARLY EVERY 9 ROWS OR AFTER 1 SECOND SINCE LAST",
         ),
         ('fill = { value = "zero", up_to = "1 day" }', "FILL ZERO UP TO 1 DAY"),
         ('early = { every = "1 s" }\nkeep = "2 days"', "EARLY EVERY 1 SECOND RETAIN 2 DAYS"),

@@ -40,8 +40,8 @@ class MessageReader:
         time: The event time as an expression; `None` where there is none.
         time_name: The name of the event time.
         where: The condition that a message must meet; the others are counted as `filtered`.
-        result_filter: The condition of an upstream operator's results that count; it may name columns
-            that messages don't have. The others are filtered, and have no time.
+        result_filter: The condition of an upstream operator's results that count; it may name
+            columns that messages don't have. The others are filtered, and have no time.
         clock: The arrival time of a message; `None` is the clock of the machine.
         max_ahead: How far ahead of the clock a time may be, microseconds; `None` is any.
         malformed: The column with the bytes that couldn't be decoded, if the source has one.
