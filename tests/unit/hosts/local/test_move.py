@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
-from tests.moved_queries import QUERIES, Folders, hopping, read_tables, run
+from tests.moved_queries import QUERIES, Folders, clocked, hopping, read_tables, run
 
 import muntin as mt
 from muntin import OptionError, SpecChangedError, StateCorruptedError
@@ -153,3 +154,32 @@ def test_damaged_seeds_and_those_of_other_versions_are_refused(tmp_path: Path) -
     for text in ("", "[]", '{"format": 1}', '{"format": 1, "identity": "", "commit": {}}'):
         with pytest.raises(StateCorruptedError, match="can't be read"):
             parse_seed(text, str(tmp_path))
+
+
+def test_a_batch_that_spark_has_planned_keeps_its_clock(tmp_path: Path) -> None:
+    folders, new = Folders(tmp_path / "in"), tmp_path / "new"
+    folders.add(2)
+    query = clocked(folders.read).start(
+        checkpoint=tmp_path / "old", results=_fail_in(1), available_now=True
+    )
+    with pytest.raises(mt.BatchError, match="the power failed"):
+        query.await_end(60)
+    new.mkdir()
+    with read_query(str(tmp_path / "old")) as (seed, blobs):
+        assert seed.planned is not None
+        wall = seed.planned.now + 5_000_000
+        seed = replace(seed, planned=replace(seed.planned, wall=wall))
+        write_query(new, seed, blobs)
+    walls: list[int | None] = []
+
+    def stop(rows: pl.DataFrame, number: int) -> None:
+        if number == 2:
+            raise RuntimeError("it is late")
+
+    folders.add(1)
+    again = clocked(folders.read).start(checkpoint=new, results=stop, available_now=True)
+    with pytest.raises(mt.BatchError, match="it is late"):
+        again.await_end(60)
+    with read_query(str(new)) as (seed, _):
+        walls = [parse_manifest(text).wall for text in seed.committed.manifests.values()]
+    assert (seed.committed.number, walls) == (1, [wall])
