@@ -72,7 +72,7 @@ def test_a_query_moves_to_spark_and_back(spark: SparkSession, tmp_path: Path, na
     assert on.progress.batch == 4
     assert not (steps[1] / FOLDER).exists()
     assert mt.move(steps[1], steps[2], to="local", spark=spark) == 4
-    assert mt.open_state(steps[2]).spec.buckets == 2
+    assert mt.open_state(steps[2]).spec.shards == 2
     folders.add(2)
     last = run(query(folders.read), steps[2], out)
 

@@ -65,10 +65,10 @@ def key_from_text(
     return pl.DataFrame(held) if held else pl.DataFrame({"__one": [0]})
 
 
-def bucket_of(spec: WindowSpec, key: pl.DataFrame) -> int:
+def find_shard(spec: WindowSpec, key: pl.DataFrame) -> int:
     """Return the shard that owns a key."""
     # A query without a key has an internal one, which all of its messages share.
-    return int(assign_shards(key, key.columns, spec.buckets or 1)[0])
+    return int(assign_shards(key, key.columns, spec.shards or 1)[0])
 
 
 def wanted(

@@ -25,14 +25,14 @@ _A_SEGMENT = 32
 ENDED = "ended"
 
 
-def share(rows: int | None, buckets: int | None) -> int | None:
+def share(rows: int | None, shards: int | None) -> int | None:
     """Return each shard's share of a limit.
 
     Example:
         >>> share(10, 4), share(None, 4)
         (3, None)
     """
-    return None if rows is None else -(-rows // (buckets or 1))
+    return None if rows is None else -(-rows // (shards or 1))
 
 
 class RetentionCounter:

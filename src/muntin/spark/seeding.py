@@ -20,6 +20,7 @@ from muntin.hosts.local.log_contents import PlannedBatch
 from muntin.hosts.progress import Progress
 from muntin.hosts.seed import BLOBS, FACTS, FOLDER, Seed, parse_seed
 from muntin.model.errors import OptionError, SpecChangedError, StateCorruptedError
+from muntin.model.facts import STORED_SHARDS
 from muntin.sources.source import SourceOffsets
 from muntin.spark.ending import describe_changed_chain
 from muntin.spark.host.heartbeat import NAME as TICKS
@@ -104,7 +105,7 @@ def _check_specs(seed: Seed, specs: Sequence[CheckedSpec]) -> None:
         raise describe_changed_chain(len(shards), len(specs))
     for operator, spec in enumerate(specs):
         written = parse_manifest(seed.committed.manifests[operator, 0]).spec
-        spec.check_same({**written, "buckets": spec.to_dict().get("buckets")})
+        spec.check_same({**written, STORED_SHARDS: spec.to_dict().get(STORED_SHARDS)})
 
 
 def _plant(
@@ -120,7 +121,7 @@ def _plant(
     to = next_home(spark, checkpoint)
     path = f"{checkpoint}/{FOLDER}/{BLOBS}"
     chain = [SeededOperator(spark, path, n, seed) for n in range(len(seed.committed.shards))]
-    counts = [spec.to_dict().get("buckets") or 1 for spec in specs]
+    counts = [spec.to_dict().get(STORED_SHARDS) or 1 for spec in specs]
     clock = max((m.wall for one in chain for m in one.shards if m.wall is not None), default=0)
     batches = [PlannedBatch(batch, clock, seed.committed.ends)]
     if planned is not None:

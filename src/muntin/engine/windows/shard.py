@@ -51,7 +51,7 @@ class WindowShard:
     def _retain(self, axis: str, span: int) -> None:
         """Load the retention: the first whole window, and the counts for a limit of rows."""
         self._floor = whole_from(self.state, self.spec, self.windows)
-        most = share(self.spec.firing.rows, self.spec.buckets)
+        most = share(self.spec.firing.rows, self.spec.shards)
         self.kept = RetentionCounter(axis, span, most, self.state.extra.get(_KEPT))
 
     @property

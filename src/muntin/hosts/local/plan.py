@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import polars as pl
@@ -10,7 +10,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.joins.joiner import SIDE
 from muntin.engine.operator import Operator
-from muntin.hosts.chain import DEPTH, WINDOW_TIME, Spec, emits_again, end_ahead
+from muntin.hosts.chain import DEPTH, WINDOW_TIME, Spec, change_grace, emits_again, end_ahead
 from muntin.hosts.local.expressions import Expression
 from muntin.hosts.local.messages import MessageReader, message_reader
 from muntin.hosts.local.rejected import RejectedLayout, Upstreams
@@ -78,6 +78,11 @@ class Upstream:
         if end is None or not self.plan.keeps_end:
             return None
         return {columns.WINDOW_END: end, WINDOW_TIME: end - 1}.get(time or "")
+
+    def change_grace(self, keys: Collection[str]) -> int:
+        """Return how long after its end a window may change, microseconds."""
+        whole_rows = self.plan.whole_rows
+        return change_grace(self.plan.spec, keys, full=self.full, whole_rows=whole_rows)
 
     def rows(self, results: pl.DataFrame) -> pl.DataFrame:
         """Return results as the rows that the next operator reads, with `window_time`."""

@@ -16,7 +16,6 @@ from muntin.model.pipeline import SIDE_COLUMNS, Column, Joining, Windowing
 _HOLDS = "__muntin_holds"
 _EMISSION = pl.col(columns.EMISSION)
 _ALWAYS = (columns.WINDOW_START, columns.WINDOW_END, columns.EMISSION)
-_OWN = (columns.EMISSION, columns.REVISION)
 MakeRows = Callable[[pl.DataFrame], pl.DataFrame]
 
 
@@ -45,12 +44,10 @@ def show_pairs(plan: Plan, joining: Joining, names: PairColumns) -> Plan:
     name_columns = _name_pairs(plan.results, names)
     schema = name_columns(pl.DataFrame(schema=plan.results)).schema
     holds = None if joining.where is None else condition(schema, "WHERE", joining.where)
-    own = _OWN if names.identity else _OWN[:1]
     shown: list[pl.Expr] | None = None
     if joining.columns is not None:
-        selected = [one for one in joining.columns if one.name not in own]
-        shown = [_pair_column(schema, one, names.identity) for one in selected]
-        shown += [pl.col(name) for name in own]
+        shown = [_pair_column(schema, one, names) for one in names.select(joining.columns)]
+        shown += [pl.col(name) for name in names.own]
 
     def apply(results: pl.DataFrame) -> pl.DataFrame:
         rows = name_columns(results)
@@ -123,23 +120,17 @@ def _is_bound(column: Column, bound: str) -> bool:
 
 def _name_pairs(schema: pl.Schema, names: PairColumns) -> MakeRows:
     """Return the function that adds to pairs every name that expressions may use."""
-    others = {one: two for one, two in names.merged if two in schema}
-    plain = []
-    for name in schema:
-        if name in others:
-            plain.append(pl.coalesce(name, others[name]).alias(name))
-        elif name not in others.values():
-            plain.append(pl.col(name))
-    for side, shown in zip(SIDE_COLUMNS, names.sides, strict=True):
-        fields = [pl.col(two).alias(one) for one, two in shown.items() if two in schema]
-        if fields:
-            plain.append(pl.struct(fields).alias(side))
+    plain = [
+        pl.col(name) if other is None else pl.coalesce(name, other).alias(name)
+        for name, other in names.name_plain(schema)
+    ]
+    for side, shown in names.name_sides(schema):
+        plain.append(pl.struct(pl.col(two).alias(one) for one, two in shown.items()).alias(side))
     return lambda rows: rows.select(plain)
 
 
-def _pair_column(schema: pl.Schema, column: Column, identity: tuple[str, ...]) -> pl.Expr:
+def _pair_column(schema: pl.Schema, column: Column, names: PairColumns) -> pl.Expr:
     value = sql_expression(schema, "SELECT", column.text)
-    if identity and column.name not in identity:
-        # The computed columns of a retraction are null, whatever their expressions yield.
+    if names.is_null_in_retractions(column):
         value = pl.when(_EMISSION != "retract").then(value)
     return value.alias(column.name)

@@ -39,9 +39,9 @@ class LocalWindowed(WindowSentence[LocalWindowedAggregate]):
     def _build_top(
         self, spec: WindowSpec, keys: tuple[Any, ...], n: int, by: Any, ascending: Any
     ) -> LocalWindowedAggregate:
-        from muntin.hosts.local.ranked import top_messages
+        from muntin.hosts.local.ranked import rank_messages
 
-        return LocalWindowedAggregate(top_messages(self.input, keys, spec, n, by, ascending))
+        return LocalWindowedAggregate(rank_messages(self.input, keys, spec, n, by, ascending))
 
     @property
     def input(self) -> Input:
