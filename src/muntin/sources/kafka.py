@@ -37,7 +37,7 @@ from muntin.sources.text_values import is_readable
 
 Form = Literal["json", "csv", "avro", "protobuf"]
 Reader = Literal["spark", "columns"]
-PayloadColumns = str | Mapping[str, pl.DataType]
+PayloadColumns = str | Mapping[str, pl.DataType | str]
 
 _OWN_TYPES: dict[str, pl.DataType] = {
     "key": pl.String(), "value": pl.Binary(), "topic": pl.String(), "partition": pl.Int32(),

@@ -156,7 +156,7 @@ def _message_schema(topics: KafkaTopics, typed: KafkaTopics) -> StructType:
     return schema.add(MALFORMED, "binary", metadata={MARKS_MALFORMED: True})
 
 
-def _as_struct(columns: str | Mapping[str, pl.DataType]) -> StructType:
+def _as_struct(columns: str | Mapping[str, pl.DataType | str]) -> StructType:
     if not isinstance(columns, str):
         return spark_schema(plain_columns(columns))
     if SparkSession.getActiveSession() is None:
