@@ -18,7 +18,7 @@ from muntin.hosts.sentence import (
 )
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, SideName
-from muntin.model.sentence import joined
+from muntin.model.sentence import join_sides
 
 _FIRING = (columns.EMISSION, columns.REVISION)
 
@@ -32,7 +32,7 @@ def begin_join(left: object, right: object, options: SentenceOptions) -> LocalJo
     check_shards(options["shards"])
     each_change = options["each_change"]
     one, other = _side("left", left, each_change), _side("right", right, each_change)
-    spec = joined(one, other, options)
+    spec = join_sides(one, other, options)
     inputs: dict[SideName, Input] = {"left": one.input, "right": other.input}
     for side in SIDES:
         if not each_change and inputs[side].fed is not None:

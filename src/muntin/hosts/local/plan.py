@@ -22,7 +22,7 @@ from muntin.sources.source import Source
 
 
 @dataclass(frozen=True)
-class Shape:
+class SelectList:
     """A select list over an operator's results.
 
     Attributes:
@@ -207,7 +207,7 @@ class Plan:
     shards: int
     asked: int | None
     again: Callable[[int], Plan]
-    shape: Shape | None = field(default=None)
+    shape: SelectList | None = field(default=None)
 
     @property
     def joins(self) -> bool:
@@ -292,9 +292,9 @@ class Plan:
             has_end: Whether `window_end` is unchanged.
         """
         schema = apply(pl.DataFrame(schema=self.results)).schema
-        return self._with_shape(Shape(schema, apply, keys, by_window, has_end))
+        return self._with_shape(SelectList(schema, apply, keys, by_window, has_end))
 
-    def _with_shape(self, shape: Shape) -> Plan:
+    def _with_shape(self, shape: SelectList) -> Plan:
         again = self.again
         return replace(self, shape=shape, again=lambda count: again(count)._with_shape(shape))
 
