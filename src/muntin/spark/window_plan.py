@@ -84,7 +84,7 @@ def _plan(
     results = result_schema(known, make().combiner)
     chain = chained((source,), rejected_schema(given.frame.schema, given.moments))
     schemas = {RESULTS: results, REJECTED: chain.rejected}
-    stage = Stage(make, slots(spec.shards or 1), schemas, identity(), chain.beside)
+    stage = Stage(make, slots(spec.shards or 1), schemas, identity(), chain.layout)
     period = period_of_windows(spec) if given.clock is None else None
     plan = Plan(spec, stage, chain.sources, period, spec.keys, asked, again)
     return replace(plan, lean=partial(_lean, plan, spec, *chain.sources))
