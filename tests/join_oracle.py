@@ -28,7 +28,7 @@ from muntin.model.policies import Every
 from muntin.model.spec import DUPLICATES
 from muntin.testing.oracle.placing import bounds
 from muntin.testing.oracle.stepping import REASONS
-from muntin.testing.oracle.window import Message
+from muntin.testing.oracle.window import OracleMessage
 
 
 @dataclass
@@ -43,7 +43,7 @@ class JoinStep:
     """
 
     rows: list[dict[str, Any]] = field(default_factory=list)
-    rejected: list[tuple[SideName, Message, str, int | None]] = field(default_factory=list)
+    rejected: list[tuple[SideName, OracleMessage, str, int | None]] = field(default_factory=list)
     counts: dict[str, int] = field(
         default_factory=lambda: dict.fromkeys(("seen", "counted", DUPLICATES, *REASONS), 0)
     )
@@ -55,7 +55,7 @@ class HeldMessage:
     """An accepted message that may still match others."""
 
     side: SideName
-    message: Message
+    message: OracleMessage
     key: tuple[Any, ...]
     partition: Any
     place: int
@@ -87,7 +87,7 @@ class JoinOracle:
         self._active: dict[SideName, int] = {}
 
     def step(
-        self, messages: Mapping[SideName, Sequence[Message]], wall: int, final: bool = False
+        self, messages: Mapping[SideName, Sequence[OracleMessage]], wall: int, final: bool = False
     ) -> JoinStep:
         """Process one micro-batch of both sides.
 
@@ -125,7 +125,7 @@ class JoinOracle:
         step.watermarks = {side: self._marks.get((side, None)) for side in SIDES}
         return step
 
-    def _record_starts(self, side: SideName, messages: Sequence[Message]) -> None:
+    def _record_starts(self, side: SideName, messages: Sequence[OracleMessage]) -> None:
         offset = self._spec.side(side).offset
         if offset is None or self._spec.axis == "time":
             return
@@ -140,7 +140,7 @@ class JoinOracle:
     def _take(
         self,
         side: SideName,
-        message: Message,
+        message: OracleMessage,
         wall: int,
         after: dict[tuple[SideName, Any], int],
         step: JoinStep,
@@ -219,7 +219,7 @@ class JoinOracle:
         reach = self._spec.bound.sessions.reach
         return len(edges) == len(SIDES) and min(edges) - max(self._session(one)) >= reach
 
-    def _placed(self, side: SideName, message: Message) -> tuple[Any, int]:
+    def _placed(self, side: SideName, message: OracleMessage) -> tuple[Any, int]:
         """Return the partition and the position of a message on its axis."""
         given = self._spec.side(side)
         if self._spec.axis == "rows":
@@ -231,7 +231,7 @@ class JoinOracle:
         time = message[given.time]  # type: ignore[index]
         return None, time if isinstance(time, int) else 0
 
-    def _refused(self, side: SideName, message: Message, wall: int) -> str | None:
+    def _refused(self, side: SideName, message: OracleMessage, wall: int) -> str | None:
         given = self._spec.side(side)
         if given.offset is not None and None in [message[column] for column in given.offset]:
             return "malformed"
@@ -249,7 +249,7 @@ class JoinOracle:
             return "malformed" if abs(message[given.time]) >= FARTHEST else None
         return None
 
-    def _is_timely(self, side: SideName, message: Message, wall: int) -> bool:
+    def _is_timely(self, side: SideName, message: OracleMessage, wall: int) -> bool:
         """Return whether a message without a key may move the watermark."""
         given = self._spec.side(side)
         if given.time is None:

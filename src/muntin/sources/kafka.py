@@ -27,12 +27,13 @@ from muntin.sources.kafka_client import (
     refuse_owned,
     refuse_unknown,
 )
-from muntin.sources.kafka_columns import MALFORMED, OWN, KafkaReader, refuse_malformed
+from muntin.sources.kafka_columns import OWN, KafkaReader, refuse_malformed
 from muntin.sources.kafka_source import KafkaSource, KafkaSourceReader
 from muntin.sources.payloads import Payloads, UnreadableError
 from muntin.sources.protobuf_payloads import ProtobufPayloads
 from muntin.sources.protobuf_schema import ProtoMessage
 from muntin.sources.schema_registry import Registry
+from muntin.sources.source import MALFORMED
 from muntin.sources.text_values import is_readable
 
 Form = Literal["json", "csv", "avro", "protobuf"]

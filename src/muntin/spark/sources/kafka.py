@@ -20,8 +20,8 @@ from muntin.sources.ddl import plain_columns
 from muntin.sources.kafka import KafkaTopics
 from muntin.sources.kafka_broker import starting_of
 from muntin.sources.kafka_client import refuse_librdkafkas
-from muntin.sources.kafka_columns import MALFORMED
 from muntin.sources.kafka_formats import InColumns
+from muntin.sources.source import MALFORMED
 from muntin.spark.host.internals.versions import BOUNDS_BATCHES
 from muntin.spark.host.schema import polars_schema, spark_schema
 from muntin.spark.host.zones import ZONE_SETTING
