@@ -38,7 +38,7 @@ from muntin.hosts.inspect.opening import spec_of
 from muntin.hosts.inspect.windows import OpenWindows
 from muntin.model.errors import OptionError, SpecChangedError
 from muntin.model.joins import HOWS, SIDES, How, JoinSpec
-from muntin.model.policies import EveryRows, Firing
+from muntin.model.policies import After, EveryRows, Firing
 from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.inspect.checkpoints import reasons, report_of
 from muntin.spark.inspect.tables import OpenTable
@@ -256,7 +256,7 @@ class TestJoins:
         assert "it is kept until the right side's watermark has passed it" in none
         assert "has no partner among what is kept: no right message of this key is kept" in none
         late = said(checkpoint, ["a"], f"{AT[:-2]}01")
-        assert "is rejected as late: the first place that is taken is" in late
+        assert "is rejected as late: the first accepted position is" in late
         assert "Then the left side's unmatched messages are emitted" in none
 
     @pytest.mark.parametrize("how", HOWS)
@@ -280,16 +280,16 @@ class TestJoins:
         if how == "semi":
             assert "one that has found a partner was emitted then, and isn't kept" in had
         elif "left" in spec.marked:
-            assert "have gone; it had a partner among them, or several" in had
+            assert "were deleted; it had a partner among them, or several" in had
             assert had.endswith("leaves no room for a partner, and has had a partner")
         else:
-            assert "have gone, and whether it had partners among them isn't known" in had
+            assert "were deleted, and whether it had partners among them isn't known" in had
         assert "has no partner among what is kept: no right message of this key" in none
-        assert ("have gone; it had no partner among them" in none) == ("left" in spec.marked)
+        assert ("were deleted; it had no partner among them" in none) == ("left" in spec.marked)
 
     def test_why_a_message_is_late(self) -> None:
         found = said(joined("window").checkpoint, ["a"], "1970-01-01 00:00:00.000001")
-        assert "is rejected as late: the first place that is taken is 1970-01-01" in found
+        assert "is rejected as late: the first accepted position is 1970-01-01" in found
         assert "would be taken now" in said(joined("window").checkpoint, ["a"], "1970-01-01 00:01")
 
     @pytest.mark.parametrize(
@@ -439,14 +439,27 @@ class TestChains:
 
 
 CHANGED = Firing(early=EveryRows(2), late=EveryRows(2))
+AGES = Firing(early=After(9), late=After(9, "last", 2))
 
 
 class TestChangedPolicies:
-    @pytest.mark.parametrize("kind", BY_TIME)
-    def test_windows_by_time_go_on_with_other_policies(self, kind: str) -> None:
+    @pytest.mark.parametrize(
+        ("kind", "before", "after"),
+        [
+            *((kind, None, CHANGED) for kind in BY_TIME),
+            *((kind, CHANGED, AGES) for kind in BY_TIME),
+            *((kind, AGES, CHANGED) for kind in BY_TIME),
+        ],
+    )
+    def test_windows_by_time_go_on_with_other_policies(
+        self, kind: str, before: Firing | None, after: Firing
+    ) -> None:
         """What emits at last is the same whatever emitted before."""
         spec = window_spec(kind)
-        firing = replace(spec.firing, early=CHANGED.early, late=CHANGED.late)
+        if before is not None:
+            first = replace(spec.firing, early=before.early, late=before.late)
+            spec = replace(spec, firing=first)
+        firing = replace(spec.firing, early=after.early, late=after.late)
         other = replace(spec, firing=replace(firing, retention=2 * firing.retention))
         run, whole = windows_run(spec), windows_run(spec)
         run.take(BATCHES[:2])

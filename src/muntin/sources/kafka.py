@@ -33,7 +33,7 @@ from muntin.sources.payloads import Payloads, UnreadableError
 from muntin.sources.protobuf_payloads import ProtobufPayloads
 from muntin.sources.protobuf_schema import ProtoMessage
 from muntin.sources.schema_registry import Registry
-from muntin.sources.text_values import readable
+from muntin.sources.text_values import is_readable
 
 Form = Literal["json", "csv", "avro", "protobuf"]
 Reader = Literal["spark", "columns"]
@@ -204,7 +204,7 @@ class KafkaTopics:
         """Return whether a column of a type is read in columns."""
         if self.form == "json":
             return is_nested_json(dtype)
-        return readable(dtype) or isinstance(dtype, pl.Decimal)
+        return is_readable(dtype) or isinstance(dtype, pl.Decimal)
 
     def _payloads(self, columns: dict[str, pl.DataType], zone: str, zone_option: str) -> Payloads:
         """Return the decoder of payloads."""
@@ -221,5 +221,5 @@ class KafkaTopics:
             raise OptionError(zone_option, zone, problem, hint)
         if self.form == "csv":
             return CsvPayloads(columns, session)
-        is_plain = all(map(readable, columns.values()))
+        is_plain = all(map(is_readable, columns.values()))
         return (JsonPayloads if is_plain else NestedJsonPayloads)(columns, session)

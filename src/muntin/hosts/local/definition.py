@@ -78,7 +78,7 @@ class LocalWindowedAggregate(LocalDefinition, WindowDefinition["LocalWindowedAgg
         return self._as_given(full)
 
     def _top(self, n: int, by: Any, per: Any, ascending: Any) -> LocalWindowedAggregate:
-        from muntin.hosts.local.ranked import rank_windows
+        from muntin.hosts.local.window_rows import rank_windows
 
         upstream = self.upstream
         if upstream.emits_again:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import polars as pl
 
 from muntin.engine import columns
 from muntin.hosts.local.expressions import condition, sql_expression
-from muntin.hosts.local.plan import Plan, Shape
+from muntin.hosts.local.plan import Plan
 from muntin.hosts.pair_columns import PairColumns
 from muntin.model.pipeline import SIDE_COLUMNS, Column, Joining, Windowing
 
@@ -32,7 +31,7 @@ def show_windows(plan: Plan, windowing: Windowing) -> Plan:
         return plan
     has_end = any(_is_bound(one, columns.WINDOW_END) for one in windowing.columns)
     apply = _window_rows(plan.results, windowing)
-    return _with_shape(plan, apply, plan.keys, by_window=True, has_end=has_end)
+    return plan.select(apply, plan.keys, by_window=True, has_end=has_end)
 
 
 def show_pairs(plan: Plan, joining: Joining, names: PairColumns) -> Plan:
@@ -56,22 +55,7 @@ def show_pairs(plan: Plan, joining: Joining, names: PairColumns) -> Plan:
             return rows.drop(*SIDE_COLUMNS, strict=False)
         return rows.select(shown)
 
-    return _with_shape(plan, apply, plan.keys, by_window=False, has_end=False)
-
-
-def _with_shape(
-    plan: Plan, apply: MakeRows, keys: tuple[str, ...] | None, *, by_window: bool, has_end: bool
-) -> Plan:
-    schema = apply(pl.DataFrame(schema=plan.results)).schema
-    shape = Shape(schema, apply, keys, by_window=by_window, has_end=has_end)
-    again = plan.again
-    return replace(
-        plan,
-        shape=shape,
-        again=lambda count: _with_shape(
-            again(count), apply, keys, by_window=by_window, has_end=has_end
-        ),
-    )
+    return plan.select(apply, plan.keys)
 
 
 def _window_rows(schema: pl.Schema, windowing: Windowing) -> MakeRows:

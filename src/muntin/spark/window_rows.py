@@ -1,4 +1,4 @@
-"""Builds queries for the first rows of each window, which an aggregate collects and emits."""
+"""Builds queries that emit rows of windows: each message, or the first ones in an order."""
 
 from __future__ import annotations
 
@@ -7,17 +7,54 @@ from dataclasses import replace
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from muntin.engine.columns import WINDOW_END, WINDOW_START
+from muntin.engine.columns import EMISSION, REVISION, WINDOW_END, WINDOW_START
 from muntin.hosts.ranking import RANK, Ascending, Names, check_bounds, check_names, check_order
-from muntin.model.pipeline import FIRST, LAST, ROWS, Ranking, quoted
+from muntin.model.pipeline import FIRST, LAST, NUMBER, PLACE, ROW, ROWS, Ranking, quoted
+from muntin.model.pipeline import Column as Selected
 from muntin.model.ranking import moments, refuse
+from muntin.model.rolling import add_messages, message_columns
 from muntin.model.spec import WindowSpec
 from muntin.spark.host.chain import fed_by
 from muntin.spark.session import require
 from muntin.spark.sinks.ranked import RankedShape, rows_of
-from muntin.spark.sinks.selected import SelectedAggregate
+from muntin.spark.sinks.selected import EachShape, SelectedAggregate
 from muntin.spark.sources.inputs import Input
 from muntin.spark.window_plan import build
+
+
+def build_rolling_rows(
+    given: Input,
+    keys: tuple[Column | str, ...],
+    spec: WindowSpec,
+    shards: int | None = None,
+) -> SelectedAggregate:
+    """Build a query that emits each message as a row.
+
+    Args:
+        given: The input.
+        keys: Key columns, by name or as expressions.
+        spec: The query, without keys and columns, which are added here.
+        shards: The number of shards; `None` is one for each core.
+
+    Raises:
+        OptionError: When a column, a type or a policy can't work; the error names it.
+    """
+    names = message_columns(spec, given.frame.columns, chained=given.fed is not None)
+    bare = [key for key in keys if isinstance(key, str)]
+    names = [name for name in names if name not in bare]
+    fields = [F.col(quoted(name)) for name in names] or [F.lit(0).alias("__muntin_none")]
+    spec = replace(spec, aggregates=add_messages(spec, F.struct(*fields)))
+    plan = build(given, keys, spec, shards)
+    own = plan.keys or ()
+    whole = (*own, WINDOW_START, WINDOW_END)
+    computed = [name for name in spec.aggregates if name != ROWS]
+    shown = [
+        *(Selected(name, quoted(name)) for name in whole),
+        *(Selected(name, f"{ROW}.{quoted(name)}") for name in names if name not in own),
+        *(Selected(name, quoted(name)) for name in (*computed, EMISSION, REVISION)),
+        Selected(NUMBER, f"{PLACE} + 1"),
+    ]
+    return SelectedAggregate(plan, EachShape(tuple(shown), None, (*own, NUMBER)))
 
 
 def top_messages(
