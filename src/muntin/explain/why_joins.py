@@ -151,8 +151,8 @@ class _Message:
             return
         grace = spell(self.spec.side(self.side).firing.grace, self.spec.axis)
         yield (
-            f"a message at {here} is rejected as late: the first place that is taken is "
-            f"{self._format_own(edge)} (grace {grace}); a larger lateness or grace would take it"
+            f"a message at {here} is rejected as late: the first accepted position is "
+            f"{self._format_own(edge)} (grace {grace}); a larger lateness or grace would accept it"
         )
 
     def _explain_dropped(self) -> Iterator[str]:
@@ -162,12 +162,12 @@ class _Message:
             return
         first = self._format_own(kept_from)
         if isinstance(bound, Newest):
-            yield f"all before {first} have gone: neither side may change a window there"
+            yield f"all before {first} were deleted: neither side may change a window there"
         elif not isinstance(bound, AsOf):
             yield (
-                f"all before {first} have gone, and which there were isn't known: no "
-                f"{OTHER[self.side]} message can come that would be their partner, or keep() has "
-                f"let them go. {self._describe_unmatched()}"
+                f"all before {first} were deleted, and aren't known any more: no "
+                f"{OTHER[self.side]} message can come that would be their partner, or keep() "
+                f"deleted them. {self._describe_unmatched()}"
             )
         elif self.side == "left":
             yield f"those before {first} have had their version, or none"
@@ -252,7 +252,7 @@ class _Message:
             return
         if bound.partners(self.side, self.at, self.at)[0] >= first_kept:
             return
-        gone = f"{OTHER[self.side]} messages before {self._format_other(first_kept)} have gone"
+        gone = f"{OTHER[self.side]} messages before {self._format_other(first_kept)} were deleted"
         if self.side in self.spec.marked and self.at not in self.mine.matched:
             yield f"{gone}; it had no partner among them"
         elif self.side in self.spec.marked and not self._find_partners():

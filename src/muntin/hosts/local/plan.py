@@ -278,7 +278,8 @@ class Plan:
         """The layout of its rejected messages, for a downstream operator."""
         has_join = any(plan.joins for plan in self.plans)
         marks = frozenset([*([SIDE] if has_join else []), *([DEPTH] if self.depth else [])])
-        return Upstreams(self.layout.schema, self.joins, has_join, self.depth, marks)
+        depth = self.depth + (0 if self.joins else 1)
+        return Upstreams(self.layout.schema, self.joins, has_join, depth, marks)
 
     def select(
         self,
