@@ -82,12 +82,18 @@ class JoinOracle:
         self._marks: dict[tuple[SideName, Any], int] = {}
         self._starts: dict[tuple[SideName, Any], int] = {}
         self._offsets: dict[SideName, set[tuple[Any, Any]]] = {side: set() for side in SIDES}
+        self._caught_up: dict[SideName, bool] = {}
+        self._passed: int | None = None
         self._table: dict[Any, tuple[int | None, HeldMessage]] = {}
         self._wall: int | None = None
         self._active: dict[SideName, int] = {}
 
     def step(
-        self, messages: Mapping[SideName, Sequence[OracleMessage]], wall: int, final: bool = False
+        self,
+        messages: Mapping[SideName, Sequence[OracleMessage]],
+        wall: int,
+        final: bool = False,
+        backlog: Mapping[SideName, bool] | None = None,
     ) -> JoinStep:
         """Process one micro-batch of both sides.
 
@@ -96,7 +102,9 @@ class JoinOracle:
                 could not be read as a time.
             wall: Wall clock, in microseconds.
             final: Whether the input ends here.
+            backlog: Whether a side's source has more messages; of other sides it isn't known.
         """
+        self._caught_up |= {side: not behind for side, behind in (backlog or {}).items()}
         step, after, before = JoinStep(), dict(self._marks), self._marks.get(("right", None))
         self._some: set[SideName] = set()
         for side in SIDES:
@@ -306,7 +314,13 @@ class JoinOracle:
 
     def _emit_versions(self, bound: AsOf, step: JoinStep, final: bool) -> None:
         """Emit left messages with their newest right versions, once the right side has passed."""
-        passed = self._marks.get(("right", None))
+        left = self._marks.get(("left", None))
+        if self._caught_up.get("right") and left is not None:
+            # The right side isn't waited for: the greatest time of either one counts.
+            reached = left + self._spec.left.lateness - self._spec.right.lateness
+            self._passed = reached if self._passed is None else max(self._passed, reached)
+        known = (self._marks.get(("right", None)), self._passed)
+        passed = max((time for time in known if time is not None), default=None)
         versions = [one for one in self._held if one.side == "right"]
         for one in [one for one in self._held if one.side == "left"]:
             if not final and (passed is None or one.place >= passed):
