@@ -313,6 +313,9 @@ def bound_of(
         if left != right or not isinstance(left, Sessions) or left.axis == "rows":
             hint = "give both sides .session(…) with the same gap, on the time axis"
             raise OptionError("session", kinds, "doesn't go with the other side", hint)
+        if left.longest is not None:
+            hint = "leave longest= out: a pair would have to be taken back when a cut moves"
+            raise OptionError("longest", str(left), "isn't for joins", hint)
         return Joint(left)
     if any(isinstance(kind, Sliding) for kind in kinds):
         return _share_sliding(kinds)
