@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from muntin.dataframe.host import Host, choose_host
-from muntin.hosts.local.expressions import UnportableError
 from muntin.hosts.local.statements import TableRows, bind_query, tables_by_name
 from muntin.hosts.local.tables import needs_spark, source_of
 from muntin.hosts.local.windowed import rows_of
@@ -135,10 +134,10 @@ def _ask_here(question: Question, named: Mapping[str, Any]) -> LocalDefinition:
 
     lowered = question.lowered
     try:
+        query = bind_query(lowered.query, find)
         if lowered.order is not None:
-            hint = "leave it out, and sort the frame of the results"
-            raise UnportableError("ORDER BY", "ORDER BY", "needs Spark", hint)
-        return bind_query(lowered.query, find)
+            query.show_in(lowered.order)
+        return query
     except OptionError as error:
         text, at = question.text, lowered.place(error)
         if isinstance(error.value, str) and error.value in lowered.places:

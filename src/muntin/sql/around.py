@@ -117,7 +117,8 @@ def around(scope: Scope, select: Select, made: Windowing) -> Windowing:
             found = (_computed(scope, item, inner),)
         for column in found:
             taken = {one.name.lower() for one in shown if one.name != "*"}
-            mine = column.name in (*identity, *OWN) and not column.bare
+            mine = column.name in (*identity, *OWN) and column not in inner.columns
+            mine &= not column.bare
             mine |= made.each and column.name == NUMBERED.name and column != NUMBERED
             if mine or column.name.lower() in taken:
                 problem = f"{column.name} is a column of the output already"

@@ -45,16 +45,20 @@ def bound_of(relation: Relation, bound: str) -> str | None:
     return known if found == "*" else found
 
 
+BOUNDS = ("window_start", "window_end")
+
+
 def bound_named(relation: Relation, name: str) -> str:
     """Return the bound of windows that a column shows under an alias; otherwise the same name.
 
     Queries written for Flink say ``window_start AS starttime``; results have the bound itself as
     well.
     """
-    shown = relation.columns if isinstance(relation, Windowing) else None
-    for column in shown or ():
-        bound = column.text.strip("`")
-        if column.name.lower() == name.lower() and bound in ("window_start", "window_end"):
+    shown = (relation.columns if isinstance(relation, Windowing) else None) or ()
+    texts = {column.text: column.name for column in shown if column.name in BOUNDS}
+    for column in shown:
+        bound = texts.get(column.text, column.text.strip("`"))
+        if column.name.lower() == name.lower() and bound in BOUNDS:
             return bound
     return name
 

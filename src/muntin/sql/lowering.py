@@ -18,11 +18,13 @@ from muntin.sql.catalog import Catalog, Resolved, marks_of
 from muntin.sql.cursor import Cursor, Span, WindowNode, call_of
 from muntin.sql.expressions import Scope, walk
 from muntin.sql.firings import emit_spans, firing
+from muntin.sql.foreign import find_rounded_time
 from muntin.sql.grouping import Grouping
 from muntin.sql.joins import Resolve, join_of
 from muntin.sql.lookups import looked_up
 from muntin.sql.ordering import order
 from muntin.sql.pairs import unbounded
+from muntin.sql.regrouping import regroup
 from muntin.sql.selectlist import END, START, SelectList
 from muntin.sql.syntax import (
     CreateView,
@@ -128,8 +130,8 @@ def _of_rows(
         return _bounded(scope, select, resolved, call)
     number = ranked.numbering(scope, select)
     if select.qualify is not None and number is None:
-        hint = "write HAVING, or QUALIFY ROW_NUMBER() OVER (...) <= 3: RANK has no bound"
-        scope.fail(scope.span(select.qualify), "QUALIFY is about no row_number", hint)
+        hint = "write HAVING, or QUALIFY ROW_NUMBER() OVER (...) <= 3"
+        scope.fail(scope.span(select.qualify), "QUALIFY is about no row_number or rank", hint)
     if number is not None:
         return _numbered(scope, select, resolved, call, number)
     if select.window is not None:
@@ -143,6 +145,9 @@ def _of_rows(
         return _finished(scope, select, resolved, *overs.per_row(scope, select, resolved))
     found = call or _grouped_by(scope, select)
     if found is None:
+        groups = regroup(scope, select, resolved) if select.group else None
+        if groups is not None:
+            return _finished(scope, select, resolved, *groups)
         return _chosen(scope, select, resolved, outermost)
     return _windowed(scope, select, resolved, found, from_call=call is not None)
 
@@ -287,6 +292,10 @@ def _grouped_by(scope: Scope, select: Select) -> WindowCall | None:
 
 def _rows(scope: Scope, select: Select, resolved: Resolved) -> Resolved:
     """Lower a query that chooses and computes rows one by one."""
+    rounded = find_rounded_time([node.unnest() for node in select.group])
+    if rounded is not None:
+        node, hint = rounded
+        scope.fail(scope.span(node), "this rounds a time, and groups of a stream are windows", hint)
     for node in walk(*select.scalars):
         if name_of(node):
             scope.fail(scope.span(node), "a stream doesn't end, so this needs windows", _WINDOWS)

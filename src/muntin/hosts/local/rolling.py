@@ -8,9 +8,10 @@ from typing import Any
 import polars as pl
 
 from muntin.engine import columns
+from muntin.hosts.local.derived import RowSelection
 from muntin.hosts.local.plan import Input, Plan, Shape
 from muntin.hosts.local.window_plan import build_windows
-from muntin.model.pipeline import NUMBER, ROWS
+from muntin.model.pipeline import NUMBER, PLACE, ROW, ROWS, Windowing
 from muntin.model.rolling import add_messages, message_columns
 from muntin.model.spec import WindowSpec
 
@@ -38,6 +39,31 @@ def plan_rolling_rows(
     row = pl.struct(*map(pl.col, names)) if names else pl.struct(_NOTHING)
     spec = replace(spec, aggregates=add_messages(spec, row))
     return _show_messages(build_windows(given, keys, spec, shards), names)
+
+
+def show_each(plan: Plan, windowing: Windowing) -> Plan:
+    """Return the plan with a select list over each message that a window ends with.
+
+    Raises:
+        OptionError: When an expression can't be computed in this process; the error names it.
+    """
+    assert windowing.columns is not None
+    places = pl.int_ranges(0, pl.col(ROWS).list.len(), dtype=pl.Int32())
+
+    def explode(results: pl.DataFrame) -> pl.DataFrame:
+        numbered = results.with_columns(pl.col(ROWS).alias(ROW), places.alias(PLACE))
+        return numbered.explode(ROW, PLACE).filter(pl.col(ROW).is_not_null())
+
+    rows = explode(pl.DataFrame(schema=plan.results)).schema
+    selection = RowSelection.of(rows, windowing.columns, windowing.having)
+
+    def apply(results: pl.DataFrame) -> pl.DataFrame:
+        return selection.apply(explode(results))
+
+    identity = (*windowing.spec.keys, NUMBER)
+    shape = Shape(selection.schema_of(rows), apply, identity, by_window=False)
+    again = plan.again
+    return replace(plan, shape=shape, again=lambda count: show_each(again(count), windowing))
 
 
 def _show_messages(plan: Plan, names: list[str]) -> Plan:

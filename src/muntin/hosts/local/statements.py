@@ -13,9 +13,12 @@ from muntin.engine import columns
 from muntin.hosts.chain import disorder, refuse_revisions
 from muntin.hosts.local.definition import LocalDefinition, LocalJoined, LocalWindowedAggregate
 from muntin.hosts.local.derived import derive, resolve_name
-from muntin.hosts.local.expressions import UnportableError, sql_expression
+from muntin.hosts.local.expressions import UnportableError, literal_rows, sql_expression
 from muntin.hosts.local.join_plan import build_join
+from muntin.hosts.local.lookups import look_up
 from muntin.hosts.local.plan import Input, Upstream
+from muntin.hosts.local.ranked import collect_rows, show_rows
+from muntin.hosts.local.rolling import plan_rolling_rows, show_each
 from muntin.hosts.local.select_lists import show_pairs, show_windows
 from muntin.hosts.local.window_plan import build_windows
 from muntin.hosts.pair_columns import SUFFIX, PairColumns
@@ -24,19 +27,22 @@ from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, Newest, Side, SideName
 from muntin.model.kinds import Kind
 from muntin.model.pipeline import (
+    ROWS,
     Column,
     Derived,
     Expression,
     Joining,
-    Lookup,
     Query,
     Reading,
     Relation,
     Union,
+    Values,
     Windowing,
 )
 from muntin.model.sessions import Sessions
+from muntin.sources.frames import FrameSource
 from muntin.sources.source import Source
+from muntin.sources.united import unite
 
 TableRows = Source | Upstream
 FindRows = Callable[[str], TableRows]
@@ -70,14 +76,20 @@ def pointing_to_spark() -> Iterator[None]:
 
 
 def _windows(windowing: Windowing, find: FindRows) -> LocalWindowedAggregate:
-    if windowing.ranking is not None:
-        _refuse("the rows of a window, numbered")
-    if windowing.each:
-        _refuse("each row with its window's aggregates")
     if windowing.lookups:
-        _refuse("a lookup in a table")
+        _refuse("a table looked up for windows")
     rows, spec = _rows(windowing.source, find), windowing.spec
     schema = rows.schema
+    if windowing.ranking is not None:
+        shown = schema
+        if isinstance(rows, Upstream):
+            # An operator's results have an emission, and so have the rows of windows over them.
+            own = (columns.EMISSION, columns.REVISION)
+            kinds = rows.plan.shown.items()
+            shown = pl.Schema({name: kind for name, kind in kinds if name not in own})
+        aggregates = {ROWS: collect_rows(shown, windowing.ranking)}
+    else:
+        aggregates = {name: _operands(schema, one) for name, one in spec.aggregates.items()}
     late = spec.lateness
     if isinstance(rows, Upstream) and not late:
         late = disorder(rows.plan.spec)
@@ -85,7 +97,7 @@ def _windows(windowing: Windowing, find: FindRows) -> LocalWindowedAggregate:
         spec,
         keys=(),
         time=_resolve(schema, spec.time),
-        aggregates={name: _operands(schema, one) for name, one in spec.aggregates.items()},
+        aggregates=aggregates,
         offset=_offset(schema, spec.offset),
         windows=_with_gaps(schema, spec.windows),
         lateness=late,
@@ -95,8 +107,14 @@ def _windows(windowing: Windowing, find: FindRows) -> LocalWindowedAggregate:
         bare.offset,
     )  # fmt: skip
     keys = tuple(_key(schema, key) for key in windowing.keys)
+    if windowing.each and windowing.columns is None:
+        return LocalWindowedAggregate(plan_rolling_rows(messages, keys, bare, windowing.shards))
     plan = build_windows(messages, keys, bare, windowing.shards)
-    return LocalWindowedAggregate(show_windows(plan, windowing))
+    if windowing.ranking is not None:
+        plan = show_rows(plan, windowing.ranking)
+    else:
+        plan = show_each(plan, windowing) if windowing.each else show_windows(plan, windowing)
+    return LocalWindowedAggregate(plan)
 
 
 def _pairs(joining: Joining, find: FindRows) -> LocalJoined:
@@ -136,9 +154,20 @@ def _rows(relation: Relation, find: FindRows, *, each_change: bool = False) -> T
         if upstream.emits_again and not each_change:
             refuse_revisions(plan.spec, each_change=each_change)
         return upstream
+    if isinstance(relation, Values):
+        return FrameSource(literal_rows(relation.text, relation.columns))
     if isinstance(relation, Union):
-        _refuse("UNION")
-    _refuse("a lookup in a table" if isinstance(relation, Lookup) else "VALUES")
+        return unite([_source(part, find) for part in relation.parts])
+    return look_up(relation, _source(relation.source, find), _source(relation.table, find))
+
+
+def _source(relation: Relation, find: FindRows) -> Source:
+    """Return the rows of a table, which aren't the results of windows."""
+    rows = _rows(relation, find)
+    if isinstance(rows, Upstream):
+        hint = "unite or look up messages before their windows, or run it on Spark"
+        raise UnportableError("SELECT", "results of windows", "are taken here on Spark alone", hint)
+    return rows
 
 
 def _refuse(what: str) -> NoReturn:

@@ -23,6 +23,8 @@ from muntin.model.aggregates.plainly import numbers, rank
 from muntin.model.errors import OptionError
 from muntin.model.shapes import NUMBER, ORDER
 
+ROW_NUMBER, RANK, DENSE_RANK = "ROW_NUMBER", "RANK", "DENSE_RANK"
+
 
 def _first_of(values: list[Any], agg: Aggregate) -> list[Any]:
     """Return the first values in the order of an aggregate, in plain Python."""
@@ -33,7 +35,22 @@ def _first_of(values: list[Any], agg: Aggregate) -> list[Any]:
         found.reverse()
     for place, word in reversed(words):
         found.sort(key=partial(_field_of, place), reverse=word == "desc")
-    return found[: known["k"]]
+    if "ties" not in known:
+        return found[: known["k"]]
+    fields = [[_field_of(place, value) for place, _ in words] for value in found]
+    return [value for value, n in zip(found, _ranks(fields, known["ties"]), strict=True)
+            if n <= known["k"]]  # fmt: skip
+
+
+def _ranks(fields: Sequence[Any], ties: str) -> list[int]:
+    """Return the rank of each row, in order, from the fields that it is ordered by."""
+    ranks: list[int] = []
+    for place, row in enumerate(fields):
+        if place and row == fields[place - 1]:
+            ranks.append(ranks[-1])
+        else:
+            ranks.append(1 + (place if ties == RANK else (ranks or [0])[-1]))
+    return ranks
 
 
 def _field_of(place: int, value: dict[str, Any]) -> Any:
@@ -50,14 +67,35 @@ def _first(values: Expr, agg: Aggregate) -> tuple[Expr]:
     # Rows that are equal so far are ordered by all of their fields.
     by = [*(values.struct[place] for place in range(len(words))), values]
     down = [*(word == "desc" for word in words), False]
-    return (values.sort_by(by, descending=down, nulls_last=down).head(known["k"]),)
+    ordered = values.sort_by(by, descending=down, nulls_last=down)
+    if "ties" not in known:
+        return (ordered.head(known["k"]),)
+    return (ordered.filter(rank_rows(ordered, len(words), known["ties"]) <= known["k"]),)
+
+
+def rank_rows(rows: Expr, fields: int, ties: str) -> Expr:
+    """Return the rank of each of some ordered rows, as ``RANK`` or ``DENSE_RANK`` counts.
+
+    Args:
+        rows: Structs, in order.
+        fields: The number of their first fields that they are ordered by.
+        ties: ``RANK``, which leaves out a number for each further row of a tie, or ``DENSE_RANK``.
+    """
+    places = rows.cum_count()
+    is_first = places == 1
+    for place in range(fields):
+        field = rows.struct[place]
+        is_first = is_first | field.ne_missing(field.shift(1))
+    if ties == DENSE_RANK:
+        return is_first.cum_sum()
+    return (is_first.cast(int) * places).cum_max()
 
 
 def _first_in_list(lists: Expr, agg: Aggregate) -> Expr:
     known = dict(agg.options)
     if not known.get("fields"):
         lists = lists.list.sort(descending=not known.get("ascending"))
-    return lists.list.head(known["k"])
+    return lists if "ties" in known else lists.list.head(known["k"])
 
 
 @entry(
@@ -112,6 +150,21 @@ def top_k(column: Any, k: int, ascending: bool | Sequence[bool] = False) -> Aggr
         words = " ".join("asc" if up else "desc" for up in ascending)
         options.append(("fields", words))
     return Aggregate("top_k", column, options=tuple(options))
+
+
+def first_rows(column: Any, k: int, ascending: Sequence[bool], number: str) -> Aggregate:
+    """List the rows whose number is at most ``k``, in order.
+
+    Args:
+        column: Structs whose first fields they are ordered by.
+        k: Greatest number.
+        ascending: For each of those fields whether the least value is first.
+        number: ``ROW_NUMBER``, or ``RANK`` or ``DENSE_RANK``, by which rows of a tie share one.
+    """
+    first = top_k(column, k, tuple(ascending))
+    if number == ROW_NUMBER:
+        return first
+    return replace(first, options=(*first.options, ("ties", number)))
 
 
 def _middle(values: list[Any], agg: Aggregate) -> float | None:
