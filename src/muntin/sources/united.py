@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -11,6 +11,8 @@ from muntin.engine.utf8 import GARBLED
 from muntin.model.errors import OptionError
 from muntin.sources.frames import FrameSource
 from muntin.sources.source import Planned, Source, SourceOffsets, SourceReader
+
+_WIDTHS: Mapping[pl.DataType, int] = {pl.Int8(): 8, pl.Int16(): 16, pl.Int32(): 32, pl.Int64(): 64}
 
 
 class UnitedSource:
@@ -98,21 +100,24 @@ def unite(parts: Sequence[Source]) -> Source:
         if len(part.schema) != len(first):
             problem = f"unites {len(first)} columns with {len(part.schema)}"
             raise OptionError("UNION ALL", "columns", problem, "select as many in each query")
-    try:
-        empty = [
-            pl.DataFrame(schema=dict(zip(first, part.schema.values(), strict=True)))
-            for part in parts
-        ]
-        schema = pl.concat(empty, how="vertical_relaxed").schema
-    except pl.exceptions.PolarsError as error:
-        line = str(error).partition("\n")[0]
-        hint = "cast them to one type in each query"
-        raise OptionError("UNION ALL", "columns", f"have different types ({line})", hint) from error
+    columns = zip(*(part.schema.values() for part in parts), strict=True)
+    kinds = [_common_type(name, types) for name, types in zip(first, columns, strict=True)]
+    schema = pl.Schema(dict(zip(first, kinds, strict=True)))
     if all(isinstance(part, FrameSource) for part in parts):
         frames: list[Any] = list(parts)
         rows = [match_columns(one.rows, one.schema, schema) for one in frames]
         return FrameSource(pl.concat(rows, how="diagonal"), frames[0].origin)
     return UnitedSource(parts, schema)
+
+
+def _common_type(name: str, types: Sequence[pl.DataType]) -> pl.DataType:
+    """Return the one type of a column, or the widest of several integers."""
+    known = [kind for kind in dict.fromkeys(types) if kind != pl.Null()] or [*types]
+    if len(known) > 1 and not all(kind.is_signed_integer() for kind in known):
+        shown = ", ".join(map(str, known))
+        hint = "cast it to one type in each query"
+        raise OptionError("UNION ALL", name, f"has the types {shown}", hint)
+    return max(known, key=lambda kind: _WIDTHS.get(kind, 0))
 
 
 def match_columns(rows: pl.DataFrame, schema: pl.Schema, target: pl.Schema) -> pl.DataFrame:

@@ -176,7 +176,7 @@ def _numbered(
     """Lower a query that numbers the rows of windows."""
     if select.group or select.window or select.having or select.distinct:
         hint = "number the rows of the grouped query, in a query around it"
-        problem = "row_number can't stand beside GROUP BY or DISTINCT"
+        problem = f"{number.function.lower()} can't stand beside GROUP BY or DISTINCT"
         scope.fail(scope.span(number.node), problem, hint)
     made, meant = ranked.numbered(scope, select, resolved, call, number)
     choice = ranked.listed(scope, select, made, number)

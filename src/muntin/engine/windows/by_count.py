@@ -15,7 +15,7 @@ import polars as pl
 
 from muntin.engine import admission, columns
 from muntin.engine.conditions import marked, unmarked
-from muntin.engine.firing import BatchClock, due, due_by_clock
+from muntin.engine.firing import SINCE, BatchClock, due, due_by_clock, since_columns
 from muntin.engine.output import Output
 from muntin.engine.results import described
 from muntin.engine.windows.combine import Combined, Combiner
@@ -46,6 +46,7 @@ class ArrivalShard(WindowShard):
         self._identity = [columns.WINDOW, *self.keys]
         # A window that ends with its message has ended at once.
         self._early = None if combiner.slides_by_rows else self.spec.firing.early
+        self._times = since_columns(self._early)
         self.cells = table("cells", _PLACE, None, self._newest, self.keys)
         self.changes = table("changes", _PLACE, None, self._newest, self.keys)
         # The keys with something to emit when the wall clock passes a period.
@@ -58,7 +59,7 @@ class ArrivalShard(WindowShard):
         cells, heads = self._with_stored(fresh, heads, moment, final)
         windows = join_null_safe(self._composed(cells), heads, self.keys, "inner")
         windows = self._full(windows, final)
-        changes = self._changed(fresh, heads)
+        changes = self._changed(fresh, heads, moment)
         emitted = self._emitted(windows, changes, moment)
         if final:
             self.state.clear()
@@ -158,7 +159,9 @@ class ArrivalShard(WindowShard):
             full = pl.lit(True)
         return windows.with_columns(full.alias("__full")).drop("__end", HEAD, BEFORE)
 
-    def _changed(self, fresh: pl.DataFrame, heads: pl.DataFrame) -> pl.DataFrame:
+    def _changed(
+        self, fresh: pl.DataFrame, heads: pl.DataFrame, moment: BatchClock
+    ) -> pl.DataFrame:
         """Return the changes that aren't emitted yet by window, with the number of its firings."""
         if self._early is None:
             return self._no_changes()
@@ -166,17 +169,26 @@ class ArrivalShard(WindowShard):
         waiting = self._newest(stored, self._no_changes())
         waiting = waiting.filter(pl.col(columns.WINDOW).is_not_null())
         new = in_windows(fresh, None, None, self.combiner.paned).drop(columns.PANE)
-        both = [waiting, new.with_columns(_ZERO.alias(FIRED))]
+        now = [columns.number(name, moment.wall) for name in self._times]
+        both = [waiting, new.with_columns(_ZERO.alias(FIRED), *now)]
         rows = pl.concat([f for f in both if len(f)] or both[:1], how="diagonal")
-        fired = rows.group_by(self._identity).agg(pl.col(FIRED).sum())
-        merged = self.combiner.merge([rows.drop(FIRED, _PLACE, strict=False)], by=self._identity)
+        times = [
+            pl.col(name).min() if name == SINCE["first"] else pl.col(name).max()
+            for name in self._times
+            if name in rows.columns
+        ]
+        fired = rows.group_by(self._identity).agg(pl.col(FIRED).sum(), *times)
+        counted = rows.drop(FIRED, _PLACE, *SINCE.values(), strict=False)
+        merged = self.combiner.merge([counted], by=self._identity)
         return join_null_safe(merged, fired, self._identity, "inner")
 
     def _emitted(
         self, windows: pl.DataFrame, changes: pl.DataFrame, moment: BatchClock
     ) -> pl.DataFrame:
         """Return the windows that emit."""
-        counts = changes.select(*self._identity, FIRED, unemitted=columns.MESSAGES)
+        absent = [columns.number(name) for name in self._times if name not in changes.columns]
+        changes = changes.with_columns(absent)
+        counts = changes.select(*self._identity, FIRED, *self._times, unemitted=columns.MESSAGES)
         windows = join_null_safe(windows, counts, self._identity, "left")
         early = pl.lit(False)
         windows = marked(windows, [self._early], self.combiner)
@@ -194,11 +206,12 @@ class ArrivalShard(WindowShard):
             emission.alias(columns.EMISSION), pl.col(FIRED).fill_null(0).alias(columns.REVISION)
         ).filter(pl.col(columns.EMISSION).is_not_null())
         windows = unmarked(windows, [self._early])
-        emitted = windows.drop("__full", "unemitted", FIRED)
+        emitted = windows.drop("__full", "unemitted", FIRED, *self._times)
         if self.spec.firing.accumulate or self._early is None:
             return emitted
         emitted = emitted.select(*self._identity, columns.EMISSION, columns.REVISION)
-        return join_null_safe(emitted, changes.drop(FIRED), self._identity, "left")
+        new = changes.drop(FIRED, *self._times)
+        return join_null_safe(emitted, new, self._identity, "left")
 
     def _keep(self, cells: pl.DataFrame, heads: pl.DataFrame) -> None:
         """Store the open panes of the keys that got messages."""

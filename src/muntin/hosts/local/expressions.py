@@ -6,12 +6,13 @@ and Spark agree, and refuses others by name.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import polars as pl
 
 from muntin.hosts.local.sql_text import read_rows, read_sql
 from muntin.hosts.local.sql_values import Unportable, Value, column_value
+from muntin.hosts.statements import spell_as
 from muntin.model.errors import OptionError
 
 Expression = str | pl.Expr
@@ -133,14 +134,6 @@ def _column(schema: pl.Schema, option: str, text: str, path: list[str]) -> Value
             raise OptionError(option, text, f"has {'.'.join(path)}, which isn't a field", hint)
         expression, dtype = expression.struct.field(field), _instance(fields[field])
     return column_value(expression, dtype)
-
-
-def spell_as(name: str, names: Collection[str]) -> str | None:
-    """Return the spelling of a name among columns or fields, ignoring case; `None` without one."""
-    if name in names:
-        return name
-    same = [one for one in names if one.lower() == name.lower()]
-    return same[0] if len(same) == 1 else None
 
 
 def type_of(schema: pl.Schema, option: str, expression: pl.Expr, given: object) -> pl.DataType:
