@@ -13,18 +13,18 @@ PROCTIME = (
     "a row, and window by at",
 )
 INSTEAD = {
-    "COLLECT": "write collect_list(x), or collect_set(x) for distinct values",
-    "CONVERT_TZ": "write date_format(from_utc_timestamp(ts, 'Europe/Berlin'), 'HH:mm')",
-    "EXTRACTJSONFIELD": "write get_json_object(text, '$.a')",
-    "JSON_EXISTS": "write get_json_object(text, '$.a') IS NOT NULL",
-    "JSON_QUERY": "write get_json_object(text, '$.a')",
-    "JSON_VALUE": "write get_json_object(text, '$.a')",
-    "ROW": "write named_struct('a', x, 'b', y)",
-    "SPLIT_INDEX": "write split_part(text, '/', 4) for SPLIT_INDEX(text, '/', 3): it counts from 1",
-    "STRINGTOTIMESTAMP": "write to_timestamp(text, 'yyyy-MM-dd HH:mm:ss')",
-    "TIMESTAMPTOSTRING": "write date_format(ts, 'yyyy-MM-dd HH:mm:ss')",
+    "COLLECT": "collect_list(x)",
+    "CONVERT_TZ": "date_format(from_utc_timestamp(ts, 'Europe/Berlin'), 'HH:mm')",
+    "EXTRACTJSONFIELD": "get_json_object(text, '$.a')",
+    "JSON_EXISTS": "get_json_object(text, '$.a') IS NOT NULL",
+    "JSON_QUERY": "get_json_object(text, '$.a')",
+    "JSON_VALUE": "get_json_object(text, '$.a')",
+    "ROW": "named_struct('a', x, 'b', y)",
+    "SPLIT_INDEX": "split_part(text, '/', n + 1)",
+    "STRINGTOTIMESTAMP": "to_timestamp(text, 'yyyy-MM-dd HH:mm:ss')",
+    "TIMESTAMPTOSTRING": "date_format(ts, 'yyyy-MM-dd HH:mm:ss')",
 }
-"""What to write instead of a function, by its name."""
+"""The SQL to write instead of a function, by its name."""
 
 # The units of windows, from the letters that patterns of dates have for them.
 _UNITS = {"s": "SECOND", "m": "MINUTE", "H": "HOUR", "d": "DAY", "M": "MONTH", "y": "YEAR"}
@@ -48,7 +48,7 @@ def find_foreign(node: exp.Expr) -> tuple[str, str] | None:
         return PROCTIME
     if name not in INSTEAD:
         return None
-    return f"{name.lower()} isn't a function here", INSTEAD[name]
+    return f"{name.lower()} isn't a function here", f"write {INSTEAD[name]}"
 
 
 def _extracts(node: exp.Expr) -> bool:
