@@ -112,12 +112,12 @@ def unite(parts: Sequence[Source]) -> Source:
 
 def _common_type(name: str, types: Sequence[pl.DataType]) -> pl.DataType:
     """Return the one type of a column, or the widest of several integers."""
-    known = [kind for kind in dict.fromkeys(types) if kind != pl.Null()] or [*types]
-    if len(known) > 1 and not all(kind.is_signed_integer() for kind in known):
-        shown = ", ".join(map(str, known))
+    kinds = [kind for kind in dict.fromkeys(types) if kind != pl.Null()] or [*types]
+    if len(kinds) > 1 and not all(kind.is_signed_integer() for kind in kinds):
+        shown = ", ".join(map(str, kinds))
         hint = "cast it to one type in each query"
         raise OptionError("UNION ALL", name, f"has the types {shown}", hint)
-    return max(known, key=lambda kind: _WIDTHS.get(kind, 0))
+    return max(kinds, key=lambda kind: _WIDTHS.get(kind, 0))
 
 
 def match_columns(rows: pl.DataFrame, schema: pl.Schema, target: pl.Schema) -> pl.DataFrame:

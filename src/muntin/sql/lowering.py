@@ -138,7 +138,7 @@ def _of_rows(
         return _ksql(cursor, select, select.window, resolved)
     if call is not None and ranked.alone(select):
         made, meant = ranked.every_row(scope, select, resolved, call)
-        chosen = ranked.chosen(made, ranked.listed(scope, select, made, None))
+        chosen = ranked.add_choice(made, ranked.read_select_list(scope, select, made, None))
         return _lowered(scope, select, chosen, meant)
     over = any(isinstance(node, exp.Window) for node in walk(*select.scalars))
     if over and call is None:
@@ -178,13 +178,16 @@ def _numbered(
         hint = "number the rows of the grouped query, in a query around it"
         problem = f"{number.function.lower()} can't stand beside GROUP BY or DISTINCT"
         scope.fail(scope.span(number.node), problem, hint)
-    made, meant = ranked.numbered(scope, select, resolved, call, number)
-    choice = ranked.listed(scope, select, made, number)
+    made, meant = ranked.number_rows(scope, select, resolved, call, number)
+    choice = ranked.read_select_list(scope, select, made, number)
     if select.qualify is not None:
         return _lowered(
-            scope, select, ranked.chosen(ranked.bounded(scope, made, select.qualify), choice), meant
+            scope,
+            select,
+            ranked.add_choice(ranked.bound_rows(scope, made, select.qualify), choice),
+            meant,
         )
-    return replace(resolved, relation=ranked.chosen(made, choice), marks=Marks(max_ahead=None))
+    return replace(resolved, relation=ranked.add_choice(made, choice), marks=Marks(max_ahead=None))
 
 
 def _bounded(scope: Scope, select: Select, resolved: Resolved, call: WindowCall | None) -> Lowered:
@@ -194,13 +197,17 @@ def _bounded(scope: Scope, select: Select, resolved: Resolved, call: WindowCall 
     assert made.ranking is not None
     plain = not (select.group or select.distinct or select.having or select.qualify)
     if select.where is None or not plain or call is not None or ranked.numbering(scope, select):
-        ranked.unbounded(scope, select.span, made.ranking)
+        ranked.refuse_unbounded(scope, select.span, made.ranking)
     if select.emit is not None:
         hint = "put EMIT into the query that numbers rows"
         scope.fail(select.emit.spans["emit"], "these rows were emitted before", hint)
     assert select.where is not None
-    bounded = ranked.bounded(scope, made, select.where)
-    return _lowered(scope, select, ranked.chosen(bounded, ranked.listed(scope, select, made, None)))
+    bounded = ranked.bound_rows(scope, made, select.where)
+    return _lowered(
+        scope,
+        select,
+        ranked.add_choice(bounded, ranked.read_select_list(scope, select, made, None)),
+    )
 
 
 def _lowered(scope: Scope, select: Select, made: Windowing, meant: Meant | None = None) -> Lowered:

@@ -42,8 +42,8 @@ def regroup(scope: Scope, select: Select, resolved: Resolved) -> tuple[Meant, Gr
     if select.emit is not None:
         hint = "leave EMIT out: groups of windows are emitted once, when the windows are full"
         scope.fail(select.emit.spans["emit"], "these groups have no policy", hint)
-    made = resolved.relation
-    if isinstance(made, Windowing) and isinstance(made.spec.windows, Sessions):
+    windowing = resolved.relation
+    if isinstance(windowing, Windowing) and isinstance(windowing.spec.windows, Sessions):
         hint = "window them in time: TABLE(TUMBLE(TABLE sessions, DESCRIPTOR(window_end), 1 HOUR))"
         scope.fail(select.group_span, "sessions share no bounds", hint)
     windows = moments(end).windows

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from muntin.hosts.local.sql_text import read_rows, read_sql
+from muntin.hosts.local.sql_text import read_sql, read_values
 from muntin.hosts.local.sql_values import Unportable, Value, column_value
 from muntin.hosts.statements import spell_as
 from muntin.model.errors import OptionError
@@ -93,8 +93,8 @@ def literal_rows(text: str, names: Sequence[str]) -> pl.DataFrame:
         OptionError: When rows have different numbers of values.
     """
     try:
-        rows = read_rows(text)
-        shown = names or [f"col{place + 1}" for place in range(len(rows[0]))]
+        rows = read_values(text)
+        shown = names or [f"col{index + 1}" for index in range(len(rows[0]))]
         if any(len(row) != len(shown) for row in rows):
             hint = "give each row as many values as there are columns"
             raise OptionError("VALUES", text, "has rows of different lengths", hint)
@@ -102,7 +102,7 @@ def literal_rows(text: str, names: Sequence[str]) -> pl.DataFrame:
             pl.select(value.finish().alias(name) for name, value in zip(shown, row, strict=True))
             for row in rows
         ]
-        families = [{row[place].family for row in rows} - {"null"} for place in range(len(shown))]
+        families = [{row[index].family for row in rows} - {"null"} for index in range(len(shown))]
     except Unportable as error:
         problem = f"has {error}, which SQL text can't have here"
         raise UnportableError("VALUES", text, problem, _LITERALS) from None

@@ -81,7 +81,7 @@ def _keys(schema: pl.Schema, names: Sequence[str]) -> list[pl.Expr]:
     """Return the compared columns under names that both sides share; integers have 64 bits."""
     keys = [pl.col(name).cast(pl.Int64()) if schema[name].is_integer() else pl.col(name)
             for name in names]  # fmt: skip
-    return [key.alias(f"{_KEY}{place}") for place, key in enumerate(keys)]
+    return [key.alias(f"{_KEY}{index}") for index, key in enumerate(keys)]
 
 
 def look_up(lookup: Lookup, source: Source, table: Source) -> Source:

@@ -61,7 +61,7 @@ def read_sql(text: str, lookup: FindColumn) -> Value:
     return value
 
 
-def read_rows(text: str) -> list[list[Value]]:
+def read_values(text: str) -> list[list[Value]]:
     """Parse the rows after `VALUES`.
 
     Raises:

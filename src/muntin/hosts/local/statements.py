@@ -83,7 +83,7 @@ def _windows(windowing: Windowing, find: FindRows) -> LocalWindowedAggregate:
     rows, spec = _rows(windowing.source, find), windowing.spec
     schema, ranking = rows.schema, windowing.ranking
     if ranking is not None:
-        spec = replace(spec, aggregates={ROWS: collect_rows(_ranked_schema(rows), ranking)})
+        spec = replace(spec, aggregates={ROWS: collect_rows(_columns_of_rows(rows), ranking)})
     late = spec.lateness
     if isinstance(rows, Upstream) and not late:
         late = disorder(rows.plan.spec)
@@ -102,7 +102,7 @@ def _windows(windowing: Windowing, find: FindRows) -> LocalWindowedAggregate:
     return LocalWindowedAggregate(plan)
 
 
-def _ranked_schema(rows: TableRows) -> pl.Schema:
+def _columns_of_rows(rows: TableRows) -> pl.Schema:
     """Return the columns of rows that windows rank: an operator's without their emission."""
     if not isinstance(rows, Upstream):
         return rows.schema

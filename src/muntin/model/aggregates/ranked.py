@@ -28,49 +28,49 @@ ROW_NUMBER, RANK, DENSE_RANK = "ROW_NUMBER", "RANK", "DENSE_RANK"
 
 def _first_of(values: list[Any], agg: Aggregate) -> list[Any]:
     """Return the first values in the order of an aggregate, in plain Python."""
-    known = dict(agg.options)
-    found = numbers(values)
-    words = list(enumerate(known.get("fields", "").split()))
-    if not words and not known.get("ascending"):
-        found.reverse()
-    for place, word in reversed(words):
-        found.sort(key=partial(_field_of, place), reverse=word == "desc")
-    if "ties" not in known:
-        return found[: known["k"]]
-    fields = [[_field_of(place, value) for place, _ in words] for value in found]
-    return [value for value, n in zip(found, _ranks(fields, known["ties"]), strict=True)
-            if n <= known["k"]]  # fmt: skip
+    options = dict(agg.options)
+    ordered = numbers(values)
+    words = list(enumerate(options.get("fields", "").split()))
+    if not words and not options.get("ascending"):
+        ordered.reverse()
+    for index, word in reversed(words):
+        ordered.sort(key=partial(_field_of, index), reverse=word == "desc")
+    if "ties" not in options:
+        return ordered[: options["k"]]
+    fields = [[_field_of(index, value) for index, _ in words] for value in ordered]
+    return [value for value, n in zip(ordered, _ranks(fields, options["ties"]), strict=True)
+            if n <= options["k"]]  # fmt: skip
 
 
 def _ranks(fields: Sequence[Any], ties: str) -> list[int]:
     """Return the rank of each row, in order, from the fields that it is ordered by."""
     ranks: list[int] = []
-    for place, row in enumerate(fields):
-        if place and row == fields[place - 1]:
+    for index, row in enumerate(fields):
+        if index and row == fields[index - 1]:
             ranks.append(ranks[-1])
         else:
-            ranks.append(1 + (place if ties == RANK else (ranks or [0])[-1]))
+            ranks.append(1 + (index if ties == RANK else (ranks or [0])[-1]))
     return ranks
 
 
-def _field_of(place: int, value: dict[str, Any]) -> Any:
-    field = list(value.values())[place]
+def _field_of(index: int, value: dict[str, Any]) -> Any:
+    field = list(value.values())[index]
     # As in Spark, a null is less than every value.
     return (False, (False, 0)) if field is None else (True, rank(field))
 
 
 def _first(values: Expr, agg: Aggregate) -> tuple[Expr]:
-    known = dict(agg.options)
-    words = known.get("fields", "").split()
+    options = dict(agg.options)
+    words = options.get("fields", "").split()
     if not words:
-        return (values.sort(descending=not known.get("ascending")).head(known["k"]),)
+        return (values.sort(descending=not options.get("ascending")).head(options["k"]),)
     # Rows that are equal so far are ordered by all of their fields.
-    by = [*(values.struct[place] for place in range(len(words))), values]
+    by = [*(values.struct[index] for index in range(len(words))), values]
     down = [*(word == "desc" for word in words), False]
     ordered = values.sort_by(by, descending=down, nulls_last=down)
-    if "ties" not in known:
-        return (ordered.head(known["k"]),)
-    return (ordered.filter(rank_rows(ordered, len(words), known["ties"]) <= known["k"]),)
+    if "ties" not in options:
+        return (ordered.head(options["k"]),)
+    return (ordered.filter(rank_rows(ordered, len(words), options["ties"]) <= options["k"]),)
 
 
 def rank_rows(rows: Expr, fields: int, ties: str) -> Expr:
@@ -83,8 +83,8 @@ def rank_rows(rows: Expr, fields: int, ties: str) -> Expr:
     """
     places = rows.cum_count()
     is_first = places == 1
-    for place in range(fields):
-        field = rows.struct[place]
+    for index in range(fields):
+        field = rows.struct[index]
         is_first = is_first | field.ne_missing(field.shift(1))
     if ties == DENSE_RANK:
         return is_first.cum_sum()
@@ -92,10 +92,10 @@ def rank_rows(rows: Expr, fields: int, ties: str) -> Expr:
 
 
 def _first_in_list(lists: Expr, agg: Aggregate) -> Expr:
-    known = dict(agg.options)
-    if not known.get("fields"):
-        lists = lists.list.sort(descending=not known.get("ascending"))
-    return lists if "ties" in known else lists.list.head(known["k"])
+    options = dict(agg.options)
+    if not options.get("fields"):
+        lists = lists.list.sort(descending=not options.get("ascending"))
+    return lists if "ties" in options else lists.list.head(options["k"])
 
 
 @entry(

@@ -25,7 +25,7 @@ def rows_of(frame: DataFrame, ranking: Ranking) -> Aggregate:
     """Return the aggregate that collects the rows of a window."""
     names = ranked_columns(frame.columns, ranking)
     shown = [F.col(quoted(name)) for name in names]
-    by = [F.expr(text).alias(f"{SORT_KEY}{place}") for place, text in enumerate(ranking.by)]
+    by = [F.expr(text).alias(f"{SORT_KEY}{index}") for index, text in enumerate(ranking.by)]
     row = F.struct(*by, *shown)
     if ranking.most is None:
         return collect_list(row)
@@ -99,12 +99,12 @@ class RankedShape:
             frame = kept(frame, choice.where, beside)
         if choice.columns is None:
             return frame, shown
-        made: dict[str, str] = {}
+        selected: dict[str, str] = {}
         for column in choice.columns:
             every = {name: quoted(name) for name in shown} if column.text == "*" else {}
-            made |= every or {column.name: column.text}
-        lacking = [name for name in (*self.per, *BOUNDS) if name not in made]
-        texts = {name: quoted(name) for name in lacking} | made
+            selected |= every or {column.name: column.text}
+        lacking = [name for name in (*self.per, *BOUNDS) if name not in selected]
+        texts = {name: quoted(name) for name in lacking} | selected
         for name in (self.ranking.number, *identity_of(self.ranking)):
             texts.setdefault(name, quoted(name))
         shaped = [f"{text} AS {quoted(name)}" for name, text in texts.items() if name not in _OWN]
@@ -116,7 +116,7 @@ def _number(ranking: Ranking) -> str:
     """Return the SQL of a row's number, from the rows of its window."""
     if not ranking.has_ties:
         return f"{PLACE} + 1"
-    fields = [f"{{row}}.{SORT_KEY}{place}" for place in range(len(ranking.by))]
+    fields = [f"{{row}}.{SORT_KEY}{index}" for index in range(len(ranking.by))]
     order = f"struct({', '.join(fields)})"
     orders = f"transform({ROWS}, row -> {order.format(row='row')})"
     if ranking.function == DENSE_RANK:
