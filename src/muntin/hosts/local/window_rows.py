@@ -15,14 +15,14 @@ from muntin.hosts.local.expressions import sql_expression
 from muntin.hosts.local.plan import Input, Plan, Upstream
 from muntin.hosts.local.window_plan import build_windows
 from muntin.hosts.ranking import (
-    BOUNDS,
     RANK,
     SORT_KEY,
+    WINDOW_BOUNDS,
     Ascending,
     Names,
     check_bounds,
-    check_names,
     check_order,
+    list_columns,
     ranked_columns,
 )
 from muntin.model.aggregates import Aggregate, collect_list, first_rows
@@ -74,7 +74,7 @@ def plan_rolling_rows(
     plan = build_windows(given, keys, spec, shards)
     own = plan.keys or ()
     selected = [
-        *map(pl.col, (*own, *BOUNDS)),
+        *map(pl.col, (*own, *WINDOW_BOUNDS)),
         *_fields(name for name in names if name not in own),
         *map(pl.col, (*(name for name in spec.aggregates if name != ROWS), *_OWN, NUMBER)),
     ]
@@ -104,9 +104,9 @@ def rank_windows(upstream: Upstream, n: int, by: Names, per: Names, up: Ascendin
     schema = upstream.plan.shown
     check_bounds(n, [*schema])
     ranking = _rank(schema, n, by, up, chained=True)
-    bounds = pl.col(BOUNDS[0]).alias(FIRST), pl.col(BOUNDS[1]).alias(LAST)
+    bounds = pl.col(WINDOW_BOUNDS[0]).alias(FIRST), pl.col(WINDOW_BOUNDS[1]).alias(LAST)
     given = Input(upstream, columns.WINDOW_END)
-    keys = (*bounds, *check_names("per", per, [*schema]))
+    keys = (*bounds, *list_columns("per", per, [*schema]))
     rows = collect_rows(schema, ranking)
     spec = replace(moments(columns.WINDOW_END), aggregates={ROWS: rows})
     return show_ranked(build_windows(given, keys, spec), ranking)
@@ -191,13 +191,13 @@ def _explode(results: pl.Schema, ranking: Ranking, per: tuple[str, ...]) -> Sele
     if ranking.has_ties:
         ranks = rank_rows(pl.element(), len(ranking.by), ranking.function).cast(pl.Int32())
         numbers = {ranking.number: pl.col(ROWS).list.eval(ranks), NUMBER: _NUMBERS}
-    bounds = (FIRST, LAST) if ranking.chained else BOUNDS
+    bounds = (FIRST, LAST) if ranking.chained else WINDOW_BOUNDS
     last = pl.col(bounds[1])
     if results[bounds[1]].is_temporal():
         last = last - pl.duration(microseconds=1)
     selected = [
         *map(pl.col, per),
-        *(pl.col(bound).alias(name) for name, bound in zip(BOUNDS, bounds, strict=True)),
+        *(pl.col(bound).alias(name) for name, bound in zip(WINDOW_BOUNDS, bounds, strict=True)),
         *_fields(own),
         *map(pl.col, numbers),
         *([] if WINDOW_TIME in (*per, *own) else [last.alias(WINDOW_TIME)]),
@@ -220,7 +220,7 @@ def _choose(
     for column in choice.columns:
         every = {name: quoted(name) for name in names} if column.text == "*" else {}
         shown |= every or {column.name: column.text}
-    texts = {name: quoted(name) for name in (*per, *BOUNDS) if name not in shown} | shown
+    texts = {name: quoted(name) for name in (*per, *WINDOW_BOUNDS) if name not in shown} | shown
     for name in (ranking.number, *identity_of(ranking)):
         texts.setdefault(name, quoted(name))
     after = [name for name in texts if name not in _OWN]

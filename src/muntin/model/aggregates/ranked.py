@@ -13,15 +13,15 @@ from muntin.model.aggregates.entry import (
     ALL_VALUES,
     LIST,
     SAME,
-    Expr,
+    EngineExpr,
     Formula,
     Sql,
     entry,
     every_value,
 )
-from muntin.model.aggregates.plainly import numbers, rank
+from muntin.model.aggregates.plainly import rank, sort_numbers
 from muntin.model.errors import OptionError
-from muntin.model.shapes import NUMBER, ORDER
+from muntin.model.shapes import NUMERIC, ORDER
 
 ROW_NUMBER, RANK, DENSE_RANK = "ROW_NUMBER", "RANK", "DENSE_RANK"
 
@@ -29,7 +29,7 @@ ROW_NUMBER, RANK, DENSE_RANK = "ROW_NUMBER", "RANK", "DENSE_RANK"
 def _first_of(values: list[Any], agg: Aggregate) -> list[Any]:
     """Return the first values in the order of an aggregate, in plain Python."""
     options = dict(agg.options)
-    ordered = numbers(values)
+    ordered = sort_numbers(values)
     words = list(enumerate(options.get("fields", "").split()))
     if not words and not options.get("ascending"):
         ordered.reverse()
@@ -59,7 +59,7 @@ def _field_of(index: int, value: dict[str, Any]) -> Any:
     return (False, (False, 0)) if field is None else (True, rank(field))
 
 
-def _first(values: Expr, agg: Aggregate) -> tuple[Expr]:
+def _first(values: EngineExpr, agg: Aggregate) -> tuple[EngineExpr]:
     options = dict(agg.options)
     words = options.get("fields", "").split()
     if not words:
@@ -73,7 +73,7 @@ def _first(values: Expr, agg: Aggregate) -> tuple[Expr]:
     return (ordered.filter(rank_rows(ordered, len(words), options["ties"]) <= options["k"]),)
 
 
-def rank_rows(rows: Expr, fields: int, ties: str) -> Expr:
+def rank_rows(rows: EngineExpr, fields: int, ties: str) -> EngineExpr:
     """Return the rank of each of some ordered rows, as ``RANK`` or ``DENSE_RANK`` counts.
 
     Args:
@@ -91,7 +91,7 @@ def rank_rows(rows: Expr, fields: int, ties: str) -> Expr:
     return (is_first.cast(int) * places).cum_max()
 
 
-def _first_in_list(lists: Expr, agg: Aggregate) -> Expr:
+def _first_in_list(lists: EngineExpr, agg: Aggregate) -> EngineExpr:
     options = dict(agg.options)
     if not options.get("fields"):
         lists = lists.list.sort(descending=not options.get("ascending"))
@@ -168,7 +168,7 @@ def first_rows(column: Any, k: int, ascending: Sequence[bool], number: str) -> A
 
 
 def _middle(values: list[Any], agg: Aggregate) -> float | None:
-    ordered = [float(number) for number in numbers(values)]
+    ordered = [float(number) for number in sort_numbers(values)]
     if not ordered:
         return None
     half = len(ordered) // 2
@@ -178,7 +178,7 @@ def _middle(values: list[Any], agg: Aggregate) -> float | None:
 
 
 @entry(
-    accepts=NUMBER,
+    accepts=NUMERIC,
     skips_nan=True,
     full_state=True,
     sql=Sql(("MEDIAN",)),
@@ -214,12 +214,12 @@ def median(column: Any) -> Aggregate:
 
 def at_rank(values: list[Any], agg: Aggregate) -> Any:
     """Return the value at the rank ``q`` of an aggregate."""
-    ordered = numbers(values)
+    ordered = sort_numbers(values)
     place = math.ceil(agg.option("q") * len(ordered))
     return ordered[max(1, place) - 1] if ordered else None
 
 
-def _at_place(lists: Expr, agg: Aggregate) -> Expr:
+def _at_place(lists: EngineExpr, agg: Aggregate) -> EngineExpr:
     place = ((agg.option("q") * lists.list.len()).ceil().cast(int) - 1).clip(0)
     return lists.list.sort().list.get(place, null_on_oob=True)
 
