@@ -40,8 +40,8 @@ NEEDED = {
 
 VALUES = {
     "truth": ("true", "yes"),
-    "whole_number": ("3", "three"),
-    "number": ("0.5", "half"),
+    "parse_whole": ("3", "three"),
+    "parse_number": ("0.5", "half"),
     "any_text": ("x", ANY),
     "chosen": (None, "no such choice"),
 }

@@ -145,7 +145,9 @@ def _aggregated(windowing: Windowing, find: Find) -> WindowedAggregate:
     resolver = Resolver(frame.columns, _parse)
     bare = resolver.resolve_spec(spec)
     if windowing.ranking is not None:
-        bare = replace(bare, aggregates={ROWS: rows_in_window(frame, windowing.ranking)})
+        # An operator's results have an emission, and so have the rows of windows over them.
+        ranked = pairable(frame, fed_by(frame))
+        bare = replace(bare, aggregates={ROWS: rows_in_window(ranked, windowing.ranking)})
     clock = resolver.resolve(windowing.clock)
     frame, fed = with_time(frame, fed_by(frame), bare.time)
     time, computed = time_of(frame, bare.time)

@@ -16,6 +16,7 @@ from muntin.model.pipeline import Expression
 from muntin.model.sessions import session
 from muntin.sql import lengths
 from muntin.sql.cursor import Cursor, Span, span_of
+from muntin.sql.foreign import PROCTIME
 from muntin.sql.lengths import Length
 from muntin.sql.syntax import Argument, ArgumentKind, Select, WindowCall
 
@@ -51,12 +52,6 @@ _NAMED = {
     "CUMULATE": ("ORIGIN", "ZONE"),
     "SESSION": ("CLOSED", "LONGEST"),
 }
-# Windows by processing time have a different result in each run.
-_PROCTIME = (
-    "windows by processing time depend on when they run",
-    "write SELECT *, current_timestamp() AS at FROM t in a view, the time of the batch that reads "
-    "a row, and window by at",
-)
 _ROUNDED = {"HOUR": HOUR, "MINUTE": MINUTE, "SECOND": SECOND}
 _LENGTHS = ("SIZE", "SLIDE", "STEP", "GAP", "LONGEST", "OFFSET")
 
@@ -155,7 +150,7 @@ def _label(cursor: Cursor, name: str) -> str:
 def _descriptor(cursor: Cursor) -> tuple[str, ...]:
     cursor.takes("DESCRIPTOR", "(")
     if cursor.sees("PROCTIME", "("):
-        cursor.fail(None, *_PROCTIME)
+        cursor.fail(None, *PROCTIME)
     names = cursor.several(lambda: cursor.path("a column"))
     cursor.closes("DESCRIPTOR", "write DESCRIPTOR(ts)")
     return tuple(names)
@@ -276,7 +271,7 @@ class _Placed:
         """Return the table, or the time column, that an argument names."""
         node = argument.value
         if isinstance(node, exp.Anonymous) and node.name.upper() == "PROCTIME":
-            self._fail(argument.span, *_PROCTIME)
+            self._fail(argument.span, *PROCTIME)
         if not isinstance(node, exp.Column):
             hint = "compute it first: WITH v AS (SELECT *, ... AS at FROM t), and name at here"
             self._fail(argument.span, "this isn't a column", hint)

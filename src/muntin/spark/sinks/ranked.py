@@ -12,8 +12,10 @@ from pyspark.sql import functions as F
 from muntin.engine import columns
 from muntin.hosts.chain import WINDOW_TIME
 from muntin.hosts.ranking import SORT_KEY, WINDOW_BOUNDS, ranked_columns
-from muntin.model.aggregates import Aggregate, collect_list, top_k
-from muntin.model.pipeline import FIRST, LAST, PLACE, ROW, ROWS, Choice, Ranking, quoted
+from muntin.model.aggregates import Aggregate, collect_list, first_rows
+from muntin.model.aggregates.ranked import DENSE_RANK
+from muntin.model.pipeline import FIRST, LAST, NUMBER, PLACE, ROW, ROWS, Choice, Ranking, quoted
+from muntin.model.ranking import identity_of
 from muntin.spark.host.chain import kept
 
 _OWN = (columns.EMISSION, columns.REVISION)
@@ -21,13 +23,13 @@ _OWN = (columns.EMISSION, columns.REVISION)
 
 def rows_of(frame: DataFrame, ranking: Ranking) -> Aggregate:
     """Return the aggregate that collects the rows of a window."""
-    names = ranked_columns(frame.columns, ranking.number, chained=ranking.chained)
+    names = ranked_columns(frame.columns, ranking)
     shown = [F.col(quoted(name)) for name in names]
-    by = [F.expr(text).alias(f"{SORT_KEY}{place}") for place, text in enumerate(ranking.by)]
+    by = [F.expr(text).alias(f"{SORT_KEY}{index}") for index, text in enumerate(ranking.by)]
     row = F.struct(*by, *shown)
     if ranking.most is None:
         return collect_list(row)
-    return top_k(row, ranking.most, ranking.ascending)
+    return first_rows(row, ranking.most, ranking.ascending, ranking.function)
 
 
 def one_by_one(frame: DataFrame) -> DataFrame:
@@ -57,7 +59,7 @@ class RankedShape:
     @property
     def identity(self) -> tuple[str, ...]:
         """The columns that identify a row together with its window's bounds."""
-        return (*self.per, self.ranking.number)
+        return (*self.per, *identity_of(self.ranking))
 
     def of_frame(self, frame: DataFrame, beside: Sequence[str] = ()) -> DataFrame:
         made, shown = self._numbered(frame, beside)
@@ -79,7 +81,9 @@ class RankedShape:
         rest = {name: f"{ROW}.{quoted(name)}" for name in fields if name not in self.per}
         # The columns of the row follow the keys and the window's bounds.
         whole = {key: quoted(key) for key in self.per} | shown | rest
-        whole[self.ranking.number] = f"{PLACE} + 1"
+        whole[self.ranking.number] = _number(self.ranking)
+        if self.ranking.has_ties:
+            whole[NUMBER] = f"{PLACE} + 1"
         names = list(whole)
         if WINDOW_TIME not in whole:
             whole[WINDOW_TIME] = f"{bounds[1]} - INTERVAL '0.000001' SECOND"
@@ -95,13 +99,26 @@ class RankedShape:
             frame = kept(frame, choice.where, beside)
         if choice.columns is None:
             return frame, shown
-        made: dict[str, str] = {}
+        selected: dict[str, str] = {}
         for column in choice.columns:
             every = {name: quoted(name) for name in shown} if column.text == "*" else {}
-            made |= every or {column.name: column.text}
-        lacking = [name for name in (*self.per, *WINDOW_BOUNDS) if name not in made]
-        texts = {name: quoted(name) for name in lacking} | made
-        texts.setdefault(self.ranking.number, quoted(self.ranking.number))
+            selected |= every or {column.name: column.text}
+        lacking = [name for name in (*self.per, *WINDOW_BOUNDS) if name not in selected]
+        texts = {name: quoted(name) for name in lacking} | selected
+        for name in (self.ranking.number, *identity_of(self.ranking)):
+            texts.setdefault(name, quoted(name))
         shaped = [f"{text} AS {quoted(name)}" for name, text in texts.items() if name not in _OWN]
         names = [name for name in texts if name not in _OWN]
         return frame.selectExpr(*shaped, *_OWN, *beside), names
+
+
+def _number(ranking: Ranking) -> str:
+    """Return the SQL of a row's number, from the rows of its window."""
+    if not ranking.has_ties:
+        return f"{PLACE} + 1"
+    fields = [f"{{row}}.{SORT_KEY}{index}" for index in range(len(ranking.by))]
+    order = f"struct({', '.join(fields)})"
+    orders = f"transform({ROWS}, row -> {order.format(row='row')})"
+    if ranking.function == DENSE_RANK:
+        orders = f"array_distinct({orders})"
+    return f"CAST(array_position({orders}, {order.format(row=ROW)}) AS INT)"
