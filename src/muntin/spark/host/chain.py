@@ -44,17 +44,17 @@ from muntin.model.errors import OptionError
 from muntin.spark.host.internals.plans import names, remember, remembered
 from muntin.spark.host.messages import BLOB, KIND, PASSED, PROGRESS
 from muntin.spark.host.plan import Plan
-from muntin.spark.host.task import Beside
+from muntin.spark.host.task import RejectedLayout
 from muntin.spark.host.unpack import Unpack
 from muntin.spark.sources.inputs import OperatorInput
 
-_PASSED = [
+_PASSED_FIELDS = [
     StructField(KIND, StringType()),
     StructField(BLOB, BinaryType()),
     StructField(PROGRESS, StringType()),
 ]
 # The SQL of a column, or of a moment that lies a number of seconds before it.
-_MOMENT = re.compile(r"\(?`?(?P<name>\w+)`?(?: - INTERVAL '(?P<before>[0-9.]+)' SECOND)?\)?")
+_TIME_TEXT = re.compile(r"\(?`?(?P<name>\w+)`?(?: - INTERVAL '(?P<before>[0-9.]+)' SECOND)?\)?")
 # Suffix of a column whose name an upstream operator uses with another type.
 _RESULT = "_result"
 
@@ -75,11 +75,11 @@ class RowByRow(Protocol):
                 of them; all such rows stay.
         """
 
-    def bounds(self, known: Mapping[str, int]) -> dict[str, int]:
+    def bounds(self, distances: Mapping[str, int]) -> dict[str, int]:
         """Return the columns of the transformed rows that follow a window's end.
 
         Args:
-            known: The columns of the results that follow it. Each has the distance by which its
+            distances: The columns of the results that follow it. Each has the distance by which its
                 least future value exceeds the watermark, microseconds.
 
         Returns:
@@ -87,13 +87,13 @@ class RowByRow(Protocol):
         """
 
 
-def kept(frame: DataFrame, condition: str, beside: Sequence[str]) -> DataFrame:
+def filter_results(frame: DataFrame, condition: str, passed: Sequence[str]) -> DataFrame:
     """Return the rows for which a condition holds, and those that aren't results (``RowByRow``)."""
-    others = f" OR {beside[0]} IS NOT NULL" if beside else ""
+    others = f" OR {passed[0]} IS NOT NULL" if passed else ""
     return frame.where(f"({condition}){others}")
 
 
-class _WithTime:
+class _AddWindowTime:
     """Adds the last moment of each window as a column, one microsecond before its end."""
 
     by_window: ClassVar[bool] = True
@@ -103,26 +103,28 @@ class _WithTime:
         last = f"{columns.WINDOW_END} - INTERVAL '0.000001' SECOND"
         return frame.withColumn(WINDOW_TIME, F.expr(last))
 
-    def bounds(self, known: Mapping[str, int]) -> dict[str, int]:
+    def bounds(self, distances: Mapping[str, int]) -> dict[str, int]:
         """Return the columns that follow a window's end, with the last moment among them."""
-        end = known.get(columns.WINDOW_END)
-        return dict(known) if end is None else {**known, WINDOW_TIME: end - 1}
+        end = distances.get(columns.WINDOW_END)
+        return dict(distances) if end is None else {**distances, WINDOW_TIME: end - 1}
 
 
-def bounds_of(shown: Iterable[tuple[str, str]], known: Mapping[str, int]) -> dict[str, int]:
+def find_bounds(
+    select_list: Iterable[tuple[str, str]], distances: Mapping[str, int]
+) -> dict[str, int]:
     """Return the columns of a select list that follow a window's end, as ``RowByRow.bounds`` does.
 
     Args:
-        shown: Each column's name and SQL text.
-        known: The columns of the results that follow it, with their distances from the watermark,
-            microseconds.
+        select_list: Each column's name and SQL text.
+        distances: The columns of the results that follow it, with their distances from the
+            watermark, microseconds.
     """
-    found = {}
-    for name, text in shown:
-        column = _MOMENT.fullmatch(text)
-        if column is not None and column["name"] in known:
-            found[name] = known[column["name"]] - round(float(column["before"] or 0) * SECOND)
-    return found
+    bounds = {}
+    for name, text in select_list:
+        column = _TIME_TEXT.fullmatch(text)
+        if column is not None and column["name"] in distances:
+            bounds[name] = distances[column["name"]] - round(float(column["before"] or 0) * SECOND)
+    return bounds
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,7 @@ class Upstream:
     @property
     def depth(self) -> int:
         """The number of windows of the chain that its results have passed."""
-        return _depth(self.plan) + (0 if self.plan.joins else 1)
+        return _depth_of(self.plan) + (0 if self.plan.joins else 1)
 
     @property
     def revises(self) -> bool:
@@ -166,10 +168,10 @@ class Upstream:
         end = end_ahead(self.plan.spec)
         if end is None:
             return None
-        known: Mapping[str, int] = {columns.WINDOW_END: end}
+        distances: Mapping[str, int] = {columns.WINDOW_END: end}
         for step in self.steps:
-            known = step.bounds(known)
-        return known.get(time)
+            distances = step.bounds(distances)
+        return distances.get(time)
 
     def change_grace(self, keys: Collection[str]) -> int:
         """Return how long after its end a window may change, microseconds."""
@@ -184,51 +186,51 @@ class Upstream:
         """Return this operator with a shard count for every plan that didn't ask for one."""
         return replace(self, plan=self.plan.with_shards(count))
 
-    def rows(self, side: str, rejected: StructType, named: Mapping[str, str]) -> DataFrame:
+    def rows(self, side: str, rejected: StructType, renamed: Mapping[str, str]) -> DataFrame:
         """Return its results as rows, and its blobs and figures as rows of ``PASSED`` among them.
 
         Args:
             side: The side of the join that it feeds, if the next operator is a join.
             rejected: The columns of rejected messages of both operators.
-            named: The columns of its rejected messages that are renamed, with their new names.
+            renamed: The columns of its rejected messages that are renamed, with their new names.
         """
         fields = [StructField(f.name, f.dataType) for f in self.plan.results.fields]
-        schema = StructType([*fields, *_PASSED])
+        schema = StructType([*fields, *_PASSED_FIELDS])
         stage = side or ("join" if self.plan.joins else INNER)
-        rows = self.plan.emitted.mapInArrow(Unpack(schema, stage, side, rejected, named), schema)
+        rows = self.plan.emitted.mapInArrow(Unpack(schema, stage, side, rejected, renamed), schema)
         for step in self.steps:
             rows = step.of_frame(rows, PASSED)
         return rows
 
 
-def _depth(plan: Plan) -> int:
+def _depth_of(plan: Plan) -> int:
     """Return the largest number of windows of the chain that messages of a plan have passed."""
     return max((fed.depth for fed in plan.fed), default=0)
 
 
-def _joins(plan: Plan) -> bool:
+def _has_join(plan: Plan) -> bool:
     """Return whether a chain contains a join."""
-    return plan.joins or any(_joins(fed.plan) for fed in plan.fed)
+    return plan.joins or any(_has_join(fed.plan) for fed in plan.fed)
 
 
 @dataclass(frozen=True)
-class Chained:
+class ConnectedInputs:
     """An operator's inputs, some of which may be results of other operators.
 
     Attributes:
         sources: The inputs; the rejected messages and figures of upstream operators come with their
             results.
         rejected: The columns of rejected messages of all these operators.
-        beside: Where the operator's own rejected messages go among them; ``None`` without upstream
-            operators.
+        rejected_layout: The layout of the operator's own rejected messages among them; ``None``
+            without upstream operators.
     """
 
     sources: tuple[OperatorInput, ...]
     rejected: StructType
-    beside: Beside | None
+    rejected_layout: RejectedLayout | None
 
 
-def chained(sources: tuple[OperatorInput, ...], rejected: StructType) -> Chained:
+def connect_upstreams(sources: tuple[OperatorInput, ...], rejected: StructType) -> ConnectedInputs:
     """Connect an operator to the upstream operators among its inputs.
 
     Args:
@@ -238,48 +240,53 @@ def chained(sources: tuple[OperatorInput, ...], rejected: StructType) -> Chained
     Raises:
         OptionError: When a column can't be told from another one.
     """
-    fed = {source.name: source.input.fed for source in sources if source.input.fed is not None}
-    if not fed:
-        return Chained(sources, rejected, None)
+    upstreams = {
+        source.name: source.input.fed for source in sources if source.input.fed is not None
+    }
+    if not upstreams:
+        return ConnectedInputs(sources, rejected, None)
     joins = bool(sources[0].name)
     # A message that windows over a join reject is a pair, and belongs to neither side.
-    side = None if joins or not fed[""].plan.joins else PAIR
-    depths = {name: up.depth for name, up in fed.items()}
-    marks: dict[str, DataType] = {}
-    if joins or any(_joins(up.plan) for up in fed.values()):
-        marks[SIDE] = StringType()
+    side = None if joins or not upstreams[""].plan.joins else PAIR
+    depths = {name: up.depth for name, up in upstreams.items()}
+    markers: dict[str, DataType] = {}
+    if joins or any(_has_join(up.plan) for up in upstreams.values()):
+        markers[SIDE] = StringType()
     if any(depths.values()):
-        marks[DEPTH] = IntegerType()
-    whole = _Columns({})
-    named = {
-        name: whole.add(up.plan.rejected, _marks(up.plan), f"_{name}") for name, up in fed.items()
+        markers[DEPTH] = IntegerType()
+    rejected_columns = _Columns({})
+    renamed = {
+        name: rejected_columns.add(up.plan.rejected, _marker_columns(up.plan), f"_{name}")
+        for name, up in upstreams.items()
     }
-    own = whole.add(rejected, {SIDE} if joins else set(), _RESULT)
-    for name in marks:
-        if name in whole.kinds:
+    own = rejected_columns.add(rejected, {SIDE} if joins else set(), _RESULT)
+    for name in markers:
+        if name in rejected_columns.kinds:
             raise columns.taken("column", name, "rejected messages")
-    head = [StructField(name, kind, name == SIDE and not joins) for name, kind in marks.items()]
-    fields = [StructField(name, kind) for name, kind in whole.kinds.items()]
+    head = [StructField(name, kind, name == SIDE and not joins) for name, kind in markers.items()]
+    fields = [StructField(name, kind) for name, kind in rejected_columns.kinds.items()]
     schema = StructType([*head, *fields, *rejected.fields[-2:]])
     stages = {source.name: depths.get(source.name, 0) + 1 for source in sources}
-    beside = Beside(own, {SIDE: side}, {DEPTH: stages})
-    return Chained(tuple(_fed(one, schema, named) for one in sources), schema, beside)
+    layout = RejectedLayout(own, {SIDE: side}, {DEPTH: stages})
+    return ConnectedInputs(
+        tuple(_attach_upstream(one, schema, renamed) for one in sources), schema, layout
+    )
 
 
-def _fed(
-    source: OperatorInput, rejected: StructType, named: Mapping[str, Mapping[str, str]]
+def _attach_upstream(
+    source: OperatorInput, rejected: StructType, renamed: Mapping[str, Mapping[str, str]]
 ) -> OperatorInput:
     """Return an input with the rejected messages and figures of its upstream operator."""
     upstream = source.input.fed
     if upstream is None:
         return source
-    rows = upstream.rows(source.name, rejected, named[source.name])
+    rows = upstream.rows(source.name, rejected, renamed[source.name])
     return replace(source, input=replace(source.input, rows=rows))
 
 
-def _marks(plan: Plan) -> set[str]:
+def _marker_columns(plan: Plan) -> set[str]:
     """Return the columns of a plan's rejected messages that say which operator rejected them."""
-    return {*([SIDE] if _joins(plan) else []), *([DEPTH] if _depth(plan) else [])}
+    return {*([SIDE] if _has_join(plan) else []), *([DEPTH] if _depth_of(plan) else [])}
 
 
 @dataclass(frozen=True)
@@ -292,12 +299,12 @@ class _Columns:
 
     kinds: dict[str, DataType]
 
-    def add(self, rejected: StructType, but: Collection[str], suffix: str) -> dict[str, str]:
+    def add(self, rejected: StructType, excluded: Collection[str], suffix: str) -> dict[str, str]:
         """Add an operator's columns; one column serves several where types agree.
 
         Args:
             rejected: The columns; the last two are the reason and the watermark.
-            but: Those of them that don't come from the messages.
+            excluded: Those of them that don't come from the messages.
             suffix: The suffix of a column whose name is in use with another type.
 
         Returns:
@@ -306,34 +313,37 @@ class _Columns:
         Raises:
             OptionError: When the new name is in use with another type, too.
         """
-        named = {}
+        renamed = {}
         for field in rejected.fields[:-2]:
             name = field.name
-            if name in but:
+            if name in excluded:
                 continue
             if self.kinds.get(name, field.dataType) != field.dataType:
                 name += suffix
-                named[field.name] = name
+                renamed[field.name] = name
             if self.kinds.setdefault(name, field.dataType) != field.dataType:
                 hint = "rename one of them"
                 raise OptionError("column", name, "is a column of two types", hint)
-        return named
+        return renamed
 
 
 # The alias of a DataFrame whose rows are revisions of windows; it shows in every plan over it.
 _REVISIONS = "muntin_revisions"
-_FED = "_muntin_fed"
+_UPSTREAM = "_muntin_fed"
 
 
-def marked(frame: DataFrame, upstream: Upstream) -> DataFrame:
-    """Return a DataFrame of results that `fed_by` recognizes; plans over it show its revisions."""
+def mark_results(frame: DataFrame, upstream: Upstream) -> DataFrame:
+    """Return a DataFrame of results that `find_upstream` recognizes, as a plan over it does.
+
+    Plans over the results of an operator that revises them show that it does.
+    """
     if upstream.revises:
         frame = frame.alias(_REVISIONS)
-    remember(frame, _FED, upstream)
+    remember(frame, _UPSTREAM, upstream)
     return frame
 
 
-def fed_by(frame: DataFrame, *, each_change: bool = False) -> Upstream | None:
+def find_upstream(frame: DataFrame, *, each_change: bool = False) -> Upstream | None:
     """Return the operator whose unchanged results a DataFrame has; ``None`` for any other frame.
 
     Args:
@@ -345,15 +355,15 @@ def fed_by(frame: DataFrame, *, each_change: bool = False) -> Upstream | None:
     """
     if not isinstance(frame, DataFrame):
         return None
-    upstream: Upstream | None = remembered(frame, _FED)
-    derived = upstream is None and frame.isStreaming and _REVISIONS in names(frame)
-    if derived or (upstream is not None and upstream.revises and not each_change):
+    upstream: Upstream | None = remembered(frame, _UPSTREAM)
+    is_derived = upstream is None and frame.isStreaming and _REVISIONS in names(frame)
+    if is_derived or (upstream is not None and upstream.revises and not each_change):
         spec = None if upstream is None else upstream.plan.spec
         refuse_revisions(spec, each_change=each_change)
     return upstream
 
 
-def with_time(
+def add_window_time(
     frame: DataFrame, upstream: Upstream | None, time: object
 ) -> tuple[DataFrame, Upstream | None]:
     """Return results with the last moment of each window, where the time option asks for it."""
@@ -363,15 +373,15 @@ def with_time(
     timed = isinstance(kinds.get(columns.WINDOW_END), TimestampType | TimestampNTZType)
     if not timed or WINDOW_TIME in kinds:
         return frame, upstream
-    return _WithTime().of_frame(frame), upstream.then(_WithTime())
+    return _AddWindowTime().of_frame(frame), upstream.then(_AddWindowTime())
 
 
-def pairable(frame: DataFrame, upstream: Upstream | None) -> DataFrame:
+def drop_emission(frame: DataFrame, upstream: Upstream | None) -> DataFrame:
     """Return results as a side of a join, without emission columns, since pairs have their own."""
     return frame if upstream is None else frame.drop(columns.EMISSION, columns.REVISION)
 
 
-def lag_of(upstream: Upstream) -> int:
+def disorder_of(upstream: Upstream) -> int:
     """Return how far an operator's results may be out of order, microseconds.
 
     Raises:

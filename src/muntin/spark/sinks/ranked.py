@@ -14,7 +14,7 @@ from muntin.hosts.chain import WINDOW_TIME
 from muntin.hosts.ranking import BOUNDS, SORT_KEY, ranked_columns
 from muntin.model.aggregates import Aggregate, collect_list, top_k
 from muntin.model.pipeline import FIRST, LAST, PLACE, ROW, ROWS, Choice, Ranking, quoted
-from muntin.spark.host.chain import kept
+from muntin.spark.host.chain import filter_results
 
 _OWN = (columns.EMISSION, columns.REVISION)
 
@@ -23,7 +23,7 @@ def rows_of(frame: DataFrame, ranking: Ranking) -> Aggregate:
     """Return the aggregate that collects the rows of a window."""
     names = ranked_columns(frame.columns, ranking.number, chained=ranking.chained)
     shown = [F.col(quoted(name)) for name in names]
-    by = [F.expr(text).alias(f"{SORT_KEY}{place}") for place, text in enumerate(ranking.by)]
+    by = [F.expr(text).alias(f"{SORT_KEY}{index}") for index, text in enumerate(ranking.by)]
     row = F.struct(*by, *shown)
     if ranking.most is None:
         return collect_list(row)
@@ -60,16 +60,16 @@ class RankedShape:
         return (*self.per, self.ranking.number)
 
     def of_frame(self, frame: DataFrame, beside: Sequence[str] = ()) -> DataFrame:
-        made, shown = self._numbered(frame, beside)
+        frame_in_order, shown = self._number_rows(frame, beside)
         for choice in self.ranking.choices:
-            made, shown = self._chosen(made, shown, choice, beside)
-        return made.selectExpr(*map(quoted, shown), *_OWN, *beside)
+            frame_in_order, shown = self._select(frame_in_order, shown, choice, beside)
+        return frame_in_order.selectExpr(*map(quoted, shown), *_OWN, *beside)
 
-    def bounds(self, known: Mapping[str, int]) -> dict[str, int]:
+    def bounds(self, distances: Mapping[str, int]) -> dict[str, int]:
         # The selected bounds may be those of other windows.
         return {}
 
-    def _numbered(self, frame: DataFrame, beside: Sequence[str]) -> tuple[DataFrame, list[str]]:
+    def _number_rows(self, frame: DataFrame, beside: Sequence[str]) -> tuple[DataFrame, list[str]]:
         """Return the rows with all of their columns, and the names that ``*`` stands for."""
         kind: Any = frame.schema[ROWS].dataType
         fields = [name for name in kind.elementType.names if not name.startswith(SORT_KEY)]
@@ -84,23 +84,23 @@ class RankedShape:
         if WINDOW_TIME not in whole:
             whole[WINDOW_TIME] = f"{bounds[1]} - INTERVAL '0.000001' SECOND"
         texts = [f"{text} AS {quoted(name)}" for name, text in whole.items()]
-        rows = kept(exploded, f"{ROW} IS NOT NULL", beside)
+        rows = filter_results(exploded, f"{ROW} IS NOT NULL", beside)
         return rows.selectExpr(*texts, *_OWN, *beside), names
 
-    def _chosen(
+    def _select(
         self, frame: DataFrame, shown: list[str], choice: Choice, beside: Sequence[str]
     ) -> tuple[DataFrame, list[str]]:
         """Return the rows and columns of one select list, and always the identifying columns."""
         if choice.where is not None:
-            frame = kept(frame, choice.where, beside)
+            frame = filter_results(frame, choice.where, beside)
         if choice.columns is None:
             return frame, shown
-        made: dict[str, str] = {}
+        selected: dict[str, str] = {}
         for column in choice.columns:
             every = {name: quoted(name) for name in shown} if column.text == "*" else {}
-            made |= every or {column.name: column.text}
-        lacking = [name for name in (*self.per, *BOUNDS) if name not in made]
-        texts = {name: quoted(name) for name in lacking} | made
+            selected |= every or {column.name: column.text}
+        lacking = [name for name in (*self.per, *BOUNDS) if name not in selected]
+        texts = {name: quoted(name) for name in lacking} | selected
         texts.setdefault(self.ranking.number, quoted(self.ranking.number))
         shaped = [f"{text} AS {quoted(name)}" for name, text in texts.items() if name not in _OWN]
         names = [name for name in texts if name not in _OWN]

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from muntin.sources.kafka_columns import MALFORMED, OWN, refuse_malformed
-from muntin.spark.sources.decimals import LONG_TEXTS, bounded
+from muntin.spark.sources.decimals import LONG_TEXTS, exclude_long_numbers
 from muntin.spark.sources.inputs import MARKS_MALFORMED
 
 _CORRUPT = "__muntin_corrupt"
@@ -70,6 +70,8 @@ def _payload(
     emitted = parsed_as if form == "json" else parsed_as.toDDL()
     how = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT, **LONG_TEXTS}
     text = F.col("value").cast("string")
-    value = parse(bounded(text, columns, cast('Literal["json", "csv"]', form)), emitted, how)
+    value = parse(
+        exclude_long_numbers(text, columns, cast('Literal["json", "csv"]', form)), emitted, how
+    )
     parsed = F.col(_PARSED)
     return value, parsed.isNull() | parsed[_CORRUPT].isNotNull()
