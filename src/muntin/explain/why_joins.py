@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from muntin.explain.joins import describe_conditions
 from muntin.model.axis import located, spell
-from muntin.model.joins import OTHER, SIDES, AsOf, JoinSpec, Joint, Newest, SideName
+from muntin.model.joins import OTHER, SIDES, AsOf, ByArrival, JoinSpec, Joint, Newest, SideName
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,32 @@ class _Message:
         mine = self.mine
         mark = "none yet" if mine.watermark is None else self._format_own(mine.watermark)
         yield f"watermark {mark}; {len(mine.positions):,} messages of this key are kept"
+        if isinstance(self.spec.bound, ByArrival):
+            yield self._explain_left() if self.side == "left" else self._explain_row()
+            return
         yield from self._explain_kept() if self.at in mine.positions else self._explain_not_kept()
+
+    def _explain_left(self) -> str:
+        """Explain a left message of a join by arrival, which isn't kept."""
+        rows = self.other.positions
+        if rows:
+            partner = f"has the row at {self._format_other(rows[-1])}"
+        elif self.side in self.spec.unmatched:
+            partner = "is emitted unmatched, as this key has no row"
+        else:
+            partner = "isn't emitted, as this key has no row"
+        return f"messages aren't kept: one that arrives now {partner}, whatever its time"
+
+    def _explain_row(self) -> str:
+        """Explain a right row of a join by arrival."""
+        here, rows = f"a row at {self._format_own(self.at)}", self.mine.positions
+        if self.at in rows:
+            return f"{here} is the newest to have arrived: left messages are joined with it"
+        if rows:
+            return (
+                f"{here} isn't the newest to have arrived: that is at {self._format_own(rows[-1])}"
+            )
+        return "this key has no row: none has arrived, it was deleted, or keep() has let it go"
 
     def _explain_kept(self) -> Iterator[str]:
         here, partners = f"a message at {self._format_own(self.at)}", sorted(self._find_partners())

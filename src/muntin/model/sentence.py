@@ -390,15 +390,17 @@ def joined(left: Sentence, right: Sentence, options: Mapping[str, Any]) -> JoinS
     Args:
         left: The left input.
         right: The right input.
-        options: The options of `join`: `on`, `within`, `as_of`, `how`, `layout`, `nulls`,
-            `shared_time` and `each_change`.
+        options: The options of `join`: `on`, `within`, `as_of`, `newest`, `how`, `layout`,
+            `nulls`, `shared_time` and `each_change`.
     """
     pairs = pairs_of(options["on"])
     at_once = (left._marks.time, right._marks.time) in pairs
-    changes = options["each_change"]
-    kinds = left._windows, right._windows
     bound = bound_of(
-        options["within"], *kinds, at_once=at_once, as_of=options["as_of"], each_change=changes
+        options["within"],
+        left._windows,
+        right._windows,
+        at_once=at_once,
+        **{name: options[name] for name in ("as_of", "newest", "each_change")},
     )
     one, other = (
         given._side(tuple(pair[number] for pair in pairs), bound.axis)

@@ -70,9 +70,13 @@ def begin_spark_join(left: object, right: object, options: SentenceOptions) -> J
 def _create_side(side: SideName, source: object, options: SentenceOptions) -> Windowed:
     """Return a side of the join; results of windows have their end as time, and no emissions."""
     each_change = options["each_change"]
+    # A table may change: each of its rows replaces the one before.
+    newest = options["newest"] is True and side == "right"
     if isinstance(source, WindowedAggregate | DataFrame):
         rows = source if isinstance(source, DataFrame) else source.results
-        fed = find_upstream(rows, each_change=each_change)
+        fed = find_upstream(rows, each_change=each_change or newest)
+        if fed is not None:
+            fed = replace(fed, newest=newest)
         if fed is not None and not fed.plan.joins:
             source = Windowed(_frame=rows, _fed=fed, _marks=windows_as_messages())
     if not isinstance(source, Windowed):

@@ -17,7 +17,7 @@ from muntin.engine.operator import RESULTS
 from muntin.hosts.pair_columns import SUFFIX
 from muntin.hosts.statements import Resolver, resolve_name
 from muntin.model.errors import OptionError, SqlError
-from muntin.model.joins import SIDES, Newest
+from muntin.model.joins import SIDES, ByArrival, Newest
 from muntin.model.pipeline import (
     ROWS,
     Column,
@@ -197,7 +197,11 @@ def _bind_join(joining: Joining, find: Find) -> Joined:
     spec, inputs = joining.spec, {}
     newest = isinstance(spec.bound, Newest)
     for index, side in enumerate(SIDES):
-        fed = find_upstream(frames[side], each_change=newest)
+        # A table may change: each of its rows replaces the one before.
+        table = isinstance(spec.bound, ByArrival) and side == "right"
+        fed = find_upstream(frames[side], each_change=newest or table)
+        if fed is not None:
+            fed = replace(fed, newest=table)
         frame = frames[side] = frames[side] if newest else drop_emission(frames[side], fed)
         resolver = Resolver(frame.columns, _parse)
         side_spec = resolver.resolve_side(spec.side(side), joining.names[index])

@@ -31,7 +31,8 @@ def begin_join(left: object, right: object, options: SentenceOptions) -> LocalJo
     """
     check_shards(options["shards"])
     each_change = options["each_change"]
-    one, other = _side("left", left, each_change), _side("right", right, each_change)
+    one = _side("left", left, each_change=each_change)
+    other = _side("right", right, each_change=each_change, newest=options["newest"] is True)
     spec = joined(one, other, options)
     inputs: dict[SideName, Input] = {"left": one.input, "right": other.input}
     for side in SIDES:
@@ -42,17 +43,21 @@ def begin_join(left: object, right: object, options: SentenceOptions) -> LocalJo
     return LocalJoined(build_join(inputs, spec, options["suffix"], options["shards"]))
 
 
-def _side(side: SideName, given: object, each_change: bool) -> LocalWindowed:
+def _side(
+    side: SideName, given: object, *, each_change: bool, newest: bool = False
+) -> LocalWindowed:
     """Return a side of the join; results of windows get their end as time."""
     if isinstance(given, LocalWindowed):
         return given
     rows = None
     if not isinstance(given, LocalJoined):
         try:
-            rows = rows_of(side, given, each_change=each_change)
+            # A table may change: each of its rows replaces the one before.
+            rows = rows_of(side, given, each_change=each_change or newest)
         except OptionError as error:
             if error.option != side:
                 raise
     if not isinstance(rows, Upstream) or rows.plan.joins:
         raise refuse_side(side, given)
+    rows = replace(rows, newest=newest)
     return LocalWindowed(_rows=rows, _time=columns.WINDOW_END, _marks=windows_as_messages())
