@@ -67,8 +67,8 @@ FOREIGN = [
 def test_what_nobody_wrote_is_as_if_it_were_not_there(
     left: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handoff, "_place", lambda: ("query", 1))
-    monkeypatch.setattr(handoff, "_path", lambda *_: tmp_path / "left")
+    monkeypatch.setattr(handoff, "_find_batch", lambda: ("query", 1))
+    monkeypatch.setattr(handoff, "_path_of", lambda *_: tmp_path / "left")
     assert read_watermark("operator") == Judged(False, None)
     (tmp_path / "left").write_bytes(left)
     assert read_watermark("operator") == Judged(False, None)
@@ -104,6 +104,6 @@ def test_a_task_knows_its_batch_by_spark_or_by_a_tag(
 def test_where_nothing_says_which_batch_it_is_a_stream_has_no_watermark_that_is_known(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(handoff, "_place", lambda: None)
+    monkeypatch.setattr(handoff, "_find_batch", lambda: None)
     assert read_watermark("operator") == Judged(False, None)
     assert read_watermark("operator", streams=False).known

@@ -115,7 +115,7 @@ class _Reader:
         return self.task(iter([pa.RecordBatch.from_arrays(arrays, schema=RANGES)]))
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_broker": None, "_last": None, "_planned": None}
+        return self.__dict__ | {"_broker": None, "_last": None, "_planned_offset": None}
 
 
 class _Stream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
