@@ -117,6 +117,6 @@ def _built(path: Path, given: dict[str, str], rates: Rates | None) -> list[tuple
 def schema() -> None:
     """Print the JSON Schema of a pipeline in TOML, for editors."""
     with reported():
-        from muntin.pipelines.form import schema as made
+        from muntin.pipelines.form import form_schema as made
 
         print(json.dumps(made(), indent=2))

@@ -11,12 +11,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal, NoReturn
+from typing import Any, NoReturn
 
 from muntin.model.aggregates.plainly import rank
 from muntin.model.errors import OptionError
 
-Comparison = Literal["=", "<>", "<", "<=", ">", ">="]
 COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq,
     "<>": operator.ne,
@@ -47,7 +46,7 @@ class Name:
 
 
 @dataclass(frozen=True)
-class Part:
+class Term:
     """A node of a condition: ``AND``, ``OR``, ``NOT`` or a comparison."""
 
     sign: str
@@ -63,28 +62,28 @@ class Condition:
         names: The aggregates and keys in it, each once.
     """
 
-    tree: Part
+    tree: Term
     names: tuple[str, ...]
 
     def holds(self, values: Mapping[str, Any]) -> bool:
         """Return whether the condition is true for some values; unknown (NULL) isn't true.
 
         Example:
-            >>> read("worst > 100 OR NOT n = 3").holds({"worst": None, "n": 4})
+            >>> read_condition("worst > 100 OR NOT n = 3").holds({"worst": None, "n": 4})
             True
         """
         return _value(self.tree, values) is True
 
 
 @cache
-def read(text: str) -> Condition:
+def read_condition(text: str) -> Condition:
     """Parse a condition.
 
     Raises:
         OptionError: When the text can't be parsed.
 
     Example:
-        >>> read("worst > 100 AND n <> 3").names
+        >>> read_condition("worst > 100 AND n <> 3").names
         ('worst', 'n')
     """
     tree = _Reader(text).read()
@@ -94,7 +93,7 @@ def read(text: str) -> Condition:
 def _names(node: Any) -> Iterator[str]:
     if isinstance(node, Name):
         yield node.name
-    elif isinstance(node, Part):
+    elif isinstance(node, Term):
         for part in node.parts:
             yield from _names(part)
 
@@ -102,7 +101,7 @@ def _names(node: Any) -> Iterator[str]:
 def _value(node: Any, values: Mapping[str, Any]) -> Any:
     if isinstance(node, Name):
         return values[node.name]
-    if not isinstance(node, Part):
+    if not isinstance(node, Term):
         return node
     parts = [_value(part, values) for part in node.parts]
     if node.sign == "AND":
@@ -136,7 +135,7 @@ class _Reader:
     def _fail(self, problem: str) -> NoReturn:
         raise OptionError("when", self.text, problem, _HINT)
 
-    def read(self) -> Part:
+    def read(self) -> Term:
         found = self._either()
         if self.at < len(self.tokens):
             self._fail(f"can't be read at {self.tokens[self.at][1]!r}")
@@ -157,16 +156,16 @@ class _Reader:
         parts = [part()]
         while self._takes(word):
             parts.append(part())
-        return parts[0] if len(parts) == 1 else Part(word, tuple(map(self._bare, parts)))
+        return parts[0] if len(parts) == 1 else Term(word, tuple(map(self._bare, parts)))
 
     def _not(self) -> Any:
-        return Part("NOT", (self._bare(self._not()),)) if self._takes("NOT") else self._compared()
+        return Term("NOT", (self._bare(self._not()),)) if self._takes("NOT") else self._compared()
 
-    def _bare(self, node: Any) -> Part:
+    def _bare(self, node: Any) -> Term:
         """Return a node as a condition; a name alone is compared with true."""
         if isinstance(node, Name):
-            return Part("=", (node, True))
-        return node if isinstance(node, Part) else self._fail(f"has no comparison at {node!r}")
+            return Term("=", (node, True))
+        return node if isinstance(node, Term) else self._fail(f"has no comparison at {node!r}")
 
     def _compared(self) -> Any:
         one = self._operand()
@@ -175,13 +174,13 @@ class _Reader:
             return one
         sign = {"!=": "<>", "==": "="}.get(sign, sign)
         other = self._operand()
-        if isinstance(one, Part) or isinstance(other, Part):
+        if isinstance(one, Term) or isinstance(other, Term):
             self._fail("compares a condition")
         if not isinstance(one, Name):
             one, other, sign = other, one, _MIRRORED.get(sign, sign)
         if not isinstance(one, Name):
             self._fail("compares two constants")
-        return Part(sign, (one, other))
+        return Term(sign, (one, other))
 
     def _operand(self) -> Any:
         if self._takes("("):

@@ -28,28 +28,14 @@ def fact(value: Any) -> Fact:
     return Fact(value, str(value))
 
 
-def length(value: int, axis: Axis = "time") -> Fact:
+def length_fact(value: int, axis: Axis = "time") -> Fact:
     """Return the fact of a duration or of a number of rows."""
     return Fact(value, phrase(value) if axis == "time" else spell(value, axis))
 
 
-def names(value: Sequence[str]) -> Fact:
+def names_fact(value: Sequence[str]) -> Fact:
     """Return the fact of column names."""
     return Fact(tuple(value), ", ".join(map(named, value)))
-
-
-def of_source(
-    lateness: int, idle: int | None, offset: Sequence[str] | None, zone: str | None
-) -> dict[str, Fact]:
-    """Return the facts of a source; options that aren't set have no fact."""
-    found = {"lateness": length(lateness)}
-    if idle is not None:
-        found["idle"] = length(idle)
-    if offset is not None:
-        found["offset"] = names(offset)
-    if zone is not None:
-        found["zone"] = fact(zone)
-    return found
 
 
 def named(name: str) -> str:

@@ -85,11 +85,11 @@ def read_sets(asked: tuple[str | Sequence[str], ...]) -> Sets:
     return tuple(tuple(one) for one in named)
 
 
-def words(sets: Sequence[int], keys: Sequence[str]) -> str:
+def format_sets(sets: Sequence[int], keys: Sequence[str]) -> str:
     """Format sets in words.
 
     Example:
-        >>> words((0, 1, 3), ("region", "product"))
+        >>> format_sets((0, 1, 3), ("region", "product"))
         '(region, product), (region), ()'
     """
     named = []

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 
 from muntin.model.axis import MINUTE, Axis, Duration, micros, phrase, spell
 from muntin.model.errors import OptionError
-from muntin.model.facts import Fact, fact, length, named, names
+from muntin.model.facts import Fact, fact, length_fact, named, names_fact
 from muntin.model.json_dataclass import JsonDataclass
 from muntin.model.policies import Firing
 
@@ -167,17 +167,17 @@ class InputSpec(JsonDataclass):
         facts = {
             "time": Fact(self.time, "none" if self.time is None else named(self.time)),
             "late": fact(self.firing.late),
-            "grace": length(self.firing.grace, axis),
-            "keep": length(self.firing.retention, axis),
-            "lateness": length(self.lateness),
+            "grace": length_fact(self.firing.grace, axis),
+            "keep": length_fact(self.firing.retention, axis),
+            "lateness": length_fact(self.lateness),
         }
         if self.idle is not None:
-            facts["idle"] = length(self.idle)
+            facts["idle"] = length_fact(self.idle)
         if self.watermark is not None or self.clocks:
-            said = fact(self.watermark) if self.watermark else names(self.clocks)
+            said = fact(self.watermark) if self.watermark else names_fact(self.clocks)
             facts["watermark"] = said
         if self.offset is not None:
-            facts["offset"] = names(self.offset)
+            facts["offset"] = names_fact(self.offset)
         if self.zone is not None:
             facts["zone"] = fact(self.zone)
         return facts | {type_fact(name): fact(kind) for name, kind in sorted(self.types.items())}

@@ -35,7 +35,7 @@ from muntin.model.bounds import (
     placed,
 )
 from muntin.model.errors import OptionError
-from muntin.model.facts import STORED_SHARDS, Fact, QuerySpec, fact, names
+from muntin.model.facts import STORED_SHARDS, Fact, QuerySpec, fact, names_fact
 from muntin.model.inputs import InputSpec
 from muntin.model.kinds import Kind
 from muntin.model.policies import DEFAULT_LATE, Each, Every, Firing, FirstThen, Policy, by_change
@@ -79,7 +79,7 @@ class Side(InputSpec):
         """Return the facts of this side that the state depends on, by name."""
         windows, firing = self.windows, self.firing
         facts = {
-            "on": names(self.keys),
+            "on": names_fact(self.keys),
             "windows": Fact(windows, "none" if windows is None else placed(windows)),
             "early": fact(firing.early),
             "keep rows": Fact(firing.rows, str(firing.rows or "any")),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from muntin.model.errors import OptionError
 from muntin.model.secrets import in_sight
 
-NAME = re.compile(r"\$\{(\w+)\}")
+PLACEHOLDER = re.compile(r"\$\{(\w+)\}")
 _HOLE = r"\$\{\w+\}"
 # Tokens outside of quotes: comments, opening quotes, placeholders. Tokens inside: escapes, the
 # closing quote, placeholders. In backticks, the only escape is a doubled backtick.
@@ -25,14 +25,14 @@ _ESCAPES = ("'", '"', "`")
 _EITHER = re.compile(r"\$\{(env:)?(\w+)\}")
 
 
-def names(value: str) -> set[str]:
+def placeholder_names(value: str) -> set[str]:
     """Return the names that ``--set`` must define for a value.
 
     Example:
-        >>> sorted(names("${out}/${env:HOME}/${day}"))
+        >>> sorted(placeholder_names("${out}/${env:HOME}/${day}"))
         ['day', 'out']
     """
-    return set(NAME.findall(value))
+    return set(PLACEHOLDER.findall(value))
 
 
 def partly(value: str, given: Mapping[str, str]) -> str:
@@ -42,7 +42,7 @@ def partly(value: str, given: Mapping[str, str]) -> str:
         >>> partly("${out}/${day}", {"out": "/data"})
         '/data/${day}'
     """
-    return NAME.sub(lambda found: given.get(found.group(1), found.group()), value)
+    return PLACEHOLDER.sub(lambda found: given.get(found.group(1), found.group()), value)
 
 
 class OutsideQuotesError(Exception):
@@ -68,7 +68,7 @@ def fill_expression(text: str, value_of: Callable[[str, int], str]) -> str:
     copied, at, mark = 0, 0, ""
     while found := (_INSIDE[mark[-1]] if mark else _OUTSIDE).search(text, at):
         token, at = found.group(), found.end()
-        if (hole := NAME.fullmatch(token)) is not None:
+        if (hole := PLACEHOLDER.fullmatch(token)) is not None:
             if mark not in _ESCAPES:
                 raise OutsideQuotesError(token)
             value = _as_data(value_of(hole.group(1), found.start()), mark)

@@ -17,13 +17,13 @@ from muntin.model.table_options import (
     any_case,
     any_text,
     nearest_name,
-    number,
+    parse_number,
+    parse_whole,
     refuse_option,
     truth,
-    whole_number,
 )
 
-When = Literal["always", "stream", "batch", "no columns"]
+Usage = Literal["always", "stream", "batch", "no columns"]
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,11 @@ class ReaderOption:
 
     name: str
     convert: Convert = any_text
-    when: When = "always"
+    when: Usage = "always"
     required: bool = False
 
 
-def _options(names: str, convert: Convert = any_text, when: When = "always") -> list[ReaderOption]:
+def _options(names: str, convert: Convert = any_text, when: Usage = "always") -> list[ReaderOption]:
     return [ReaderOption(name, convert, when) for name in names.split()]
 
 
@@ -52,18 +52,18 @@ _FILES = [
     *_options("pathGlobFilter"),
     *_options("recursiveFileLookup ignoreCorruptFiles ignoreMissingFiles", truth),
     *_options("modifiedBefore modifiedAfter", when="batch"),
-    *_options("maxFilesPerTrigger", whole_number, "stream"),
+    *_options("maxFilesPerTrigger", parse_whole, "stream"),
     *_options("maxBytesPerTrigger maxFileAge sourceArchiveDir", when="stream"),
     *_options("latestFirst fileNameOnly", truth, "stream"),
     *_options("cleanSource", any_case("off", "delete", "archive"), "stream"),
-    *_options("maxCachedFiles", whole_number, "stream"),
+    *_options("maxCachedFiles", parse_whole, "stream"),
 ]
 _PARSED = [
     *_options("mode", any_case("PERMISSIVE", "DROPMALFORMED", "FAILFAST")),
     *_options("columnNameOfCorruptRecord dateFormat timestampFormat timestampNTZFormat encoding"),
     *_options("charset lineSep locale timeZone"),
     *_options("multiLine enableDateTimeParsingFallback", truth),
-    *_options("samplingRatio", number, "no columns"),
+    *_options("samplingRatio", parse_number, "no columns"),
 ]
 _JSON = [
     *_options("primitivesAsString prefersDecimal dropFieldIfAllNull", truth, "no columns"),
@@ -72,7 +72,7 @@ _JSON = [
     *_options("allowComments allowUnquotedFieldNames allowSingleQuotes", truth),
     *_options("allowNumericLeadingZeros allowBackslashEscapingAnyCharacter", truth),
     *_options("allowUnquotedControlChars allowNonNumericNumbers", truth),
-    *_options("maxNestingDepth maxNumLen maxStringLen", whole_number),
+    *_options("maxNestingDepth maxNumLen maxStringLen", parse_whole),
 ]
 _CSV = [
     *_options("sep delimiter quote escape comment nullValue nanValue positiveInf negativeInf"),
@@ -80,14 +80,14 @@ _CSV = [
     *_options("singleVariantColumn"),
     *_options("header enforceSchema ignoreLeadingWhiteSpace ignoreTrailingWhiteSpace", truth),
     *_options("inferSchema preferDate", truth, "no columns"),
-    *_options("maxColumns maxCharsPerColumn inputBufferSize", whole_number),
+    *_options("maxColumns maxCharsPerColumn inputBufferSize", parse_whole),
 ]
 _REBASE = any_case("EXCEPTION", "CORRECTED", "LEGACY")
 _JDBC = [
     ReaderOption("url", required=True),
     *_options("dbtable query user password driver partitionColumn lowerBound upperBound"),
     *_options("sessionInitStatement customSchema prepareQuery hint connectionProvider"),
-    *_options("numPartitions queryTimeout fetchsize", whole_number),
+    *_options("numPartitions queryTimeout fetchsize", parse_whole),
     *_options("pushDownPredicate pushDownAggregate pushDownLimit pushDownOffset", truth),
     *_options("pushDownTableSample preferTimestampNTZ", truth),
 ]
@@ -101,16 +101,16 @@ READERS: Mapping[str, tuple[ReaderOption, ...]] = {
     "orc": (*_FILES, *_options("mergeSchema", truth, "no columns")),
     "text": (*_FILES, *_options("wholetext", truth), *_options("lineSep encoding")),
     "rate": (
-        *_options("rowsPerSecond numPartitions", whole_number, "stream"),
+        *_options("rowsPerSecond numPartitions", parse_whole, "stream"),
         *_options("rampUpTime", when="stream"),
     ),
     "rate-micro-batch": (
-        ReaderOption("rowsPerBatch", whole_number, "stream", required=True),
-        *_options("numPartitions advanceMillisPerBatch startTimestamp", whole_number, "stream"),
+        ReaderOption("rowsPerBatch", parse_whole, "stream", required=True),
+        *_options("numPartitions advanceMillisPerBatch startTimestamp", parse_whole, "stream"),
     ),
     "socket": (
         ReaderOption("host", when="stream", required=True),
-        ReaderOption("port", whole_number, "stream", required=True),
+        ReaderOption("port", parse_whole, "stream", required=True),
         *_options("includeTimestamp", truth, "stream"),
     ),
     "jdbc": tuple(_JDBC),

@@ -384,7 +384,7 @@ class Sentence:
         return keys
 
 
-def joined(left: Sentence, right: Sentence, options: Mapping[str, Any]) -> JoinSpec:
+def join_sides(left: Sentence, right: Sentence, options: Mapping[str, Any]) -> JoinSpec:
     """Return the join of two inputs, with all lengths measured on the axis of its bound.
 
     Args:

@@ -14,10 +14,10 @@ from muntin.model.aggregates import Aggregate
 from muntin.model.aggregates.entry import LIST
 from muntin.model.axis import Axis, phrase, spell
 from muntin.model.by_number import Moving
-from muntin.model.conditions import read
+from muntin.model.conditions import read_condition
 from muntin.model.errors import OptionError
-from muntin.model.facts import STORED_SHARDS, Fact, QuerySpec, fact, names
-from muntin.model.grouping_sets import GROUPING_ID, words
+from muntin.model.facts import STORED_SHARDS, Fact, QuerySpec, fact, names_fact
+from muntin.model.grouping_sets import GROUPING_ID, format_sets
 from muntin.model.inputs import InputSpec, type_fact
 from muntin.model.kinds import Kind
 from muntin.model.policies import Fill, When, parts
@@ -101,7 +101,7 @@ class WindowSpec(QuerySpec, InputSpec):
     def check_conditions(self) -> None:
         """Refuse conditions of policies on names that are no aggregate and no key of the query."""
         for policy in (*parts(self.firing.early), *parts(self.firing.late)):
-            for name in read(policy.condition).names if isinstance(policy, When) else ():
+            for name in read_condition(policy.condition).names if isinstance(policy, When) else ():
                 aggregate = self.aggregates.get(name)
                 if aggregate is not None and aggregate.entry.gives == LIST:
                     hint = "compare a number or a text, such as a count"
@@ -170,7 +170,7 @@ class WindowSpec(QuerySpec, InputSpec):
         """Return the facts of the query, its input and its aggregates, by name."""
         windows, firing = self.windows, self.firing
         facts = {
-            "key": names(self.keys),
+            "key": names_fact(self.keys),
             "windows": Fact(windows, f"{windows}, origin {windows.begins}"),
             "early": Fact(firing.early, str(firing.early or "never")),
             "accumulate": fact(firing.accumulate),
@@ -185,7 +185,7 @@ class WindowSpec(QuerySpec, InputSpec):
         if self.keys:
             facts["nulls"] = fact(self.nulls)
         if self.sets is not None:
-            facts["sets"] = Fact(self.sets, words(self.sets, self.key_columns))
+            facts["sets"] = Fact(self.sets, format_sets(self.sets, self.key_columns))
         if self.shards is not None:
             facts["shards"] = fact(self.shards)
         return facts | {_of(name): fact(agg) for name, agg in self.aggregates.items()}
@@ -221,7 +221,7 @@ class WindowSpec(QuerySpec, InputSpec):
         found = super().differences(then)
         before, now = list(then.aggregates), list(self.aggregates)
         if not found and now[: len(before)] != before:
-            was, is_ = (names(order).words for order in (before, now))
+            was, is_ = (names_fact(order).words for order in (before, now))
             found.append(f"order of aggregates: was {was}, is {is_}")
         return found
 

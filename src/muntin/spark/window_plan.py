@@ -14,9 +14,9 @@ from pyspark.sql.types import CalendarIntervalType, DayTimeIntervalType, StringT
 from muntin.engine.operator import REJECTED, RESULTS
 from muntin.engine.windows.operator import WindowOperator
 from muntin.hosts.clock import period_of_windows
+from muntin.hosts.windows import GAP, complete_spec
 from muntin.model.aggregates import Aggregate
 from muntin.model.errors import OptionError
-from muntin.model.grouping_sets import GROUPING_ID
 from muntin.model.kinds import Kind
 from muntin.model.pipeline import quoted
 from muntin.model.sessions import Sessions
@@ -29,9 +29,6 @@ from muntin.spark.host.task import Stage, identity
 from muntin.spark.host.zones import zone_of
 from muntin.spark.sources.inputs import Input, OperatorInput, Sent
 from muntin.spark.sources.naming import name_expression, resolve_field
-
-# Column of each message's own gap, microseconds.
-_GAP = "__muntin_gap"
 
 
 def build_windows(
@@ -54,24 +51,13 @@ def build_windows(
     shapes = {field.name: shape_of(field.dataType) for field in source.messages.schema.fields}
     for name, aggregate in aggregates.items():
         aggregate.check(shapes, words=f"{name}={spec.aggregates[name]}")
-    names_read = [*key_names, *(str(c) for a in aggregates.values() for c in a.columns)]
-    names_read += [_GAP] if _GAP in columns_sent else []
-    types_by_name = source.schema | (
-        {} if time is None else polars_schema(input_.with_time_type(time))
-    )
-    names_read += [name for name in spec.clocks if name in types_by_name]
-    types = {
-        c: str(types_by_name[c]) for c in (names_read if time is None else [*names_read, time])
-    }
-    if spec.sets is not None:
-        key_names, types[GROUPING_ID] = (*key_names, GROUPING_ID), "Int64"
-    whole = replace(
+    whole = complete_spec(
         spec,
         keys=key_names,
         time=time,
         aggregates=aggregates,
-        types=types,
         windows=windows,
+        schema=source.schema | ({} if time is None else polars_schema(input_.with_time_type(time))),
         shards=count_shards(frame.sparkSession, shards),
         # The zone that upstream operators depend on is in their own specs.
         zone=zone_of(source.messages, time, whole=input_.fed is None),
@@ -98,7 +84,7 @@ def _plan(
     results = result_schema(schema, make().combiner)
     chain = connect_upstreams((source,), add_rejected_columns(input_.frame.schema, input_.moments))
     schemas = {RESULTS: results, REJECTED: chain.rejected}
-    stage = Stage(make, slots(spec.shards or 1), schemas, identity(), chain.rejected_layout)
+    stage = Stage(make, slots(spec.shards or 1), schemas, identity(), chain.layout)
     period = period_of_windows(spec) if input_.clock is None else None
     plan = Plan(spec, stage, chain.sources, period, spec.keys, asked, again)
     return replace(plan, build_lean=partial(_without_rejected, plan, spec, *chain.sources))
@@ -144,11 +130,11 @@ def _name_gaps(frame: DataFrame, windows: Kind, sent: Sent) -> Kind:
     if isinstance(kind, StringType):
         by = by.try_cast("interval")
     elif not isinstance(kind, DayTimeIntervalType | CalendarIntervalType):
-        problem = f"is {kind.simpleString()}, which isn't a length of time"
-        hint = "give an interval, as of F.make_dt_interval, or text such as '5 minutes'"
+        problem = f"is {kind.simpleString()}, which says no length of time"
+        hint = "give an interval, as F.make_dt_interval makes it, or text such as '5 minutes'"
         raise OptionError("by", windows.by, problem, hint)
-    sent[_GAP] = F.unix_micros(F.timestamp_micros(F.lit(0)) + by)
-    return replace(windows, by=_GAP)
+    sent[GAP] = F.unix_micros(F.timestamp_micros(F.lit(0)) + by)
+    return replace(windows, by=GAP)
 
 
 def _name_arguments(frame: DataFrame, spec: WindowSpec, sent: Sent) -> dict[str, Aggregate]:

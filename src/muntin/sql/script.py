@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from muntin.model.axis import micros
 from muntin.model.errors import MuntinError, OptionError, ProblemsError, SqlError
 from muntin.model.pipeline import Column, DeclaredTable, Flow, Pipeline, quoted, sharded, tables_of
-from muntin.model.placeholders import names
+from muntin.model.placeholders import placeholder_names
 from muntin.sql.catalog import Catalog, Resolved
 from muntin.sql.cursor import Cursor, Span
 from muntin.sql.expressions import Scope
@@ -178,8 +178,8 @@ def pipeline(
         ProblemsError.raise_if_any(mistakes)
     else:
         problems += mistakes
-    holes = {hole for t in tables.values() for value in t.options.values() for hole in names(value)}
-    asked = frozenset(cursor.used | holes | names(checkpoint or ""))
+    texts = [value for table in tables.values() for value in table.options.values()]
+    asked = frozenset(cursor.used).union(*map(placeholder_names, [*texts, checkpoint or ""]))
     places = {name: (text, span) for name, span in cursor.places.items()}
     return Pipeline(
         tables, tuple(flows), checkpoint, made.trigger, made.available_now, asked, places

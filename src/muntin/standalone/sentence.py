@@ -10,7 +10,7 @@ from muntin.model.axis import Duration, Length
 from muntin.model.errors import OptionError
 from muntin.model.inputs import BY_SOURCE, Marks
 from muntin.model.joins import How, JoinNulls, JoinSpec, On, StateLayout
-from muntin.model.sentence import Sentence, joined
+from muntin.model.sentence import Sentence, join_sides
 from muntin.model.spec import Nulls, WindowSpec
 
 
@@ -168,4 +168,4 @@ def join(
         "shared_time": shared_time,
         "each_change": each_change,
     }
-    return joined(left, right, options)
+    return join_sides(left, right, options)

@@ -65,7 +65,7 @@ def destinations(plan: Plan, sinks: tuple[SinkLike | None, SinkLike | None]) -> 
     results, rejected = map(to_sink, sinks)
     found = [
         Destination(RESULTS, plan.shown, plan.identity, results or MemorySink()),
-        Destination(REJECTED, plan.layout.schema, None, rejected),
+        Destination(REJECTED, pl.Schema(plan.layout.kinds), None, rejected),
     ]
     check_separate_tables(one.sink for one in found)
     for one in found:

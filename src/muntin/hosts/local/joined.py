@@ -18,7 +18,7 @@ from muntin.hosts.sentence import (
 )
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, SideName
-from muntin.model.sentence import joined
+from muntin.model.sentence import join_sides
 
 _FIRING = (columns.EMISSION, columns.REVISION)
 
@@ -33,7 +33,7 @@ def begin_join(left: object, right: object, options: SentenceOptions) -> LocalJo
     each_change = options["each_change"]
     one = _side("left", left, each_change=each_change)
     other = _side("right", right, each_change=each_change, newest=options["newest"] is True)
-    spec = joined(one, other, options)
+    spec = join_sides(one, other, options)
     inputs: dict[SideName, Input] = {"left": one.input, "right": other.input}
     for side in SIDES:
         if not each_change and inputs[side].fed is not None:

@@ -19,6 +19,7 @@ from muntin.engine.operator import (
     Task,
 )
 from muntin.hosts.local.plan import OperatorInput, Plan, Upstream
+from muntin.hosts.local.rejected import fit_own, fit_upstream
 from muntin.hosts.progress import INNER, STAGE
 from muntin.sources.source import Remainder
 from muntin.state.blobs import Blobs
@@ -80,7 +81,7 @@ class OperatorRun:
             plan.operator.open(self._state(shard))
         self._judged = _judged(self._stores[0])
         self._no_results = pl.DataFrame(schema=plan.shown)
-        self._no_rejected = pl.DataFrame(schema=plan.layout.schema)
+        self._no_rejected = pl.DataFrame(schema=dict(plan.layout.kinds))
         self._before: dict[str, OperatorRun] = {}
         number += 1
         for one in plan.inputs:
@@ -120,7 +121,7 @@ class OperatorRun:
                 emitted = self._before[one.name].step(
                     read, now, wall, final=final, ends_run=ends_run, rest=rest
                 )
-                beside.append(self.plan.layout.fit_upstream(emitted.rejected, one.name))
+                beside.append(fit_upstream(self.plan.layout, emitted.rejected, one.name))
                 stage = one.name or ("join" if one.rows.plan.joins else INNER)
                 reached = _reached(emitted.progress, one.ahead)
                 progress += [_staged(shard, stage) for shard in emitted.progress]
@@ -131,7 +132,7 @@ class OperatorRun:
         outputs = self._run_shards(parts, wall, final, ends_run)
         mine = [{"shard": shard, **out.progress} for shard, out in enumerate(outputs)]
         aside = [out.rows[REJECTED] for out in outputs if len(out.rows[REJECTED])]
-        own = [self.plan.layout.fit_own(rows) for rows in aside]
+        own = [fit_own(self.plan.layout, rows) for rows in aside]
         rejected = [rows for rows in (*beside, *own) if len(rows)]
         return Emitted(
             self._shown([out.rows[RESULTS] for out in outputs if len(out.rows[RESULTS])]),

@@ -13,21 +13,21 @@ from muntin.model.aggregates.entry import (
     ALL_VALUES,
     LIST,
     SAME,
-    Expr,
+    EngineExpr,
     Formula,
     Sql,
     entry,
     every_value,
 )
-from muntin.model.aggregates.plainly import numbers, rank
+from muntin.model.aggregates.plainly import rank, sort_numbers
 from muntin.model.errors import OptionError
-from muntin.model.shapes import NUMBER, ORDER
+from muntin.model.shapes import NUMERIC, ORDER
 
 
 def _first_of(values: list[Any], agg: Aggregate) -> list[Any]:
     """Return the first values in the order of an aggregate, in plain Python."""
     known = dict(agg.options)
-    found = numbers(values)
+    found = sort_numbers(values)
     words = list(enumerate(known.get("fields", "").split()))
     if not words and not known.get("ascending"):
         found.reverse()
@@ -42,7 +42,7 @@ def _field_of(place: int, value: dict[str, Any]) -> Any:
     return (False, (False, 0)) if field is None else (True, rank(field))
 
 
-def _first(values: Expr, agg: Aggregate) -> tuple[Expr]:
+def _first(values: EngineExpr, agg: Aggregate) -> tuple[EngineExpr]:
     known = dict(agg.options)
     words = known.get("fields", "").split()
     if not words:
@@ -53,7 +53,7 @@ def _first(values: Expr, agg: Aggregate) -> tuple[Expr]:
     return (values.sort_by(by, descending=down, nulls_last=down).head(known["k"]),)
 
 
-def _first_in_list(lists: Expr, agg: Aggregate) -> Expr:
+def _first_in_list(lists: EngineExpr, agg: Aggregate) -> EngineExpr:
     known = dict(agg.options)
     if not known.get("fields"):
         lists = lists.list.sort(descending=not known.get("ascending"))
@@ -115,7 +115,7 @@ def top_k(column: Any, k: int, ascending: bool | Sequence[bool] = False) -> Aggr
 
 
 def _middle(values: list[Any], agg: Aggregate) -> float | None:
-    ordered = [float(number) for number in numbers(values)]
+    ordered = [float(number) for number in sort_numbers(values)]
     if not ordered:
         return None
     half = len(ordered) // 2
@@ -125,7 +125,7 @@ def _middle(values: list[Any], agg: Aggregate) -> float | None:
 
 
 @entry(
-    accepts=NUMBER,
+    accepts=NUMERIC,
     skips_nan=True,
     full_state=True,
     sql=Sql(("MEDIAN",)),
@@ -161,12 +161,12 @@ def median(column: Any) -> Aggregate:
 
 def at_rank(values: list[Any], agg: Aggregate) -> Any:
     """Return the value at the rank ``q`` of an aggregate."""
-    ordered = numbers(values)
+    ordered = sort_numbers(values)
     place = math.ceil(agg.option("q") * len(ordered))
     return ordered[max(1, place) - 1] if ordered else None
 
 
-def _at_place(lists: Expr, agg: Aggregate) -> Expr:
+def _at_place(lists: EngineExpr, agg: Aggregate) -> EngineExpr:
     place = ((agg.option("q") * lists.list.len()).ceil().cast(int) - 1).clip(0)
     return lists.list.sort().list.get(place, null_on_oob=True)
 

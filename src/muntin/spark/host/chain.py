@@ -9,7 +9,7 @@ the task before the shuffle and the shard, and reach the query together with the
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
@@ -30,21 +30,18 @@ from muntin.engine import columns
 from muntin.engine.joins.joiner import SIDE
 from muntin.hosts.chain import (
     DEPTH,
-    PAIR,
     WINDOW_TIME,
-    change_grace,
+    UpstreamOperator,
     disorder,
-    emits_again,
     end_ahead,
     refuse_revisions,
 )
 from muntin.hosts.progress import INNER
+from muntin.hosts.rejected import RejectedLayout, layout_upstream
 from muntin.model.axis import SECOND
-from muntin.model.errors import OptionError
 from muntin.spark.host.internals.plans import names, remember, remembered
 from muntin.spark.host.messages import BLOB, KIND, PASSED, PROGRESS
 from muntin.spark.host.plan import Plan
-from muntin.spark.host.task import RejectedLayout
 from muntin.spark.host.unpack import Unpack
 from muntin.spark.sources.inputs import OperatorInput
 
@@ -55,8 +52,7 @@ _PASSED_FIELDS = [
 ]
 # The SQL of a column, or of a moment that lies a number of seconds before it.
 _TIME_TEXT = re.compile(r"\(?`?(?P<name>\w+)`?(?: - INTERVAL '(?P<before>[0-9.]+)' SECOND)?\)?")
-# Suffix of a column whose name an upstream operator uses with another type.
-_RESULT = "_result"
+_MARK_KINDS: dict[str, DataType] = {SIDE: StringType(), DEPTH: IntegerType()}
 
 
 class RowByRow(Protocol):
@@ -128,7 +124,7 @@ def find_bounds(
 
 
 @dataclass(frozen=True)
-class Upstream:
+class Upstream(UpstreamOperator):
     """An operator whose results another one takes.
 
     Attributes:
@@ -145,21 +141,16 @@ class Upstream:
     newest: bool = False
 
     @property
-    def depth(self) -> int:
-        """The number of windows of the chain that its results have passed."""
-        return _depth_of(self.plan) + (0 if self.plan.joins else 1)
-
-    @property
-    def revises(self) -> bool:
-        """True if it may emit a window more than once, and each of these rows counts."""
-        return emits_again(self.plan.spec, full=self.full, streams=self.plan.streams)
+    def whole_rows(self) -> bool:
+        """True if a firing stays one row with the window's keys and bounds."""
+        return all(step.by_window for step in self.steps)
 
     @property
     def keep(self) -> str | None:
         """The SQL condition of the results that count; ``None`` where all do."""
         if self.full:
             return f"{columns.EMISSION} = 'full'"
-        return f"{columns.EMISSION} <> 'retract'" if self.newest and self.revises else None
+        return f"{columns.EMISSION} <> 'retract'" if self.newest and self.emits_again else None
 
     def ahead(self, time: str) -> int | None:
         """Return by how much the least time still to come exceeds the watermark, microseconds.
@@ -177,11 +168,6 @@ class Upstream:
         for step in self.steps:
             distances = step.bounds(distances)
         return distances.get(time)
-
-    def change_grace(self, keys: Collection[str]) -> int:
-        """Return how long after its end a window may change, microseconds."""
-        whole_rows = all(step.by_window for step in self.steps)
-        return change_grace(self.plan.spec, keys, full=self.full, whole_rows=whole_rows)
 
     def then(self, step: RowByRow) -> Upstream:
         """Return this operator with one more transformation of its results."""
@@ -208,16 +194,6 @@ class Upstream:
         return rows
 
 
-def _depth_of(plan: Plan) -> int:
-    """Return the largest number of windows of the chain that messages of a plan have passed."""
-    return max((fed.depth for fed in plan.fed), default=0)
-
-
-def _has_join(plan: Plan) -> bool:
-    """Return whether a chain contains a join."""
-    return plan.joins or any(_has_join(fed.plan) for fed in plan.fed)
-
-
 @dataclass(frozen=True)
 class ConnectedInputs:
     """An operator's inputs, some of which may be results of other operators.
@@ -226,13 +202,12 @@ class ConnectedInputs:
         sources: The inputs; the rejected messages and figures of upstream operators come with their
             results.
         rejected: The columns of rejected messages of all these operators.
-        rejected_layout: The layout of the operator's own rejected messages among them; ``None``
-            without upstream operators.
+        layout: The layout of these columns; ``None`` without upstream operators.
     """
 
     sources: tuple[OperatorInput, ...]
     rejected: StructType
-    rejected_layout: RejectedLayout | None
+    layout: RejectedLayout[DataType] | None
 
 
 def connect_upstreams(sources: tuple[OperatorInput, ...], rejected: StructType) -> ConnectedInputs:
@@ -245,37 +220,29 @@ def connect_upstreams(sources: tuple[OperatorInput, ...], rejected: StructType) 
     Raises:
         OptionError: When a column can't be told from another one.
     """
-    upstreams = {
-        source.name: source.input.fed for source in sources if source.input.fed is not None
-    }
-    if not upstreams:
+    fed = {source.name: source.input.fed for source in sources if source.input.fed is not None}
+    if not fed:
         return ConnectedInputs(sources, rejected, None)
     joins = bool(sources[0].name)
-    # A message that windows over a join reject is a pair, and belongs to neither side.
-    side = None if joins or not upstreams[""].plan.joins else PAIR
-    depths = {name: up.depth for name, up in upstreams.items()}
-    markers: dict[str, DataType] = {}
-    if joins or any(_has_join(up.plan) for up in upstreams.values()):
-        markers[SIDE] = StringType()
-    if any(depths.values()):
-        markers[DEPTH] = IntegerType()
-    rejected_columns = _Columns({})
-    renamed = {
-        name: rejected_columns.add(up.plan.rejected, _marker_columns(up.plan), f"_{name}")
-        for name, up in upstreams.items()
+    upstreams = {
+        name: layout_upstream(upstream, _kinds(upstream.plan.rejected))
+        for name, upstream in fed.items()
     }
-    own = rejected_columns.add(rejected, {SIDE} if joins else set(), _RESULT)
-    for name in markers:
-        if name in rejected_columns.kinds:
-            raise columns.taken("column", name, "rejected messages")
-    head = [StructField(name, kind, name == SIDE and not joins) for name, kind in markers.items()]
-    fields = [StructField(name, kind) for name, kind in rejected_columns.kinds.items()]
-    schema = StructType([*head, *fields, *rejected.fields[-2:]])
-    stages = {source.name: depths.get(source.name, 0) + 1 for source in sources}
-    layout = RejectedLayout(own, {SIDE: side}, {DEPTH: stages})
-    return ConnectedInputs(
-        tuple(_attach_upstream(one, schema, renamed) for one in sources), schema, layout
+    layout = RejectedLayout.of(_kinds(rejected), upstreams, _MARK_KINDS, joins=joins)
+    required = {columns.REASON, *([SIDE] if joins else [])}
+    if any(one.depth for one in upstreams.values()):
+        required.add(DEPTH)
+    schema = StructType(
+        [StructField(name, kind, name not in required) for name, kind in layout.kinds.items()]
     )
+    names = layout.upstream_names
+    return ConnectedInputs(
+        tuple(_attach_upstream(one, schema, names) for one in sources), schema, layout
+    )
+
+
+def _kinds(schema: StructType) -> dict[str, DataType]:
+    return {field.name: field.dataType for field in schema}
 
 
 def _attach_upstream(
@@ -289,60 +256,14 @@ def _attach_upstream(
     return replace(source, input=replace(source.input, rows=rows))
 
 
-def _marker_columns(plan: Plan) -> set[str]:
-    """Return the columns of a plan's rejected messages that say which operator rejected them."""
-    return {*([SIDE] if _has_join(plan) else []), *([DEPTH] if _depth_of(plan) else [])}
-
-
-@dataclass(frozen=True)
-class _Columns:
-    """The columns of rejected messages of several operators.
-
-    Attributes:
-        kinds: Their types, by name.
-    """
-
-    kinds: dict[str, DataType]
-
-    def add(self, rejected: StructType, excluded: Collection[str], suffix: str) -> dict[str, str]:
-        """Add an operator's columns; one column serves several where types agree.
-
-        Args:
-            rejected: The columns; the last two are the reason and the watermark.
-            excluded: Those of them that don't come from the messages.
-            suffix: The suffix of a column whose name is in use with another type.
-
-        Returns:
-            The renamed columns, with their new names.
-
-        Raises:
-            OptionError: When the new name is in use with another type, too.
-        """
-        renamed = {}
-        for field in rejected.fields[:-2]:
-            name = field.name
-            if name in excluded:
-                continue
-            if self.kinds.get(name, field.dataType) != field.dataType:
-                name += suffix
-                renamed[field.name] = name
-            if self.kinds.setdefault(name, field.dataType) != field.dataType:
-                hint = "rename one of them"
-                raise OptionError("column", name, "is a column of two types", hint)
-        return renamed
-
-
 # The alias of a DataFrame whose rows are revisions of windows; it shows in every plan over it.
 _REVISIONS = "muntin_revisions"
 _UPSTREAM = "_muntin_fed"
 
 
 def mark_results(frame: DataFrame, upstream: Upstream) -> DataFrame:
-    """Return a DataFrame of results that `find_upstream` recognizes, as a plan over it does.
-
-    Plans over the results of an operator that revises them show that it does.
-    """
-    if upstream.revises:
+    """Return a DataFrame of results that `fed_by` recognizes; plans over it show its revisions."""
+    if upstream.emits_again:
         frame = frame.alias(_REVISIONS)
     remember(frame, _UPSTREAM, upstream)
     return frame
@@ -362,7 +283,7 @@ def find_upstream(frame: DataFrame, *, each_change: bool = False) -> Upstream | 
         return None
     upstream: Upstream | None = remembered(frame, _UPSTREAM)
     is_derived = upstream is None and frame.isStreaming and _REVISIONS in names(frame)
-    if is_derived or (upstream is not None and upstream.revises and not each_change):
+    if is_derived or (upstream is not None and upstream.emits_again and not each_change):
         spec = None if upstream is None else upstream.plan.spec
         refuse_revisions(spec, each_change=each_change)
     return upstream
