@@ -41,7 +41,7 @@ def test_an_aggregate_is_found_by_its_whole_name(
 
 def test_a_statement_without_its_tables_is_refused_with_the_way() -> None:
     with pytest.raises(
-        SqlError, match=r"'clicks' isn't known; .* mt\.sql\(statement, clicks="
+        SqlError, match=r"'clicks' isn't a table; .* mt\.sql\(statement, clicks="
     ) as error:
         mt.sql(STATEMENT)
     assert error.value.span[0] > 0
