@@ -34,7 +34,7 @@ def test_an_aggregate_is_found_by_its_whole_name(
 
     monkeypatch.setattr(statements, "bind", refuses)
     with pytest.raises(SqlError) as refusal:
-        statements.asked(None, door.question(STATEMENT), {})
+        statements.bind_statement(None, door.question(STATEMENT), {})
     start, end = refusal.value.span
     assert STATEMENT[start:end].startswith(marked)
 
