@@ -106,10 +106,10 @@ def _built(path: Path, given: dict[str, str], rates: Rates | None) -> list[tuple
     function = load(path)
     check_fits(function, given)
     with session(Console(stderr=True), path.stem) as spark:
+        from muntin.spark.explain import collect_plans
         from muntin.spark.explain import explain as words
-        from muntin.spark.explain import only_noted
 
-        with only_noted() as noted:
+        with collect_plans() as noted:
             function(spark, **given)
         return [(name or f"query {i}", words(plan, rates)) for i, (name, plan) in enumerate(noted)]
 

@@ -24,12 +24,14 @@ def warm() -> None:
         from muntin.spark.host.internals import archive
         from muntin.spark.session import JVM_OPTIONS, LOCAL
 
-        path = archive.scratch()
+        path = archive.scratch_path()
         if path is None:
-            console.print(f"{archive.folder()} has spaces in its name, which Spark can't take.")
+            console.print(
+                f"{archive.archive_folder()} has spaces in its name, which Spark can't take."
+            )
             raise typer.Exit(1)
         path.parent.mkdir(parents=True, exist_ok=True)
-        options = f"{LOCAL[JVM_OPTIONS]} {archive.recording(path)}"
+        options = f"{LOCAL[JVM_OPTIONS]} {archive.record_options(path)}"
         settings = {"master": "local[2]", "spark__driver__extraJavaOptions": options}
         doing = "Starting Spark, and running a small query"
         with (
@@ -38,7 +40,7 @@ def warm() -> None:
         ):
             run(spark, Path(folder))
         console.print("Writing its classes down …", style="dim")
-        kept = archive.keep(path)
+        kept = archive.store_archive(path)
         if kept is None:
             console.print("The JVM has written none; sessions start as they did.")
             raise typer.Exit(1)

@@ -87,9 +87,9 @@ def sql(
         hint = "leave EXPLAIN out, and call .explain() on the result; muntin sql takes EXPLAIN"
         raise SqlError(statement, question.explain, "mt.sql returns a query, not a text", hint)
     if _choose_host(question, session, tables_by_name, host) == "spark":
-        from muntin.spark.statements import ask_spark
+        from muntin.spark.statements import bind_tables
 
-        return ask_spark(session, question, tables_by_name)
+        return bind_tables(session, question, tables_by_name)
     return _query_locally(question, tables_by_name)
 
 

@@ -50,10 +50,10 @@ _NAMED = {
     "TUMBLE": ("ORIGIN", "ZONE"),
     "HOP": ("ORIGIN", "ZONE"),
     "CUMULATE": ("ORIGIN", "ZONE"),
-    "SESSION": ("CLOSED",),
+    "SESSION": ("CLOSED", "LONGEST"),
 }
 _ROUNDED = {"HOUR": HOUR, "MINUTE": MINUTE, "SECOND": SECOND}
-_LENGTHS = ("SIZE", "SLIDE", "STEP", "GAP", "OFFSET")
+_LENGTHS = ("SIZE", "SLIDE", "STEP", "GAP", "LONGEST", "OFFSET")
 
 
 def read_call(
@@ -326,7 +326,8 @@ class _Placed:
             gap = self.by_label.get("GAP")
             if gap is not None and gap.kind == "scalar":
                 return session(by=Expression(self.text[slice(*gap.span)]), closed=ends)
-            return session(self.length("GAP"), closed=ends)
+            longest: Any = self.length("LONGEST") if "LONGEST" in self.by_label else None
+            return session(self.length("GAP"), closed=ends, longest=longest)
         zone = self.by_label.get("ZONE")
         named = None if zone is None else str(zone.value)
         size, (origin, offset) = self.length("SIZE"), self.origin()

@@ -12,6 +12,7 @@ from muntin.engine.conditions import check
 from muntin.engine.operator import REJECTED, RESULTS, Judged, Part, ShardState, StepOutput, Task
 from muntin.engine.output import Shard
 from muntin.engine.sessions.combine import SessionCombiner
+from muntin.engine.sessions.longest import LongestSessionShard
 from muntin.engine.sessions.shard import SessionShard
 from muntin.engine.windows.by_count import ArrivalShard
 from muntin.engine.windows.combine import Combined, Combiner
@@ -134,6 +135,10 @@ def shard(combiner: Combiner, blobs: Blobs, cache: FrameCache) -> Shard:
 
 def _judging(combiner: Combiner, blobs: Blobs, cache: FrameCache) -> Shard:
     """Open the shard for messages that come once, each with its position."""
-    filled = combiner.spec.firing.fill is not None
-    made = FillingShard if filled else _SHARDS.get(type(combiner.spec.windows), EachShard)
+    windows = combiner.spec.windows
+    made = _SHARDS.get(type(windows), EachShard)
+    if combiner.spec.firing.fill is not None:
+        made = FillingShard
+    if isinstance(windows, Sessions) and windows.longest is not None:
+        made = LongestSessionShard
     return made(combiner, blobs, cache)

@@ -16,7 +16,7 @@ from muntin.model.aggregates import Aggregate, collect_list, first_rows
 from muntin.model.aggregates.ranked import DENSE_RANK
 from muntin.model.pipeline import FIRST, LAST, NUMBER, PLACE, ROW, ROWS, Choice, Ranking, quoted
 from muntin.model.ranking import identity_of
-from muntin.spark.host.chain import kept
+from muntin.spark.host.chain import filter_results
 
 _OWN = (columns.EMISSION, columns.REVISION)
 
@@ -62,16 +62,16 @@ class RankedShape:
         return (*self.per, *identity_of(self.ranking))
 
     def of_frame(self, frame: DataFrame, beside: Sequence[str] = ()) -> DataFrame:
-        made, shown = self._numbered(frame, beside)
+        frame_in_order, shown = self._number_rows(frame, beside)
         for choice in self.ranking.choices:
-            made, shown = self._chosen(made, shown, choice, beside)
-        return made.selectExpr(*map(quoted, shown), *_OWN, *beside)
+            frame_in_order, shown = self._select(frame_in_order, shown, choice, beside)
+        return frame_in_order.selectExpr(*map(quoted, shown), *_OWN, *beside)
 
-    def bounds(self, known: Mapping[str, int]) -> dict[str, int]:
+    def bounds(self, distances: Mapping[str, int]) -> dict[str, int]:
         # The selected bounds may be those of other windows.
         return {}
 
-    def _numbered(self, frame: DataFrame, beside: Sequence[str]) -> tuple[DataFrame, list[str]]:
+    def _number_rows(self, frame: DataFrame, beside: Sequence[str]) -> tuple[DataFrame, list[str]]:
         """Return the rows with all of their columns, and the names that ``*`` stands for."""
         kind: Any = frame.schema[ROWS].dataType
         fields = [name for name in kind.elementType.names if not name.startswith(SORT_KEY)]
@@ -88,15 +88,15 @@ class RankedShape:
         if WINDOW_TIME not in whole:
             whole[WINDOW_TIME] = f"{bounds[1]} - INTERVAL '0.000001' SECOND"
         texts = [f"{text} AS {quoted(name)}" for name, text in whole.items()]
-        rows = kept(exploded, f"{ROW} IS NOT NULL", beside)
+        rows = filter_results(exploded, f"{ROW} IS NOT NULL", beside)
         return rows.selectExpr(*texts, *_OWN, *beside), names
 
-    def _chosen(
+    def _select(
         self, frame: DataFrame, shown: list[str], choice: Choice, beside: Sequence[str]
     ) -> tuple[DataFrame, list[str]]:
         """Return the rows and columns of one select list, and always the identifying columns."""
         if choice.where is not None:
-            frame = kept(frame, choice.where, beside)
+            frame = filter_results(frame, choice.where, beside)
         if choice.columns is None:
             return frame, shown
         selected: dict[str, str] = {}
