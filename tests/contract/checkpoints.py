@@ -15,7 +15,7 @@ from muntin.apps.windowing.division import WindowingDivision
 from muntin.engine import columns
 from muntin.engine.joins.joiner import Joiner
 from muntin.engine.joins.operator import join_shard
-from muntin.engine.windows.operator import combiner, shard
+from muntin.engine.windows.operator import make_combiner, open_shard
 from muntin.model import aggregates
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import days
@@ -230,13 +230,13 @@ def window_spec(kind: str, buckets: int = 2, **firing: Any) -> WindowSpec:
 
 def windows_run(spec: WindowSpec, stores: list[MemoryBlobs] | None = None) -> Run:
     """A windowed aggregation."""
-    query = combiner(spec, SCHEMA)
+    query = make_combiner(spec, SCHEMA)
     held = stores or [MemoryBlobs() for _ in range(spec.buckets or 1)]
     scale = UNIT if spec.windows == WINDOWS["days"] else 1
 
     def step(rows: list[Message]) -> list[Any]:
         frame = messages(rows, scale)
-        opened = [shard(query, store, FrameCache()) for store in held]
+        opened = [open_shard(query, store, FrameCache()) for store in held]
         part = query.combine(frame, opened[0].state.watermark, opened[0].state.offsets)
         cells = split_by_shard(part.cells, query.keys, len(held))
         raw = {} if part.raw is None else split_by_shard(part.raw, query.message_keys, len(held))

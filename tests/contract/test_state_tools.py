@@ -32,7 +32,7 @@ from tests.contract.checkpoints import (
 )
 from tests.unit.apps.windowing.machine import Machine, tuples
 
-from muntin.engine.windows.operator import shard
+from muntin.engine.windows.operator import open_shard
 from muntin.hosts.inspect.joins import OpenJoin
 from muntin.hosts.inspect.opening import spec_of
 from muntin.hosts.inspect.windows import OpenWindows
@@ -84,7 +84,7 @@ def rows(frame: pl.DataFrame) -> Counter[Any]:
 def held_by(state: OpenWindows, stores: list[MemoryBlobs]) -> pl.DataFrame:
     """What the shards say themselves."""
     query = state._reader.combiner
-    found = [shard(query, store, FrameCache()).snapshot(None, None) for store in stores]
+    found = [open_shard(query, store, FrameCache()).snapshot(None, None) for store in stores]
     return pl.concat(found).select(*state.spec.keys, "n", "sum")
 
 

@@ -32,7 +32,7 @@ def results(emitted: pl.DataFrame, combiner: Combiner, order: Sequence[str] = ()
         end = emitted[columns.LAST] + spec.windows.gap
     else:
         emitted = arranged(emitted, order or [columns.WINDOW, *combiner.keys])
-        end = window_end(emitted[columns.WINDOW], combiner.numbered)
+        end = window_end(emitted[columns.WINDOW], combiner.numbered_windows)
     identity = emitted.select(
         # The internal key of a query without keys isn't emitted.
         *(pl.col(k).alias(n) for k, n in zip(combiner.keys, spec.keys, strict=False)),
@@ -120,5 +120,5 @@ def _starts(emitted: pl.DataFrame, combiner: Combiner) -> pl.Series:
     """Return the starts of windows as they are emitted."""
     if isinstance(combiner.spec.windows, Sessions):
         return emitted[columns.FIRST]
-    start = window_start(emitted[columns.WINDOW], combiner.numbered)
+    start = window_start(emitted[columns.WINDOW], combiner.numbered_windows)
     return start.clip(lower_bound=0) if combiner.slides_by_rows else start

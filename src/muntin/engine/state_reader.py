@@ -19,7 +19,7 @@ from muntin.engine.joins.newest import newest
 from muntin.engine.joins.sessions import LAST, MET, renamed
 from muntin.engine.key_state import wanted
 from muntin.engine.results import described
-from muntin.engine.windows.operator import combiner, shard
+from muntin.engine.windows.operator import make_combiner, open_shard
 from muntin.model.by_number import Moving
 from muntin.model.errors import OptionError
 from muntin.model.grouping_sets import GROUPING_ID
@@ -43,7 +43,7 @@ class StateReader:
     def __init__(self, spec: WindowSpec) -> None:
         self.spec = spec
         self.types = types_of(spec.types)
-        self.combiner = combiner(spec, pl.Schema({**self.types, columns.TIME: pl.Int64()}))
+        self.combiner = make_combiner(spec, pl.Schema({**self.types, columns.TIME: pl.Int64()}))
 
     @property
     def nothing(self) -> pl.DataFrame:
@@ -72,7 +72,7 @@ class StateReader:
         only: pl.DataFrame | None = None,
     ) -> pl.DataFrame:
         """Return the values of one shard's windows, as ``Shard.snapshot`` does."""
-        opened = shard(self.combiner, ReadBlobs(manifest, lambda: blobs), FrameCache())
+        opened = open_shard(self.combiner, ReadBlobs(manifest, lambda: blobs), FrameCache())
         return opened.snapshot(start, end, only)
 
     def touched(self, blobs: Sequence[bytes]) -> pl.DataFrame | None:

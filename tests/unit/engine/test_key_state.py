@@ -8,7 +8,7 @@ from tests.unit.engine.queries import CountingBlobs, batch, combiner, messages
 
 from muntin.engine import key_state
 from muntin.engine.windows.combine import Combiner
-from muntin.engine.windows.operator import shard
+from muntin.engine.windows.operator import open_shard
 from muntin.model.errors import OptionError
 from muntin.model.policies import Each, EveryRows, Firing
 from muntin.model.sliding import Sliding
@@ -41,7 +41,7 @@ def test_the_shard_of_a_key() -> None:
 def known(query: Combiner, *batches: list[tuple[object, ...]]) -> pl.DataFrame:
     """What is known of key a after some batches."""
     facts, store = query.spec, CountingBlobs()
-    one = shard(query, store, FrameCache())
+    one = open_shard(query, store, FrameCache())
     for rows in batches:
         one.step(batch(query, one.state.watermark, *rows), 0)
     manifest = parse_manifest(store.load() or "")

@@ -10,7 +10,7 @@ from polars.testing import assert_frame_equal
 from tests.unit.engine.queries import batch, combiner
 
 from muntin.engine.state_reader import StateReader, differences, key_of
-from muntin.engine.windows.operator import shard
+from muntin.engine.windows.operator import open_shard
 from muntin.model.errors import OptionError, StateCorruptedError
 from muntin.model.policies import Each, Firing
 from muntin.model.windows import Windows
@@ -33,7 +33,7 @@ def stored(windows: Any = HOPPING) -> tuple[MemoryBlobs, StateReader]:
     query = combiner(windows, firing=FIRING, types=TYPES, buckets=1)
     store = MemoryBlobs()
     for rows in BATCHES:
-        one = shard(query, store, FrameCache())
+        one = open_shard(query, store, FrameCache())
         one.step(batch(query, one.state.watermark, *rows), 0)
     return store, StateReader(query.spec)
 
@@ -51,7 +51,7 @@ def test_a_stretch_needs_only_its_own_blobs(
     only = None if key is None else reading.key(key)
     some = {number: store.blobs[number] for number in wanted}
     found = reading.snapshot(manifest, some, start, end, only)
-    direct = shard(reading.combiner, store, FrameCache()).snapshot(start, end, only)
+    direct = open_shard(reading.combiner, store, FrameCache()).snapshot(start, end, only)
     assert_frame_equal(found, direct)
     assert len(found)
     if (start, end) != (None, None):

@@ -11,7 +11,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.aggregates.algebra import Algebra
 from muntin.engine.windows.compose import Line
-from muntin.engine.windows.dense import Scatter, numbers
+from muntin.engine.windows.dense import Scatter, dense_numbers
 
 
 class Extreme(Algebra):
@@ -29,7 +29,7 @@ class Extreme(Algebra):
 
     def scatter(self, messages: pl.DataFrame, places: Scatter) -> list[pl.Series] | None:
         column = messages[self.column]
-        values = numbers(column)
+        values = dense_numbers(column)
         if values is None:
             return None
         return [pl.Series(self.v, places.extreme(values, self.greatest), dtype=column.dtype)]

@@ -8,7 +8,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.aggregates.algebra import Algebra
 from muntin.engine.windows.compose import Line
-from muntin.engine.windows.dense import Scatter, numbers
+from muntin.engine.windows.dense import Scatter, dense_numbers
 
 _INT64_SPAN = 2.0**64
 
@@ -92,7 +92,7 @@ class IntegerSum(Algebra):
 
     def scatter(self, messages: pl.DataFrame, places: Scatter) -> list[pl.Series] | None:
         column = messages[self.column]
-        values = numbers(column)
+        values = dense_numbers(column)
         if values is None or self._may_wrap(column):
             return None
         total = places.add(values.astype(np.int64, copy=False))
@@ -141,7 +141,7 @@ class FloatSum(Algebra):
         return _null_over_nothing(summed, value) if messages[self.column].null_count() else summed
 
     def scatter(self, messages: pl.DataFrame, places: Scatter) -> list[pl.Series] | None:
-        values = numbers(messages[self.column])
+        values = dense_numbers(messages[self.column])
         if values is None:
             return None
         return [pl.Series(self.s, places.add_floats(values.astype(np.float64, copy=False)))]
@@ -182,7 +182,7 @@ class Moments(Algebra):
         ]
 
     def scatter(self, messages: pl.DataFrame, places: Scatter) -> list[pl.Series] | None:
-        values = numbers(messages[self.column])
+        values = dense_numbers(messages[self.column])
         if values is None:
             return None
         means, deviations = places.moments(values.astype(np.float64, copy=False))

@@ -16,7 +16,7 @@ from muntin.engine.firing import FOREVER
 from muntin.engine.joins.partitioned import PartitionedJoinShard
 from muntin.engine.joins.sessions import LAST
 from muntin.engine.joins.shard import JoinShard
-from muntin.engine.windows.overlap import in_windows
+from muntin.engine.windows.overlap import copy_to_windows
 from muntin.engine.windows.panes import pane_of, window_end, window_start
 from muntin.model.by_number import Moving
 from muntin.model.errors import OptionError
@@ -163,7 +163,7 @@ def _held(
 
 def _grouped(held: pl.DataFrame, kind: Paned, offset: tuple[str, str] | None) -> pl.DataFrame:
     pane = pane_of(pl.col(columns.TIME), kind)
-    inside = in_windows(held.with_columns(pane.alias(columns.PANE)), None, None, kind)
+    inside = copy_to_windows(held.with_columns(pane.alias(columns.PANE)), None, None, kind)
     by, ends = [columns.WINDOW], []
     if offset is not None:
         partition, number = offset

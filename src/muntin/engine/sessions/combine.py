@@ -39,7 +39,7 @@ class SessionCombiner(Combiner):
         super().__init__(spec, schema)
 
     @property
-    def numbered(self) -> Numbered:
+    def numbered_windows(self) -> Numbered:
         """The panes that messages are lifted to."""
         # If each message has its own gap, only messages of one time certainly share a session.
         gap = self.sessions.gap or 1
@@ -55,12 +55,12 @@ class SessionCombiner(Combiner):
         """The column of the position up to which a message extends its session, less the gap."""
         return columns.TIME if self.sessions.by is None else columns.REACH
 
-    def _added(self, schema: pl.Schema) -> dict[str, pl.DataType]:
+    def _internal_keys(self, schema: pl.Schema) -> dict[str, pl.DataType]:
         own = {} if self.sessions.by is None else {columns.REACH: pl.Int64()}
-        return {**super()._added(schema), **own}
+        return {**super()._internal_keys(schema), **own}
 
-    def _keyed(self, messages: pl.DataFrame) -> pl.DataFrame:
-        messages, by = super()._keyed(messages), self.sessions.by
+    def _add_keys(self, messages: pl.DataFrame) -> pl.DataFrame:
+        messages, by = super()._add_keys(messages), self.sessions.by
         if by is None or columns.REACH in messages.columns:
             return messages
         malformed = no_gap(messages, by)
@@ -75,7 +75,7 @@ class SessionCombiner(Combiner):
         return [first, last]
 
     def judge(self, messages: pl.DataFrame, watermark: int | None) -> Combined:
-        messages = self._keyed(messages)
+        messages = self._add_keys(messages)
         taken, rejected = self.part(messages, None)
         sure, doubtful = taken, None
         if watermark is not None and len(taken):
@@ -83,13 +83,13 @@ class SessionCombiner(Combiner):
             late = pl.col(columns.TIME) < watermark - self.spec.firing.grace
             doubtful = taken.filter(late)
             sure = taken.filter(~late) if len(doubtful) else taken
-        combined = self._combined(messages, taken, rejected, joined([self.lift(sure)], self))
+        combined = self._summarize(messages, taken, rejected, joined([self.lift(sure)], self))
         if doubtful is not None and len(doubtful):
             combined.raw = doubtful
             combined.counts["counted"] -= len(doubtful)
         return combined
 
-    def together(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    def combine_cells(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         full = [f for f in frames if len(f)]
         if len(full) <= 1:
             return full[0] if full else self.no_cells

@@ -73,8 +73,8 @@ class SessionShard(WindowShard):
 
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
         begun = self._begin(combined, wall, final)
-        moment, stored = begun.moment, self.sessions
-        self.kept.learn(lambda: [self._newest(stored.read())], self.kept.floor)
+        moment, stored = begun.clock, self.sessions
+        self.retained.learn(lambda: [self._newest(stored.read())], self.retained.floor)
         changed, absorbed, late = self._take(combined, moment)
         passed = self._passed(absorbed, moment)
         ready = self._woken(absorbed, moment)
@@ -132,7 +132,7 @@ class SessionShard(WindowShard):
 
     def _stored(self, cells: Sequence[pl.DataFrame], raw: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Return the stored sessions of a batch's keys, including closed ones."""
-        of_messages = [pl.col(name).alias(key) for name, key in self.combiner.named.items()]
+        of_messages = [pl.col(name).alias(key) for name, key in self.combiner.key_names.items()]
         named = [c.select(self.keys) for c in cells] + [m.select(of_messages) for m in raw]
         if not named:
             return self._no_sessions()
@@ -152,7 +152,7 @@ class SessionShard(WindowShard):
         closed = stored.filter((last <= moment.closed_before) & (last > remembered))
         if not len(closed):
             return doubtful, self.combiner.nothing_rejected
-        by = [pl.col(key).alias(name) for name, key in self.combiner.named.items()]
+        by = [pl.col(key).alias(name) for name, key in self.combiner.key_names.items()]
         latest = closed.group_by(by).agg(last.max().alias(_CLOSED_LAST))
         judged = join_null_safe(doubtful, latest, self.combiner.message_keys, "left")
         is_late = pl.col(columns.TIME) - pl.col(_CLOSED_LAST) < self.windows.reach
@@ -189,8 +189,8 @@ class SessionShard(WindowShard):
         absorbed = absorbed.filter(pl.Series(was & taken[group])).drop("old")
         late = self._rejected(rows, group, lost, doubtful)
         changed = whole.filter(pl.Series(taken))
-        self.kept.add(changed)
-        self.kept.add(absorbed, -1)
+        self.retained.add(changed)
+        self.retained.add(absorbed, -1)
         return changed, absorbed, late
 
     def _with_retracts(
@@ -226,7 +226,7 @@ class SessionShard(WindowShard):
         if doubtful is None or not len(doubtful):
             return self.combiner.nothing_rejected
         bounds = rows.select(
-            *(pl.col(key).alias(name) for name, key in self.combiner.named.items()),
+            *(pl.col(key).alias(name) for name, key in self.combiner.key_names.items()),
             pl.col(columns.FIRST).alias("__first"),
             pl.col(columns.LAST).alias("__last"),
         ).filter(pl.Series(lost[group]))
@@ -361,7 +361,7 @@ class SessionShard(WindowShard):
             self.waiting.append(pl.concat(pending).filter(waits).select(self._bounds))
             self.waiting.drop_before(moment.closed_after + 1)
         self.sessions.drop_before(edge)
-        self._save_kept()
+        self._save_retained()
         self.ends.drop_before(moment.after + 1)
 
     def _edge(self, moment: BatchClock) -> int:
@@ -374,7 +374,7 @@ class SessionShard(WindowShard):
             return remembered
         kept = self.state.watermark - self.spec.firing.retention
         expired = self.windows.ended(kept) + 1
-        first = self.kept.first(moment.closed_after + 1, expired)
+        first = self.retained.first(moment.closed_after + 1, expired)
         return min(remembered, expired if first is None else first)
 
     def _newest(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
