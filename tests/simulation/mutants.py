@@ -132,7 +132,7 @@ MUTANTS = [
     Mutant("messages that are replayed count again", "state.offsets:TakenOffsets.find_repeated",
            "repeated[rows] |=", "repeated[rows] &=", "local", "windows"),
     Mutant("offsets that were taken are forgotten", "engine.state:State.__init__",
-           "TakenOffsets(found.offsets.get(name, ()))", "TakenOffsets(())", "local", "windows"),
+           "TakenOffsets(manifest.offsets.get(name, ()))", "TakenOffsets(())", "local", "windows"),
     Mutant("the grace is ignored", "engine.windows.shard:WindowShard._begin",
            "self.spec.firing.grace", "0", "local", "windows"),
     Mutant("a message on the edge is late", "engine.admission:admit",

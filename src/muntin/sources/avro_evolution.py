@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from muntin.engine.utf8 import text
+from muntin.engine.utf8 import decode_with_escapes
 from muntin.sources.avro_schema import REQUIRED, AvroField, AvroType
 from muntin.sources.lists import items_of, list_of
 from muntin.sources.payloads import UnreadableError
@@ -67,7 +67,7 @@ def _column(
     elif writer.items is not None and reader.items is not None:
         found, bad = _items(given, writer, reader, dtype)
     elif (writer.kind, reader.kind) == ("bytes", "string"):
-        found, bad = text(given)
+        found, bad = decode_with_escapes(given)
     elif writer.kind == "enum":
         found, bad = given, ~given.is_in(reader.symbols) & ~missing
     else:

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from muntin.engine.utf8 import GARBLED, frame_of, from_pandas
+from muntin.engine.utf8 import GARBLED, frame_from_arrow, from_pandas
 from muntin.model.errors import OptionError, SourceError
 from muntin.sources.source import Planned, SourceOffsets
 
@@ -101,7 +101,7 @@ def frame_source(given: object) -> FrameSource | None:
         if isinstance(given, pa.RecordBatch):
             given = pa.Table.from_batches([given])
         if isinstance(given, pa.Table):
-            return FrameSource(_plain(frame_of(given)), "arrow")
+            return FrameSource(_plain(frame_from_arrow(given)), "arrow")
         if home == "pandas" and type(given).__name__ == "DataFrame":
             return FrameSource(_plain(from_pandas(given)), "pandas")
     except (pa.ArrowException, pl.exceptions.PolarsError, TypeError, ValueError) as error:

@@ -12,7 +12,7 @@ import polars as pl
 import pyarrow as pa
 
 from muntin.engine.columns import PARTITION
-from muntin.engine.utf8 import marked, text
+from muntin.engine.utf8 import decode_with_escapes, mark_garbled
 from muntin.model.errors import OptionError
 from muntin.sources.byte_values import ByteValues, binary_column, join_values
 from muntin.sources.flags import Flags
@@ -115,7 +115,7 @@ class KafkaReader:
                 if dtype == pl.Binary:
                     found[name] = keys
                 else:
-                    found[name], garbled[name] = text(keys)
+                    found[name], garbled[name] = decode_with_escapes(keys)
             elif name not in found:
                 found[name] = _own(name, dtype, parts, lists).cast(dtype)
         if self.partitions:
@@ -124,7 +124,7 @@ class KafkaReader:
                 for p in parts
             )
         frame = pl.DataFrame([column.alias(name) for name, column in found.items()])
-        return marked(frame, garbled)
+        return mark_garbled(frame, garbled)
 
 
 def refuse_malformed(names: Collection[str]) -> None:

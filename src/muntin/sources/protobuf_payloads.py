@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 import polars as pl
 
-from muntin.engine.utf8 import text
+from muntin.engine.utf8 import decode_with_escapes
 from muntin.sources.byte_cursor import ByteCursor, Numbers, decoded, given
 from muntin.sources.byte_values import ByteValues, binary_column
 from muntin.sources.lists import list_of, without_repeats
@@ -213,7 +213,7 @@ def _values(
     found = cursor.views(*raw)
     if kind.kind == "bytes":
         return found, none, none
-    texts, garbled = text(found)
+    texts, garbled = decode_with_escapes(found)
     return texts, garbled.to_numpy(), none
 
 

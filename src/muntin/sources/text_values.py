@@ -86,7 +86,7 @@ def _times(
             form, time_unit="us", time_zone="UTC" if zoned else None, strict=False
         )
         if not zoned and dtype.time_zone is not None:
-            read = zone.moments(read)
+            read = zone.to_instants(read)
         found = read.cast(dtype) if left.all() else found.scatter(left.arg_true(), read.cast(dtype))
     return found.alias(text.name)
 

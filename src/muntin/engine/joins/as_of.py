@@ -16,7 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from muntin.engine import columns
-from muntin.engine.firing import FOREVER
+from muntin.engine.firing import MAX_WINDOW
 from muntin.engine.joins.joiner import ID, LATE, Joiner
 from muntin.engine.joins.pairs import AT, ROW, compared
 from muntin.engine.joins.stored_messages import StoredMessages
@@ -27,7 +27,7 @@ from muntin.engine.joins.strategy import (
     SidePlaces,
     SideWatermarks,
 )
-from muntin.engine.order import arranged, begins
+from muntin.engine.order import find_group_starts, sort_rows
 from muntin.engine.state import State
 from muntin.model.joins import AsOf, JoinSpec
 
@@ -53,7 +53,7 @@ class Versions(StoredMessages):
         if place is None:
             return
         self.from_place = place
-        if place == FOREVER:
+        if place == MAX_WINDOW:
             self.messages.drop_before(place)
         elif self.most is not None:
             self.messages.drop_before(place - self.most)
@@ -82,14 +82,14 @@ class AsOfJoin(JoinStrategy):
         return {"left": right, "right": asks}
 
     def meet(self, new: SideFrames, moment: JoinClock) -> list[pl.DataFrame]:
-        passed = FOREVER if moment.final else moment.marks["right"]
+        passed = MAX_WINDOW if moment.final else moment.marks["right"]
         left, place, on_time = new["left"], pl.col(columns.TIME), pl.lit(False).alias(LATE)
         # A message counts as late only in the step in which it arrives.
         versions = new["right"].with_columns(on_time)
         emitted = []
         if passed is not None:
             due = pl.concat(
-                [self.waiting.all_near(-FOREVER, passed - 1), left.filter(place < passed)]
+                [self.waiting.all_near(-MAX_WINDOW, passed - 1), left.filter(place < passed)]
             )
             emitted = self._emitted(due, versions, moment.final)
             left = left.filter(place >= passed)
@@ -152,9 +152,9 @@ def newest(
         parts.append(frame.select(*compared(frame, keys), place, order, ID, number))
     names = parts[0].columns[: len(spec.left.keys)]
     # NULL equals nothing.
-    rows = arranged(pl.concat(parts).drop_nulls(names), [*names, AT, _ASKS, ID])
+    rows = sort_rows(pl.concat(parts).drop_nulls(names), [*names, AT, _ASKS, ID])
     count = np.arange(len(rows))
-    first = np.maximum.accumulate(np.where(begins(rows, names), count, 0))
+    first = np.maximum.accumulate(np.where(find_group_starts(rows, names), count, 0))
     asks = rows[_ASKS].to_numpy() == 1
     version = np.maximum.accumulate(np.where(asks, -1, count))
     found = asks & (version >= first)

@@ -62,7 +62,7 @@ class PartitionedJoinShard:
         self.state.save()
         counts = summed([self.state.counts, *(one.counts for one in emitted)])
         aside = [self.joiner.nothing_rejected, *rejected]
-        whole = Output.together(emitted, self.joiner.nothing_emitted(), aside, counts)
+        whole = Output.combine(emitted, self.joiner.nothing_emitted(), aside, counts)
         for side in SIDES:
             known = zip(names, emitted, strict=True)
             whole.let_in[side] = [
@@ -90,7 +90,7 @@ class PartitionedJoinShard:
         lost = pl.any_horizontal(pl.col(*(self.spec.side(side).offset or ())).is_null())
         messages = messages.filter(lost)
         taken, rejected = admit(messages, self.spec.required(side), None)
-        counts = admission.counts(messages, taken, rejected)
+        counts = admission.count_messages(messages, taken, rejected)
         self.state.count({name: n for name, n in counts.items() if n})
         return [self.joiner.set_aside(side, frame, None) for frame in rejected]
 

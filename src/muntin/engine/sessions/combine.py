@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from muntin.engine import columns
 from muntin.engine.aggregates.chosen import Extreme
-from muntin.engine.order import arranged, begins
+from muntin.engine.order import find_group_starts, sort_rows
 from muntin.engine.windows.combine import Combined, Combiner
 from muntin.model.kinds import Numbered
 from muntin.model.sessions import LONGEST_GAP, Sessions
@@ -125,7 +125,7 @@ def grouped(
     """Return rows by key and first position, and the session number of each."""
     full = [f for f in frames if len(f)] or list(frames[:1])
     rows = pl.concat(full, how="diagonal") if len(full) > 1 else full[0]
-    rows = arranged(rows.drop(columns.PANE, strict=False), [*combiner.keys, columns.FIRST])
+    rows = sort_rows(rows.drop(columns.PANE, strict=False), [*combiner.keys, columns.FIRST])
     bounds = columns.FIRST, columns.LAST
     return rows, session_numbers(rows, combiner.keys, *bounds, combiner.sessions.reach)
 
@@ -134,7 +134,7 @@ def session_numbers(
     rows: pl.DataFrame, keys: Sequence[str], first: str, last: str, reach: int
 ) -> NDArray[np.int64]:
     """Number the sessions of rows, which are sorted by key and first position."""
-    begun = begins(rows, keys)
+    begun = find_group_starts(rows, keys)
     if len(rows):
         reached = _reached(np.cumsum(begun), rows[last].to_numpy())
         begun[1:] |= rows[first].to_numpy()[1:] - reached[:-1] >= reach

@@ -23,11 +23,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from muntin.engine import columns
-from muntin.engine.admission import split_off
-from muntin.engine.conditions import marked, unmarked
-from muntin.engine.firing import BatchClock, due, due_by_clock
+from muntin.engine.admission import split_rejected
+from muntin.engine.conditions import add_condition_columns, drop_condition_columns
+from muntin.engine.firing import BatchClock, is_due, is_due_by_clock
 from muntin.engine.output import Output
-from muntin.engine.results import described
+from muntin.engine.results import build_values
 from muntin.engine.sessions.combine import SessionCombiner, grouped, merged
 from muntin.engine.windows.combine import Combined
 from muntin.engine.windows.shard import WindowShard
@@ -74,7 +74,7 @@ class SessionShard(WindowShard):
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
         begun = self._begin(combined, wall, final)
         moment, stored = begun.clock, self.sessions
-        self.retained.learn(lambda: [self._newest(stored.read())], self.retained.floor)
+        self.retained.count_stored(lambda: [self._newest(stored.read())], self.retained.floor)
         changed, absorbed, late = self._take(combined, moment)
         passed = self._passed(absorbed, moment)
         ready = self._woken(absorbed, moment)
@@ -98,7 +98,7 @@ class SessionShard(WindowShard):
             wanted.append(pl.col(columns.LAST) + self.windows.gap > start)
         if end is not None:
             wanted.append(pl.col(columns.FIRST) <= end)
-        return described(self._newest(frames).filter(*wanted), self.combiner)
+        return build_values(self._newest(frames).filter(*wanted), self.combiner)
 
     def _take(
         self, combined: Sequence[Combined], moment: BatchClock
@@ -157,7 +157,7 @@ class SessionShard(WindowShard):
         judged = join_null_safe(doubtful, latest, self.combiner.message_keys, "left")
         is_late = pl.col(columns.TIME) - pl.col(_CLOSED_LAST) < self.windows.reach
         late = judged.select(is_late.fill_null(False)).to_series()
-        taken, aside = split_off(doubtful, late, "late")
+        taken, aside = split_rejected(doubtful, late, "late")
         self.state.count({"late": int(late.sum())})
         return taken, self.combiner.set_aside(aside)
 
@@ -294,7 +294,7 @@ class SessionShard(WindowShard):
         early = pl.lit(False)
         if self.spec.firing.early is not None:
             first = (pl.col(FIRED) == 0) & pl.col(RETRACTS).is_null()
-            early = due(self.spec.firing.early, moment, UNEMITTED, first)
+            early = is_due(self.spec.firing.early, moment, UNEMITTED, first)
             early = (last > moment.after) & unemitted & early
         emission = (
             pl.when(full)
@@ -308,7 +308,10 @@ class SessionShard(WindowShard):
         emits = pl.col(columns.EMISSION).is_not_null()
         policies = (self.spec.firing.early, self.spec.firing.late)
         changed, silent = (
-            unmarked(marked(rows, policies, self.combiner).with_columns(emission), policies)
+            drop_condition_columns(
+                add_condition_columns(rows, policies, self.combiner).with_columns(emission),
+                policies,
+            )
             for rows in (changed, silent)
         )
         rows = pl.concat([changed, silent.filter(emits)], how="diagonal")
@@ -322,11 +325,11 @@ class SessionShard(WindowShard):
 
     def _late(self, moment: BatchClock) -> pl.Expr:
         closes = pl.col(columns.LAST) <= moment.closed_after
-        return closes | due(self.spec.firing.late, moment, UNEMITTED, pl.col(FIRED_LATE) == 0)
+        return closes | is_due(self.spec.firing.late, moment, UNEMITTED, pl.col(FIRED_LATE) == 0)
 
     def _clock_due(self, moment: BatchClock) -> bool:
         policies = [self.spec.firing.early, self.spec.firing.late]
-        return any(due_by_clock(policy, moment) for policy in policies)
+        return any(is_due_by_clock(policy, moment) for policy in policies)
 
     def _retractions(self, emitted: pl.DataFrame) -> pl.DataFrame:
         """Return retractions of the sessions that the emitted ones have replaced."""
@@ -374,7 +377,7 @@ class SessionShard(WindowShard):
             return remembered
         kept = self.state.watermark - self.spec.firing.retention
         expired = self.windows.ended(kept) + 1
-        first = self.retained.first(moment.closed_after + 1, expired)
+        first = self.retained.apply_limit(moment.closed_after + 1, expired)
         return min(remembered, expired if first is None else first)
 
     def _newest(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:

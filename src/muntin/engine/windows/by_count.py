@@ -14,10 +14,10 @@ from collections.abc import Sequence
 import polars as pl
 
 from muntin.engine import admission, columns
-from muntin.engine.conditions import marked, unmarked
-from muntin.engine.firing import BatchClock, due, due_by_clock
+from muntin.engine.conditions import add_condition_columns, drop_condition_columns
+from muntin.engine.firing import BatchClock, is_due, is_due_by_clock
 from muntin.engine.output import Output
-from muntin.engine.results import described
+from muntin.engine.results import build_values
 from muntin.engine.windows.combine import Combined, Combiner
 from muntin.engine.windows.overlap import compose, copy_to_windows
 from muntin.engine.windows.panes import in_columns, window_end, window_start
@@ -83,7 +83,7 @@ class ArrivalShard(WindowShard):
             selected &= ends > start
         if end is not None:
             selected &= starts <= end
-        return described(windows.drop(HEAD).filter(selected), self.combiner)
+        return build_values(windows.drop(HEAD).filter(selected), self.combiner)
 
     def _number_messages(
         self, combined: Sequence[Combined]
@@ -97,7 +97,7 @@ class ArrivalShard(WindowShard):
             return no_cells, heads, self.combiner.nothing_rejected
         messages = pl.concat(raw)
         accepted, rejected = self.combiner.part(messages, None)
-        self.state.count(admission.counts(messages, accepted, rejected))
+        self.state.count(admission.count_messages(messages, accepted, rejected))
         key_names, named = self.combiner.message_keys, self.combiner.key_names
         new = accepted.group_by(key_names).agg(pl.len().cast(pl.Int64).alias(NEW)).rename(named)
         stored = self._select_newest(self.cells.read(only=new)).group_by(self.keys)
@@ -123,7 +123,7 @@ class ArrivalShard(WindowShard):
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return the open panes of all keys that may emit, with the batch, and their heads."""
         keys = heads.select(self.keys)
-        if due_by_clock(self._early, clock):
+        if is_due_by_clock(self._early, clock):
             waiting_keys = [frame.select(self.keys) for frame in self.waiting.read()]
             keys = pl.concat([keys, *waiting_keys]).unique()
         frames = self.cells.read(only=None if final else keys) if final or len(keys) else []
@@ -179,9 +179,9 @@ class ArrivalShard(WindowShard):
         unemitted_counts = changes.select(*self._identity, FIRED, unemitted=columns.MESSAGES)
         windows = join_null_safe(windows, unemitted_counts, self._identity, "left")
         early = pl.lit(False)
-        windows = marked(windows, [self._early], self.combiner)
+        windows = add_condition_columns(windows, [self._early], self.combiner)
         if self._early is not None:
-            early = (pl.col("unemitted") > 0) & due(
+            early = (pl.col("unemitted") > 0) & is_due(
                 self._early, clock, "unemitted", pl.col(FIRED) == 0
             )
         full = pl.lit("full")
@@ -193,7 +193,7 @@ class ArrivalShard(WindowShard):
         windows = windows.with_columns(
             emission.alias(columns.EMISSION), pl.col(FIRED).fill_null(0).alias(columns.REVISION)
         ).filter(pl.col(columns.EMISSION).is_not_null())
-        windows = unmarked(windows, [self._early])
+        windows = drop_condition_columns(windows, [self._early])
         emitted = windows.drop("__full", "unemitted", FIRED)
         if self.spec.firing.accumulate or self._early is None:
             return emitted
@@ -237,7 +237,7 @@ class ArrivalShard(WindowShard):
         rows = pl.concat([rows, without], how="diagonal").with_columns(_ZERO.alias(_POSITION))
         self.changes.append(rows)
         if by_clock(self._early):
-            if due_by_clock(self._early, clock):
+            if is_due_by_clock(self._early, clock):
                 self.waiting.drop_before(None)
             waiting_keys = unemitted.filter(pl.col(columns.MESSAGES) > 0).select(self.keys).unique()
             self.waiting.append(waiting_keys.with_columns(_ZERO.alias(_POSITION)))

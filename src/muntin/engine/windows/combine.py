@@ -16,10 +16,10 @@ import polars as pl
 from muntin.engine import admission, columns
 from muntin.engine.admission import admit
 from muntin.engine.aggregates.algebra import Algebra
-from muntin.engine.aggregates.registry import algebras
-from muntin.engine.arrival import Arrival, numbered
+from muntin.engine.aggregates.registry import make_algebras
+from muntin.engine.arrival import Arrival, drop_repeated
 from muntin.engine.clocks import clock_columns, clock_times
-from muntin.engine.order import Code, bounds_of
+from muntin.engine.order import Code, find_bounds
 from muntin.engine.windows import grouped
 from muntin.engine.windows.dense import Scatter
 from muntin.engine.windows.panes import first_open_pane, pane_of
@@ -57,7 +57,7 @@ class Combiner:
         # The engine's names of the messages' key columns.
         self.key_names = dict(zip(self.message_keys, self.keys, strict=True))
         self.schema = pl.Schema({**schema, **self._internal_keys(schema)})
-        self.algebras: list[Algebra] = algebras(spec, schema)
+        self.algebras: list[Algebra] = make_algebras(spec, schema)
         # The partials that are stored: those of the aggregates, and the bounds of sessions.
         self.stored_algebras: list[Algebra] = [*self.algebras, *self._bounds()]
         self._scatters = all(algebra.scatters for algebra in self.stored_algebras)
@@ -66,7 +66,7 @@ class Combiner:
         for name in self._input_columns():
             # Rejected messages are emitted with their own columns and these two.
             if name in (columns.REASON, columns.WATERMARK):
-                raise columns.taken("column", name, "rejected messages")
+                raise columns.make_clash_error("column", name, "rejected messages")
         empty = pl.DataFrame(schema=self.schema)
         self.no_cells = self.lift(empty)
         self.nothing_rejected = empty.select(
@@ -152,11 +152,11 @@ class Combiner:
             return self.judge(messages, watermark)
         messages, offset = self._add_keys(messages), self.spec.offset
         if offset is None:
-            clock = admission.clock(messages)
+            clock = admission.find_latest_arrival(messages)
             return Combined(self.no_cells, messages, rejected=self.nothing_rejected, clock=clock)
         offsets, axis = taken_offsets or TakenOffsets(), self.spec.axis
         clocks = clock_columns(self.spec, messages)
-        new_messages, summary = numbered(messages, offset, offsets, axis, clocks)
+        new_messages, summary = drop_repeated(messages, offset, offsets, axis, clocks)
         return Combined(
             self.no_cells,
             self._copy_for_shards(new_messages),
@@ -210,12 +210,12 @@ class Combiner:
         return Combined(
             cells,
             rejected=self.set_aside(distinct),
-            counts=admission.counts(
+            counts=admission.count_messages(
                 grouped.select_counted(messages), grouped.select_counted(accepted), distinct
             ),
-            latest=admission.latest(messages),
+            latest=admission.find_latest_time(messages),
             partitions=clock_times(messages, clock_columns(self.spec, messages)),
-            clock=admission.clock(messages),
+            clock=admission.find_latest_arrival(messages),
         )
 
     def set_aside(self, rejected: Sequence[pl.DataFrame]) -> pl.DataFrame:
@@ -329,7 +329,7 @@ class Combiner:
 
     def _code(self, messages: pl.DataFrame) -> Code | None:
         """Return the encoding of integer keys and pane in one integer, to group twice as fast."""
-        bounds = bounds_of(messages, self.message_keys)
+        bounds = find_bounds(messages, self.message_keys)
         if bounds is None:
             return None
         first_pane, last_pane = map(

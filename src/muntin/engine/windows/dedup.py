@@ -16,9 +16,9 @@ from typing import Any
 import polars as pl
 
 from muntin.engine import admission, columns
-from muntin.engine.arrival import fresh
+from muntin.engine.arrival import select_new
 from muntin.engine.output import Output, Shard
-from muntin.engine.results import described, no_results
+from muntin.engine.results import build_values, no_results
 from muntin.engine.state import State
 from muntin.engine.windows.combine import Combined, Combiner
 from muntin.engine.windows.each import EachShard
@@ -81,7 +81,7 @@ class PartitionedShard:
         if batch.raw is not None:
             accepted, rejected = self.combiner.part(batch.raw, None)
             rejected_messages = self.combiner.set_aside(rejected)
-            counts = admission.counts(batch.raw, accepted, rejected)
+            counts = admission.count_messages(batch.raw, accepted, rejected)
             # Accepted messages are counted by their partition's shard, which may still reject them.
             counts.pop("counted")
             state.count(counts)
@@ -95,7 +95,7 @@ class PartitionedShard:
         state.wall = wall
         state.save()
         no_output, counts = no_results(self.combiner), dict(state.counts)
-        output = Output.together(outputs, no_output, [rejected_messages], counts)
+        output = Output.combine(outputs, no_output, [rejected_messages], counts)
         output.results = output.results.sort(self._order, maintain_order=True)
         return output
 
@@ -104,7 +104,7 @@ class PartitionedShard:
     ) -> pl.DataFrame:
         parts = self.state.partitions.values()
         shards = [self.make(self.combiner, one, self.state.cache) for one in parts]
-        frames = [described(self.combiner.no_windows, self.combiner)]
+        frames = [build_values(self.combiner.no_windows, self.combiner)]
         frames += [shard.snapshot(start, end, only) for shard in shards]
         return pl.concat(frames).sort(self._order, maintain_order=True)
 
@@ -184,7 +184,7 @@ def step_each(shard: Shard, messages: pl.DataFrame, wall: int) -> Output:
 def _drop_repeated(combined: Sequence[Combined], state: State, combiner: Combiner) -> Combined:
     """Return the new messages of a batch, unchanged, with the batch's summary."""
     sent, offset = [part.raw for part in combined], combiner.spec.offset
-    new_messages, summary = fresh(combined, sent, offset, state.offsets, state.count)
+    new_messages, summary = select_new(combined, sent, offset, state.offsets, state.count)
     return Combined(
         combiner.no_cells,
         pl.concat(new_messages) if new_messages else None,

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from muntin.engine.retention import uncounted
+from muntin.engine.retention import merge_uncounted
 from muntin.state.manifest import Manifest
 from muntin.state.shards import split_by_shard
 
@@ -28,7 +28,7 @@ class WindowDivision:
         """Merge the other values of the old shards; limits will count the messages again."""
         merged = {k: v for k, v in manifests[0].extra.items() if k not in (_RETENTION, _WAITS)}
         if _RETENTION in manifests[0].extra:
-            merged[_RETENTION] = uncounted(
+            merged[_RETENTION] = merge_uncounted(
                 manifest.extra.get(_RETENTION, {}).get(_FLOOR) for manifest in manifests
             )
         return merged

@@ -13,8 +13,8 @@ import numpy as np
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.firing import BatchClock, due_by_clock
-from muntin.engine.order import arranged, begins
+from muntin.engine.firing import BatchClock, is_due_by_clock
+from muntin.engine.order import find_group_starts, sort_rows
 from muntin.engine.output import Output
 from muntin.engine.windows.combine import Combined
 from muntin.engine.windows.overlap import copy_to_windows
@@ -49,7 +49,7 @@ class EachShard(PanedShard):
         if isinstance(policy, Each):
             # Windows that another policy left waiting emit with the next message.
             return waiting.table.low is None
-        is_due = due_by_clock(policy, BatchClock(0, 0, 0, 0, wall, self.state.wall))
+        is_due = is_due_by_clock(policy, BatchClock(0, 0, 0, 0, wall, self.state.wall))
         # Waiting partial results can't be subtracted again.
         return not is_due and (self.spec.firing.accumulate or waiting.rows is None)
 
@@ -136,8 +136,8 @@ class EachShard(PanedShard):
         waiting = windows.select(*self._identity, BEFORE, FIRED)
         messages = join_null_safe(messages, waiting, self._identity, "left")
         records = pl.concat([stored, messages], how="diagonal_relaxed")
-        records = arranged(records, [columns.WINDOW, *self.keys, ROW])
-        line = Prefixes(begins(records, self._identity))
+        records = sort_rows(records, [columns.WINDOW, *self.keys, ROW])
+        line = Prefixes(find_group_starts(records, self._identity))
         row = records[ROW].to_numpy()
         due = row != _STORED
         if rows is not None:

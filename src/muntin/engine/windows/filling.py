@@ -1,8 +1,8 @@
 """Filling: windows without messages that emit.
 
-A key is filled from its first window with a message until a given time after the end of its last
-one. So the state needs only one row for each key that is filled, with the last window to fill. A
-late message also fills the ended windows after it that haven't emitted before.
+A key is filled from its first window with a message until ``up_to`` after the end of its last one.
+So the state has one row for each key that is filled, with the last window to fill. A late message
+also fills the ended windows after it that haven't emitted before.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.firing import FOREVER
-from muntin.engine.order import arranged
+from muntin.engine.firing import MAX_WINDOW
+from muntin.engine.order import sort_rows
 from muntin.engine.windows.combine import Combiner
 from muntin.engine.windows.paned import FIRED, LATE, PanedShard
 from muntin.engine.windows.panes import last_ended_window, window_end, window_start
@@ -68,7 +68,7 @@ class FillingShard(PanedShard):
     def _last_ended(self, context: StepContext) -> int:
         """Return the last ended window; at the end of the input the one of the greatest time."""
         watermark, clock = self.state.watermark, context.clock
-        if clock.after != FOREVER or watermark is None:
+        if clock.after != MAX_WINDOW or watermark is None:
             return clock.after
         latest = self.windows.pane_of(watermark + self.spec.lateness)
         return max(clock.before, self.windows.last_window(latest))
@@ -99,7 +99,7 @@ class FillingShard(PanedShard):
 
     def _list_gaps(self, windows: pl.DataFrame, last: int) -> pl.DataFrame:
         """Return the empty windows that follow some windows, up to ``last``."""
-        ordered = arranged(windows, [*self.keys, columns.WINDOW])
+        ordered = sort_rows(windows, [*self.keys, columns.WINDOW])
         before_next = pl.col(columns.WINDOW).shift(-1).over(self.keys) - 1
         stop = pl.min_horizontal(_UNTIL, before_next, pl.lit(last, dtype=pl.Int64)).alias(_STOP)
         first = pl.col(columns.WINDOW) + 1

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.arrival import parts_of
-from muntin.engine.conditions import check
+from muntin.engine.arrival import make_parts
+from muntin.engine.conditions import check_conditions
 from muntin.engine.operator import REJECTED, RESULTS, Judged, Part, ShardState, StepOutput, Task
 from muntin.engine.output import Shard
 from muntin.engine.sessions.combine import SessionCombiner
@@ -56,7 +56,7 @@ class WindowOperator:
         raw = [part.raw for part in parts if part.raw is not None]
         if raw:
             frames[_RAW] = split_by_shard(_concatenate(raw), combiner.message_keys, task.shards)
-        sent_parts = parts_of(parts, frames, task)
+        sent_parts = make_parts(parts, frames, task)
         for part in sent_parts:
             part.header |= {"known": judged.known, "judged": judged.watermark}
         return sent_parts
@@ -72,7 +72,7 @@ class WindowStep:
         self.combiner = combiner
         self.shard = open_shard(combiner, state.blobs, state.cache)
         self.shard.state.ends_run = state.ends_run
-        state.cache.retain(self.shard.state.numbers())
+        state.cache.retain(self.shard.state.list_blobs())
 
     def run(self, parts: Sequence[Part], wall: int | None, *, final: bool) -> StepOutput:
         state = self.shard.state
@@ -120,7 +120,7 @@ def _concatenate(frames: list[pl.DataFrame]) -> pl.DataFrame:
 def make_combiner(spec: WindowSpec, schema: pl.Schema) -> Combiner:
     """Return the combiner of a query."""
     combiner = _COMBINERS.get(type(spec.windows), Combiner)(spec, schema)
-    check(combiner)
+    check_conditions(combiner)
     return combiner
 
 

@@ -7,7 +7,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from muntin.engine import columns
-from muntin.engine.order import arranged, begins
+from muntin.engine.order import find_group_starts, sort_rows
 from muntin.engine.windows.combine import Combiner
 from muntin.engine.windows.compose import Flat
 from muntin.engine.windows.panes import in_columns
@@ -54,20 +54,20 @@ def _compose_part(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) 
     high = min(high, windows.last_window(int(panes.max())))  # type: ignore[arg-type]
     if high - low < 3:
         return _merge_copies(cells, low, high, combiner)
-    cells = arranged(cells, [*combiner.keys, columns.PANE])
+    cells = sort_rows(cells, [*combiner.keys, columns.PANE])
     sliding = [a for a in combiner.algebras if a.slides]
     composed = _slide(cells, low, high, combiner)
     if len(sliding) == len(combiner.algebras):
         return composed
     identity = [*combiner.keys, columns.WINDOW]
-    rest = arranged(_merge_copies(cells, low, high, combiner), identity)
+    rest = sort_rows(_merge_copies(cells, low, high, combiner), identity)
     missing = [c for c in rest.columns if c not in composed.columns]
     return composed.with_columns(rest.select(missing))
 
 
 def _slide(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.DataFrame:
     """Compute every window by sliding over the flat layout; sorted by keys, then window."""
-    new_key, pane = begins(cells, combiner.keys), cells[columns.PANE].to_numpy()
+    new_key, pane = find_group_starts(cells, combiner.keys), cells[columns.PANE].to_numpy()
     flat, window, is_wanted = _lay_out(pane, new_key, combiner.paned_windows, low, high)
     series = [pl.Series(columns.MESSAGES, flat.add_integers(cells[columns.MESSAGES].to_numpy()))]
     for algebra in combiner.algebras:

@@ -15,7 +15,7 @@ import polars as pl
 from muntin.engine import columns, conditions
 from muntin.engine.firing import BatchClock
 from muntin.engine.output import Output
-from muntin.engine.results import described
+from muntin.engine.results import build_values
 from muntin.engine.windows.combine import Combined, Combiner
 from muntin.engine.windows.overlap import compose, copy_to_windows
 from muntin.engine.windows.panes import first_retained_pane
@@ -109,7 +109,7 @@ class PanedShard(WindowShard):
     ) -> pl.DataFrame:
         windows, earliest, latest = self.windows, self.cells.low, self.cells.high
         if earliest is None or latest is None:
-            return described(self._no_windows(), self.combiner)
+            return build_values(self._no_windows(), self.combiner)
         if start is not None:
             earliest = max(earliest, windows.pane_of(start))
         if end is not None:
@@ -120,7 +120,7 @@ class PanedShard(WindowShard):
         windows_held = self._compose([], low, high, only if self._by_key else None)
         if only is not None and not self._by_key:
             windows_held = join_null_safe(windows_held, only, self.keys, "semi")
-        return described(windows_held, self.combiner)
+        return build_values(windows_held, self.combiner)
 
     def _compose_ended(
         self, new_cells: list[RangedFrame], changes: pl.DataFrame, clock: BatchClock
@@ -213,7 +213,7 @@ class PanedShard(WindowShard):
         policy = getattr(self, emission).policy
         if isinstance(policy, FirstThen):
             windows = self._with_first(emission, late, windows)
-        condition_names = conditions.holds(policy)
+        condition_names = conditions.list_condition_columns(policy)
         if not condition_names:
             return windows
         composed = self._no_windows()
@@ -221,7 +221,7 @@ class PanedShard(WindowShard):
             low, high = find_extent(windows[columns.WINDOW])
             composed = self._compose(new_cells, low, high, windows.select(self.keys).unique())
             composed = join_null_safe(composed, windows, self._identity, "semi")
-        conditions_met = conditions.marked(composed, [policy], self.combiner).select(
+        conditions_met = conditions.add_condition_columns(composed, [policy], self.combiner).select(
             *self._identity, *condition_names
         )
         return join_null_safe(windows, conditions_met, self._identity, "left").with_columns(
@@ -315,7 +315,7 @@ class PanedShard(WindowShard):
         expired = first_retained_pane(
             self.windows, self.state.watermark, self.spec.firing.retention
         )
-        self.retained.learn(self.cells.read, self.retained.floor)
+        self.retained.count_stored(self.cells.read, self.retained.floor)
         if new_cells:
             live = [
                 (f.filter(pl.col(columns.PANE) >= expired), max(a, expired), b)
@@ -330,7 +330,7 @@ class PanedShard(WindowShard):
                 self.retained.add(cells)
         added = self._add_marks(marks)
         self.marks.append(added.filter(pl.col(columns.WINDOW) > clock.closed_after))
-        first = self.retained.first(self.windows.first_pane(clock.closed_after + 1), expired)
+        first = self.retained.apply_limit(self.windows.first_pane(clock.closed_after + 1), expired)
         if first is not None:
             self.cells.drop_before(first)
         self._save_retained()

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from muntin.engine.firing import BatchClock, whole_from
+from muntin.engine.firing import BatchClock, update_first_whole
 from muntin.engine.output import Output
-from muntin.engine.results import overflows, results
-from muntin.engine.retention import ENDED, RetentionCounter, first_whole, share
+from muntin.engine.results import build_results, reject_overflows
+from muntin.engine.retention import ENDED, RetentionCounter, divide_limit, find_first_whole
 from muntin.engine.state import State
 from muntin.engine.windows.combine import Combined, Combiner
 from muntin.model.kinds import Kind
@@ -50,14 +50,14 @@ class WindowShard:
 
     def _retain(self, axis: str, span: int) -> None:
         """Load the retention: the first whole window, and the counts for a limit of rows."""
-        self._floor = whole_from(self.state, self.spec, self.windows)
-        most = share(self.spec.firing.rows, self.spec.buckets)
+        self._floor = update_first_whole(self.state, self.spec, self.windows)
+        most = divide_limit(self.spec.firing.rows, self.spec.buckets)
         self.retained = RetentionCounter(axis, span, most, self.state.extra.get(_RETENTION))
 
     @property
     def _first_whole(self) -> int | None:
         watermark, limit = self.state.watermark, self.retained.floor
-        return first_whole(self.spec, self.windows, watermark, self._floor, limit)
+        return find_first_whole(self.spec, self.windows, watermark, self._floor, limit)
 
     def _clear_at_end(self, final: bool) -> bool:
         """Clear the state when the input has ended, unless closed windows are kept.
@@ -117,12 +117,12 @@ class WindowShard:
         rejected = [
             *(part.rejected for part in combined),
             *rejected,
-            overflows(emitted, self.combiner),
+            reject_overflows(emitted, self.combiner),
         ]
         state.wall = context.clock.wall
         state.save()
         return Output(
-            results(emitted, self.combiner, order),
+            build_results(emitted, self.combiner, order),
             pl.concat(rejected, how="diagonal"),
             context.judged,
             state.watermark,

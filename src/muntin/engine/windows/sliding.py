@@ -16,7 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from muntin.engine import columns
-from muntin.engine.order import arranged, begins
+from muntin.engine.order import find_group_starts, sort_rows
 from muntin.engine.windows.combine import Combiner
 from muntin.engine.windows.paned import FIRED, LATE, PanedShard
 from muntin.engine.windows.ranges import Positions, Ranges, search_positions
@@ -76,8 +76,10 @@ class SortedCells:
     @classmethod
     def of(cls, cells: pl.DataFrame, keys: list[str]) -> SortedCells:
         """Sort cells and number their keys."""
-        cells = arranged(cells, [*keys, columns.PANE])
-        return cls(cells, np.cumsum(begins(cells, keys)) - 1, cells[columns.PANE].to_numpy())
+        cells = sort_rows(cells, [*keys, columns.PANE])
+        return cls(
+            cells, np.cumsum(find_group_starts(cells, keys)) - 1, cells[columns.PANE].to_numpy()
+        )
 
 
 @dataclass

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.firing import BatchClock, due, due_by_clock, may_be_due
+from muntin.engine.firing import BatchClock, is_due, is_due_by_clock, may_be_due
 from muntin.model.policies import EveryRows, Policy, RowsOrEvery, by_change, by_message
 from muntin.state.lookup import join_null_safe
 from muntin.state.runs import Merge, Runs, find_extent, join_runs
@@ -97,7 +97,7 @@ class Waiting:
         if not may_be_due(self.policy, clock) and not self._closes(changes, clock):
             self.table.append(changes)
             return changes.clear()
-        if self.counted is None or due_by_clock(self.policy, clock):
+        if self.counted is None or is_due_by_clock(self.policy, clock):
             return self._take_from_all(changes, clock, mark)
         return self._take_from_changed(changes, clock, mark)
 
@@ -186,7 +186,7 @@ class Waiting:
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return the windows that emit, and those that still wait."""
         assert self.policy is not None
-        is_ready = due(self.policy, clock, columns.MESSAGES, pl.col(FIRST))
+        is_ready = is_due(self.policy, clock, columns.MESSAGES, pl.col(FIRST))
         if self.late:
             is_ready = is_ready | (pl.col(columns.WINDOW) <= clock.closed_after)
         marked = mark(windows).with_columns(is_ready.alias(_READY))

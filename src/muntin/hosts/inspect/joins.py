@@ -10,7 +10,15 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.joins.joiner import ID
-from muntin.engine.state_reader import CHANGE, MATCHED, NEW, WAITS, kept_messages, key_of, types_of
+from muntin.engine.state_reader import (
+    CHANGE,
+    MATCHED,
+    NEW,
+    WAITS,
+    make_key,
+    parse_types,
+    read_messages,
+)
 from muntin.hosts.inspect.snapshot import StateSnapshot, StateView
 from muntin.hosts.inspect.windows import StatePosition
 from muntin.model.axis import as_datetime, position
@@ -34,7 +42,7 @@ class OpenJoin:
         self.checkpoint = opened
         self.batch = opened.batch
         self.spec = spec
-        self._types = {side: types_of(spec.side(side).types) for side in SIDES}
+        self._types = {side: parse_types(spec.side(side).types) for side in SIDES}
 
     def __repr__(self) -> str:
         return f"<{self.spec.title} at batch {self.batch}>"
@@ -93,7 +101,7 @@ class OpenJoin:
 
     def find_shard(self, key: Any, side: SideName = "left") -> int:
         """Return the number of the shard that owns a key."""
-        only = key_of(self.spec.side(side).keys, self._types[side], key)
+        only = make_key(self.spec.side(side).keys, self._types[side], key)
         shards = self.spec.buckets or 1
         return self.checkpoint.number_shards(shards)[
             int(assign_shards(only, only.columns, shards)[0])
@@ -135,7 +143,7 @@ class OpenJoin:
         flags = dict.fromkeys([WAITS, MATCHED], pl.Boolean())
         nothing = pl.DataFrame(schema={**types, **beside, **flags})
         if key is not None:
-            only, owner = key_of(own.keys, types, key), self.find_shard(key, side)
+            only, owner = make_key(own.keys, types, key), self.find_shard(key, side)
             only = only.rename(dict(zip(only.columns, own.keys, strict=True)))
         inside, place = [], pl.col(columns.TIME)
         if (low := position("start", start, self.spec.axis)) is not None:
@@ -144,7 +152,7 @@ class OpenJoin:
             inside.append(place <= high)
 
         def rows(manifest: str, blobs: Mapping[int, bytes]) -> pl.DataFrame:
-            frames = kept_messages(parse_manifest(manifest), side, blobs, partners=partners)[1]
+            frames = read_messages(parse_manifest(manifest), side, blobs, partners=partners)[1]
             messages = pl.concat([nothing, *frames], how="diagonal").select(nothing.columns)
             messages = (
                 messages if only is None else join_null_safe(messages, only, own.keys, "semi")
@@ -157,7 +165,7 @@ class OpenJoin:
             self.checkpoint.message_schema(types, WAITS),
             nothing,
             identity,
-            lambda manifest: kept_messages(manifest, side, partners=partners)[0],
+            lambda manifest: read_messages(manifest, side, partners=partners)[0],
             rows,
             (columns.TIME, ID),
             owner,

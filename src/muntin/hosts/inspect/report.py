@@ -170,7 +170,7 @@ def _of_join(opened: StateSnapshot, spec: JoinSpec, sizes: Sizes) -> StateReport
 
 def _window_rows(opened: StateSnapshot, spec: WindowSpec, key: Sequence[str]) -> list[StateReport]:
     # Leave out aggregates, which aren't reported and may need functions of the user.
-    asked = key_state.key_from_text(spec.keys, spec.types, key)
+    asked = key_state.parse_key(spec.keys, spec.types, key)
     if spec.axis == "rows":
         # Partitions have no common watermark, so windows have no stage.
         return plain_rows(OpenWindows(opened, spec).fetch(asked.row(0)))
@@ -181,7 +181,7 @@ def _join_rows(opened: StateSnapshot, spec: JoinSpec, key: Sequence[str]) -> lis
     state, rows = OpenJoin(opened, spec), []
     for side in SIDES:
         own = spec.side(side)
-        messages = state.fetch(side, key_state.key_from_text(own.keys, own.types, key).row(0))
+        messages = state.fetch(side, key_state.parse_key(own.keys, own.types, key).row(0))
         rows += [{"side": side, **row} for row in plain_rows(messages)]
     return rows
 

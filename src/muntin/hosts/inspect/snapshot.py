@@ -16,7 +16,7 @@ from typing import Any
 
 import polars as pl
 
-from muntin.engine.state_reader import CHANGE, StateReader, differences
+from muntin.engine.state_reader import CHANGE, StateReader, compare_rows
 from muntin.model.errors import OptionError
 from muntin.state.manifest import Manifest, parse_manifest
 
@@ -190,7 +190,7 @@ class StateSnapshot(ABC):
             text = self.manifests[shard]
             before = {shard: mine.judged(then[shard], text)} if shard in then else {}
             was = self._rows(mine, before, since)
-            frames.append(differences(was, self._rows(mine, {shard: text}), view.identity))
+            frames.append(compare_rows(was, self._rows(mine, {shard: text}), view.identity))
         whole = _sort(pl.concat(frames, how="diagonal"), view)
         return self.show(whole, view.schema).with_columns(whole[CHANGE])
 

@@ -76,7 +76,7 @@ def position_of(at: str, axis: Axis) -> int:
 def _of_windows(
     opened: StateSnapshot, spec: WindowSpec, key: Sequence[str], at: int
 ) -> Iterator[str]:
-    asked = key_state.key_from_text(spec.keys, spec.types, key)
+    asked = key_state.parse_key(spec.keys, spec.types, key)
     shard = opened.number_shards(spec.buckets or 1)[key_state.bucket_of(spec, asked)]
     manifest = opened.read.get(shard)
     if manifest is None:
@@ -94,19 +94,19 @@ def _of_windows(
     wall = manifest.wall or None
     holder = held.holder(spec.idle, wall or 0)
     clocks = Clocks(mine.watermark, wall, opened.counts, held.slowest(), holder)
-    numbers = key_state.wanted(spec, mine.tables, at, at)
+    numbers = key_state.find_blobs(spec, mine.tables, at, at)
     blobs = opened.blobs({shard: [n for mine in numbers.values() for n in mine]})[shard]
     yield from describe_query_state(spec, clocks)
     ended = ENDED in manifest.extra
     if isinstance(spec.windows, Sessions):
-        sessions = key_state.sessions_seen(spec, numbers, blobs, asked)
+        sessions = key_state.read_sessions(spec, numbers, blobs, asked)
         yield from (
             explain_ended_input(spec, sessions)
             if ended
             else explain_sessions(spec, clocks, sessions, at)
         )
     else:
-        windows = key_state.windows_seen(spec, numbers, blobs, asked, at, at)
+        windows = key_state.read_windows(spec, numbers, blobs, asked, at, at)
         yield from (
             explain_ended_input(spec, windows)
             if ended
@@ -124,13 +124,13 @@ def _arrived(
     """Return the number of messages of a key so far, for windows that count them."""
     wanted = [blob for run in manifest.tables.get("cells", ()) for blob in run.blobs]
     blobs = opened.blobs({shard: wanted})[shard]
-    return key_state.arrived(spec, blobs.values(), key)
+    return key_state.count_arrivals(spec, blobs.values(), key)
 
 
 def _of_join(opened: StateSnapshot, spec: JoinSpec, key: Sequence[str], at: int) -> Iterator[str]:
     yield from describe_join_state(spec)
     keys = {
-        side: key_state.key_from_text(spec.side(side).keys, spec.side(side).types, key).row(0)
+        side: key_state.parse_key(spec.side(side).keys, spec.side(side).types, key).row(0)
         for side in SIDES
     }
     if key_state.NULL in key:

@@ -68,7 +68,7 @@ def _ranked(schema: pl.Schema, n: int, by: Names, up: Order, taken: Sequence[str
         raise OptionError("ascending", up, f"isn't for {len(names)} columns", hint)
     for name in schema:
         if name in (RANK, *taken):
-            raise columns.taken("column", name, "the rows of windows")
+            raise columns.make_clash_error("column", name, "the rows of windows")
     shown = [name for name in schema if name not in (*_BOUNDS, *_OWN)]
     first = [pl.col(name).alias(f"{_BY}{place}") for place, name in enumerate(names)]
     return top_k(pl.struct(*first, *map(pl.col, shown)), n, tuple(ups))

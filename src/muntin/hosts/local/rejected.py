@@ -82,7 +82,7 @@ class RejectedLayout:
         own_names = _merge(kinds, own, {SIDE} if joins else set(), _OWN_SUFFIX)
         for name in marks:
             if name in kinds:
-                raise columns.taken("column", name, "rejected messages")
+                raise columns.make_clash_error("column", name, "rejected messages")
         last = {name: own[name] for name in (columns.REASON, columns.WATERMARK)}
         side = PAIR if not joins and upstreams[""].joins else None
         names = ("left", "right") if joins else ("",)

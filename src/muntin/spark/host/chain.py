@@ -252,7 +252,7 @@ def chained(sources: tuple[OperatorInput, ...], rejected: StructType) -> Chained
     own = whole.add(rejected, {SIDE} if joins else set(), _RESULT)
     for name in marks:
         if name in whole.kinds:
-            raise columns.taken("column", name, "rejected messages")
+            raise columns.make_clash_error("column", name, "rejected messages")
     head = [StructField(name, kind, name == SIDE and not joins) for name, kind in marks.items()]
     fields = [StructField(name, kind) for name, kind in whole.kinds.items()]
     schema = StructType([*head, *fields, *rejected.fields[-2:]])

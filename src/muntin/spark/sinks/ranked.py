@@ -26,7 +26,7 @@ def rows_of(frame: DataFrame, ranking: Ranking) -> Aggregate:
     own = {ranking.number, *(() if ranking.chained else (*_BOUNDS, *_OWN))}
     for name in frame.columns:
         if name in own:
-            raise columns.taken("column", name, "the rows of windows")
+            raise columns.make_clash_error("column", name, "the rows of windows")
     shown = [F.col(quoted(name)) for name in frame.columns if name not in (*_BOUNDS, *_OWN)]
     by = [F.expr(text).alias(f"{_BY}{place}") for place, text in enumerate(ranking.by)]
     row = F.struct(*by, *shown)

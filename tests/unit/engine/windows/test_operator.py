@@ -44,10 +44,10 @@ def test_what_runs_which_windows(windows: Kind, lifting: type, running: Any) -> 
 def test_what_counts_rows() -> None:
     made = combiner(Sliding(3, "rows"))
     assert type(operator.open_shard(made, MemoryBlobs(), FrameCache())) is ArrivalShard
-    assert made.numbered == Windows(3, 1, -2, "rows")
+    assert made.numbered_windows == Windows(3, 1, -2, "rows")
     made = combiner(Sliding(3, "rows"), offset=("key", "value"))
     assert type(operator.open_shard(made, MemoryBlobs(), FrameCache())) is PartitionedShard
-    assert made.numbered == Sliding(3, "rows")
+    assert made.numbered_windows == Sliding(3, "rows")
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "UTC"])

@@ -135,7 +135,7 @@ def test_the_rows_are_left_alone() -> None:
 @given(rows_and_ranges())
 def test_rows_repeated(drawn: tuple[int, Pairs]) -> None:
     length, pairs = drawn
-    emitted = ranges(pairs).repeated(pl.DataFrame({"at": range(length)}), "range")
+    emitted = ranges(pairs).list_rows(pl.DataFrame({"at": range(length)}), "range")
     wanted = [(row, n) for n, (start, stop) in enumerate(pairs) for row in range(start, stop)]
     assert emitted.rows() == wanted
 

@@ -77,11 +77,11 @@ def test_windows_are_those_of_the_definition_each_once(
     names = laid.cells["k0"].to_list()
     held = {}
     for n, window in enumerate(found.window.tolist()):
-        place = (names[found.maker[n]], window)
+        place = (names[found.creator[n]], window)
         assert place not in held
         rows = range(found.ranges.start[n], found.ranges.stop[n])
         assert {names[row] for row in rows} == {place[0]}
-        held[place] = [int(laid.place[row]) for row in rows]
+        held[place] = [int(laid.position[row]) for row in rows]
     wanted = asked_for(emitted, sliding)
     within = {at: sorted(set(inside)) for at, inside in wanted.items() if low <= at[1] <= high}
     assert held == within
@@ -102,7 +102,7 @@ def test_cells_are_laid_out_by_key_then_place() -> None:
     laid = SortedCells.of(cells_of(emitted, query(4)), ["k0"])
     assert laid.cells["k0"].to_list() == ["a", "a", "b", "b", "c"]
     assert laid.key.tolist() == [0, 0, 1, 1, 2]
-    assert laid.place.tolist() == [0, 9, -1, 3, 0]
+    assert laid.position.tolist() == [0, 9, -1, 3, 0]
 
 
 def emitted_of(made: Combiner, frame: pl.DataFrame) -> list[dict[str, Any]]:
