@@ -13,7 +13,7 @@ ON_SPARK   ?= tests/contract/test_sink.py $(addprefix tests/spark/test_,lakes.py
 export UV_VERSION
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-near test-long test-spark services check search simulate audit bench docs format clean
+.PHONY: help setup demo test test-near test-long test-spark services check search simulate audit build bench docs format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ simulate: $(STAMP) ## run queries on simulated machines that fail (ARGS='--minut
 
 audit: $(STAMP) ## hold the pinned dependencies against the vulnerability database
 	@bash scripts/audit.sh
+
+build: $(STAMP) ## build the wheel, the sdist and their bill of materials into dist
+	@bash scripts/build.sh
 
 bench: $(STAMP) ## measure against the peers (ARGS=... goes to benches)
 	@$(WITH_JAVA) $(BIN)/python -m benches $(ARGS)

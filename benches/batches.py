@@ -28,7 +28,7 @@ WARM = 30
 def run(servers: str, inlet: str, outlet: str, shards: int, seconds: int) -> None:
     """Run the query for a while, and print the durations of its batches in ms, as JSON."""
     with tempfile.TemporaryDirectory() as folder:
-        query = muntin(servers, inlet, outlet, f"{folder}/checkpoint", buckets=shards)
+        query = muntin(servers, inlet, outlet, f"{folder}/checkpoint", shards=shards)
         time.sleep(WARM)
         first = query.lastProgress["batchId"]
         time.sleep(seconds)

@@ -62,13 +62,13 @@ def native(servers: str, inlet: str, outlet: str, folder: str, realtime: bool = 
     return (writer.trigger(realTime="5 minutes") if realtime else writer).start()
 
 
-def muntin(servers: str, inlet: str, outlet: str, folder: str, buckets: int | None = None) -> Any:
+def muntin(servers: str, inlet: str, outlet: str, folder: str, shards: int | None = None) -> Any:
     """Return the query of the README."""
     import muntin as mt
 
     spark = mt.session(master="local[2]")
     messages = mt.kafka(servers, inlet, columns=COLUMNS).stream(spark)
-    windows = mt.windowed(messages, key="k", time="at", lateness="1 second", buckets=buckets)
+    windows = mt.windowed(messages, key="k", time="at", lateness="1 second", shards=shards)
     windows = windows.tumbling("10 seconds").early(each=True)
     counted = windows.agg(n=mt.count(), sent=mt.max("sent"))
     return counted.start(checkpoint=folder, results=mt.to_kafka(servers, outlet)).query
@@ -87,7 +87,7 @@ def local(servers: str, inlet: str, outlet: str, folder: str) -> Any:
 
 def shard(servers: str, inlet: str, outlet: str, folder: str) -> Any:
     """Return that query with one shard, which is enough for so few messages."""
-    return muntin(servers, inlet, outlet, folder, buckets=1)
+    return muntin(servers, inlet, outlet, folder, shards=1)
 
 
 def realtime(servers: str, inlet: str, outlet: str, folder: str) -> Any:

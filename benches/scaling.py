@@ -200,7 +200,7 @@ def run(point: Point, folder: str, master: str, machines: Sequence[int]) -> dict
     messages = spark.readStream.schema("at timestamp, k long, v long")
     messages = messages.option("maxFilesPerTrigger", point.files).parquet(f"{folder}/in")
     lateness = "0 seconds" if point.closes else "30 days"
-    windows = mt.windowed(messages, key="k", time="at", lateness=lateness, buckets=point.shards)
+    windows = mt.windowed(messages, key="k", time="at", lateness=lateness, shards=point.shards)
     windows = windows.hopping(f"{point.overlap} seconds", "1 second")
     counted = windows.agg(n=mt.count(), s=mt.sum("v"), m=mt.max("v"))
     marks: list[list[float]] = []

@@ -15,7 +15,7 @@ fetch() {
 <dependencies><dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_$scala</artifactId>
 <version>$kafka</version></dependency></dependencies></project>
 POM
-    mvn --quiet --batch-mode --file "$made/pom.xml" dependency:copy-dependencies \
+    mvn --quiet --batch-mode --strict-checksums --file "$made/pom.xml" dependency:copy-dependencies \
         "-DoutputDirectory=$made/jars" >&2
     mv "$made/jars" "$folder/kafka"
     rm -rf "$made"
@@ -39,7 +39,7 @@ newest() {
     return 1
 }
 copy() {
-    mvn --quiet --batch-mode dependency:copy "-Dartifact=$1" "-DoutputDirectory=$made" >/dev/null 2>&1
+    mvn --quiet --batch-mode --strict-checksums dependency:copy "-Dartifact=$1" "-DoutputDirectory=$made" >/dev/null 2>&1
 }
 
 if ! compgen -G "$folder/kafka-connector/spark-sql-kafka-*.jar" >/dev/null; then

@@ -34,7 +34,7 @@ $(part $amazon s3-transfer-manager 2.35.4 "")
 $(part $amazon sts 2.35.4 "")
 </dependencies></project>
 POM
-    mvn --quiet --batch-mode --file "$made/pom.xml" dependency:copy-dependencies \
+    mvn --quiet --batch-mode --strict-checksums --file "$made/pom.xml" dependency:copy-dependencies \
         -DexcludeGroupIds=org.slf4j "-DoutputDirectory=$made/jars" >&2
     rm -rf "$folder/jars"
     mv "$made/jars" "$folder/jars"

@@ -44,7 +44,7 @@ fetch() {
     made="$(realpath "$(mktemp -d "build/services/.fetch.XXXXXX")")"
     for part in "$@"; do
         # Maven reads no other project's pom there.
-        (cd "$made" && mvn --quiet --batch-mode dependency:copy "-Dartifact=$part" "-DoutputDirectory=$made" >&2)
+        (cd "$made" && mvn --quiet --batch-mode --strict-checksums dependency:copy "-Dartifact=$part" "-DoutputDirectory=$made" >&2)
     done
     echo "$*" >"$made/.artifacts"
     rm -rf "$jars"

@@ -105,17 +105,17 @@ class OracleDoor:
 
 @dataclass(frozen=True)
 class EngineDoor:
-    """The columnar engine over stores in memory, with a shard per bucket.
+    """The columnar engine over stores in memory, with a shard per shard.
 
     Attributes:
-        buckets: Number of shards.
+        shards: Number of shards.
         restart: Whether every step opens new shards over the stores of the old ones; the code
             before the shards then doesn't know which offsets were taken.
         repeat: Whether every step fails once before its stores are committed; the caches of the
             process are kept.
     """
 
-    buckets: int = 1
+    shards: int = 1
     restart: bool = False
     repeat: bool = False
     tells_watermark: bool = True
@@ -123,7 +123,7 @@ class EngineDoor:
     @property
     def name(self) -> str:
         ways = "-restarted" * self.restart + "-repeated" * self.repeat
-        return f"engine-{self.buckets}{ways}"
+        return f"engine-{self.shards}{ways}"
 
     def runs(self, spec: WindowSpec, steps: Sequence[Batch]) -> bool:
         return True
@@ -131,7 +131,7 @@ class EngineDoor:
     def run(self, spec: WindowSpec, steps: Sequence[Batch]) -> list[OracleStep]:
         """Run the engine."""
         combiner = lifting(spec, pl.Schema({**schema(spec), columns.TIME: pl.Int64()}))
-        stores = [MemoryBlobs() for _ in range(self.buckets)]
+        stores = [MemoryBlobs() for _ in range(self.shards)]
         caches = [FrameCache() for _ in stores]
         shards = [open_shard(combiner, *held) for held in zip(stores, caches, strict=True)]
         emitted = []
@@ -155,20 +155,20 @@ class EngineDoor:
         parts = [combiner.combine(m, judged, taken) for m in (messages[:half], messages[half:])]
         parts[0].reached = step.reached
         parts[0].partitions = merge_times([parts[0].partitions], step.backlog)
-        split_cells = [split_by_shard(p.cells, combiner.keys, self.buckets) for p in parts]
+        split_cells = [split_by_shard(p.cells, combiner.keys, self.shards) for p in parts]
         nothing = messages.clear()
         raws = [nothing if p.raw is None else p.raw for p in parts]
-        split_raw = [split_by_shard(r, combiner.message_keys, self.buckets) for r in raws]
+        split_raw = [split_by_shard(r, combiner.message_keys, self.shards) for r in raws]
         before = _counted(shards)
         firings, rejected = [], []
-        for bucket, one in enumerate(shards):
+        for number, one in enumerate(shards):
             mine = [
                 replace(
                     part,
-                    cells=cells.get(bucket, combiner.no_cells),
-                    rejected=part.rejected if bucket == 0 else combiner.nothing_rejected,
-                    counts=part.counts if bucket == 0 else {},
-                    raw=raw.get(bucket),
+                    cells=cells.get(number, combiner.no_cells),
+                    rejected=part.rejected if number == 0 else combiner.nothing_rejected,
+                    counts=part.counts if number == 0 else {},
+                    raw=raw.get(number),
                 )
                 for part, cells, raw in zip(parts, split_cells, split_raw, strict=True)
             ]

@@ -84,9 +84,9 @@ class OracleJoinDoor:
 
 @dataclass(frozen=True)
 class EngineJoinDoor:
-    """The columnar engine over stores in memory, with a shard per bucket; see ``EngineDoor``."""
+    """The columnar engine over stores in memory, with a shard per shard; see ``EngineDoor``."""
 
-    buckets: int = 1
+    shards: int = 1
     restart: bool = False
     repeat: bool = False
     tells_watermarks: bool = True
@@ -94,14 +94,14 @@ class EngineJoinDoor:
     @property
     def name(self) -> str:
         ways = "-restarted" * self.restart + "-repeated" * self.repeat
-        return f"engine-{self.buckets}{ways}"
+        return f"engine-{self.shards}{ways}"
 
     def runs(self, spec: JoinSpec, steps: Sequence[JoinBatch]) -> bool:
         return True
 
     def run(self, spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch]) -> list[JoinStep]:
         joiner = Joiner(spec, {side: schema(spec.side(side), types[side]) for side in SIDES})
-        stores = [MemoryBlobs() for _ in range(self.buckets)]
+        stores = [MemoryBlobs() for _ in range(self.shards)]
         caches = [FrameCache() for _ in stores]
         emitted, counted = [], dict.fromkeys(("seen", "counted", DUPLICATES, *REASONS), 0)
         for step in steps:
@@ -127,9 +127,9 @@ class EngineJoinDoor:
     ) -> tuple[JoinStep, dict[str, int]]:
         result, counts = JoinStep(), {}
         parts = {side: self._by_partition(joiner, side, step, types[side]) for side in SIDES}
-        for bucket, (store, cache) in enumerate(zip(stores, caches, strict=True)):
+        for number, (store, cache) in enumerate(zip(stores, caches, strict=True)):
             shard = join_shard(joiner, store, cache)
-            mine = {side: parts[side][bucket] for side in SIDES}
+            mine = {side: parts[side][number] for side in SIDES}
             emitted = shard.step(mine, step.wall, final=step.final)
             result.rows += emitted.results.rows(named=True)
             result.rejected += [
@@ -144,18 +144,18 @@ class EngineJoinDoor:
     def _by_partition(
         self, joiner: Joiner, side: SideName, step: JoinBatch, types: Mapping[str, str]
     ) -> list[list[Arrived]]:
-        """Return the messages of each bucket, from two tasks."""
+        """Return the messages of each shard, from two tasks."""
         given = joiner.spec.side(side)
         messages = frame(given, step.side(side), types, step.wall)
         half = len(messages) // 2
-        found: list[list[Arrived]] = [[] for _ in range(self.buckets)]
+        found: list[list[Arrived]] = [[] for _ in range(self.shards)]
         for messages_of_task in (messages[:half], messages[half:]):
             arrived = joiner.arrive(side, messages_of_task)
-            cut = split_by_shard(arrived.messages, list(given.keys), self.buckets)
-            for bucket, mine in enumerate(found):
-                part = cut.get(bucket, arrived.messages.clear())
-                aside = arrived.rejected if bucket == 0 else arrived.rejected.clear()
-                counts = arrived.counts if bucket == 0 else {}
+            cut = split_by_shard(arrived.messages, list(given.keys), self.shards)
+            for shard, mine in enumerate(found):
+                part = cut.get(shard, arrived.messages.clear())
+                aside = arrived.rejected if shard == 0 else arrived.rejected.clear()
+                counts = arrived.counts if shard == 0 else {}
                 mine.append(replace(arrived, messages=part, rejected=aside, counts=counts))
         return found
 
@@ -324,8 +324,8 @@ def as_arguments(side: Side, message: dict[str, Any]) -> dict[str, Any]:
 JOIN_DOORS: list[JoinDoor] = [
     OracleJoinDoor(),
     EngineJoinDoor(),
-    EngineJoinDoor(buckets=3),
-    EngineJoinDoor(buckets=2, restart=True),
+    EngineJoinDoor(shards=3),
+    EngineJoinDoor(shards=2, restart=True),
     EngineJoinDoor(repeat=True),
     StandaloneJoinDoor(),
     StandaloneJoinDoor("rocks", restart=True),

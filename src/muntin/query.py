@@ -111,11 +111,11 @@ class Query(ABC):
         """
 
     @abstractmethod
-    def _check_movable(self, buckets: int) -> None:
+    def _check_movable(self, shards: int) -> None:
         """Refuse to move the state of a query that can't change its number of shards."""
 
     @abstractmethod
-    def _move_state(self, buckets: int) -> None:
+    def _move_state(self, shards: int) -> None:
         """Move the state of the halted query into another number of shards."""
 
     @abstractmethod
@@ -145,7 +145,7 @@ class Query(ABC):
             return f"{name} has stopped; {last}, and its state was in memory"
         return f"{name} has stopped; {last}, and the next start resumes from {self.checkpoint}"
 
-    def rescale(self, buckets: int) -> None:
+    def rescale(self, shards: int) -> None:
         """Resume with more or fewer shards from the next batch on.
 
         The query finishes the batch that is being written. Then it writes its state anew to the
@@ -153,25 +153,25 @@ class Query(ABC):
         while the state is read and written. A caller of `await_end` keeps waiting.
 
         Args:
-            buckets: The number of shards; the checkpoint remembers it.
+            shards: The number of shards; the checkpoint remembers it.
 
         Raises:
-            OptionError: When the query was started with `buckets=` (change it there), over Spark
+            OptionError: When the query was started with `shards=` (change it there), over Spark
                 Connect or without a checkpoint, when it has ended, or when its state can't be
                 divided. The query then continues unchanged.
         """
-        self._check_movable(buckets)
+        self._check_movable(shards)
         if not self.is_active:
-            hint = "start it with buckets=, or give its checkpoint to muntin rescale"
-            raise OptionError("rescale", buckets, "is of a query that has ended", hint)
-        if buckets < 1:
-            raise OptionError("buckets", buckets, "is less than one", "give 1 or more")
+            hint = "start it with shards=, or give its checkpoint to muntin rescale"
+            raise OptionError("rescale", shards, "is of a query that has ended", hint)
+        if shards < 1:
+            raise OptionError("shards", shards, "is less than one", "give 1 or more")
         with self._changed:
             self._moving = True
         try:
             self.stop()
             try:
-                self._move_state(buckets)
+                self._move_state(shards)
             finally:
                 self._resume()
         finally:

@@ -25,7 +25,7 @@ def pipeline(spark, folder):
     files = spark.readStream.schema("id long, key string, at timestamp, value long")
     stream = files.option("maxFilesPerTrigger", 1).parquet(f"{folder}/source")
     return (
-        mt.windowed(stream, key="key", time="at", lateness="5 seconds", buckets=2)
+        mt.windowed(stream, key="key", time="at", lateness="5 seconds", shards=2)
         .hopping("30 seconds", slide="10 seconds")
         .early(each=True)
         .late(grace="10 minutes", each=True)

@@ -55,7 +55,7 @@ def test_executors_come_and_go(cluster: Cluster, tmp_path: Path) -> None:
     }
     seen: set[int] = set()
     feed.add(("a", at(0), 1))
-    given, log = {"buckets": "default", "ends": "no"}, tmp_path / "log"
+    given, log = {"shards": "default", "ends": "no"}, tmp_path / "log"
     driver = run(cluster, "pipeline.py", tmp_path, elastic, given=given)
     try:
         for number in range(1, 5):

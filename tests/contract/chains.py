@@ -62,7 +62,7 @@ class Link:
     images: list[Image_] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        shards = self.spec.buckets or 1
+        shards = self.spec.shards or 1
         self.stores = self.stores or [MemoryBlobs() for _ in range(shards)]
         schemas = {name: _taken(one, name) for name, one in self.fed.items()}
         make: Callable[[], Any]
@@ -101,11 +101,11 @@ class Link:
         spec = change(self.spec) if where == 0 else self.spec
         return Link(spec, before, self.stores)
 
-    def moved(self, buckets: int) -> Link:
+    def moved(self, shards: int) -> Link:
         """The same chain in other shards."""
-        before = {name: one and one.moved(buckets) for name, one in self.fed.items()}
-        stores = rescaled(self.stores, buckets)
-        return Link(replace(self.spec, buckets=buckets), before, stores)
+        before = {name: one and one.moved(shards) for name, one in self.fed.items()}
+        stores = rescaled(self.stores, shards)
+        return Link(replace(self.spec, shards=shards), before, stores)
 
     def _step(self, rows: list[Message]) -> list[Any]:
         sent = []

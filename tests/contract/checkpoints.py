@@ -165,9 +165,9 @@ class Run:
     def opened(self, batch: int | None = None) -> MemoryCheckpoint:
         return MemoryCheckpoint(self.images, batch)
 
-    def moved(self, buckets: int, fresh: Callable[[list[MemoryBlobs]], Run]) -> Run:
+    def moved(self, shards: int, fresh: Callable[[list[MemoryBlobs]], Run]) -> Run:
         """The same query in other shards."""
-        return fresh(rescaled(self.stores, buckets))
+        return fresh(rescaled(self.stores, shards))
 
 
 def rescaled(old: Sequence[MemoryBlobs], shards: int) -> list[MemoryBlobs]:
@@ -178,10 +178,10 @@ def rescaled(old: Sequence[MemoryBlobs], shards: int) -> list[MemoryBlobs]:
     division = division_of(manifests, {"windowing": WindowingDivision})
     for store in old:
         for number, blob in store.blobs.items():
-            for bucket, count, part in split_blob(number, blob, division, shards):
+            for owner, count, part in split_blob(number, blob, division, shards):
                 mine = secrets.randbits(62)
-                stores[bucket].put(mine, part)
-                moved.setdefault(number, {})[bucket] = (mine, count)
+                stores[owner].put(mine, part)
+                moved.setdefault(number, {})[owner] = (mine, count)
     for store, text in zip(
         stores, build_manifests(manifests, moved, shards, division), strict=True
     ):
@@ -198,7 +198,7 @@ def messages(rows: Sequence[Message], scale: int = 1) -> pl.DataFrame:
     return frame.select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())
 
 
-def window_spec(kind: str, buckets: int = 2, **firing: Any) -> WindowSpec:
+def window_spec(kind: str, shards: int = 2, **firing: Any) -> WindowSpec:
     windows, offset, keys, sets = WINDOWS[kind], None, ("key",), None
     if kind == "grouped by sets":
         keys, sets = ("key", GROUPING_ID), (0, 1)
@@ -222,7 +222,7 @@ def window_spec(kind: str, buckets: int = 2, **firing: Any) -> WindowSpec:
         firing=Firing(**firing),
         lateness=2 if windows.axis == "time" else 0,
         types=TYPES,
-        buckets=buckets,
+        shards=shards,
         offset=offset,
         sets=sets,
     )
@@ -231,7 +231,7 @@ def window_spec(kind: str, buckets: int = 2, **firing: Any) -> WindowSpec:
 def windows_run(spec: WindowSpec, stores: list[MemoryBlobs] | None = None) -> Run:
     """A windowed aggregation."""
     query = make_combiner(spec, SCHEMA)
-    held = stores or [MemoryBlobs() for _ in range(spec.buckets or 1)]
+    held = stores or [MemoryBlobs() for _ in range(spec.shards or 1)]
     scale = UNIT if spec.windows == WINDOWS["days"] else 1
 
     def step(rows: list[Message]) -> list[Any]:
@@ -241,13 +241,13 @@ def windows_run(spec: WindowSpec, stores: list[MemoryBlobs] | None = None) -> Ru
         cells = split_by_shard(part.cells, query.keys, len(held))
         raw = {} if part.raw is None else split_by_shard(part.raw, query.message_keys, len(held))
         emitted: list[Any] = []
-        for bucket, one in enumerate(opened):
+        for number, one in enumerate(opened):
             mine = replace(
                 part,
-                cells=cells.get(bucket, query.no_cells),
-                raw=raw.get(bucket),
-                rejected=part.rejected if bucket == 0 else query.nothing_rejected,
-                counts=part.counts if bucket == 0 else {},
+                cells=cells.get(number, query.no_cells),
+                raw=raw.get(number),
+                rejected=part.rejected if number == 0 else query.nothing_rejected,
+                counts=part.counts if number == 0 else {},
             )
             emitted += one.step([mine], 0).results.rows()
         return sorted(emitted, key=str)
@@ -260,13 +260,13 @@ def hows_of(kind: str) -> Sequence[How]:
     return ("inner", "left") if kind == "version" else HOWS
 
 
-def join_spec(kind: str, buckets: int = 2, how: How | None = None, **firing: Any) -> JoinSpec:
+def join_spec(kind: str, shards: int = 2, how: How | None = None, **firing: Any) -> JoinSpec:
     bound, how = BOUNDS[kind], how or ("full" if "full" in hows_of(kind) else "left")
     offset = ("part", "at") if bound.axis == "rows" else None
     side = Side(("key",), None if offset else "time", offset=offset, types=TYPES)
     if firing:
         side = replace(side, firing=Firing(Each(), Each(), **firing))
-    return JoinSpec(side, side, bound, how, buckets=buckets)
+    return JoinSpec(side, side, bound, how, shards=shards)
 
 
 def join_run(
@@ -280,7 +280,7 @@ def join_run(
         apart: Whether each message is of one side: the right one's have odd values.
     """
     joiner = Joiner(spec, dict.fromkeys(SIDES, SCHEMA))
-    held = stores or [MemoryBlobs() for _ in range(spec.buckets or 1)]
+    held = stores or [MemoryBlobs() for _ in range(spec.shards or 1)]
 
     def step(rows: list[Message]) -> list[Any]:
         cut: dict[SideName, dict[int, pl.DataFrame]] = {}
@@ -291,12 +291,12 @@ def join_run(
             arrived[side] = joiner.arrive(side, frame)
             cut[side] = split_by_shard(arrived[side].messages, ["key"], len(held))
         emitted: list[Any] = []
-        for bucket, store in enumerate(held):
+        for number, store in enumerate(held):
             mine: dict[SideName, Any] = {}
             for side in SIDES:
                 one = arrived[side]
-                mine_only = cut[side].get(bucket, one.messages.clear())
-                counts = one.counts if bucket == 0 else {}
+                mine_only = cut[side].get(number, one.messages.clear())
+                counts = one.counts if number == 0 else {}
                 mine[side] = [replace(one, messages=mine_only, counts=counts)]
             emitted += join_shard(joiner, store, FrameCache()).step(mine, 0).results.rows()
         return sorted(emitted, key=str)
@@ -324,7 +324,7 @@ def tables_images(batches: Sequence[list[tuple[str, float]]], partitions: int = 
 
 def windowing_images() -> list[Image_]:
     """The state of the windowing application, after two batches."""
-    machine, found = Machine(buckets=2, maxrows=5, historyseconds=0), []
+    machine, found = Machine(shards=2, maxrows=5, historyseconds=0), []
     for clock in (1_000, 2_000):
         machine.step(clock, tuples([(n, n, clock - n) for n in range(4)]))
         found.append(image_of(machine.stores))

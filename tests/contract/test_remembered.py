@@ -71,7 +71,7 @@ def window_spec(kind: str) -> WindowSpec:
         lateness=5 if windows.axis == "time" else 0,
         max_ahead=11,
         types=dict.fromkeys(ODD, "String"),
-        buckets=2,
+        shards=2,
         offset=offset,
         zone="UTC",
     )
@@ -98,7 +98,7 @@ def test_joins(kind: str) -> None:
     bound, blobs = BOUNDS[kind], MemoryBlobs()
     offset = ("part, one", "offset") if bound.axis == "rows" else None
     side = Side(ODD[:2], None if offset else "none", offset=offset, types={"a, b": "String"})
-    spec = JoinSpec(side, replace(side, keys=ODD[1:3], zone="UTC"), bound, buckets=3)
+    spec = JoinSpec(side, replace(side, keys=ODD[1:3], zone="UTC"), bound, shards=3)
     schema = pl.Schema({**SCHEMA, **TEXTS, "part, one": pl.Int32(), "offset": pl.Int64()})
     joiner = Joiner(spec, dict.fromkeys(SIDES, schema))
     frame = messages([("a", 1, 1), ("b", 12, 2)])

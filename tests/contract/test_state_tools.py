@@ -109,7 +109,7 @@ def inspected(checkpoint: MemoryCheckpoint, key: list[str] | None = None) -> dic
     assert sum(table["rows"] for table in report["tables"]) == sum(run.rows for run in runs)
     assert sum(table["runs"] for table in report["tables"]) == blobs == len(runs)
     assert sum(table["bytes"] for table in report["tables"]) == sum(
-        bucket["bytes"] for bucket in report["buckets"]
+        shard["bytes"] for shard in report["shards"]
     )
     return report
 
@@ -175,15 +175,15 @@ class TestWindows:
         sessions = opened("sessions of offsets").checkpoint
         assert "session row 47 to row 50 holds 1 messages" in said(sessions, ["0", "a"], "47")
 
-    @pytest.mark.parametrize("buckets", [1, 3])
+    @pytest.mark.parametrize("shards", [1, 3])
     @pytest.mark.parametrize("kind", WINDOWS)
-    def test_it_goes_on_in_other_shards(self, kind: str, buckets: int) -> None:
+    def test_it_goes_on_in_other_shards(self, kind: str, shards: int) -> None:
         whole = windows_run(window_spec(kind))
         wanted = whole.take(BATCHES)
         run = windows_run(window_spec(kind))
         assert run.take(BATCHES[:2]) == wanted[:2]
-        spec = window_spec(kind, buckets)
-        moved = run.moved(buckets, lambda stores: windows_run(spec, stores))
+        spec = window_spec(kind, shards)
+        moved = run.moved(shards, lambda stores: windows_run(spec, stores))
         assert moved.take(BATCHES[2:]) == wanted[2:]
         assert rows(OpenWindows(moved.opened(), spec).fetch()) == rows(opened(kind).fetch())
 
@@ -306,9 +306,9 @@ class TestJoins:
         wanted = whole.take(batches)
         run = join_run(join_spec(kind, how=how), apart=True)
         given = run.take(batches[:3])
-        for cut, buckets in ((3, 3), (6, 1), (9, 4)):
-            spec = join_spec(kind, buckets, how=how)
-            run = run.moved(buckets, lambda stores, spec=spec: join_run(spec, stores, apart=True))
+        for cut, shards in ((3, 3), (6, 1), (9, 4)):
+            spec = join_spec(kind, shards, how=how)
+            run = run.moved(shards, lambda stores, spec=spec: join_run(spec, stores, apart=True))
             given += run.take(batches[cut : cut + 3])
         assert given == wanted
         assert any(given[3:6])
@@ -385,8 +385,8 @@ class TestChains:
     def test_it_goes_on_in_other_shards(self, name: str) -> None:
         batches, one = messages_of_joins()[:7], CHAINS[name]()
         given = one.take(batches[:3])
-        for cut, buckets in ((3, 3), (5, 1)):
-            one = one.moved(buckets)
+        for cut, shards in ((3, 3), (5, 1)):
+            one = one.moved(shards)
             given += one.take(batches[cut : cut + 2])
         assert given == CHAINS[name]().take(batches)
         assert given[-1]
@@ -594,11 +594,11 @@ class TestWindowing:
 
     @pytest.mark.parametrize("options", [{"maxrows": 5, "historyseconds": 0}, {"maxrows": 0}])
     def test_it_goes_on_in_other_shards(self, options: dict[str, Any]) -> None:
-        whole, machine = (Machine(buckets=2, averages=(1.0,), **options) for _ in range(2))
+        whole, machine = (Machine(shards=2, averages=(1.0,), **options) for _ in range(2))
         for clock in (1_000, 2_000, 20_000, 31_000, 32_000, 33_000):
             if clock == 31_000:
                 stores = rescaled(machine.stores, 3)
-                machine = Machine(buckets=3, averages=(1.0,), **options)
+                machine = Machine(shards=3, averages=(1.0,), **options)
                 machine.stores = stores
                 with pytest.raises(OptionError, match="let it run one batch, and stop it"):
                     rescaled(stores, 2)
@@ -631,16 +631,16 @@ def test_a_limit_of_rows_keeps_the_newest_windows(kind: str) -> None:
     assert not rows(kept) - rows(there)
 
 
-@pytest.mark.parametrize("buckets", [1, 3])
+@pytest.mark.parametrize("shards", [1, 3])
 @pytest.mark.parametrize("kind", LIMITED)
-def test_a_limit_of_rows_goes_on_in_other_shards(kind: str, buckets: int) -> None:
+def test_a_limit_of_rows_goes_on_in_other_shards(kind: str, shards: int) -> None:
     """What is emitted is the same; what was let go doesn't come back."""
     firing: dict[str, Any] = {"retention": 100, "rows": 6}
     whole, run = (windows_run(window_spec(kind, **firing)) for _ in range(2))
     wanted = whole.take(BATCHES)
     run.take(BATCHES[:3])
-    spec = window_spec(kind, buckets, **firing)
-    moved = run.moved(buckets, lambda stores: windows_run(spec, stores))
+    spec = window_spec(kind, shards, **firing)
+    moved = run.moved(shards, lambda stores: windows_run(spec, stores))
     moved.images.append(image_of(moved.stores))
     before, after = (
         OpenWindows(one, spec_of(one)).fetch() for one in (run.opened(), moved.opened())
@@ -702,12 +702,12 @@ def test_a_limit_of_rows_of_joins_goes_on_in_other_shards(kind: str, how: How) -
     batches = messages_of_joins()
     run = join_run(join_spec(kind, how=how, rows=8), apart=True)
     given = run.take(batches[:4])
-    for cut, buckets in ((4, 3), (8, 1)):
-        spec = join_spec(kind, buckets, how=how, rows=8)
-        run = run.moved(buckets, lambda stores, spec=spec: join_run(spec, stores, apart=True))
+    for cut, shards in ((4, 3), (8, 1)):
+        spec = join_spec(kind, shards, how=how, rows=8)
+        run = run.moved(shards, lambda stores, spec=spec: join_run(spec, stores, apart=True))
         given += run.take(batches[cut : cut + 4])
         kept = [OpenJoin(run.opened(), spec).fetch(side) for side in SIDES]
-        assert all(0 < len(side) <= 8 + buckets for side in kept)
+        assert all(0 < len(side) <= 8 + shards for side in kept)
     # Without the limit there are more pairs, and those that don't come count as unmatched.
     free = join_run(join_spec(kind, how=how), apart=True).take(batches)
     there, emitted = (Counter(str(row) for rows in out for row in rows) for out in (free, given))

@@ -41,7 +41,7 @@ CLICKS = [[("a", 1.0), ("b", 2.0), ("c", 3.0)], [("a", 4.0), ("d", 12.0), ("a", 
 Started = Callable[[list[MemoryBlobs] | None], Run]
 
 
-def every_aggregate(buckets: int = 2) -> WindowSpec:
+def every_aggregate(shards: int = 2) -> WindowSpec:
     """A query with each aggregate that was there in format 3."""
     value, by = "value", "at"
     columns = {
@@ -68,27 +68,27 @@ def every_aggregate(buckets: int = 2) -> WindowSpec:
         "distinct": aggregates.distinct(value),
         "collect_list": aggregates.collect_list(value),
     }
-    return replace(window_spec("hopping", buckets), aggregates=columns)
+    return replace(window_spec("hopping", shards), aggregates=columns)
 
 
-def specs(buckets: int = 2) -> dict[str, WindowSpec]:
+def specs(shards: int = 2) -> dict[str, WindowSpec]:
     """The windowed aggregations, by name."""
-    found = {f"windows {kind}": window_spec(kind, buckets) for kind in WINDOWS}
-    found["aggregates"] = every_aggregate(buckets)
-    found["limit of rows"] = window_spec("hopping", buckets, rows=4)
-    found["limit of rows of sessions"] = window_spec("sessions", buckets, rows=4)
+    found = {f"windows {kind}": window_spec(kind, shards) for kind in WINDOWS}
+    found["aggregates"] = every_aggregate(shards)
+    found["limit of rows"] = window_spec("hopping", shards, rows=4)
+    found["limit of rows of sessions"] = window_spec("sessions", shards, rows=4)
     return found
 
 
-def queries(buckets: int = 2) -> dict[str, Started]:
+def queries(shards: int = 2) -> dict[str, Started]:
     """What goes on from its state, by name."""
     found: dict[str, Started] = {}
-    for name, spec in specs(buckets).items():
+    for name, spec in specs(shards).items():
         found[name] = lambda stores, spec=spec: windows_run(spec, stores)
     for kind in BOUNDS:
-        found[f"join {kind}"] = lambda stores, kind=kind: join_run(join_spec(kind, buckets), stores)
+        found[f"join {kind}"] = lambda stores, kind=kind: join_run(join_spec(kind, shards), stores)
     for how in HOWS:
-        spec = join_spec("distance", buckets, how)
+        spec = join_spec("distance", shards, how)
         found[f"{how} join"] = lambda stores, spec=spec: join_run(spec, stores, apart=True)
     return found
 

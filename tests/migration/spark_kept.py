@@ -46,24 +46,24 @@ def counting() -> mt.App:
     return app
 
 
-def run(spark: SparkSession, kind: str, feed: Feed, checkpoint: Path, buckets: int = 2) -> None:
+def run(spark: SparkSession, kind: str, feed: Feed, checkpoint: Path, shards: int = 2) -> None:
     """Take what the files bring."""
     given: dict[str, Any] = {"key": "key", "time": "at", "lateness": "2 seconds"}
     made: Any
     if kind == "tables":
         source = mt.source(feed.stream(spark), key="key", time="at")
-        made = mt.on_spark(counting(), {"messages": source}, buckets=buckets)
+        made = mt.on_spark(counting(), {"messages": source}, shards=shards)
     elif kind in ("join", "outer"):
         sides = [mt.windowed(feed.stream(spark), **given) for _ in range(2)]
         how: Any = "inner" if kind == "join" else "full"
-        made = mt.join(*sides, on="key", within="50 seconds", how=how, buckets=buckets)
+        made = mt.join(*sides, on="key", within="50 seconds", how=how, shards=shards)
     elif kind == "chain":
-        inner = mt.windowed(feed.stream(spark), buckets=buckets, **given).tumbling("5 seconds")
+        inner = mt.windowed(feed.stream(spark), shards=shards, **given).tumbling("5 seconds")
         short = inner.agg(total=mt.sum("value"))
-        outer = mt.windowed(short, key="key", time="window_end", buckets=buckets)
+        outer = mt.windowed(short, key="key", time="window_end", shards=shards)
         made = outer.tumbling("20 seconds").agg(n=mt.count(), total=mt.sum("total"))
     else:
-        windows = mt.windowed(feed.stream(spark), buckets=buckets, **given)
+        windows = mt.windowed(feed.stream(spark), shards=shards, **given)
         cut: Any = (
             windows.session("5 seconds")
             if kind == "sessions"

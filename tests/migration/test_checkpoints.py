@@ -42,7 +42,7 @@ def test_a_query_goes_on(spark: SparkSession, tmp_path: Path, path: Path) -> Non
     opened = held(spark, kind, old)
 
     moved = tmp_path / "moved"
-    rescale(spark, str(old), buckets=3, to=str(moved))
+    rescale(spark, str(old), shards=3, to=str(moved))
     assert same(held(spark, kind, moved), opened)
 
     alone = tmp_path / "alone"

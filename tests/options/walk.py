@@ -56,7 +56,7 @@ CHOICES = {
 TOML: dict[str, tuple[Any, Any]] = {
     "checkpoint": ("there", 1),
     "trigger": ("5 seconds", "often"),
-    "buckets": (3, 0),
+    "shards": (3, 0),
     "$schema": ("https://there", 1),
     "tables": (None, {}),
     "queries": (None, {}),
@@ -125,7 +125,7 @@ WINDOWED: dict[str, tuple[Any, Any]] = {
     "watermark": (["page"], "slowest"),
     "where": ("n > 1", 1),
     "clock": ("at", 1),
-    "buckets": (3, 0),
+    "shards": (3, 0),
     "nulls": ("group", "keep"),
 }
 """Options of ``windowed``."""

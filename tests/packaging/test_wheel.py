@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tarfile
+import tomllib
 import venv
 import zipfile
 from pathlib import Path
@@ -76,14 +78,21 @@ def run(*command: str | Path, cwd: Path) -> str:
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the wheel and the sdist."""
-    out = tmp_path_factory.mktemp("dist")
-    code = (
-        "import os, sys\n"
-        "from hatchling import build\n"
-        "print(build.build_sdist(sys.argv[1]), build.build_wheel(sys.argv[1]))\n"
-    )
-    run(sys.executable, "-c", code, out, cwd=ROOT)
-    return out
+    folder = tmp_path_factory.mktemp("dist")
+    run("bash", ROOT / "scripts" / "build.sh", folder, cwd=ROOT)
+    return folder
+
+
+def test_the_bill_of_materials_holds_every_package_that_an_extra_brings(built: Path) -> None:
+    materials = json.loads((built / "muntin.cdx.json").read_text())
+    components = {one["name"]: one for one in materials["components"]}
+    locked = {one["name"]: one for one in tomllib.loads((ROOT / "uv.lock").read_text())["package"]}
+    extras = locked["muntin"]["optional-dependencies"].values()
+    direct = {one["name"] for group in extras for one in group} | {"numpy", "polars", "pyarrow"}
+    assert direct <= {*components}
+    for name in direct:
+        assert components[name]["purl"] == f"pkg:pypi/{name}@{locked[name]['version']}"
+        assert components[name]["externalReferences"][0]["hashes"][0]["alg"] == "SHA-256"
 
 
 def test_the_wheel_holds_the_package_and_what_it_shows(built: Path) -> None:

@@ -25,8 +25,8 @@ from muntin.state import runs
 
 DOORS: list[JoinDoor] = [
     EngineJoinDoor(),
-    EngineJoinDoor(buckets=3),
-    EngineJoinDoor(buckets=2, restart=True),
+    EngineJoinDoor(shards=3),
+    EngineJoinDoor(shards=2, restart=True),
     EngineJoinDoor(repeat=True),
     StandaloneJoinDoor(),
     StandaloneJoinDoor(single=True),
@@ -46,7 +46,7 @@ def test_every_door_says_what_the_oracle_says(door: JoinDoor, query: Query) -> N
 
 @given(query=queries())
 def test_every_firing_is_accounted_for(query: Query) -> None:
-    for step in EngineJoinDoor(buckets=2).run(query.spec, query.types, query.steps):
+    for step in EngineJoinDoor(shards=2).run(query.spec, query.types, query.steps):
         counts = step.counts
         assert counts["seen"] == sum(n for name, n in counts.items() if name != "seen")
         assert counts["late"] + counts["null_key"] == len(step.rejected)
@@ -61,7 +61,7 @@ def test_neither_cuts_nor_the_order_of_sides_change_the_table(
     tables = []
     for given_so in (come, data.draw(st.permutations(come))):
         steps = data.draw(cuts(given_so))
-        emitted = EngineJoinDoor(buckets=2).run(spec_of(how, lateness=100), TYPES, steps)
+        emitted = EngineJoinDoor(shards=2).run(spec_of(how, lateness=100), TYPES, steps)
         tables.append(table_of(row for step in emitted for row in step.rows))
     assert tables[0] == tables[1]
     found = {

@@ -22,8 +22,8 @@ from muntin.state import runs
 
 DOORS = [
     EngineJoinDoor(),
-    EngineJoinDoor(buckets=3),
-    EngineJoinDoor(buckets=2, restart=True),
+    EngineJoinDoor(shards=3),
+    EngineJoinDoor(shards=2, restart=True),
     EngineJoinDoor(repeat=True),
 ]
 
@@ -38,7 +38,7 @@ def test_engine_says_what_the_oracle_says(door: EngineJoinDoor, query: Query) ->
 
 @given(query=queries())
 def test_every_message_is_accounted_for(query: Query) -> None:
-    for step in EngineJoinDoor(buckets=2).run(query.spec, query.types, query.steps):
+    for step in EngineJoinDoor(shards=2).run(query.spec, query.types, query.steps):
         counts = step.counts
         assert counts["seen"] == sum(n for name, n in counts.items() if name != "seen")
         assert len(step.rejected) == sum(
@@ -71,7 +71,7 @@ def test_rows_are_those_of_duckdb_however_the_input_arrives(how: How, data: st.D
     query = data.draw(queries(how=how, policies=EARLY, orderly=True))
     rows = [
         tuple(v for name, v in row.items() if name != "emission")
-        for step in EngineJoinDoor(buckets=2).run(query.spec, query.types, query.steps)
+        for step in EngineJoinDoor(shards=2).run(query.spec, query.types, query.steps)
         for row in step.rows
     ]
     assert sorted(rows, key=repr) == sorted(by_duckdb(query), key=repr)

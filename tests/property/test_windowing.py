@@ -17,7 +17,7 @@ ROWS = st.lists(st.tuples(st.integers(-9, 9), st.integers(0, 60)), max_size=12)
 CALL = st.fixed_dictionaries(
     {
         "before": st.none() | st.integers(0, 70),
-        "bucketrows": st.none() | st.integers(0, 8),
+        "shardrows": st.none() | st.integers(0, 8),
         "most": st.none() | st.integers(1, 5),
     }
 )
@@ -26,9 +26,9 @@ BATCHES = st.lists(BATCH, min_size=1, max_size=7)
 OPTIONS = st.fixed_dictionaries(
     {
         "maxrows": st.sampled_from([0, 1, 5, 12]),
-        "bucketrows": st.sampled_from([0, 1, 4, 9]),
+        "shardrows": st.sampled_from([0, 1, 4, 9]),
         "historyseconds": st.sampled_from([0.004, 0.02, 0.03]),
-        "buckets": st.integers(1, 3),
+        "shards": st.integers(1, 3),
         "averages": st.just((0.005, 0.02, 1.0)),
         "deleteyieldtime": st.just(0),
     }
@@ -40,47 +40,47 @@ class Oracle:
 
     def __init__(self, options: Any) -> None:
         self.options = options
-        self.ever: list[list[Given]] = [[] for _ in range(options.buckets)]
-        # Of each bucket: which arrivals a call has deleted, and before which time all are.
-        self.called: list[set[int]] = [set() for _ in range(options.buckets)]
-        self.floor = [-math.inf] * options.buckets
+        self.ever: list[list[Given]] = [[] for _ in range(options.shards)]
+        # Of each shard: which arrivals a call has deleted, and before which time all are.
+        self.called: list[set[int]] = [set() for _ in range(options.shards)]
+        self.floor = [-math.inf] * options.shards
 
     def insert(self, rows: list[Given]) -> None:
         frame = tuples(rows)
-        which = hash_rows([frame["high"], frame["low"]]) % self.options.buckets
-        for row, bucket in zip(rows, which.tolist(), strict=True):
-            if row[2] < self.floor[bucket]:
-                self.called[bucket].add(len(self.ever[bucket]))
-            self.ever[bucket].append(row)
+        which = hash_rows([frame["high"], frame["low"]]) % self.options.shards
+        for row, shard in zip(rows, which.tolist(), strict=True):
+            if row[2] < self.floor[shard]:
+                self.called[shard].add(len(self.ever[shard]))
+            self.ever[shard].append(row)
 
     def left(self, clock: int) -> list[list[Given]]:
-        """In each bucket, oldest first."""
+        """In each shard, oldest first."""
         return [[row for _, row in rows] for rows in self._left(clock)]
 
     def _left(self, clock: int) -> list[list[tuple[int, Given]]]:
         """With their arrival: those not too old that are among the newest of all and of theirs."""
         placed = [
-            (row[2], bucket, arrival, row)
-            for bucket, rows in enumerate(self.ever)
+            (row[2], shard, arrival, row)
+            for shard, rows in enumerate(self.ever)
             for arrival, row in enumerate(rows)
         ]
         placed.sort()
         newest = placed[-self.options.maxrows :] if self.options.maxrows else placed
         held: list[list[tuple[int, Given]]] = []
-        for bucket in range(self.options.buckets):
-            mine = [(at, row) for _, owner, at, row in placed if owner == bucket]
-            if self.options.bucketrows:
-                mine = mine[-self.options.bucketrows :]
-            among = {at for _, owner, at, _ in newest if owner == bucket} - self.called[bucket]
+        for shard in range(self.options.shards):
+            mine = [(at, row) for _, owner, at, row in placed if owner == shard]
+            if self.options.shardrows:
+                mine = mine[-self.options.shardrows :]
+            among = {at for _, owner, at, _ in newest if owner == shard} - self.called[shard]
             young = clock - self.options.history
             held.append([(at, row) for at, row in mine if at in among and row[2] > young])
         return held
 
     def call(self, clock: int, limits: dict[str, int | None]) -> tuple[int, int]:
         """Delete what a call asks for; how many rows went, and how many are left to."""
-        before, kept, most = limits["before"], limits["bucketrows"], limits["most"]
+        before, kept, most = limits["before"], limits["shardrows"], limits["most"]
         gone = stay = 0
-        for bucket, rows in enumerate(self._left(clock)):
+        for shard, rows in enumerate(self._left(clock)):
             if not rows:
                 continue
             times = [row[2] for _, row in rows]
@@ -89,18 +89,18 @@ class Oracle:
             many = 0 if kept is None else max(0, len(rows) - kept)
             named = max(old, many)
             count = named if most is None else min(named, most)
-            self.called[bucket].update(at for at, _ in rows[:count])
+            self.called[shard].update(at for at, _ in rows[:count])
             # What comes later is deleted at once where all is deleted.
             if count < named:
-                self.floor[bucket] = times[count]
+                self.floor[shard] = times[count]
             elif count:
                 young = times[0] if before is None else min(before, times[-1])
-                self.floor[bucket] = max(young, times[many])
+                self.floor[shard] = max(young, times[many])
             gone, stay = gone + count, stay + named - count
         return gone, stay
 
     def moved(self, options: Any, clock: int) -> Oracle:
-        """What is left, in other buckets: by the one that it was in, and its arrival there."""
+        """What is left, in other shards: by the one that it was in, and its arrival there."""
         fresh = Oracle(options)
         for rows in self.left(clock):
             fresh.insert(rows)
@@ -127,14 +127,14 @@ def check(progress: list[TableProgress], held: list[list[Given]], clock: int) ->
 def test_the_table_holds_what_it_should(
     options: dict[str, Any], batches: list[Any], moved: tuple[int, int] | None
 ) -> None:
-    """Also when it goes on in another number of buckets after some batch."""
+    """Also when it goes on in another number of shards after some batch."""
     machine = Machine(**options)
     oracle = Oracle(machine.options)
     clock, number = 0, 0
     for at, (first, second, passed, asked) in enumerate(batches):
         if at and moved is not None and moved[0] == at:
             stores = rescaled(machine.stores, moved[1])
-            machine = Machine(**{**options, "buckets": moved[1]})
+            machine = Machine(**{**options, "shards": moved[1]})
             machine.stores = stores
             oracle = oracle.moved(machine.options, clock)
         clock += passed
@@ -160,7 +160,7 @@ def test_the_table_holds_what_it_should(
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=30), st.integers(1, 4), st.booleans())
 def test_chunks_are_exact_and_take_the_oldest(gaps: list[int], chunk: int, inline: bool) -> None:
     machine = Machine(
-        historyseconds=0.01, inline=inline, deletechunksize=chunk, buckets=1, deleteyieldtime=0
+        historyseconds=0.01, inline=inline, deletechunksize=chunk, shards=1, deleteyieldtime=0
     )
     clock, held = 0, []
     for number, gap in enumerate(gaps):

@@ -28,8 +28,8 @@ OPERATORS = [
 ]
 JOIN_ENGINES = [
     EngineJoinDoor(),
-    EngineJoinDoor(buckets=3),
-    EngineJoinDoor(buckets=2, restart=True),
+    EngineJoinDoor(shards=3),
+    EngineJoinDoor(shards=2, restart=True),
     EngineJoinDoor(repeat=True),
 ]
 JOIN_OPERATORS = [

@@ -179,7 +179,7 @@ def refused(spark: SparkSession, folder: Path, _: str) -> dict[str, Any]:
     ticking = early.early(every="5 seconds").agg(n=mt.count(), total=mt.sum("v"))
     attempt("ticks", lambda: ticking.start(checkpoint=f"{folder}/c2"))
     attempt("delta", lambda: made.start(checkpoint=f"{folder}/c5", results=mt.to_delta("t")))
-    app = Options(buckets=1)
+    app = Options(shards=1)
     attempt("windowing", lambda: start(spark, app, lambda *_: None, f"{folder}/c3"))
     return said
 

@@ -183,7 +183,7 @@ def _step(
     firings = _firings(rows, spec)
     rejected = [row for blob in blobs(rows, "rejected") for row in rows_of(blob)]
     progress = [json.loads(row["progress"]) for row in rows if row["progress"]]
-    assert len(progress) == plan.buckets
+    assert len(progress) == plan.shards
     counts: dict[str, int] = {}
     for shard in progress:
         for name, n in shard["counts"].items():

@@ -115,7 +115,7 @@ def _step(types: Columns, plan: Plan, emitted: list[Any], totals: dict[str, int]
     results = [row for blob in blobs(emitted, "results") for row in rows_of(blob)]
     rejected = [row for blob in blobs(emitted, "rejected") for row in rows_of(blob)]
     progress = [json.loads(row["progress"]) for row in emitted if row["progress"]]
-    assert len(progress) == plan.buckets
+    assert len(progress) == plan.shards
     for row in [*results, *rejected]:
         for column in _OWN:
             row.pop(column, None)

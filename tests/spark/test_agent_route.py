@@ -75,7 +75,7 @@ def test_a_batch_that_is_done_again_has_the_same_times(
 
 
 def sent(stamps: list[int] | None, time_column: str) -> dict[str, Any]:
-    """The header of what a task sends to the buckets."""
+    """The header of what a task sends to the shards."""
     app = counting(by_clock=False)
     schema = {"page": pl.String(), "at": pl.Datetime("us", "UTC")}
     stage = AgentStage(

@@ -338,7 +338,7 @@ def test_agents_send_messages(spark: SparkSession) -> None:
     assert sent == [(word, json.dumps({"word": word})) for word in ["to", "be", "or", "not"]]
     results = [tuple(row) for row in run.results("split").orderBy("time").collect()]
     assert [(key, value) for key, _, value in results] == [(None, "5"), (None, "6")]
-    assert "one bucket has all" in run.explain()
+    assert "one shard has all" in run.explain()
 
 
 def test_a_batch_that_fails_is_done_again_whole(
@@ -412,7 +412,7 @@ def test_what_needs_one_process_is_refused_by_name() -> None:
         mt.on_spark(app, {})
     app = counting()
     app.GlobalTable("rates").tumbling(10)
-    with pytest.raises(mt.OptionError, match="GlobalTable='rates' would be read across buckets"):
+    with pytest.raises(mt.OptionError, match="GlobalTable='rates' would be read across shards"):
         mt.on_spark(app, {})
 
 

@@ -159,17 +159,17 @@ def test_windows_of_two_streams_joined_by_key_and_window(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("files", "buckets"), [((1, 1), None), ((2, 7), None), ((3, 2), 3)])
-def test_cuts_restarts_and_other_buckets_change_nothing(
-    spark: SparkSession, tmp_path: Path, files: tuple[int, int], buckets: int | None
+@pytest.mark.parametrize(("files", "shards"), [((1, 1), None), ((2, 7), None), ((3, 2), 3)])
+def test_cuts_restarts_and_other_shards_change_nothing(
+    spark: SparkSession, tmp_path: Path, files: tuple[int, int], shards: int | None
 ) -> None:
     feeds = feeds_of(tmp_path, 5, files)
     made = both(*(feed.stream(spark) for feed in feeds))
     checkpoint = tmp_path / "checkpoint"
     first = Ran(made, checkpoint)
-    if buckets is not None:
+    if shards is not None:
         checkpoint = tmp_path / "other"
-        rescale(spark, str(tmp_path / "checkpoint"), buckets=buckets, to=str(checkpoint))
+        rescale(spark, str(tmp_path / "checkpoint"), shards=shards, to=str(checkpoint))
     close(feeds)
     # Another query object, as after a restart of the process.
     ran = Ran(both(*(feed.stream(spark) for feed in feeds)), checkpoint, first)
@@ -198,9 +198,9 @@ def three(left: DataFrame, right: DataFrame, third: DataFrame) -> Any:
 
 
 def look_at_each_operator(spark: SparkSession, folder: Path) -> None:
-    """Whatever looks at state does so for each join of a chain, in other buckets too."""
+    """Whatever looks at state does so for each join of a chain, in other shards too."""
     old, new = str(folder / "checkpoint"), str(folder / "moved")
-    assert rescale(spark, old, buckets=3, to=new).operators == 2
+    assert rescale(spark, old, shards=3, to=new).operators == 2
     for operator in (0, 1):
         states = [mt.open_state(path, operator=operator) for path in (old, new)]
         for side in ("left", "right"):
@@ -316,11 +316,11 @@ def steps(progress: Progress, way: str = "") -> Iterator[str]:
 def test_all_operators_of_a_chain_get_as_many_shards(spark: SparkSession, tmp_path: Path) -> None:
     feeds = feeds_of(tmp_path, 5, files=(1, 1))
     plan = over_both(*(feed.frame(spark) for feed in feeds)).plan
-    now = plan.buckets
-    assert [count for count, _ in plan.shards] == [now] * 4
+    now = plan.shards
+    assert [count for count, _ in plan.shard_counts] == [now] * 4
     assert plan.with_shards(now) is plan
     more = plan.with_shards(now + 1)
-    assert [count for count, _ in more.shards] == [now + 1] * 4
+    assert [count for count, _ in more.shard_counts] == [now + 1] * 4
     assert more.rejected == plan.rejected
     # No two operators, nor two runs of one, leave each other their watermarks.
     assert len({*identities(plan), *identities(more)}) == 8

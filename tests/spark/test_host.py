@@ -79,7 +79,7 @@ def test_a_host_runs_any_operator(spark: SparkSession) -> None:
     rows = unpacked(told, "totals", totals).collect()
     assert sorted(map(tuple, rows)) == [(0, 36), (1, 24), (2, 30)]
     progress = [json.loads(row.progress) for row in told.where(f"kind = '{PROGRESS}'").collect()]
-    assert sorted(one["bucket"] for one in progress) == [0, 1]
+    assert sorted(one["shard"] for one in progress) == [0, 1]
     assert sum(one["seen"] for one in progress) == 20
     assert [one["inputs"] for one in progress] == [["a", "b"]] * 2
     assert {row.kind for row in told.collect()} == {"totals", PROGRESS}

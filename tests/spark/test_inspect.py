@@ -65,7 +65,7 @@ def test_windows(spark: SparkSession, tmp_path: Path) -> None:
     assert (cells["table"], cells["rows"]) == ("cells", 5)
     assert (cells["oldest"], cells["newest"]) == ("2026-01-01 00:00:00", "2026-01-01 00:01:40")
     assert report["windows"]["newest"] == ["2026-01-01 00:01:40", "2026-01-01 00:01:50"]
-    assert sum(bucket["bytes"] for bucket in report["buckets"]) > cells["bytes"] > 0
+    assert sum(shard["bytes"] for shard in report["shards"]) > cells["bytes"] > 0
     assert [(row["messages"], row["stage"]) for row in report["key"]] == [
         (3, "past"),
         (1, "current"),

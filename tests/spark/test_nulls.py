@@ -63,7 +63,7 @@ def test_a_group_lives_through_restarts_and_is_read_from_outside(
     checkpoint = f"{tmp_path}/checkpoint"
     for number in range(len(FILES)):
         add(feed, number)
-        query = run(spark, feed, tmp_path, nulls="group", buckets=3)
+        query = run(spark, feed, tmp_path, nulls="group", shards=3)
     assert query.progress.counts["counted"] == 10
     wanted = feed.windows(20, 10)
     assert [row[0] for row in wanted].count(None) == 5
@@ -93,7 +93,7 @@ def test_a_group_lives_through_restarts_and_is_read_from_outside(
     )
     assert "holds 5 messages" in said
 
-    rescale(spark, checkpoint, buckets=2, to=f"{tmp_path}/moved")
+    rescale(spark, checkpoint, shards=2, to=f"{tmp_path}/moved")
     assert mt.open_state(f"{tmp_path}/moved").fetch((None,)).equals(found)
 
 
@@ -239,7 +239,7 @@ def test_messages_without_a_key_stay_unmatched_through_restarts(
             within="10 seconds",
             how="left",
             nulls=nulls,
-            buckets=3,
+            shards=3,
         )
         query = pairs.start(
             checkpoint=checkpoint,
@@ -264,7 +264,7 @@ def test_messages_without_a_key_stay_unmatched_through_restarts(
     state = mt.open_state(checkpoint)
     assert state.fetch("left", (None,))["value"].to_list() == [5]
     assert state.fetch("left")["value"].to_list() == [2, None, 5, 6]
-    rescale(spark, checkpoint, buckets=2, to=f"{tmp_path}/moved")
+    rescale(spark, checkpoint, shards=2, to=f"{tmp_path}/moved")
     assert mt.open_state(f"{tmp_path}/moved").fetch("left", (None,))["value"].to_list() == [5]
     for second in (60, 61):
         right.add(("z", at(second), 0))

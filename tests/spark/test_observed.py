@@ -129,7 +129,7 @@ def test_the_page_shows_the_windows_that_the_sink_gets(
     feed.add(*((f"k{n:04}", at(n % 10), n) for n in range(count)), ("end", at(1000), 0))
     stored: list[tuple[str, int]] = []
     query = (
-        mt.windowed(feed.stream(spark), key="key", time="at", buckets=2)
+        mt.windowed(feed.stream(spark), key="key", time="at", shards=2)
         .tumbling("1 second")
         .agg(total=mt.sum("value"))
         .start(

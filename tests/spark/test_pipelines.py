@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import muntin as mt
-from muntin.spark import pipelines
+from muntin.spark.pipelines import SparkPipelines
 from muntin.spark.query import WindowedQuery
 from muntin.sql.door import pipeline
 
@@ -33,6 +33,6 @@ def test_half_a_pipeline_doesnt_run_on(
     stop = WindowedQuery.stop
     monkeypatch.setattr(WindowedQuery, "stop", lambda q: (stopped.append(q.query.name), stop(q)))
     with pytest.raises(mt.OptionError, match="column='batch'"):
-        pipelines.start(spark, pipeline(script), {})
+        SparkPipelines(spark).start(pipeline(script), {})
     assert stopped == ["half_one"]
     assert not {query.name for query in spark.streams.active} & {"half_one", "half_two"}

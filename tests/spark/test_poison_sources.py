@@ -17,7 +17,7 @@ from tests.spark.feed import STAMP, rows
 
 import muntin as mt
 from muntin.sources.kafka import Reader
-from muntin.spark import pipelines
+from muntin.spark.pipelines import SparkPipelines
 from muntin.spark.sources.decimals import LONG_TEXTS
 from muntin.sql.door import pipeline
 from muntin.tables import App
@@ -263,7 +263,7 @@ def test_tables_of_sql(spark: SparkSession, tmp_path: Path) -> None:
     for number in range(2):
         written(source, number, lines())
         seen += len(lines())
-        (query,) = pipelines.start(spark, pipeline(script), {})
+        (query,) = SparkPipelines(spark).start(pipeline(script), {})
         assert query.await_end(timeout=240)
         assert query.progress.adds_up()
         assert query.progress.counts["seen"] == seen

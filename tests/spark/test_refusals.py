@@ -77,14 +77,14 @@ WRONG: dict[str, tuple[Callable[[Frame], Any], str, str, str]] = {
     "max_ahead is no duration": (
         lambda f: over(f, max_ahead="far"), "max_ahead", "'far'", "10 minutes"
     ),
-    "no buckets": (lambda f: over(f, buckets=0), "buckets", "0", "1 or more"),
-    "no buckets of a join": (lambda f: joined(f, buckets=0), "buckets", "0", "1 or more"),
-    "less than no buckets of a join": (
-        lambda f: joined(f, buckets=-2), "buckets", "-2", "1 or more"
+    "no shards": (lambda f: over(f, shards=0), "shards", "0", "1 or more"),
+    "no shards of a join": (lambda f: joined(f, shards=0), "shards", "0", "1 or more"),
+    "less than no shards of a join": (
+        lambda f: joined(f, shards=-2), "shards", "-2", "1 or more"
     ),
-    "no buckets of agents": (lambda f: app(f, buckets=0), "buckets", "0", "1 or more"),
-    "less than no buckets of agents": (
-        lambda f: app(f, buckets=-2), "buckets", "-2", "1 or more"
+    "no shards of agents": (lambda f: app(f, shards=0), "shards", "0", "1 or more"),
+    "less than no shards of agents": (
+        lambda f: app(f, shards=-2), "shards", "-2", "1 or more"
     ),
     "size is nothing": (
         lambda f: bare(f).tumbling("0 seconds"), "size", "'0 seconds'", "greater than zero"

@@ -1,4 +1,4 @@
-"""A query goes on from a checkpoint with another number of buckets as if nothing had happened."""
+"""A query goes on from a checkpoint with another number of shards as if nothing had happened."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ AGGREGATES = {"n": mt.count(), "total": mt.sum("value"), "most": mt.max("value")
 SECONDS = [[1, 4, 2, 9, 12], [8, 31, 7, 29], [33, 30, 64, 35], [36, 62, 70]]
 
 
-def query(feed: Feed, spark: SparkSession, checkpoint: Path, buckets: int, out: Path) -> int:
+def query(feed: Feed, spark: SparkSession, checkpoint: Path, shards: int, out: Path) -> int:
     windows = (
-        mt.windowed(feed.stream(spark), key="key", time="at", lateness="2 seconds", buckets=buckets)
+        mt.windowed(feed.stream(spark), key="key", time="at", lateness="2 seconds", shards=shards)
         .hopping("10 seconds", slide="4 seconds")
         .early(each=True)
         .late(grace="1 minute", each=True)
@@ -41,7 +41,7 @@ def query(feed: Feed, spark: SparkSession, checkpoint: Path, buckets: int, out: 
 
 
 @pytest.mark.slow
-def test_windows_go_on_in_other_buckets(spark: SparkSession, tmp_path: Path) -> None:
+def test_windows_go_on_in_other_shards(spark: SparkSession, tmp_path: Path) -> None:
     feed, out = Feed(tmp_path / "source"), tmp_path / "out.duckdb"
 
     def add(numbers: list[int]) -> None:
@@ -51,7 +51,7 @@ def test_windows_go_on_in_other_buckets(spark: SparkSession, tmp_path: Path) -> 
         add(numbers)
     old, new = tmp_path / "old", tmp_path / "new"
     assert query(feed, spark, old, 2, out) == 1
-    made = rescale(spark, str(old), buckets=3, to=str(new))
+    made = rescale(spark, str(old), shards=3, to=str(new))
     assert (made.batch, len(made.manifests)) == (1, 3)
     before, after = (mt.open_state(str(path)) for path in (old, new))
     assert before.fetch().equals(after.fetch())  # type: ignore[call-arg]
@@ -64,9 +64,9 @@ def test_windows_go_on_in_other_buckets(spark: SparkSession, tmp_path: Path) -> 
     assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
 
     with pytest.raises(mt.OptionError, match="is there already; give a folder that isn't"):
-        rescale(spark, str(old), buckets=3, to=str(new))
-    with pytest.raises(mt.OptionError, match="buckets=0 is less than one"):
-        rescale(spark, str(old), buckets=0, to=str(tmp_path / "none"))
+        rescale(spark, str(old), shards=3, to=str(new))
+    with pytest.raises(mt.OptionError, match="shards=0 is less than one"):
+        rescale(spark, str(old), shards=0, to=str(tmp_path / "none"))
 
 
 @pytest.mark.slow
@@ -76,11 +76,11 @@ def test_a_batch_that_was_begun_is_done_with_the_same_input(
     """The sink has it already: with more input, a session might begin elsewhere."""
     feed, out = Feed(tmp_path / "source"), tmp_path / "out.duckdb"
 
-    def run(checkpoint: Path, buckets: int, files: int) -> mt.WindowedQuery:
+    def run(checkpoint: Path, shards: int, files: int) -> mt.WindowedQuery:
         frame = spark.readStream.schema("id long, key string, at timestamp, value long")
         frame = frame.option("maxFilesPerTrigger", files).parquet(str(feed.folder))
         sessions = (
-            mt.windowed(frame, key="key", time="at", lateness="1 minute", buckets=buckets)
+            mt.windowed(frame, key="key", time="at", lateness="1 minute", shards=shards)
             .session("5 seconds")
             .early(each=True)
             .agg(n=mt.count())
@@ -97,7 +97,7 @@ def test_a_batch_that_was_begun_is_done_with_the_same_input(
     for path in (old / "commits").glob("*1*"):
         path.unlink()
     feed.add(("a", at(16), 0), ("b", at(30), 0))
-    assert rescale(spark, str(old), buckets=3, to=str(new)).batch == 0
+    assert rescale(spark, str(old), shards=3, to=str(new)).batch == 0
     query = run(new, 3, 10)
     assert query.progress.batch == 2
     assert query.progress.counts["seen"] == feed.ids
@@ -111,11 +111,11 @@ def test_a_batch_that_was_begun_is_done_with_the_same_input(
 
 
 @pytest.mark.slow
-def test_a_join_goes_on_in_more_and_in_fewer_buckets(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_join_goes_on_in_more_and_in_fewer_shards(spark: SparkSession, tmp_path: Path) -> None:
     """No pair comes twice, none is missing, and who stays without a partner is emitted once."""
     feed, drawn = Feed(tmp_path / "source"), Random(3)
 
-    def run(checkpoint: Path, buckets: int, out: Path) -> None:
+    def run(checkpoint: Path, shards: int, out: Path) -> None:
         frame = feed.stream(spark)
         sides = [
             mt.windowed(frame.where(f"value % 2 = {odd}"), time="at", lateness="4 seconds").late(
@@ -123,7 +123,7 @@ def test_a_join_goes_on_in_more_and_in_fewer_buckets(spark: SparkSession, tmp_pa
             )
             for odd in (0, 1)
         ]
-        joined = mt.join(*sides, on="key", within="5 seconds", how="full", buckets=buckets)
+        joined = mt.join(*sides, on="key", within="5 seconds", how="full", shards=shards)
         results = mt.to_duckdb(str(out), "pairs")
         query = joined.start(checkpoint=str(checkpoint), results=results, available_now=True)
         assert query.await_end(240)
@@ -141,8 +141,8 @@ def test_a_join_goes_on_in_more_and_in_fewer_buckets(spark: SparkSession, tmp_pa
                 )
             )
         if number:
-            before, buckets = tmp_path / names[number - 1], (2, 3, 1)[number]
-            rescale(spark, str(before), buckets=buckets, to=str(tmp_path / name))
+            before, shards = tmp_path / names[number - 1], (2, 3, 1)[number]
+            rescale(spark, str(before), shards=shards, to=str(tmp_path / name))
         run(tmp_path / name, (2, 3, 1)[number], tmp_path / "moved.duckdb")
     run(at_end, 2, tmp_path / "whole.duckdb")
     select = "SELECT id, id_right, emission FROM pairs ORDER BY ALL"
@@ -152,12 +152,12 @@ def test_a_join_goes_on_in_more_and_in_fewer_buckets(spark: SparkSession, tmp_pa
 
 
 @pytest.mark.slow
-def test_a_chain_goes_on_in_other_buckets(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_chain_goes_on_in_other_shards(spark: SparkSession, tmp_path: Path) -> None:
     """Each of its operators has the state that it had."""
     feed = Feed(tmp_path / "source")
 
-    def run(checkpoint: Path, buckets: int, out: Path) -> None:
-        given: dict[str, Any] = {"key": "key", "buckets": buckets}
+    def run(checkpoint: Path, shards: int, out: Path) -> None:
+        given: dict[str, Any] = {"key": "key", "shards": shards}
         inner = mt.windowed(feed.stream(spark), time="at", lateness="2 seconds", **given)
         short = inner.tumbling("5 seconds").agg(n=mt.count(), total=mt.sum("value"))
         outer = mt.windowed(short, time="window_end", **given).tumbling("20 seconds")
@@ -173,7 +173,7 @@ def test_a_chain_goes_on_in_other_buckets(spark: SparkSession, tmp_path: Path) -
     for numbers in SECONDS[:2]:
         add(numbers)
     run(old, 2, tmp_path / "moved.duckdb")
-    rescale(spark, str(old), buckets=3, to=str(new))
+    rescale(spark, str(old), shards=3, to=str(new))
     for numbers in SECONDS[2:]:
         add(numbers)
     run(new, 3, tmp_path / "moved.duckdb")
@@ -202,10 +202,10 @@ def test_a_query_that_is_started_with_another_number_moves_its_state(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     feed, out, checkpoint = Feed(tmp_path / "source"), tmp_path / "out.duckdb", tmp_path / "state"
-    for numbers, buckets in zip(SECONDS, (2, 3, 1, 1), strict=True):
+    for numbers, shards in zip(SECONDS, (2, 3, 1, 1), strict=True):
         feed.add(*((f"key {s % 5}", at(s), s) for s in numbers))
-        query(feed, spark, checkpoint, buckets, out)
-        assert shards_of(spark, checkpoint) == buckets
+        query(feed, spark, checkpoint, shards, out)
+        assert shards_of(spark, checkpoint) == shards
     assert emitted(out) == feed.windows(10, 4)
     assert once(out) == []
     # Only what is gone on from has state.
@@ -237,11 +237,11 @@ class Running:
 def test_a_running_query_goes_on_in_other_shards(spark: SparkSession, tmp_path: Path) -> None:
     run = Running(spark, tmp_path)
     try:
-        for numbers, buckets in zip(SECONDS[1:], (3, 1, 2), strict=True):
-            run.query.rescale(buckets)
+        for numbers, shards in zip(SECONDS[1:], (3, 1, 2), strict=True):
+            run.query.rescale(shards)
             run.add(numbers)
             assert run.query.await_idle(120)
-            assert shards_of(spark, run.checkpoint) == buckets
+            assert shards_of(spark, run.checkpoint) == shards
             assert run.query.is_active
             assert run.waiting.is_alive()
         assert run.query.progress.counts["seen"] == run.feed.ids
@@ -273,7 +273,7 @@ def test_a_move_that_fails_changes_nothing(
             run.add(numbers)
         assert run.query.await_idle(120)
         assert shards_of(spark, run.checkpoint) == 2
-        with pytest.raises(mt.OptionError, match="buckets=0 is less than one"):
+        with pytest.raises(mt.OptionError, match="shards=0 is less than one"):
             run.query.rescale(0)
         # What the first attempt has left behind isn't taken for state.
         run.query.rescale(3)
@@ -309,11 +309,11 @@ def test_a_driver_is_killed_while_it_moves_the_state(tmp_path: Path) -> None:
 def test_who_asked_for_a_number_changes_it_there(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "source")
     feed.add(("a", at(1), 1))
-    windows = mt.windowed(feed.stream(spark), key="key", time="at", buckets=2)
+    windows = mt.windowed(feed.stream(spark), key="key", time="at", shards=2)
     counted = windows.tumbling("10 seconds").agg(n=mt.count())
     running = counted.start(checkpoint=str(tmp_path / "state"))
     try:
-        with pytest.raises(mt.OptionError, match=r"start it with another buckets="):
+        with pytest.raises(mt.OptionError, match=r"start it with another shards="):
             running.rescale(3)
         assert running.is_active
     finally:

@@ -13,7 +13,7 @@ from tests.spark.feed import Feed, at
 
 import muntin as mt
 from muntin.spark.host.checkpoint import Checkpoint
-from muntin.spark.host.shards import PARTITIONS, buckets_of, remembered
+from muntin.spark.host.shards import PARTITIONS, count_shards, remembered
 
 
 @pytest.fixture
@@ -32,8 +32,8 @@ def feed(tmp_path: Path) -> Feed:
     return feed
 
 
-def windows(frame: Any, buckets: int | None = None) -> mt.WindowedAggregate:
-    plan = mt.windowed(frame, key="key", time="at", buckets=buckets).tumbling("10 seconds")
+def windows(frame: Any, shards: int | None = None) -> mt.WindowedAggregate:
+    plan = mt.windowed(frame, key="key", time="at", shards=shards).tumbling("10 seconds")
     return plan.agg(n=mt.count(), total=mt.sum("value"), most=mt.max("value"))
 
 
@@ -66,13 +66,13 @@ def test_there_are_as_many_shards_as_cores_and_a_start_goes_on_with_them(
     feed.add(("a", at(4), 1))
     monkeypatch.setattr("muntin.spark.host.shards._cores", lambda _: 5)
     again = windows(feed.stream(many))
-    assert again.plan.buckets == 5
+    assert again.plan.shards == 5
     assert run(again, tmp_path)["counted"] == 4
     assert partitions(tmp_path) == [0, 1]
     assert shards(many, tmp_path) == 2
     feed.add(("a", at(5), 1))
     # A number that is asked for is one to move to.
-    assert run(windows(feed.stream(many), buckets=5), tmp_path)["counted"] == 5
+    assert run(windows(feed.stream(many), shards=5), tmp_path)["counted"] == 5
     assert shards(many, tmp_path) == 5
 
 
@@ -80,7 +80,7 @@ def test_there_are_as_many_shards_as_cores_and_a_start_goes_on_with_them(
 def test_a_number_that_was_asked_for_goes_first(
     feed: Feed, many: SparkSession, tmp_path: Path
 ) -> None:
-    run(windows(feed.stream(many), buckets=3), tmp_path)
+    run(windows(feed.stream(many), shards=3), tmp_path)
     assert partitions(tmp_path) == [0, 1, 2]
     assert shards(many, tmp_path) == 3
     feed.add(("a", at(4), 1))
@@ -93,7 +93,7 @@ def test_a_checkpoint_with_a_shard_for_each_of_many_partitions_is_gone_on_with(
     feed: Feed, many: SparkSession, tmp_path: Path
 ) -> None:
     many.conf.set(PARTITIONS, "7")
-    run(windows(feed.stream(many), buckets=7), tmp_path)
+    run(windows(feed.stream(many), shards=7), tmp_path)
     many.conf.set(PARTITIONS, "64")
     feed.add(("a", at(4), 1))
     assert run(windows(feed.stream(many)), tmp_path)["counted"] == 4
@@ -105,7 +105,7 @@ def test_windows_over_windows_are_kept_in_as_many_shards(
     feed: Feed, many: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def chained() -> mt.WindowedAggregate:
-        inner = windows(feed.stream(many), buckets=3)
+        inner = windows(feed.stream(many), shards=3)
         outer = mt.windowed(inner, key="key", time="window_start").tumbling("1 minute")
         return outer.agg(total=mt.sum("n"))
 
@@ -113,7 +113,7 @@ def test_windows_over_windows_are_kept_in_as_many_shards(
     assert partitions(tmp_path) == [0, 1]
     feed.add(("a", at(40), 1))
     monkeypatch.setattr("muntin.spark.host.shards._cores", lambda _: 5)
-    assert chained().plan.shards == ((3, 3), (5, None))
+    assert chained().plan.shard_counts == ((3, 3), (5, None))
     assert run(chained(), tmp_path)["seen"] == 3
     assert partitions(tmp_path) == [0, 1]
 
@@ -151,14 +151,14 @@ def test_a_join_and_agents_go_on_with_their_shards(
 def test_no_more_than_shuffle_partitions_and_those_where_cores_come_and_go(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert buckets_of(spark, None) == 2
+    assert count_shards(spark, None) == 2
     monkeypatch.setattr("muntin.spark.host.shards._cores", lambda _: 5)
-    assert buckets_of(spark, None) == 2
+    assert count_shards(spark, None) == 2
     monkeypatch.setattr("muntin.spark.host.shards._cores", lambda _: None)
-    assert buckets_of(spark, None) == 2
-    assert buckets_of(spark, 9) == 9
-    with pytest.raises(mt.OptionError, match="buckets=0 is less than one"):
-        buckets_of(spark, 0)
+    assert count_shards(spark, None) == 2
+    assert count_shards(spark, 9) == 9
+    with pytest.raises(mt.OptionError, match="shards=0 is less than one"):
+        count_shards(spark, 0)
 
 
 def test_a_damaged_plan_of_a_batch_is_left_to_spark(

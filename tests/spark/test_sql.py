@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from tests.spark.feed import Feed, at, rows
 
 import muntin as mt
-from muntin.spark import pipelines
+from muntin.spark.pipelines import SparkPipelines
 from muntin.sql.door import pipeline
 
 MESSAGES = [
@@ -523,7 +523,7 @@ def test_a_pipeline_from_source_to_sinks(spark: SparkSession, tmp_path: Path) ->
     given = {"data": str(feed.folder), "out": str(tmp_path), "not": "c"}
     made = pipeline(PIPELINE, {"not": "c"})
     assert made.names == {"data", "out", "not"}
-    for query in pipelines.start(spark, made, given, {}):
+    for query in SparkPipelines(spark).start(made, given, {}):
         assert query.await_end(120)
         assert query.progress.counts["filtered"] == 1
     kept = rows(
@@ -555,7 +555,7 @@ def test_what_a_pipeline_lacks_is_told_before_anything_starts(
     given = {"data": str(feed.folder), "out": str(tmp_path), "not": "c"}
     assert old in PIPELINE
     with pytest.raises(mt.MuntinError, match=said):
-        pipelines.start(spark, pipeline(PIPELINE.replace(old, new), given), given, {})
+        SparkPipelines(spark).start(pipeline(PIPELINE.replace(old, new), given), given, {})
     assert not (tmp_path / "checkpoints").exists()
 
 

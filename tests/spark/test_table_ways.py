@@ -1,4 +1,4 @@
-"""Agents on Spark say what they say in process, in however many buckets, also by two clocks."""
+"""Agents on Spark say what they say in process, in however many shards, also by two clocks."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ def read(table: Any, key: Any) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("buckets", [1, 4])
+@pytest.mark.parametrize("shards", [1, 4])
 @pytest.mark.parametrize("key", ["user", None])
 def test_tables_of_streams(
-    spark: SparkSession, tmp_path: Path, buckets: int, key: str | None
+    spark: SparkSession, tmp_path: Path, shards: int, key: str | None
 ) -> None:
     rows = happened()
     app = app_of()
@@ -85,7 +85,7 @@ def test_tables_of_streams(
         feed.add_table(pa.Table.from_pylist(rows[first : first + 12], schema=VIEW))
     frame = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1)
     views = mt.source(frame.parquet(str(feed.folder)), key=key, time="at")
-    run = mt.on_spark(app_of(), {"views": views}, buckets=buckets)
+    run = mt.on_spark(app_of(), {"views": views}, shards=shards)
     out = tmp_path / "rejected"
     query = run.start(
         checkpoint=f"{tmp_path}/checkpoint", rejected=mt.to_parquet(str(out)), available_now=True

@@ -25,8 +25,8 @@ from muntin.spark.rescale import rescale
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def by_bucket(progress: list[TableProgress]) -> list[TableProgress]:
-    return sorted(progress, key=lambda emitted: emitted.bucket)
+def by_shard(progress: list[TableProgress]) -> list[TableProgress]:
+    return sorted(progress, key=lambda emitted: emitted.shard)
 
 
 class Runs:
@@ -81,7 +81,7 @@ class Runs:
 
 @pytest.mark.slow
 def test_rows_of_ones_own_and_a_batch_that_is_repeated(spark: SparkSession, tmp_path: Path) -> None:
-    options = Options(maxrows=5, historyseconds=10, clock="event", buckets=2, deletechunksize=2)
+    options = Options(maxrows=5, historyseconds=10, clock="event", shards=2, deletechunksize=2)
     runs = Runs(spark, tmp_path, options)
     runs.add(*((number, number, number * 0.5) for number in range(8)))
     first = runs.run()
@@ -95,24 +95,24 @@ def test_rows_of_ones_own_and_a_batch_that_is_repeated(spark: SparkSession, tmp_
 
     last = runs.uncommit()
     runs.run()
-    assert by_bucket(runs.emitted[last]) == by_bucket(second)
+    assert by_shard(runs.emitted[last]) == by_shard(second)
 
     to = str(tmp_path / "three")
-    rescale(spark, str(runs.checkpoint), buckets=3, to=to, batch=last, more=DIVISIONS)
-    runs.checkpoint, runs.options = tmp_path / "three", replace(options, buckets=3)
+    rescale(spark, str(runs.checkpoint), shards=3, to=to, batch=last, more=DIVISIONS)
+    runs.checkpoint, runs.options = tmp_path / "three", replace(options, shards=3)
     runs.add((10, 7, 12.5), (11, 8, 12.6))
     third = runs.run()
-    assert [one.bucket for one in by_bucket(third)] == [0, 1, 2]
+    assert [one.shard for one in by_shard(third)] == [0, 1, 2]
     assert sum(emitted.rows for emitted in third) == 5
     assert [sum(emitted.totals[i] for emitted in third) for i in (0, 1)] == [12, 7]
 
 
 @pytest.mark.slow
-def test_calls_from_outside_delete_once_and_buckets_change_while_it_runs(
+def test_calls_from_outside_delete_once_and_shards_change_while_it_runs(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     calls = tmp_path / "calls"
-    options = Options(historyseconds=0, deletes=str(calls), clock="event", buckets=2)
+    options = Options(historyseconds=0, deletes=str(calls), clock="event", shards=2)
     runs = Runs(spark, tmp_path, options)
     runs.add(*((number, number, number * 0.5) for number in range(8)))
     assert sum(emitted.rows for emitted in runs.run()) == 8
@@ -128,7 +128,7 @@ def test_calls_from_outside_delete_once_and_buckets_change_while_it_runs(
     last = runs.uncommit()
     left[0].write_text(call)
     runs.run()
-    assert by_bucket(runs.emitted[last]) == by_bucket(second)
+    assert by_shard(runs.emitted[last]) == by_shard(second)
     with pytest.raises(mt.SpecChangedError, match="give deletes if it was begun with deletes"):
         start(spark, replace(options, deletes=None, maxrows=9), print, str(runs.checkpoint))
 
@@ -138,11 +138,11 @@ def test_calls_from_outside_delete_once_and_buckets_change_while_it_runs(
         runs.add((8, 3, 9.0))
         while sum(one.totals[0] for one in runs.emitted[max(runs.emitted)]) < 9:
             assert not query.await_end(0.2)
-        assert delete(calls, bucketrows=0, patience=120) == Deletion(4, 0)
+        assert delete(calls, shardrows=0, patience=120) == Deletion(4, 0)
     finally:
         query.stop()
-    newest = by_bucket(runs.emitted[max(runs.emitted)])
-    assert [(one.bucket, one.rows) for one in newest] == [(0, 0), (1, 0), (2, 0)]
+    newest = by_shard(runs.emitted[max(runs.emitted)])
+    assert [(one.shard, one.rows) for one in newest] == [(0, 0), (1, 0), (2, 0)]
     assert [sum(one.totals[i] for one in newest) for i in (0, 1)] == [9, 9]
 
 

@@ -1,8 +1,8 @@
 """A driver that is killed: runs a query over folders of files until there are no more.
 
-Usage: victim.py QUERY FOLDER [SETTINGS FIGURES [BUCKETS]], where QUERY is a function of this
+Usage: victim.py QUERY FOLDER [SETTINGS FIGURES [SHARDS]], where QUERY is a function of this
 module, FOLDER has the sources and gets all else (it may be in a bucket), SETTINGS are the session's
-as JSON, and FIGURES is the file for what was counted. BUCKETS are those of windows.
+as JSON, and FIGURES is the file for what was counted. SHARDS are those of windows.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ Read = Callable[[str], DataFrame]
 """Streams a folder by its name, one file a batch."""
 
 
-def windows(read: Read, buckets: int | None = None) -> Any:
+def windows(read: Read, shards: int | None = None) -> Any:
     return (
-        mt.windowed(read("source"), key="key", time="at", lateness="5 seconds", buckets=buckets)
+        mt.windowed(read("source"), key="key", time="at", lateness="5 seconds", shards=shards)
         .hopping("30 seconds", slide="10 seconds")
         .early(each=True)
         .late(grace="10 minutes", each=True)
@@ -53,7 +53,7 @@ def chain(read: Read) -> Any:
 
 
 def main(
-    query: str, folder: str, settings: str = "{}", figures: str = "", buckets: str = ""
+    query: str, folder: str, settings: str = "{}", figures: str = "", shards: str = ""
 ) -> None:
     # It lives for seconds, so the second compiler would only cost.
     quick = {"spark__driver__extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
@@ -64,7 +64,7 @@ def main(
     if query != "join" and "://" not in folder:
         results = mt.to_duckdb(f"{folder}/out.duckdb", "windows", history="history")
     defined = {"windows": windows, "join": join, "chain": chain}[query]
-    asked = {"buckets": int(buckets)} if buckets else {}
+    asked = {"shards": int(shards)} if shards else {}
     running = defined(lambda name: files.parquet(f"{folder}/{name}"), **asked).start(
         checkpoint=f"{folder}/checkpoint",
         results=results,

@@ -122,12 +122,12 @@ def test_the_page_lives(feed: Feed, browser: Browser) -> None:
 
 
 def test_a_look_into_the_state(feed: Feed, browser: Browser) -> None:
-    buckets = [{"slot": 0, "bytes": 2_000_000, "blobs": 3}]
+    shards = [{"shard": 0, "bytes": 2_000_000, "blobs": 3}]
 
     def look(key: Sequence[str]) -> dict[str, object]:
         if key == ["zoe"]:
             raise OptionError("key", "zoe", "isn't a key", "give another")
-        found = {"batch": 4, "spec": {"windows": "tumbling 1 hour"}, "buckets": buckets}
+        found = {"batch": 4, "spec": {"windows": "tumbling 1 hour"}, "shards": shards}
         rows = {"key": [{"window_start": START, "messages": 7}]} if key else {}
         return {**found, "tables": [{"table": "panes", "rows": 12, "bytes": 99}], **rows}
 
@@ -141,7 +141,7 @@ def test_a_look_into_the_state(feed: Feed, browser: Browser) -> None:
         browser.open(server.address)
         browser.wait(f"{TILE} === '100'")
         browser.value(ask.format(""))
-        browser.wait(f"{said} === 'Batch 4: tumbling 1 hour; 2 MB in 1 bucket.'")
+        browser.wait(f"{said} === 'Batch 4: tumbling 1 hour; 2 MB in 1 shard.'")
         assert browser.value(held) == ["panes", "12", "99"]
         browser.value(ask.format("ann"))
         browser.wait(f"{held}.length === 2")

@@ -87,14 +87,14 @@ def _without_mistakes(
     problems = checked.problems
     host, reason = choose_pipeline_host(pipeline, given, asked)
     if host == "local" and not problems:
-        from muntin.hosts.local.pipelines import find_mistakes
+        from muntin.hosts.local.pipelines import LocalPipelines
 
-        problems += find_mistakes(pipeline, given)
+        problems += LocalPipelines().find_all_mistakes(pipeline, given)
     elif host == "spark" and checked.flows:
         with session(Console(stderr=True), path.stem) as spark:
-            from muntin.spark.pipelines import mistakes
+            from muntin.spark.pipelines import SparkPipelines
 
-            problems += mistakes(spark, pipeline, given, checked.flows)
+            problems += SparkPipelines(spark).find_mistakes(pipeline, given, checked.flows)
     ProblemsError.raise_if_any(problems)
     for caution in checked.cautions:
         say(Console(stderr=True), f"careful: {caution}")

@@ -83,9 +83,9 @@ def _watermark(given: Any) -> str:
 
 
 def _state(report: Mapping[str, Any]) -> str:
-    blobs = sum(bucket["blobs"] for bucket in report["buckets"])
-    size = sum(bucket["bytes"] for bucket in report["buckets"])
-    return f"{size_of(size)} in {blobs:,} blobs, {len(report['buckets'])} buckets"
+    blobs = sum(shard["blobs"] for shard in report["shards"])
+    size = sum(shard["bytes"] for shard in report["shards"])
+    return f"{size_of(size)} in {blobs:,} blobs, {len(report['shards'])} shards"
 
 
 def size_of(count: int) -> str:

@@ -69,12 +69,12 @@ def open_pipeline(path: Path, given: dict[str, str], asked: Host | None) -> Open
 
     def start(spark: Any) -> list[Any]:
         if host == "local":
-            from muntin.hosts.local.pipelines import start_flows
+            from muntin.hosts.local.pipelines import LocalPipelines
 
-            return list(start_flows(pipeline, given))
-        from muntin.spark.pipelines import start as start_all
+            return LocalPipelines().start(pipeline, given)
+        from muntin.spark.pipelines import SparkPipelines
 
-        return list(start_all(spark, pipeline, given))
+        return SparkPipelines(spark).start(pipeline, given)
 
     return OpenedPipeline(host, start)
 

@@ -1,4 +1,4 @@
-"""``muntin rescale``: changes the number of buckets of a query that continues."""
+"""``muntin rescale``: changes the number of shards of a query that continues."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from muntin.model.errors import OptionError
 
 def rescale(
     checkpoint: Annotated[Path, typer.Argument(help="Checkpoint folder of a stopped query.")],
-    buckets: Annotated[int, typer.Option(help="New number of buckets.")],
+    shards: Annotated[int, typer.Option(help="New number of shards.")],
     to: Annotated[
         Path | None, typer.Option(help="Folder to write the new checkpoint to; it must not exist.")
     ] = None,
@@ -23,7 +23,7 @@ def rescale(
         int | None, typer.Option(help="Use the state as of this batch (default: the last).")
     ] = None,
 ) -> None:
-    """Change the number of buckets of a checkpoint, without losing state.
+    """Change the number of shards of a checkpoint, without losing state.
 
     With --to, the old checkpoint stays unchanged, and the query continues
     from the new one.
@@ -33,8 +33,8 @@ def rescale(
 
     if is_local_checkpoint(str(checkpoint)):
         with reported():
-            _rescale_here(checkpoint, buckets, {"--to": to, "--batch": batch})
-        say(console, f"{checkpoint} has {buckets} buckets now; start the query from it")
+            _rescale_here(checkpoint, shards, {"--to": to, "--batch": batch})
+        say(console, f"{checkpoint} has {shards} shards now; start the query from it")
         return
     with session_for("rescale", checkpoint, console, "Moving the state") as spark:
         from muntin.apps.windowing.division import DIVISIONS
@@ -46,16 +46,16 @@ def rescale(
             if batch is not None:
                 hint = "give --to, the folder of a new checkpoint"
                 raise OptionError("--batch", batch, "is of a checkpoint that stays", hint)
-            rescale_in_place(spark, old, buckets, DIVISIONS)
-            text = f"{checkpoint} has {buckets} buckets now; start the query from it"
+            rescale_in_place(spark, old, shards, DIVISIONS)
+            text = f"{checkpoint} has {shards} shards now; start the query from it"
         else:
             new = str(to.resolve())
-            made = moved(spark, old, buckets=buckets, to=new, batch=batch, more=DIVISIONS)
-            text = f"{to} holds batch {made.batch} in {buckets} buckets; start the query from it"
+            made = moved(spark, old, shards=shards, to=new, batch=batch, more=DIVISIONS)
+            text = f"{to} holds batch {made.batch} in {shards} shards; start the query from it"
     say(console, text)
 
 
-def _rescale_here(checkpoint: Path, buckets: int, options: Mapping[str, object]) -> None:
+def _rescale_here(checkpoint: Path, shards: int, options: Mapping[str, object]) -> None:
     """Rescale a checkpoint of the local host, without Spark."""
     from muntin.hosts.local.rescale import rescale_folder
 
@@ -63,4 +63,4 @@ def _rescale_here(checkpoint: Path, buckets: int, options: Mapping[str, object])
         if value is not None:
             hint = "leave it out, and copy the folder first to keep it"
             raise OptionError(option, value, "isn't for checkpoints of the local host", hint)
-    rescale_folder(str(checkpoint), buckets)
+    rescale_folder(str(checkpoint), shards)

@@ -28,8 +28,8 @@ _Interval = Annotated[float, typer.Option(help="Interval between reports, in sec
 _Duration = Annotated[float, typer.Option(help="How long to run, in seconds.")]
 _Master = Annotated[str | None, typer.Option(help="Spark cluster to run on.")]
 _Rows = Annotated[int, typer.Option(help="Number of rows to keep in all (0 = no limit).")]
-_BucketRows = Annotated[
-    int, typer.Option(help="Number of rows to keep in each bucket (0 = no limit).")
+_ShardRows = Annotated[
+    int, typer.Option(help="Number of rows to keep in each shard (0 = no limit).")
 ]
 _History = Annotated[float, typer.Option(help="How long to keep rows, in seconds (0 = forever).")]
 _Deletes = Annotated[
@@ -59,9 +59,9 @@ _Seed = Annotated[int, typer.Option(help="Seed of the random tuples.")]
 _Checkpoint = Annotated[
     Path | None, typer.Option(help="Folder to keep the table in; a run resumes from it.")
 ]
-_Buckets = Annotated[
+_Shards = Annotated[
     int | None,
-    typer.Option(help="Number of buckets (default: the checkpoint's, or one per core)."),
+    typer.Option(help="Number of shards (default: the checkpoint's, or one per core)."),
 ]
 _Json = Annotated[bool, typer.Option("--json", help="Print lines of JSON.")]
 _Page = Annotated[bool, typer.Option(help="Also show the run on a live page.")]
@@ -73,7 +73,7 @@ def windowing(
     duration: _Duration = 120.0,
     master: _Master = None,
     maxrows: _Rows = 0,
-    bucketrows: _BucketRows = 0,
+    shardrows: _ShardRows = 0,
     historyseconds: _History = 30.0,
     deletes: _Deletes = None,
     inline: _Inline = False,
@@ -85,7 +85,7 @@ def windowing(
     clock: _Clock = None,
     seed: _Seed = 0,
     checkpoint: _Checkpoint = None,
-    buckets: _Buckets = None,
+    shards: _Shards = None,
     json_: _Json = False,
     page: _Page = True,
     host: Host = "127.0.0.1",
@@ -105,7 +105,7 @@ def windowing(
         reporter = Reporter(Console(), options, as_json=json_)
         if page:
             reporter.page = _served(stack, options, host, port, read_token(token, token_file))
-        _exit(reporter, finished=_run(options, buckets, reporter, master, table, checkpoint))
+        _exit(reporter, finished=_run(options, shards, reporter, master, table, checkpoint))
 
 
 def _options(given: Mapping[str, Any], table: Any) -> Options:
@@ -115,8 +115,8 @@ def _options(given: Mapping[str, Any], table: Any) -> Options:
     named["clock"] = named["clock"] or ("wall" if table is None else "event")
     if named["deletes"] is not None:
         named["deletes"] = str(named["deletes"])
-    if named["buckets"] is None:
-        named["buckets"] = 1  # A placeholder until Spark knows the number of cores.
+    if named["shards"] is None:
+        named["shards"] = 1  # A placeholder until Spark knows the number of cores.
     return Options(**named)
 
 
@@ -199,7 +199,7 @@ class Reporter:
 
 def _run(
     options: Options,
-    buckets: int | None,
+    shards: int | None,
     reporter: Reporter,
     master: str | None,
     table: Any,
@@ -211,16 +211,16 @@ def _run(
         spark = stack.enter_context(session(console, "muntin windowing", master=master))
         from muntin.apps.windowing.query import start
         from muntin.sinks.declared import Surroundings
-        from muntin.spark.host.shards import buckets_of, remembered
+        from muntin.spark.host.shards import count_shards, remembered
         from muntin.spark.sources.tables import read
 
         folder = checkpoint or stack.enter_context(
             tempfile.TemporaryDirectory(prefix="muntin-windowing-", ignore_cleanup_errors=True)
         )
-        if buckets is None:
-            buckets = remembered(spark, str(folder)) or buckets_of(spark, None)
+        if shards is None:
+            shards = remembered(spark, str(folder)) or count_shards(spark, None)
         rows = None if table is None else read(spark, table, Surroundings({}, os.environ))
-        options = replace(options, buckets=buckets)
+        options = replace(options, shards=shards)
         query = start(spark, options, reporter.took, str(folder), rows)
         stack.callback(query.stop)
         try:

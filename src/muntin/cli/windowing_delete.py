@@ -25,13 +25,13 @@ def delete(
         float | None,
         typer.Option(help="Delete rows older than so many seconds, by this machine's clock."),
     ] = None,
-    bucketrows: Annotated[
+    shardrows: Annotated[
         int | None,
-        typer.Option(help="Number of newest rows to keep in each bucket; delete the others."),
+        typer.Option(help="Number of newest rows to keep in each shard; delete the others."),
     ] = None,
     most: Annotated[
         int | None,
-        typer.Option(help="Maximum number of rows to delete in each bucket per request."),
+        typer.Option(help="Maximum number of rows to delete in each shard per request."),
     ] = None,
     every: Annotated[
         float | None, typer.Option(help="Repeat every so many seconds until Ctrl-C.")
@@ -51,7 +51,7 @@ def delete(
                 folder,
                 before=before,
                 historyseconds=historyseconds,
-                bucketrows=bucketrows,
+                shardrows=shardrows,
                 most=most,
                 patience=patience,
             )

@@ -31,7 +31,7 @@ class JoinOptions(TypedDict, total=False):
     how: How
     suffix: str
     layout: StateLayout | None
-    buckets: int | None
+    shards: int | None
     nulls: JoinNulls
     shared_time: bool
     each_change: bool
@@ -56,7 +56,7 @@ def join(
     how: How = "inner",
     suffix: str = "_right",
     layout: StateLayout | None = None,
-    buckets: int | None = None,
+    shards: int | None = None,
     nulls: JoinNulls = "reject",
     shared_time: bool = False,
     each_change: bool = False,
@@ -93,7 +93,7 @@ def join(
             once), `anti` (those without); `inner` or `left` with `as_of`.
         suffix: The suffix of the right side's columns whose names the left side has, too.
         layout: Whether state is sorted by `time` or by `keys` first; by default the join chooses.
-        buckets: The number of shards of the keys.
+        shards: The number of shards of the keys.
         nulls: The treatment of a message with NULL in a key, which has no partner: `reject`, or
             `unmatched`, which emits it as unmatched if the join emits its side's unmatched
             messages.
@@ -126,7 +126,7 @@ def join(
         "how": how,
         "suffix": suffix,
         "layout": layout,
-        "buckets": buckets,
+        "shards": shards,
         "nulls": nulls,
         "shared_time": shared_time,
         "each_change": each_change,

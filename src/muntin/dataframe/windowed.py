@@ -41,7 +41,7 @@ class WindowedOptions(TypedDict, total=False):
     watermark: str | Sequence[str] | None
     where: Expression | None
     clock: Expression | None
-    buckets: int | None
+    shards: int | None
     nulls: Nulls
     host: Host | None
 
@@ -66,7 +66,7 @@ def windowed(
     watermark: str | Sequence[str] | None = None,
     where: Expression | None = None,
     clock: Expression | None = None,
-    buckets: int | None = None,
+    shards: int | None = None,
     nulls: Nulls = "reject",
     host: Host | None = None,
 ) -> Windowed | LocalWindowed:
@@ -119,7 +119,7 @@ def windowed(
         clock: The arrival time of a message: a timestamp column, a field of a struct or an
             expression. It replaces the machine's clock for `max_ahead` and for policies on the wall
             clock, so that a replay emits like the live stream.
-        buckets: The number of shards of the keys; by default one for each core on Spark, and one
+        shards: The number of shards of the keys; by default one for each core on Spark, and one
             elsewhere. It is part of the checkpoint.
         nulls: Whether a message with NULL in a key is rejected (`reject`), or NULL is a value of
             the key like any other (`group`), as in `GROUP BY`. With an existing checkpoint it may
@@ -156,7 +156,7 @@ def windowed(
         "watermark": watermark,
         "where": where,
         "clock": clock,
-        "buckets": buckets,
+        "shards": shards,
         "nulls": nulls,
     }
     if choose_host("frame", frame, host) == "spark":

@@ -64,10 +64,10 @@ def parse_key(names: Sequence[str], types: Mapping[str, str], texts: Sequence[st
     return pl.DataFrame(values) if values else pl.DataFrame({"__one": [0]})
 
 
-def bucket_of(spec: WindowSpec, key: pl.DataFrame) -> int:
+def find_shard(spec: WindowSpec, key: pl.DataFrame) -> int:
     """Return the shard that owns a key."""
     # A query without a key has an internal one, which all of its messages share.
-    return int(assign_shards(key, key.columns, spec.buckets or 1)[0])
+    return int(assign_shards(key, key.columns, spec.shards or 1)[0])
 
 
 def find_blobs(

@@ -18,7 +18,9 @@ def iter_named_rows(frame: pl.DataFrame) -> Iterator[dict[str, Any]]:
     Times some 250 000 years away, which Polars can't format either, are numbers in text.
 
     Example:
-        >>> list(named_rows(pl.DataFrame({"at": pl.Series([0, 2**60]).cast(pl.Datetime("us"))})))
+        >>> list(
+        ...     iter_named_rows(pl.DataFrame({"at": pl.Series([0, 2**60]).cast(pl.Datetime("us"))}))
+        ... )
         [{'at': datetime.datetime(1970, 1, 1, 0, 0)}, {'at': '+38504-08-17 21:30:06.846976'}]
     """
     for start in range(0, len(frame), _AT_ONCE):
@@ -36,7 +38,7 @@ def list_values(column: pl.Series) -> tuple[list[Any], dict[int, str]]:
     """Return a column's values, ``None`` for those that Python can't hold, and their errors by row.
 
     Example:
-        >>> listed(pl.Series([0, 2**62]).cast(pl.Datetime))
+        >>> list_values(pl.Series([0, 2**62]).cast(pl.Datetime))
         ([datetime.datetime(1970, 1, 1, 0, 0), None], {1: 'year 148108 is out of range'})
     """
     try:

@@ -85,7 +85,7 @@ def sort_rows(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
     """Sort rows by some columns.
 
     Example:
-        >>> arranged(pl.DataFrame({"a": [2, 1, 1], "b": [0, 5, 3]}), ["a", "b"]).rows()
+        >>> sort_rows(pl.DataFrame({"a": [2, 1, 1], "b": [0, 5, 3]}), ["a", "b"]).rows()
         [(1, 3), (1, 5), (2, 0)]
     """
     code = find_code(frame, names)
@@ -100,7 +100,7 @@ def find_group_starts(frame: pl.DataFrame, names: Sequence[str]) -> NDArray[np.b
     """Return the mask of rows that differ in some columns from the row before, or are the first.
 
     Example:
-        >>> begins(pl.DataFrame({"a": [1, 1, 2], "b": [0, 0, 0]}), ["a", "b"]).tolist()
+        >>> find_group_starts(pl.DataFrame({"a": [1, 1, 2], "b": [0, 0, 0]}), ["a", "b"]).tolist()
         [True, False, True]
     """
     is_changed = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift(1)) for name in names)

@@ -25,14 +25,14 @@ _RANGES_PER_SEGMENT = 32
 ENDED = "ended"
 
 
-def divide_limit(rows: int | None, buckets: int | None) -> int | None:
+def divide_limit(rows: int | None, shards: int | None) -> int | None:
     """Return each shard's share of a limit.
 
     Example:
-        >>> share(10, 4), share(None, 4)
+        >>> divide_limit(10, 4), divide_limit(None, 4)
         (3, None)
     """
-    return None if rows is None else -(-rows // (buckets or 1))
+    return None if rows is None else -(-rows // (shards or 1))
 
 
 class RetentionCounter:
@@ -131,7 +131,7 @@ def find_first_whole(
         spec: The query.
         windows: Its windows.
         watermark: The watermark in force.
-        floor: The result of ``whole_from``.
+        floor: The result of ``update_first_whole``.
         limit: The ``floor`` of a ``RetentionCounter``.
     """
     floors = [floor]

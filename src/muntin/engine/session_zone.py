@@ -73,9 +73,9 @@ def find_session_zone(name: str) -> SessionZone | None:
     """Return a zone by its name in Spark; ``None`` if only Java has it (``SystemV/PST8``).
 
     Example:
-        >>> session_zone("PST")
+        >>> find_session_zone("PST")
         SessionZone(name='America/Los_Angeles', offset=0)
-        >>> session_zone("GMT+1")
+        >>> find_session_zone("GMT+1")
         SessionZone(name='UTC', offset=3600000000)
     """
     name = "UTC" if name in _UTC else _SHORT.get(name, name)

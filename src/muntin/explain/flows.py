@@ -66,7 +66,7 @@ def _describe_lines(
         for lookup in query.lookups:
             yield f"shows     windows beside rows of {_describe_origin(lookup.table)}"
         return
-    yield explain_join(query.spec, query.buckets, None)
+    yield explain_join(query.spec, query.shards, None)
     for side, relation in zip(query.names, (query.left, query.right), strict=True):
         yield f"reads     {_describe_table(_describe_origin(relation), tables)} as {side}"
     if query.where is not None:
@@ -84,7 +84,7 @@ def _collect_circumstances(
     name = _describe_origin(query.source)
     source = ", ".join([_describe_table(name, tables), *_describe_steps(query.source)])
     return Circumstances(
-        query.buckets,
+        query.shards,
         None,
         rates,
         explain_never_late(query.spec, query.clock, tables.get(name.lower())),

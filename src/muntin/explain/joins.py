@@ -20,7 +20,7 @@ def describe_join_head(spec: JoinSpec) -> list[str]:
 
 
 def explain_join(
-    spec: JoinSpec, buckets: int | None, columnar: Mapping[SideName, bool] | None
+    spec: JoinSpec, shards: int | None, columnar: Mapping[SideName, bool] | None
 ) -> str:
     """Describe a join."""
     chosen = "forced" if spec.layout else "chosen by the reach of partners"
@@ -54,8 +54,8 @@ def explain_join(
         taken = " and ".join(f"the {side}" for side in spec.unmatched)
         lines.append(f"nulls     NULL in a key of {taken} is emitted unmatched")
     order = "keys, then time" if spec.state_layout == "keys" else "time, then keys"
-    shards = "a shard a core" if buckets is None else f"{buckets} shards"
-    lines.append(f"state     {shards}; a row per {row}, by {order} ({chosen})")
+    number = "a shard a core" if shards is None else f"{shards} shards"
+    lines.append(f"state     {number}; a row per {row}, by {order} ({chosen})")
     return "\n".join(lines)
 
 

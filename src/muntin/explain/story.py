@@ -24,7 +24,7 @@ class Circumstances:
     """Facts about a query that its spec doesn't have.
 
     Attributes:
-        buckets: The number of shards, if known.
+        shards: The number of shards, if known.
         columnar: Whether the workers read the input's files themselves, if known.
         rates: The expected input, if known.
         never_late: Why the event times can't be late, if they can't.
@@ -36,7 +36,7 @@ class Circumstances:
         local: Whether the query runs in one process, without Spark.
     """
 
-    buckets: int | None = None
+    shards: int | None = None
     columnar: bool | None = None
     rates: Rates | None = None
     never_late: str | None = None
@@ -183,9 +183,7 @@ def _describe_full(spec: WindowSpec) -> str:
 
 
 def _describe_state(spec: WindowSpec, circumstances: Circumstances) -> Iterator[tuple[str, str]]:
-    shards = (
-        "a shard a core" if circumstances.buckets is None else f"{circumstances.buckets} shards"
-    )
+    shards = "a shard a core" if circumstances.shards is None else f"{circumstances.shards} shards"
     retention = spell(spec.firing.retention, spec.axis)
     until = f"kept until {retention} after its last window"
     if spec.by_arrival:
@@ -217,10 +215,10 @@ def _describe_spark(spec: WindowSpec, circumstances: Circumstances) -> str:
     before = "combines each batch before the shuffle, a row per key and pane"
     if spec.by_arrival or spec.windows.retracts or spec.offset is not None:
         before = "sorts each batch by key before the shuffle"
-    buckets = (
-        "each partition" if circumstances.buckets is None else f"{circumstances.buckets} partitions"
+    partitions = (
+        "each partition" if circumstances.shards is None else f"{circumstances.shards} partitions"
     )
-    text = f"{before}; then transformWithState in {buckets}, with the state in RocksDB"
+    text = f"{before}; then transformWithState in {partitions}, with the state in RocksDB"
     if spec.firing.on_wall_clock or spec.idle is not None:
         text += "; a heartbeat wakes the shards when no input arrives"
     return text

@@ -272,7 +272,7 @@ class Totals:
     ) -> Progress:
         """Add the figures of a batch as parsed JSON, and return those of the query."""
         for shard in emitted:
-            self._shards.setdefault(shard.get(STAGE, ""), {})[shard["bucket"]] = shard
+            self._shards.setdefault(shard.get(STAGE, ""), {})[shard["shard"]] = shard
         found: dict[str, Progress] = {}
         for stage, shards in self._shards.items():
             before = self._known(stage)

@@ -101,7 +101,7 @@ class WindowSentence(Sentence, Generic[A]):
     def _side(self, keys: tuple[str, ...], axis: Axis) -> Side:
         if self._shards is not None:
             hint = "give it to join(), whose shards keep both sides"
-            raise OptionError("buckets", self._shards, "isn't one side's own", hint)
+            raise OptionError("shards", self._shards, "isn't one side's own", hint)
         return super()._side(keys, axis)
 
 
@@ -120,7 +120,7 @@ def shared_parts(
     Raises:
         OptionError: When an option can't work; the error names it.
     """
-    check_shards(options["buckets"])
+    check_shards(options["shards"])
     lateness = options["lateness"]
     if lateness is None:
         lateness = timedelta(microseconds=disorder())
@@ -129,18 +129,18 @@ def shared_parts(
         "_marks": Marks.given(time, lateness, ahead, offset, idle, clock, options["watermark"]),
         "_nulls": options["nulls"],
         "_where": options["where"],
-        "_shards": options["buckets"],
+        "_shards": options["shards"],
     }
 
 
-def check_shards(buckets: int | None) -> None:
+def check_shards(shards: int | None) -> None:
     """Refuse a number of shards below one.
 
     Raises:
         OptionError: When the number is below one.
     """
-    if buckets is not None and buckets < 1:
-        raise OptionError("buckets", buckets, "is less than one", "give 1 or more")
+    if shards is not None and shards < 1:
+        raise OptionError("shards", shards, "is less than one", "give 1 or more")
 
 
 def list_keys(key: Any, expression: type, expressions: str) -> tuple[Any, ...]:

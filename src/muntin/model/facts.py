@@ -62,6 +62,10 @@ def named(name: str) -> str:
     return name if name.isidentifier() and name != "none" else repr(name)
 
 
+STORED_SHARDS = "buckets"
+"""The name that stored specs give to the number of shards."""
+
+
 class QuerySpec(JsonDataclass, ABC):
     """A query as its checkpoint stores it."""
 

@@ -33,7 +33,7 @@ from muntin.model.bounds import (
     placed,
 )
 from muntin.model.errors import OptionError
-from muntin.model.facts import Fact, QuerySpec, fact, names
+from muntin.model.facts import STORED_SHARDS, Fact, QuerySpec, fact, names
 from muntin.model.inputs import InputSpec
 from muntin.model.kinds import Kind
 from muntin.model.policies import DEFAULT_LATE, Each, Every, Firing, FirstThen, Policy, by_change
@@ -97,7 +97,7 @@ class JoinSpec(QuerySpec):
         how: The kind of join, which decides whether messages are emitted without a partner, or once
             for all of their partners.
         layout: Sort order of the state; ``None`` leaves the choice to ``state_layout``.
-        buckets: Number of shards of the state, if it is known.
+        shards: Number of shards of the state, if it is known.
         nulls: Treatment of messages with NULL in a key, which have no partner: they are rejected,
             or accepted and emitted as unmatched if their side's unmatched messages are emitted.
         shared_time: Whether both sides share one watermark, the later of the two.
@@ -110,7 +110,7 @@ class JoinSpec(QuerySpec):
     bound: Bound
     how: How = "inner"
     layout: StateLayout | None = None
-    buckets: int | None = None
+    shards: int | None = field(default=None, metadata={"stored": STORED_SHARDS})
     nulls: JoinNulls = "reject"
     shared_time: bool = False
 
@@ -297,8 +297,8 @@ class JoinSpec(QuerySpec):
             facts["watermark"] = Fact(True, "one of both sides")
         if self.unmatched:
             facts["nulls"] = fact(self.nulls)
-        if self.buckets is not None:
-            facts["buckets"] = fact(self.buckets)
+        if self.shards is not None:
+            facts["shards"] = fact(self.shards)
         return facts | self.left.facts("left", self.axis) | self.right.facts("right", self.axis)
 
     def free(self, then: JoinSpec) -> set[str]:

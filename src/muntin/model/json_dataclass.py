@@ -1,7 +1,8 @@
 """Conversion of the model's values to plain JSON and back, for checkpoints.
 
-A value is stored by the names of its fields, and read by their types. A value in a field that may
-hold one of several kinds is stored with the name of its kind.
+A value is stored by the names of its fields, and read by their types. A field that was renamed has
+its stored name in its metadata, as `stored`. A value in a field that may hold one of several kinds
+is stored with the name of its kind.
 """
 
 from __future__ import annotations
@@ -31,7 +32,11 @@ class JsonDataclass:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the value as plain JSON, with lists for tuples and lists of pairs for mappings."""
-        own = {name: _plain(getattr(self, name)) for name in _types(type(self))}  # type: ignore[arg-type]
+        stored_fields = _stored_fields(type(self))  # type: ignore[arg-type]
+        own = {
+            stored_name: _plain(getattr(self, name))
+            for stored_name, (name, _) in stored_fields.items()
+        }
         return {"kind": self.KIND, **own} if self.KIND else own
 
     @classmethod
@@ -42,20 +47,24 @@ class JsonDataclass:
             KeyError: When a field is unknown to this kind.
             TypeError: When a field is missing, or isn't of its type.
         """
-        known = _types(cls)  # type: ignore[arg-type]
-        own = {
-            name: value_of(known[name], it)
-            for name, it in stored.items()
-            if name != "kind" or not cls.KIND
-        }
+        stored_fields = _stored_fields(cls)  # type: ignore[arg-type]
+        own = {}
+        for stored_name, value in stored.items():
+            if stored_name != "kind" or not cls.KIND:
+                name, field_type = stored_fields[stored_name]
+                own[name] = value_of(field_type, value)
         return cls(**own)
 
 
 @cache
-def _types(kind: type[JsonDataclass]) -> dict[str, Any]:
-    """Return the stored fields of a kind with their types."""
+def _stored_fields(kind: type[JsonDataclass]) -> dict[str, tuple[str, Any]]:
+    """Return the names and types of the fields of a kind, by the names that are stored."""
     types = get_type_hints(kind)
-    return {one.name: types[one.name] for one in fields(kind) if one.compare}  # type: ignore[arg-type]
+    return {
+        field.metadata.get("stored", field.name): (field.name, types[field.name])
+        for field in fields(kind)  # type: ignore[arg-type]
+        if field.compare
+    }
 
 
 def value_of(kind: Any, stored: Any) -> Any:

@@ -247,7 +247,7 @@ class Windowing:
         columns: The columns that are shown of each firing, in order; ``None`` for all columns.
         having: The filter of firings. One that no longer passes after it was emitted is retracted.
         clock: The column of the messages' arrival times.
-        buckets: Number of shards of the state.
+        shards: Number of shards of the state.
         ranking: The ranking of each window's rows, if they are shown instead of aggregates.
         each: Whether each message that a window ends with is a row of the results, with the
             window's aggregates; it is ``ROW`` in ``columns``.
@@ -261,7 +261,7 @@ class Windowing:
     columns: tuple[Column, ...] | None = None
     having: str | None = None
     clock: str | None = None
-    buckets: int | None = None
+    shards: int | None = None
     ranking: Ranking | None = None
     each: bool = False
     lookups: tuple[WindowLookup, ...] = ()
@@ -286,7 +286,7 @@ class Joining:
         bare: The columns that the statement names without a qualifier.
         merged: Whether equal columns are one (``USING``); otherwise each side has its own.
         clocks: The columns of the messages' arrival times, left and right.
-        buckets: Number of shards of the state.
+        shards: Number of shards of the state.
     """
 
     left: Relation
@@ -298,7 +298,7 @@ class Joining:
     bare: tuple[str, ...] = ()
     merged: bool = False
     clocks: tuple[str | None, str | None] = (None, None)
-    buckets: int | None = None
+    shards: int | None = None
 
 
 Query = Windowing | Joining
@@ -327,20 +327,20 @@ def tables_of(relation: Relation) -> frozenset[str]:
     return tables_of(relation.source).union(*(tables_of(one.table) for one in beside))
 
 
-def sharded(query: Query, buckets: int) -> Query:
+def sharded(query: Query, shards: int) -> Query:
     """Return a query with a number of shards for it and for the queries that it reads."""
     if isinstance(query, Windowing):
-        return replace(query, source=_sharded(query.source, buckets), buckets=buckets)
-    left, right = (_sharded(side, buckets) for side in (query.left, query.right))
-    return replace(query, left=left, right=right, buckets=buckets)
+        return replace(query, source=_sharded(query.source, shards), shards=shards)
+    left, right = (_sharded(side, shards) for side in (query.left, query.right))
+    return replace(query, left=left, right=right, shards=shards)
 
 
-def _sharded(relation: Relation, buckets: int) -> Relation:
+def _sharded(relation: Relation, shards: int) -> Relation:
     if isinstance(relation, Derived):
-        return replace(relation, source=_sharded(relation.source, buckets))
+        return replace(relation, source=_sharded(relation.source, shards))
     if isinstance(relation, Reading | Values | Lookup | Union):
         return relation
-    return sharded(relation, buckets)
+    return sharded(relation, shards)
 
 
 @dataclass(frozen=True)

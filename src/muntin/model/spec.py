@@ -7,7 +7,7 @@ and triggers aren't part of it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, Literal, get_args
 
 from muntin.model.aggregates import Aggregate
@@ -16,7 +16,7 @@ from muntin.model.axis import Axis, phrase, spell
 from muntin.model.by_number import Moving
 from muntin.model.conditions import read
 from muntin.model.errors import OptionError
-from muntin.model.facts import Fact, QuerySpec, fact, names
+from muntin.model.facts import STORED_SHARDS, Fact, QuerySpec, fact, names
 from muntin.model.grouping_sets import GROUPING_ID, words
 from muntin.model.inputs import InputSpec, type_fact
 from muntin.model.kinds import Kind
@@ -37,7 +37,7 @@ class WindowSpec(QuerySpec, InputSpec):
     Attributes:
         windows: The kind of windows.
         aggregates: The aggregates by output name, in order.
-        buckets: Number of shards of the state, if it is known.
+        shards: Number of shards of the state, if it is known.
         nulls: Treatment of messages with NULL in a key: they are rejected, or NULL is a value of
             the key like any other.
         sets: The numbers of the grouping sets, with ``grouping_id`` as the last key. ``None`` if
@@ -52,7 +52,7 @@ class WindowSpec(QuerySpec, InputSpec):
     windows: Kind
     aggregates: Mapping[str, Aggregate]
     _: KW_ONLY
-    buckets: int | None = None
+    shards: int | None = field(default=None, metadata={"stored": STORED_SHARDS})
     nulls: Nulls = "reject"
     sets: tuple[int, ...] | None = None
 
@@ -186,8 +186,8 @@ class WindowSpec(QuerySpec, InputSpec):
             facts["nulls"] = fact(self.nulls)
         if self.sets is not None:
             facts["sets"] = Fact(self.sets, words(self.sets, self.key_columns))
-        if self.buckets is not None:
-            facts["buckets"] = fact(self.buckets)
+        if self.shards is not None:
+            facts["shards"] = fact(self.shards)
         return facts | {_of(name): fact(agg) for name, agg in self.aggregates.items()}
 
     def free(self, then: WindowSpec) -> set[str]:

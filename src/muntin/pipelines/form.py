@@ -153,7 +153,7 @@ class PipelineForm(_Part):
     trigger: Text | None = Field(
         None, description='A batch at most this often, "5 seconds"; or "available now".'
     )
-    buckets: int | None = Field(None, ge=1, description="In how many shards keys are kept.")
+    shards: int | None = Field(None, ge=1, description="In how many shards keys are kept.")
     tables: dict[Text, TableForm] = Field(min_length=1)
     queries: dict[Text, QueryForm] = Field(min_length=1)
 

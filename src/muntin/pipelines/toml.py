@@ -210,7 +210,7 @@ class _Reader:
             self._shown(spec) if query.having else None,
             query.having and self._filled(query.having),
             marks.clock,
-            self.form.buckets,
+            self.form.shards,
             each=each,
         )
         return Flow(name, windowing, query.into, query.rejected)

@@ -24,11 +24,11 @@ def explain(plan: Plan, rates: Rates | None = None) -> str:
     def describe(one: Plan) -> str:
         if isinstance(one.spec, JoinSpec):
             columnar = {side: s.columnar for side, s in zip(SIDES, one.sources, strict=True)}
-            return explain_join(one.spec, one.buckets, columnar)
+            return explain_join(one.spec, one.shards, columnar)
         read = one.sources[0]
         never = explain_never_late(one.spec, read.input.clock)
         nullable = [field.name for field in read.messages.schema.fields if field.nullable]
-        known = Circumstances(one.buckets, one.columnar, rates, never, nullable=nullable)
+        known = Circumstances(one.shards, one.columnar, rates, never, nullable=nullable)
         return describe_spec(one.spec, known)
 
     return explain_chain(plan, describe)

@@ -64,7 +64,7 @@ def begin_spark_join(left: object, right: object, options: SentenceOptions) -> J
         check_pair_columns(side, given._frame.columns, spec.side(side).keys)
     require(one._frame.sparkSession)
     inputs: dict[SideName, Input] = {"left": one.input, "right": other.input}
-    return Joined(build_join(inputs, spec, options["suffix"], options["buckets"]))
+    return Joined(build_join(inputs, spec, options["suffix"], options["shards"]))
 
 
 def _side(side: SideName, given: object, options: SentenceOptions) -> Windowed:

@@ -17,7 +17,7 @@ from muntin.model.joins import SIDES, JoinSpec, Newest, SideName
 from muntin.spark.host.chain import chained, changing
 from muntin.spark.host.plan import Plan
 from muntin.spark.host.schema import nullable
-from muntin.spark.host.shards import buckets_of, slots
+from muntin.spark.host.shards import count_shards, slots
 from muntin.spark.host.task import Stage, identity
 from muntin.spark.host.zones import zone_of
 from muntin.spark.sources.inputs import Input, OperatorInput
@@ -27,7 +27,7 @@ def build_join(
     inputs: dict[SideName, Input],
     spec: JoinSpec,
     suffix: str,
-    buckets: int | None,
+    shards: int | None,
     *,
     both_keys: bool = False,
 ) -> Plan:
@@ -36,9 +36,9 @@ def build_join(
 
     def again(count: int) -> Plan:
         given = {side: one.with_shards(count) for side, one in inputs.items()}
-        return build_join(given, asked, suffix, buckets or count, both_keys=both_keys)
+        return build_join(given, asked, suffix, shards or count, both_keys=both_keys)
 
-    count = buckets_of(inputs["left"].frame.sparkSession, buckets)
+    count = count_shards(inputs["left"].frame.sparkSession, shards)
     if isinstance(spec.bound, Newest):
         spec = _as_late(inputs, spec)
     schemas: dict[SideName, dict[str, pl.DataType]] = {}
@@ -49,7 +49,7 @@ def build_join(
         # The zone that upstream operators depend on is in their own specs.
         zone = zone_of(source.messages, inputs[side].time, whole=inputs[side].fed is None)
         own = replace(spec.side(side), types=_types(source), zone=zone)
-        spec = replace(spec, buckets=count).with_side(side, own)
+        spec = replace(spec, shards=count).with_side(side, own)
         time = [] if own.time is None else [own.time]
         used = frozenset((*own.keys, *(own.offset or ()), *time, *own.clocks))
         by_rows = spec.axis == "rows"
@@ -68,7 +68,7 @@ def build_join(
     if joiner.revises:
         bounds = (columns.WINDOW_START, columns.WINDOW_END)
         keys = tuple(key for key in spec.left.keys if key not in bounds)
-    return Plan(spec, stage, chain.sources, period, keys, buckets, again)
+    return Plan(spec, stage, chain.sources, period, keys, shards, again)
 
 
 def _types(source: OperatorInput) -> dict[str, str]:

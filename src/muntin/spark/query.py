@@ -115,24 +115,24 @@ class WindowedQuery(Query):
         silence_spark(self.spark)
         self.stop(patience)
 
-    def rescale(self, buckets: int) -> None:
+    def rescale(self, shards: int) -> None:
         """Resume with more or fewer shards from the next batch on, as `Query.rescale` describes.
 
         It works on a local disk and in an object store.
         """
         try:
-            super().rescale(buckets)
+            super().rescale(shards)
         finally:
             if not self.is_active:
                 self.release()
 
-    def _check_movable(self, buckets: int) -> None:
+    def _check_movable(self, shards: int) -> None:
         if self._again is None:
-            hint = "start it with another buckets= from the same checkpoint"
-            raise OptionError("rescale", buckets, "can't be changed on a running query", hint)
+            hint = "start it with another shards= from the same checkpoint"
+            raise OptionError("rescale", shards, "can't be changed on a running query", hint)
 
-    def _move_state(self, buckets: int) -> None:
-        rescale_in_place(self.spark, self.checkpoint, buckets, self._divisions)
+    def _move_state(self, shards: int) -> None:
+        rescale_in_place(self.spark, self.checkpoint, shards, self._divisions)
 
     def _resume(self) -> None:
         assert self._again is not None

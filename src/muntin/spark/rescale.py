@@ -42,7 +42,7 @@ _DIVISIONS: dict[str, Divide] = {
     "tables": TableDivision,
 }
 _LOG = logging.getLogger(__name__)
-_MOVED = "old long, bucket int, number long, rows long, blob binary"
+_MOVED = "old long, shard int, number long, rows long, blob binary"
 _LOADED = "operator int, slot int, number long, blob binary"
 
 
@@ -61,12 +61,12 @@ def rescale(
     spark: SparkSession,
     checkpoint: str,
     *,
-    buckets: int,
+    shards: int,
     to: str,
     batch: int | None = None,
     more: Mapping[str, Divide] | None = None,
 ) -> Checkpoint:
-    """Write a checkpoint from which a query continues with another number of buckets.
+    """Write a checkpoint from which a query continues with another number of shards.
 
     The old checkpoint stays unchanged. Stop its query first, since the new checkpoint has nothing
     of later batches. A batch after the newest one that began and didn't end is repeated from the
@@ -75,7 +75,7 @@ def rescale(
     Args:
         spark: The session.
         checkpoint: The folder of a query, on a disk or in an object store.
-        buckets: The new number; a query that is started without ``buckets=`` takes it from the
+        shards: The new number; a query that is started without ``shards=`` takes it from the
             checkpoint.
         to: A folder that doesn't exist yet.
         batch: The batch whose state is written; by default the newest one.
@@ -86,13 +86,13 @@ def rescale(
     """
     if is_there(spark, to):
         raise OptionError("to", to, "is there already", "give a folder that isn't")
-    return _write(Checkpoint(spark, checkpoint, batch), to, buckets, more)
+    return _write(Checkpoint(spark, checkpoint, batch), to, shards, more)
 
 
 def rescale_in_place(
-    spark: SparkSession, checkpoint: str, buckets: int, more: Mapping[str, Divide] | None = None
+    spark: SparkSession, checkpoint: str, shards: int, more: Mapping[str, Divide] | None = None
 ) -> None:
-    """Change the number of buckets of a stopped query, in its own folder.
+    """Change the number of shards of a stopped query, in its own folder.
 
     The state is written anew below the folder, and read back. Then one file is written that makes
     the new state count, and the old state is deleted. An interruption before that file changes
@@ -100,9 +100,9 @@ def rescale_in_place(
     """
     began = time.monotonic()
     opened = Checkpoint(spark, checkpoint)
-    _LOG.info("%s: moving %d shards into %d", checkpoint, len(opened.read), buckets)
+    _LOG.info("%s: moving %d shards into %d", checkpoint, len(opened.read), shards)
     to = next_home(spark, checkpoint)
-    _write(opened, to, buckets, more)
+    _write(opened, to, shards, more)
     take_place(spark, checkpoint, to)
     _LOG.info("%s: moved in %.1f s", checkpoint, time.monotonic() - began)
 
@@ -111,49 +111,49 @@ def fit_checkpoint(
     spark: SparkSession,
     checkpoint: str,
     known: int | None,
-    buckets: int,
+    shards: int,
     more: Mapping[str, Divide] | None = None,
 ) -> None:
-    """Rescale a checkpoint if the query that starts from it has another number of buckets.
+    """Rescale a checkpoint if the query that starts from it has another number of shards.
 
     Args:
         spark: The session.
         checkpoint: The folder of a query, which may not exist yet.
         known: The number of its state partitions, as ``remembered`` returns it.
-        buckets: The number of buckets of the query.
+        shards: The number of shards of the query.
         more: The functions that divide state of kinds that muntin doesn't define, by kind.
     """
     # Over Spark Connect the query itself refuses another number.
-    if known in (None, buckets) or is_connected(spark):
+    if known in (None, shards) or is_connected(spark):
         return
     try:
         found = len(Checkpoint(spark, checkpoint).read)
     except MuntinError:
         return  # It has no batch yet, or isn't of muntin: the start of the query reports that.
-    # A query that was started as a DataFrame may have more partitions of Spark than buckets.
-    if found != buckets:
-        rescale_in_place(spark, checkpoint, buckets, more)
+    # A query that was started as a DataFrame may have more partitions of Spark than shards.
+    if found != shards:
+        rescale_in_place(spark, checkpoint, shards, more)
 
 
 def _write(
-    opened: Checkpoint, to: str, buckets: int, more: Mapping[str, Divide] | None
+    opened: Checkpoint, to: str, shards: int, more: Mapping[str, Divide] | None
 ) -> Checkpoint:
     """Write a batch's state as a new checkpoint, and read it back."""
-    if buckets < 1:
-        raise OptionError("buckets", buckets, "is less than one", "give 1 or more")
+    if shards < 1:
+        raise OptionError("shards", shards, "is less than one", "give 1 or more")
     spark, operators = opened.spark, range(opened.operators)
     chain = [Checkpoint(spark, opened.given, opened.batch, number) for number in operators]
     divisions = [division_of(one.shards, more) for one in chain]
     waiting = f"{to}.moving"
     try:
         texts = [
-            _part(one, division, waiting, buckets)
+            _part(one, division, waiting, shards)
             for one, division in zip(chain, divisions, strict=True)
         ]
-        _load(spark, waiting, to, buckets, len(chain))
+        _load(spark, waiting, to, shards, len(chain))
         # After an older batch than the newest, the next ones are planned anew.
         begun = [opened.batch + 1] if opened.batch == opened.newest else []
-        renumber(spark, opened.path, to, opened.batch, begun, buckets)
+        renumber(spark, opened.path, to, opened.batch, begun, shards)
         made = [Checkpoint(spark, to, operator=number) for number in operators]
         for one, written in zip(made, texts, strict=True):
             if one.batch != opened.batch or one.manifests != written:
@@ -187,7 +187,7 @@ def division_of(
     return known[kind](manifests)
 
 
-def _part(opened: Checkpoint, division: Division, waiting: str, buckets: int) -> dict[int, str]:
+def _part(opened: Checkpoint, division: Division, waiting: str, shards: int) -> dict[int, str]:
     """Write all blobs split by new shard, and the new manifests; return the manifests by slot."""
     manifests = opened.shards
 
@@ -195,8 +195,8 @@ def _part(opened: Checkpoint, division: Division, waiting: str, buckets: int) ->
         for batch in batches:
             rows = zip(batch["number"].to_pylist(), batch["blob"].to_pylist(), strict=True)
             for old, blob in rows:
-                for bucket, count, part in split_blob(old, blob, division, buckets):
-                    yield _row(old, bucket, secrets.randbits(62), count, part)
+                for shard, count, part in split_blob(old, blob, division, shards):
+                    yield _row(old, shard, secrets.randbits(62), count, part)
 
     runs = opened.state().where(F.col("number") != MANIFEST).select("number", "blob")
     spark, blobs = opened.spark, f"{waiting}/parts-{opened.operator}"
@@ -204,12 +204,12 @@ def _part(opened: Checkpoint, division: Division, waiting: str, buckets: int) ->
     moved: dict[int, dict[int, tuple[int, int]]] = {}
     parts_of = spark.read.schema(_MOVED).parquet(blobs)
     for row in parts_of.drop("blob").collect():
-        moved.setdefault(row["old"], {})[row["bucket"]] = (row["number"], row["rows"])
+        moved.setdefault(row["old"], {})[row["shard"]] = (row["number"], row["rows"])
     texts = dict(
-        zip(slots(buckets), build_manifests(manifests, moved, buckets, division), strict=True)
+        zip(slots(shards), build_manifests(manifests, moved, shards, division), strict=True)
     )
-    by_bucket = F.array(*(F.lit(slot) for slot in slots(buckets)))
-    operator, slot = F.lit(opened.operator).alias("operator"), by_bucket[F.col("bucket")]
+    new_slots = F.array(*(F.lit(slot) for slot in slots(shards)))
+    operator, slot = F.lit(opened.operator).alias("operator"), new_slots[F.col("shard")]
     loaded = parts_of.select(operator, slot.alias("slot"), "number", "blob")
     rows = [(opened.operator, to, MANIFEST, text.encode()) for to, text in texts.items()]
     whole = loaded.unionByName(spark.createDataFrame(rows, _LOADED))
@@ -221,12 +221,12 @@ def _row(*values: Any) -> pa.RecordBatch:
     """Return a batch with one row of ``_MOVED``."""
     types = (pa.int64(), pa.int32(), pa.int64(), pa.int64(), pa.binary())
     arrays = [pa.array([value], kind) for value, kind in zip(values, types, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, names=["old", "bucket", "number", "rows", "blob"])
+    return pa.RecordBatch.from_arrays(arrays, names=["old", "shard", "number", "rows", "blob"])
 
 
-def _load(spark: SparkSession, waiting: str, folder: str, buckets: int, operators: int) -> None:
+def _load(spark: SparkSession, waiting: str, folder: str, shards: int, operators: int) -> None:
     """Run a query of one batch that writes the state, with a partition for each shard."""
-    with partitioned(spark, buckets):
+    with partitioned(spark, shards):
         rows = spark.readStream.schema(_LOADED).parquet(f"{waiting}/loaded")
         # Spark numbers operators from the last one.
         for operator in reversed(range(operators)):

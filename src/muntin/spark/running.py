@@ -23,6 +23,7 @@ from muntin.hosts.leases import FILE, Lease, LocalLeaseFile, acquire_lease
 from muntin.hosts.local.state import is_local_checkpoint
 from muntin.hosts.progress import Progress
 from muntin.model.errors import MuntinError, SpecChangedError
+from muntin.model.facts import STORED_SHARDS
 from muntin.spark.ending import describe_changed_chain
 from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.host.internals.checkpoints import newest_batch
@@ -31,7 +32,6 @@ from muntin.spark.host.internals.jvm import JvmError
 
 _LOG = logging.getLogger(__name__)
 RECORD = "record.json"
-_SHARDS = "buckets"
 
 
 class CheckedSpec(Protocol):
@@ -129,7 +129,7 @@ class Record:
             raise describe_changed_chain(len(specs), len(self._specs))
         for spec, written in zip(self._specs, specs or self._specs_in_state(), strict=False):
             # Ignore the number of shards, since the start has rescaled the state where necessary.
-            spec.check_same({**written, _SHARDS: spec.to_dict().get(_SHARDS)})
+            spec.check_same({**written, STORED_SHARDS: spec.to_dict().get(STORED_SHARDS)})
         with suppress(KeyError, TypeError, ValueError):
             progress = Progress.from_dict(stored["progress"])
             if progress.batch == committed:

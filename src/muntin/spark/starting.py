@@ -77,8 +77,8 @@ def start(plan: Plan, options: StartOptions) -> WindowedQuery:
         with handle.claimed():
             known = remembered(plan.spark, checkpoint)
             sized = plan if known is None else plan.with_shards(known)
-            count = partitions(sized.shards)
-            if {shards for shards, _ in sized.shards} == {count}:
+            count = partitions(sized.shard_counts)
+            if {shards for shards, _ in sized.shard_counts} == {count}:
                 fit_checkpoint(plan.spark, checkpoint, known, count)
             with ending_run() if ends_run else nullcontext():
                 sized = sized.again(count) if ends_run else sized
@@ -89,7 +89,7 @@ def start(plan: Plan, options: StartOptions) -> WindowedQuery:
             return launch(emitted, outputs, checkpoint, count, *how)
 
     query = run(None)
-    if not is_connected(plan.spark) and all(asked is None for _, asked in plan.shards):
+    if not is_connected(plan.spark) and all(asked is None for _, asked in plan.shard_counts):
         query.restarts(run)
     if options.available_now and plan.ticks and not is_connected(plan.spark):
         query.ends_run_by(partial(run, ends_run=True))

@@ -161,8 +161,8 @@ def _aggregated(windowing: Windowing, find: Find) -> WindowedAggregate:
         frame, time, windowing.where, clock, spec.max_ahead, offset, fed, computed=computed
     )
     if windowing.each and windowing.columns is None:
-        return build_rolling_rows(given, keys, bare, windowing.buckets)
-    plan = build(given, keys, bare, windowing.buckets)
+        return build_rolling_rows(given, keys, bare, windowing.shards)
+    plan = build(given, keys, bare, windowing.shards)
     tables = tuple(beside_windows(one, rows(one.table, find)) for one in windowing.lookups)
     if windowing.columns is not None:
         windowing = replace(windowing, columns=tuple(in_full(windowing.columns, tables)))
@@ -194,7 +194,7 @@ def _joined(joining: Joining, find: Find) -> Joined:
         clock = joining.clocks[place] and named(frame, str(joining.clocks[place]))
         inputs[side] = Input(frame, known.time, None, clock, known.max_ahead, known.offset, fed)
     both = spec.how not in ("semi", "anti") and not newest
-    plan = build_join(inputs, spec, SUFFIX, joining.buckets, both_keys=both)
+    plan = build_join(inputs, spec, SUFFIX, joining.shards, both_keys=both)
     if joining.columns is None and joining.where is None and not (both and joining.merged):
         return Joined(plan)
     shape = PairShape.of(joining, spec, frames["left"].columns, frames["right"].columns)

@@ -24,7 +24,7 @@ from muntin.model.spec import WindowSpec
 from muntin.spark.host.chain import chained
 from muntin.spark.host.plan import Plan
 from muntin.spark.host.schema import polars_schema, rejected_schema, result_schema, shape_of
-from muntin.spark.host.shards import buckets_of, slots
+from muntin.spark.host.shards import count_shards, slots
 from muntin.spark.host.task import Stage, identity
 from muntin.spark.host.zones import zone_of
 from muntin.spark.sources.inputs import Input, OperatorInput, Sent
@@ -35,7 +35,7 @@ _GAP = "__muntin_gap"
 
 
 def build(
-    given: Input, keys: tuple[Column | str, ...], spec: WindowSpec, buckets: int | None = None
+    given: Input, keys: tuple[Column | str, ...], spec: WindowSpec, shards: int | None = None
 ) -> Plan:
     """Check everything that can be checked before anything runs, and build the pipeline.
 
@@ -43,7 +43,7 @@ def build(
         given: The input.
         keys: Key columns, by name or as expressions.
         spec: The query, without keys and columns, which are added here.
-        buckets: The number of shards; ``None`` is one for each core.
+        shards: The number of shards; ``None`` is one for each core.
     """
     frame, time = given.frame, given.time
     sent = given.columns()
@@ -68,7 +68,7 @@ def build(
         aggregates=aggregates,
         types=types,
         windows=windows,
-        buckets=buckets_of(frame.sparkSession, buckets),
+        shards=count_shards(frame.sparkSession, shards),
         # The zone that upstream operators depend on is in their own specs.
         zone=zone_of(source.messages, time, whole=given.fed is None),
     )
@@ -79,9 +79,9 @@ def build(
     source = source.with_clocks(whole)
 
     def again(count: int) -> Plan:
-        return build(given.with_shards(count), keys, spec, buckets or count)
+        return build(given.with_shards(count), keys, spec, shards or count)
 
-    return _plan(whole, source, buckets, again)
+    return _plan(whole, source, shards, again)
 
 
 def _plan(
@@ -95,7 +95,7 @@ def _plan(
     results = result_schema(known, make().combiner)
     chain = chained((source,), rejected_schema(given.frame.schema, given.moments))
     schemas = {RESULTS: results, REJECTED: chain.rejected}
-    stage = Stage(make, slots(spec.buckets or 1), schemas, identity(), chain.beside)
+    stage = Stage(make, slots(spec.shards or 1), schemas, identity(), chain.beside)
     period = None
     if given.clock is None:
         period = period_of((firing.early, firing.late if firing.grace else None), spec.idle)

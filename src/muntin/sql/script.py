@@ -56,7 +56,7 @@ class Definitions:
         checkpoint: Folder of the queries' progress and state, as it was written.
         trigger: Least time between batches, in microseconds.
         available_now: Whether to read the messages available now and then stop.
-        buckets: Number of shards of the state.
+        shards: Number of shards of the state.
         places: Expressions with the statements that contain them, and their spans.
     """
 
@@ -64,7 +64,7 @@ class Definitions:
     checkpoint: str | None = None
     trigger: int | None = None
     available_now: bool = False
-    buckets: int | None = None
+    shards: int | None = None
     places: dict[str, tuple[str, Span]] = field(default_factory=dict)
 
     def define(self, cursor: Cursor, statement: Statement) -> bool:
@@ -85,11 +85,11 @@ class Definitions:
         if name == "checkpoint":
             # Its placeholders are filled in when the pipeline runs, like those of options.
             self.checkpoint = setting.value
-        elif name == "buckets":
+        elif name == "shards":
             value = cursor.filled(setting.value, span)
             if not (value.isdigit() and int(value)):
-                cursor.fail(span, "buckets isn't a number", "give a whole number, 1 or more")
-            self.buckets = int(value)
+                cursor.fail(span, "shards isn't a number", "give a whole number, 1 or more")
+            self.shards = int(value)
         elif name == "trigger":
             value = cursor.filled(setting.value, span)
             self.available_now = value.lower() == "available now"
@@ -99,7 +99,7 @@ class Definitions:
                 hint = "write for example '5 seconds', or 'available now'"
                 cursor.fail(span, f"the trigger {error.problem}", hint)
         else:
-            hint = "the settings are checkpoint, trigger, buckets"
+            hint = "the settings are checkpoint, trigger, shards"
             cursor.fail(setting.name_span, f"{setting.name} isn't a setting", hint)
 
     def lowered(self, cursor: Cursor, select: Select) -> Lowered:
@@ -108,9 +108,9 @@ class Definitions:
         if isinstance(found, Resolved):
             hint = "group by windows, as in GROUP BY key, TUMBLE(ts, INTERVAL '10' MINUTE)"
             cursor.fail(select.span, "this query has no windows", hint)
-        if self.buckets is None:
+        if self.shards is None:
             return found
-        return replace(found, query=sharded(found.query, self.buckets))
+        return replace(found, query=sharded(found.query, self.shards))
 
 
 def pipeline(

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import polars as pl
 
 from muntin.model.errors import OptionError
+from muntin.model.facts import STORED_SHARDS
 from muntin.state.frames import decode_frame, encode_frame
 from muntin.state.manifest import Manifest, Run, parse_manifest
 
@@ -89,7 +90,7 @@ def _merge_manifests(
     # All shards keep all taken offsets.
     return replace(
         first,
-        spec={**first.spec, "buckets": shards} if "buckets" in first.spec else first.spec,
+        spec={**first.spec, STORED_SHARDS: shards} if STORED_SHARDS in first.spec else first.spec,
         wall=max((m.wall for m in manifests if m.wall is not None), default=None),
         counts=dict(counts),
         tables={

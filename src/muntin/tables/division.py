@@ -152,9 +152,9 @@ def _check_divisible(
         problem = "is written by streams that are partitioned in several ways"
         raise OptionError("CHECKPOINT", spec.name, problem, hint)
     if len({part["span"] for part in parts}) > 1:
-        hint = "start it anew with as many buckets"
+        hint = "start it anew with as many shards"
         raise OptionError("CHECKPOINT", spec.name, "is stored in several ways", hint)
     # Windows share panes: panes of an expired window may still be stored for later ones.
     if spec.shares_pane_sums and len({part["closed"] for part in parts if part["feeds"]}) > 1:
         hint = "let the query run until all of its topics have gone on, and stop it"
-        raise OptionError("CHECKPOINT", spec.name, "hasn't come equally far in its buckets", hint)
+        raise OptionError("CHECKPOINT", spec.name, "hasn't come equally far in its shards", hint)

@@ -53,7 +53,7 @@ def _explained(capsys: pytest.CaptureFixture[str], *args: Any, **options: Any) -
 
 def test_windows_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     feed, folder = _feed(tmp_path, [1, 2, 3, 15]), tmp_path / "checkpoint"
-    windows = mt.windowed(feed, key="k", time="at", buckets=2).tumbling("10 seconds")
+    windows = mt.windowed(feed, key="k", time="at", shards=2).tumbling("10 seconds")
     _run(folder, windows.keep("1 day").agg(n=mt.count()))
     report = _inspected(capsys, folder, key=["b"])
     assert report["kind"] == "windows"
@@ -61,7 +61,7 @@ def test_windows_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert report["counts"] == {"seen": 4, "counted": 4}
     assert [row["messages"] for row in report["key"]] == [2, 1]
     assert sum(table["bytes"] for table in report["tables"]) == sum(
-        shard["bytes"] for shard in report["buckets"]
+        shard["bytes"] for shard in report["shards"]
     )
     assert report["windows"]["newest"][1] == "2026-01-01 00:00:20"
     inspect(folder, key=None, table=None, batch=None)

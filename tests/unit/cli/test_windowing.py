@@ -119,11 +119,11 @@ def test_options_are_checked_before_spark_starts(args, said):
 
 @pytest.mark.usefixtures("clock")
 @pytest.mark.parametrize(
-    ("args", "remembered", "buckets"),
-    [([], 3, 3), ([], None, 5), (["--buckets", "7"], 3, 7)],
+    ("args", "remembered", "shards"),
+    [([], 3, 3), ([], None, 5), (["--shards", "7"], 3, 7)],
 )
-def test_a_run_goes_on_with_the_buckets_of_its_checkpoint(
-    args: list[str], remembered: int | None, buckets: int, monkeypatch: pytest.MonkeyPatch
+def test_a_run_goes_on_with_the_shards_of_its_checkpoint(
+    args: list[str], remembered: int | None, shards: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[Options] = []
 
@@ -133,10 +133,10 @@ def test_a_run_goes_on_with_the_buckets_of_its_checkpoint(
 
     monkeypatch.setattr(windowing, "session", lambda *_, **__: nullcontext(object()))
     monkeypatch.setattr("muntin.spark.host.shards.remembered", lambda *_: remembered)
-    monkeypatch.setattr("muntin.spark.host.shards.buckets_of", lambda *_: 5)
+    monkeypatch.setattr("muntin.spark.host.shards.count_shards", lambda *_: 5)
     monkeypatch.setattr("muntin.apps.windowing.query.start", start)
-    given = ["--checkpoint", "table", "--bucketrows", "9", "--deletes", "calls", "--duration", "1"]
+    given = ["--checkpoint", "table", "--shardrows", "9", "--deletes", "calls", "--duration", "1"]
     emitted = CliRunner().invoke(build(), ["windowing", "--no-page", *given, *args])
     (options,) = started
-    assert (options.buckets, options.bucketrows, options.deletes) == (buckets, 9, "calls")
+    assert (options.shards, options.shardrows, options.deletes) == (shards, 9, "calls")
     assert "Summary of" in emitted.stdout

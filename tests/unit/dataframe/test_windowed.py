@@ -144,7 +144,7 @@ def test_times_without_a_zone_stay_so() -> None:
         ({"where": pl.col("x") > 1}, "can't be computed"),
         ({"offset": ("k", "at")}, "offset='at' has type"),
         ({"clock": "k"}, None),
-        ({"buckets": 0}, "buckets=0 is less than one"),
+        ({"shards": 0}, "shards=0 is less than one"),
         ({"host": "flink"}, "host='flink' isn't a host"),
         ({"host": "spark"}, "host='spark' can't read a DataFrame"),
     ],
@@ -195,8 +195,8 @@ assert len(mt.join(side, side, on="k", within="1 s").results) == 1
 
 
 def test_a_side_of_a_join_has_no_shards_of_its_own() -> None:
-    sides = (mt.windowed(CLICKS, time="at", buckets=count) for count in (None, 4))
-    with pytest.raises(OptionError, match="buckets=4 isn't one side's own; give it to join"):
+    sides = (mt.windowed(CLICKS, time="at", shards=count) for count in (None, 4))
+    with pytest.raises(OptionError, match="shards=4 isn't one side's own; give it to join"):
         mt.join(*sides, on="k", within="1 minute")
 
 

@@ -18,22 +18,23 @@ from muntin.state.runs import FrameCache
 from muntin.state.shards import split_by_shard
 
 
-@pytest.mark.parametrize("buckets", [1, 2, 5, 64])
-def test_the_shard_of_a_query_without_a_key(buckets: int) -> None:
-    query = combiner(keys=(), buckets=buckets)
+@pytest.mark.parametrize("shards", [1, 2, 5, 64])
+def test_the_shard_of_a_query_without_a_key(shards: int) -> None:
+    query = combiner(keys=(), shards=shards)
     combined = query.combine(messages([("a", 1, 1), ("b", 2, 1)]), None)
-    (owner,) = split_by_shard(combined.cells, query.keys, buckets)
+    (owner,) = split_by_shard(combined.cells, query.keys, shards)
     facts = query.spec
-    assert key_state.bucket_of(facts, key_state.parse_key(facts.keys, facts.types, [])) == owner
+    assert key_state.find_shard(facts, key_state.parse_key(facts.keys, facts.types, [])) == owner
 
 
 def test_the_shard_of_a_key() -> None:
-    query = combiner(buckets=7, types={"key": "String"})
+    query = combiner(shards=7, types={"key": "String"})
     facts = query.spec
     for key in "abcdef":
         (owner,) = split_by_shard(pl.DataFrame({"k0": [key]}), ["k0"], 7)
         assert (
-            key_state.bucket_of(facts, key_state.parse_key(facts.keys, facts.types, [key])) == owner
+            key_state.find_shard(facts, key_state.parse_key(facts.keys, facts.types, [key]))
+            == owner
         )
 
 
@@ -83,7 +84,7 @@ ROWS: list[tuple[object, ...]] = [("a", 1, 1), ("a", 5, 1), ("a", 12, 1), ("a", 
 def test_what_is_left_of_a_window_is_not_what_it_held(
     firing: Firing, emitted: list[tuple[object, ...]]
 ) -> None:
-    query = combiner(HOPPING, firing=firing, types={"key": "String"}, buckets=1)
+    query = combiner(HOPPING, firing=firing, types={"key": "String"}, shards=1)
     found = known(query, ROWS, [("a", 28, 1)])
     current = (20, 1, 1 if firing.early else 0, "current")
     assert found.select("window_start", "messages", "fired", "stage").rows() == [*emitted, current]
@@ -91,7 +92,7 @@ def test_what_is_left_of_a_window_is_not_what_it_held(
 
 def test_what_the_limit_of_rows_has_cut_is_not_what_a_window_held() -> None:
     firing = Firing(retention=900, rows=2)
-    query = combiner(Windows(10, 10), firing=firing, types={"key": "String"}, buckets=1)
+    query = combiner(Windows(10, 10), firing=firing, types={"key": "String"}, shards=1)
     found = known(query, ROWS, [("a", 400, 1)], [("a", 800, 1)])
     closed = found.filter(pl.col("stage") == "closed")
     assert closed.select("window_start", "messages", "fired").rows() == [(400, 1, 1)]
@@ -101,7 +102,7 @@ def test_what_waits_is_told_of_windows_whose_time_it_is() -> None:
     # Window 0 waits for a third message until its time has passed; the row beside it is left.
     firing = Firing(early=EveryRows(3), late=Each(), grace=20, retention=900)
     types = {"key": "String"}
-    query = combiner(Windows(10, 10), firing=firing, lateness=15, types=types, buckets=1)
+    query = combiner(Windows(10, 10), firing=firing, lateness=15, types=types, shards=1)
     found = known(query, [("a", 1, 1), ("a", 21, 1), ("a", -40, 1)], [("a", 26, 1)])
     assert found.select("window_start", "messages", "unemitted", "stage").rows() == [
         (-40, 1, 0, "closed"),
@@ -121,7 +122,7 @@ def test_what_waits_is_told_of_windows_whose_time_it_is() -> None:
 def test_windows_that_move_are_those_of_their_messages(
     windows: Sliding, emitted: list[tuple[int, int, int]]
 ) -> None:
-    query = combiner(windows, lateness=900, types={"key": "String"}, buckets=1)
+    query = combiner(windows, lateness=900, types={"key": "String"}, shards=1)
     found = known(query, [("a", 1, 1), ("a", 5, 1)])
     shown = found.select("window_start", "window_end", "messages").sort("window_end").rows()
     assert sorted(shown) == sorted(emitted)

@@ -69,7 +69,7 @@ def test_without_a_limit_nothing_is_counted() -> None:
 
 
 def test_each_shard_has_its_part() -> None:
-    assert [divide_limit(10, buckets) for buckets in (None, 1, 3)] == [10, 10, 4]
+    assert [divide_limit(10, shards) for shards in (None, 1, 3)] == [10, 10, 4]
 
 
 def test_counts_survive_a_restart() -> None:

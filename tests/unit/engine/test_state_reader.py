@@ -30,7 +30,7 @@ BATCHES = [
 
 def stored(windows: Any = HOPPING) -> tuple[MemoryBlobs, StateReader]:
     """A shard's store after some batches, and what reads it."""
-    query = combiner(windows, firing=FIRING, types=TYPES, buckets=1)
+    query = combiner(windows, firing=FIRING, types=TYPES, shards=1)
     store = MemoryBlobs()
     for rows in BATCHES:
         one = open_shard(query, store, FrameCache())

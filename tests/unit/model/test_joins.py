@@ -201,11 +201,11 @@ def test_shared_time_is_a_fact_and_isnt_for_rows() -> None:
 def test_facts() -> None:
     firing = Firing(Every(MINUTE), Each(), SECOND, MINUTE, rows=7)
     left = replace(LEFT, windows=tumbling("1 s"), firing=firing, offset=OFFSET, lateness=SECOND)
-    assert replace(SPEC, left=left, buckets=2).words() == {
+    assert replace(SPEC, left=left, shards=2).words() == {
         "join": "inner",
         "partners": "from 5 microseconds before to 2 microseconds after",
         "layout": "time",
-        "buckets": "2",
+        "shards": "2",
         "left on": "id",
         "left time": "time",
         "left windows": "tumbling 1 second",

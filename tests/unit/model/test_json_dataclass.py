@@ -94,7 +94,7 @@ def queries(draw: Any) -> WindowSpec:
         lateness=draw(st.integers(0, 10**12)) if axis == "time" else 0,
         max_ahead=draw(st.none() | LENGTHS),
         types=draw(TYPES),
-        buckets=draw(st.none() | st.integers(1, 500)),
+        shards=draw(st.none() | st.integers(1, 500)),
         offset=offset,
         zone=draw(ZONES),
     )
@@ -127,8 +127,8 @@ def joins(draw: Any) -> JoinSpec:
         )
 
     layout = draw(st.sampled_from([None, "time"]))
-    how, buckets = draw(st.sampled_from(HOWS)), draw(st.none() | st.integers(1, 9))
-    return JoinSpec(side(), side(), bound, how, layout, buckets)
+    how, shards = draw(st.sampled_from(HOWS)), draw(st.none() | st.integers(1, 9))
+    return JoinSpec(side(), side(), bound, how, layout, shards)
 
 
 def through_json(value: JsonDataclass) -> Any:

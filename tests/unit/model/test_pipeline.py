@@ -24,14 +24,14 @@ OUTER = Windowing(Derived(PAIRS), SPEC, ())
 def test_every_query_of_a_chain_gets_as_many_shards() -> None:
     made = sharded(OUTER, 3)
     assert isinstance(made, Windowing)
-    assert made.buckets == 3
+    assert made.shards == 3
     assert isinstance(made.source, Derived)
     pairs = made.source.source
     assert isinstance(pairs, Joining)
-    assert (pairs.buckets, pairs.right) == (3, Reading("Views"))
+    assert (pairs.shards, pairs.right) == (3, Reading("Views"))
     assert isinstance(pairs.left, Derived)
     assert isinstance(pairs.left.source, Windowing)
-    assert pairs.left.source.buckets == 3
+    assert pairs.left.source.shards == 3
     assert pairs.left.source.source == INNER.source
 
 

@@ -30,7 +30,7 @@ def test_what_is_said_and_shown_has_neither_controls_nor_markup() -> None:
         "kept": (0, 1),
         "watermark": None,
         "counts": {},
-        "buckets": [],
+        "shards": [],
         "kind": "windows",
         "spec": {HOSTILE: HOSTILE},
         "tables": rows,

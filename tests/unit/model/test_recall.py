@@ -56,7 +56,7 @@ def spec(firing: Firing, **changes: object) -> WindowSpec:
         "firing": firing,
         "lateness": 30_000_000,
         "types": {"k": "String", "l": "Int64", "v": "Float64"},
-        "buckets": 8,
+        "shards": 8,
     }
     return WindowSpec(**(made | changes))  # type: ignore[arg-type]
 

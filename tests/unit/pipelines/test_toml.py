@@ -21,7 +21,7 @@ SQL = """
         OFFSET FOR (p, o), CLOCK FOR ts)
     WITH (connector = 'json', path = '${data}', multiLine = true);
     CREATE TABLE out WITH (connector = 'parquet', path = 'out');
-    SET checkpoint = 'c'; SET trigger = '5 seconds'; SET buckets = 3;
+    SET checkpoint = 'c'; SET trigger = '5 seconds'; SET shards = 3;
     INSERT INTO out SELECT k, count(*) AS n, quantile(x, 0.5) AS m
     FROM (SELECT *, length(raw) AS x FROM clicks) WHERE k <> '${not}' GROUP BY k, {windows}
     {emit}
@@ -29,7 +29,7 @@ SQL = """
 TOML = """
 checkpoint = "c"
 trigger = "5 seconds"
-buckets = 3
+shards = 3
 [tables.clicks]
 connector = "json"
 path = "${data}"

@@ -32,11 +32,9 @@ BATCHES = [
 KINDS = {"hopping": Windows(10, 5), "sessions": Sessions(4)}
 
 
-def query(kind: str, buckets: int) -> Combiner:
+def query(kind: str, shards: int) -> Combiner:
     aggs = {"n": aggregates.count(), "sum": aggregates.sum("value")}
-    spec = WindowSpec(
-        ("key",), "time", KINDS[kind], aggs, firing=FIRING, lateness=3, buckets=buckets
-    )
+    spec = WindowSpec(("key",), "time", KINDS[kind], aggs, firing=FIRING, lateness=3, shards=shards)
     return make_combiner(spec, SCHEMA)
 
 

@@ -163,7 +163,7 @@ def test_what_has_expired_in_one_partition_does_not_come_back() -> None:
     before, after = (sorted(map(str, frame.rows())) for frame in found)
     assert after == before
     put_back("views")
-    with pytest.raises(OptionError, match=r"views.*equally far in its buckets; let the query run"):
+    with pytest.raises(OptionError, match=r"views.*equally far in its shards; let the query run"):
         rescaled([ahead, behind], 1)
 
 

@@ -7,8 +7,6 @@ seconds. ``query`` and ``random_tuples`` run it on Spark; the rest doesn't need 
 Source: the VoltDB windowing example application.
 """
 
-from muntin.apps.windowing.bucket import Bucket as Bucket
-from muntin.apps.windowing.bucket import TableProgress as TableProgress
 from muntin.apps.windowing.calls import Deletion as Deletion
 from muntin.apps.windowing.calls import delete as delete
 from muntin.apps.windowing.options import Options as Options
@@ -17,5 +15,7 @@ from muntin.apps.windowing.report import Maximum as Maximum
 from muntin.apps.windowing.report import Monitor as Monitor
 from muntin.apps.windowing.report import Report as Report
 from muntin.apps.windowing.report import Summary as Summary
+from muntin.apps.windowing.table_shard import TableProgress as TableProgress
+from muntin.apps.windowing.table_shard import TableShard as TableShard
 from muntin.apps.windowing.tuples import TupleRange as TupleRange
 from muntin.apps.windowing.tuples import generate_tuples as generate_tuples

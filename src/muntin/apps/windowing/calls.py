@@ -17,10 +17,10 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from muntin.apps.windowing.bucket import TableProgress
+from muntin.apps.windowing.table_shard import TableProgress
 from muntin.model.errors import MuntinError, OptionError
 
-CALL_COLUMNS = "id string, before bigint, bucketrows bigint, most bigint"
+CALL_COLUMNS = "id string, before bigint, shardrows bigint, most bigint"
 # Spark's file reader ignores names that start with an underscore.
 _ANSWER_FOLDER = "_answers"
 _POLL_SECONDS = 0.05
@@ -44,7 +44,7 @@ def delete(
     *,
     before: datetime | None = None,
     historyseconds: float | None = None,
-    bucketrows: int | None = None,
+    shardrows: int | None = None,
     most: int | None = None,
     patience: float = 30.0,
 ) -> Deletion:
@@ -58,8 +58,8 @@ def delete(
         folder: The folder that the application was started with (``deletes``).
         before: Delete rows older than this; without a zone it is UTC.
         historyseconds: Delete rows of at least this age, by this machine's clock.
-        bucketrows: Delete all rows but the newest ``bucketrows`` of each bucket.
-        most: The maximum number of rows each bucket deletes, the oldest first; unlimited by
+        shardrows: Delete all rows but the newest ``shardrows`` of each shard.
+        most: The maximum number of rows each shard deletes, the oldest first; unlimited by
             default.
         patience: How many seconds to wait.
 
@@ -69,7 +69,7 @@ def delete(
             when the application runs.
     """
     call_folder = Path(folder)
-    name = _write_call(call_folder, _find_age_limit(before, historyseconds), bucketrows, most)
+    name = _write_call(call_folder, _find_age_limit(before, historyseconds), shardrows, most)
     until = time.monotonic() + patience
     answer = call_folder / _ANSWER_FOLDER / f"{name}.json"
     while time.monotonic() < until:
@@ -97,12 +97,12 @@ def _find_age_limit(before: datetime | None, historyseconds: float | None) -> in
     return max(limits, default=None)
 
 
-def _write_call(folder: Path, before: int | None, bucketrows: int | None, most: int | None) -> str:
+def _write_call(folder: Path, before: int | None, shardrows: int | None, most: int | None) -> str:
     """Write a call atomically; return its name."""
-    if before is None and bucketrows is None:
-        hint = "give before, historyseconds or bucketrows"
+    if before is None and shardrows is None:
+        hint = "give before, historyseconds or shardrows"
         raise OptionError("delete", None, "names no rows", hint)
-    for option, value, least in (("bucketrows", bucketrows, 0), ("most", most, 1)):
+    for option, value, least in (("shardrows", shardrows, 0), ("most", most, 1)):
         if value is not None and value < least:
             raise OptionError(option, value, f"is less than {least}", f"give {least} or more")
     if not folder.is_dir():
@@ -110,7 +110,7 @@ def _write_call(folder: Path, before: int | None, bucketrows: int | None, most: 
         raise OptionError("deletes", str(folder), "isn't a folder", hint)
     # Names sort by the time of the call.
     name = f"{time.time_ns()}-{uuid.uuid4().hex[:8]}"
-    call = {"id": name, "before": before, "bucketrows": bucketrows, "most": most}
+    call = {"id": name, "before": before, "shardrows": shardrows, "most": most}
     unfinished = folder / f".{name}"
     unfinished.write_text(json.dumps(call))
     unfinished.rename(folder / f"{name}.json")

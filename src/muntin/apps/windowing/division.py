@@ -1,7 +1,7 @@
-"""Divides the application's table among another number of buckets; see ``Division``.
+"""Divides the application's table among another number of shards; see ``Division``.
 
 Only tuples have an owner. Cells and the ledger count tuples of many owners, so they are recomputed
-from the tuples when a bucket is opened for its first batch. Until then a bucket also has
+from the tuples when a shard is opened for its first batch. Until then a shard also has
 tuples of others that it needs to count: all of them if there is a limit of rows, otherwise
 those of the millisecond in which deletion stands, because their order of arrival determines how
 many of them are deleted.
@@ -14,13 +14,13 @@ from typing import Any
 
 import polars as pl
 
-from muntin.apps.windowing.packing import assign_buckets
+from muntin.apps.windowing.packing import assign_to_shards
 from muntin.apps.windowing.tuples import TIME, TUPLE_SCHEMA
 from muntin.model.errors import OptionError
 from muntin.state.manifest import Manifest
 
 DIVIDED = "divided"
-# The column with the previous bucket of a tuple.
+# The column with the previous shard of a tuple.
 _WAS = "was"
 
 
@@ -38,8 +38,8 @@ class WindowingDivision:
         self._counted = bool(manifests[0].spec["counted"])
         self._marks = [one.extra.get("mark") for one in manifests]
         self._was = {
-            blob: bucket
-            for bucket, one in enumerate(manifests)
+            blob: shard
+            for shard, one in enumerate(manifests)
             for run in one.tables.get("rows", ())
             for blob in run.blobs
         }
@@ -47,14 +47,14 @@ class WindowingDivision:
     def divide(self, blob: int, rows: pl.DataFrame, shards: int) -> Mapping[int, pl.DataFrame]:
         if blob not in self._was:
             return {}
-        bucket = self._was[blob]
-        mark = self._marks[bucket]
-        rows = rows.with_columns(pl.lit(bucket, dtype=pl.Int32).alias(_WAS))
+        shard = self._was[blob]
+        mark = self._marks[shard]
+        rows = rows.with_columns(pl.lit(shard, dtype=pl.Int32).alias(_WAS))
         is_wanted = pl.lit(self._counted)
         if mark is not None:
             rows = rows.filter(pl.col(TIME) >= mark[0])
             is_wanted = is_wanted | (pl.col(TIME) == mark[0])
-        owner = pl.Series(assign_buckets(rows, shards))
+        owner = pl.Series(assign_to_shards(rows, shards))
         return {n: rows.filter(is_wanted | (owner == n)) for n in range(shards)}
 
     def extra(self, manifests: Sequence[Manifest]) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class WindowingDivision:
         wakes = [one["wakes"] for one in extras]
         return {
             **{name: _find_greatest(one[name] for one in extras) for name in ("clock", "latest")},
-            # If one bucket has a backlog, all continue to delete at once.
+            # If one shard has a backlog, all continue to delete at once.
             "wakes": None if None in wakes else max(wakes),
             DIVIDED: self._marks,
         }
@@ -73,26 +73,26 @@ DIVISIONS = {"windowing": WindowingDivision}
 
 
 def collect_tuples(frames: Sequence[pl.DataFrame], marks: Sequence[Any]) -> pl.DataFrame:
-    """Return the remaining tuples of the previous buckets.
+    """Return the remaining tuples of the previous shards.
 
     Args:
-        frames: The frames that ``divide`` returned for this bucket.
-        marks: The positions up to which each previous bucket had deleted.
+        frames: The frames that ``divide`` returned for this shard.
+        marks: The positions up to which each previous shard had deleted.
 
     Returns:
-        All tuples, including those of other buckets, by their previous bucket.
+        All tuples, including those of other shards, by their previous shard.
     """
-    frames_by_bucket = [pl.DataFrame(schema=TUPLE_SCHEMA)]
-    for bucket, mark in enumerate(marks):
+    frames_by_shard = [pl.DataFrame(schema=TUPLE_SCHEMA)]
+    for shard, mark in enumerate(marks):
         own_frames = [
-            frame.filter(pl.col(_WAS) == bucket).select(TUPLE_SCHEMA.names()) for frame in frames
+            frame.filter(pl.col(_WAS) == shard).select(TUPLE_SCHEMA.names()) for frame in frames
         ]
         rows = pl.concat([pl.DataFrame(schema=TUPLE_SCHEMA), *own_frames])
         if mark is not None:
             is_at_mark = pl.col(TIME) == mark[0]
             rows = pl.concat([rows.filter(is_at_mark)[mark[1] :], rows.filter(~is_at_mark)])
-        frames_by_bucket.append(rows)
-    return pl.concat(frames_by_bucket)
+        frames_by_shard.append(rows)
+    return pl.concat(frames_by_shard)
 
 
 def _find_greatest(values: Iterable[int | None]) -> int | None:

@@ -1,4 +1,4 @@
-"""One bucket's rows, oldest first, with deletion of the oldest at almost no cost.
+"""One shard's rows, oldest first, with deletion of the oldest at almost no cost.
 
 Rows are always deleted from the old end, in the order of time and then of arrival. So deletion is
 one **mark** that moves: everything before it is deleted. Whole runs of rows before it
@@ -50,7 +50,7 @@ class DeletionMark:
 
 
 class History:
-    """The rows of a bucket."""
+    """The rows of a shard."""
 
     def __init__(self, blobs: Blobs, cache: FrameCache, stored: Manifest, width: int) -> None:
         self.width = width

@@ -11,10 +11,10 @@ from muntin.model.errors import OptionError
 SPANS = (1.0, 5.0, 10.0, 30.0)
 _DAY = 86_400
 _LEAST = {
-    **dict.fromkeys(("maxrows", "bucketrows", "historyseconds", "deleteyieldtime", "seed"), 0),
-    **dict.fromkeys(("deletechunksize", "ratelimit", "buckets"), 1),
+    **dict.fromkeys(("maxrows", "shardrows", "historyseconds", "deleteyieldtime", "seed"), 0),
+    **dict.fromkeys(("deletechunksize", "ratelimit", "shards"), 1),
 }
-# The approximate number of segments of a bucket, which bounds the cost of a batch.
+# The approximate number of segments of a shard, which bounds the cost of a batch.
 _SEGMENTS = 600
 
 
@@ -26,7 +26,7 @@ class Options:
         displayinterval: Seconds between reports.
         duration: Seconds to run for.
         maxrows: Number of rows to keep in the whole table; 0 for unlimited.
-        bucketrows: Number of rows to keep in each bucket; 0 for unlimited.
+        shardrows: Number of rows to keep in each shard; 0 for unlimited.
         historyseconds: How long to keep a row, in seconds; 0 for forever.
         deletes: A folder for calls to delete from outside; ``None`` for none. See
             ``muntin.apps.windowing.delete``.
@@ -38,7 +38,7 @@ class Options:
         averages: The spans, in seconds, over which averages are taken.
         seed: The seed of the random tuples.
         clock: The clock that rows age by: the ``wall`` clock, or the greatest ``event`` time seen.
-        buckets: The number of parts of the table.
+        shards: The number of parts of the table.
 
     Raises:
         OptionError: Naming the option, its value and how to fix it.
@@ -52,14 +52,14 @@ class Options:
         'the newest 1,000 rows'
         >>> Options(maxrows=5, historyseconds=10).limits
         'the newest 5 rows of the last 10 s'
-        >>> Options(bucketrows=5, historyseconds=0).limits
-        'rows, at most 5 of each bucket'
+        >>> Options(shardrows=5, historyseconds=0).limits
+        'rows, at most 5 of each shard'
     """
 
     displayinterval: float = 5.0
     duration: float = 120.0
     maxrows: int = 0
-    bucketrows: int = 0
+    shardrows: int = 0
     historyseconds: float = 30.0
     deletes: str | None = None
     inline: bool = False
@@ -69,7 +69,7 @@ class Options:
     averages: tuple[float, ...] = SPANS
     seed: int = 0
     clock: Literal["wall", "event"] = "wall"
-    buckets: int = 2
+    shards: int = 2
 
     def __post_init__(self) -> None:
         for name in ("displayinterval", "duration"):
@@ -79,10 +79,10 @@ class Options:
         for name, least in _LEAST.items():
             if not (value := getattr(self, name)) >= least:
                 raise OptionError(name, value, f"is less than {least}", f"give {least} or more")
-        limits = self.maxrows, self.bucketrows, self.historyseconds
+        limits = self.maxrows, self.shardrows, self.historyseconds
         if not any(limits) and self.deletes is None:
             hint = "give one of them, or a folder for deletes from outside"
-            problem = "and maxrows=0 and bucketrows=0 keep every row indefinitely"
+            problem = "and maxrows=0 and shardrows=0 keep every row indefinitely"
             raise OptionError("historyseconds", 0, problem, hint)
         if not self.averages:
             raise OptionError("averages", "", "names no span", "give for example 1,5,10,30")
@@ -106,7 +106,7 @@ class Options:
     @property
     def width(self) -> int:
         """The length of a segment in milliseconds: a second, or more if much is kept."""
-        most = max(self.maxrows, self.bucketrows * self.buckets)
+        most = max(self.maxrows, self.shardrows * self.shards)
         seconds = max(self.historyseconds, most / self.ratelimit)
         return 1000 * max(1, round(seconds / _SEGMENTS))
 
@@ -116,6 +116,6 @@ class Options:
         text = f"the newest {self.maxrows:,} rows" if self.maxrows else "rows"
         if self.historyseconds:
             text += f" of the last {self.historyseconds:g} s"
-        if self.bucketrows:
-            text += f", at most {self.bucketrows:,} of each bucket"
+        if self.shardrows:
+            text += f", at most {self.shardrows:,} of each shard"
         return "rows until a call deletes them" if text == "rows" else text

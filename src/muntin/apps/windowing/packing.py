@@ -1,4 +1,4 @@
-"""Before the shuffle: assigns tuples to buckets, and counts rejected ones."""
+"""Before the shuffle: assigns tuples to shards, and counts rejected ones."""
 
 from __future__ import annotations
 
@@ -18,56 +18,56 @@ from muntin.state.hashing import hash_rows
 UUID, AT = "uuid", "update_ts"
 
 
-# The frames that a task sends to a bucket: its tuples, and the counts of all tuples.
+# The frames that a task sends to a shard: its tuples, and the counts of all tuples.
 ROWS, LEDGER = "rows", "ledger"
 _NONE: Mapping[str, int] = MappingProxyType({})
 
 
 def pack(
     tuples: pl.DataFrame,
-    buckets: int,
+    shards: int,
     *,
     ledger: bool,
     wall: int | None = None,
     rejected: Mapping[str, int] = _NONE,
 ) -> list[Part]:
-    """Split tuples into a part for each bucket, by their UUID's hash.
+    """Split tuples into a part for each shard, by their UUID's hash.
 
     Args:
         tuples: The columns of ``TUPLE_SCHEMA``, without nulls.
-        buckets: The number of buckets.
-        ledger: Whether there is a limit of rows, for which every bucket needs the counts of
+        shards: The number of shards.
+        ledger: Whether there is a limit of rows, for which every shard needs the counts of
             the others.
         wall: The batch's clock, milliseconds, if the tuples have it.
         rejected: The number of rejected rows by reason.
 
     Returns:
-        The part of each bucket, even without tuples, so that each batch runs everywhere.
+        The part of each shard, even without tuples, so that each batch runs everywhere.
     """
-    parts = split_tuples(tuples, buckets)
+    parts = split_tuples(tuples, shards)
     header = {"latest": tuples[TIME].max(), "wall": wall}
     whole = {LEDGER: count_tuples(parts)} if ledger else {}
     return [
         Part(
-            bucket,
-            # Rejected rows are counted once, by the first bucket.
-            {**header, "rejected": {} if bucket else dict(rejected)},
-            {ROWS: parts[bucket], **whole} if bucket in parts else whole,
+            shard,
+            # Rejected rows are counted once, by the first shard.
+            {**header, "rejected": {} if shard else dict(rejected)},
+            {ROWS: parts[shard], **whole} if shard in parts else whole,
         )
-        for bucket in range(buckets)
+        for shard in range(shards)
     ]
 
 
-def assign_buckets(tuples: pl.DataFrame, buckets: int) -> NDArray[np.int32]:
-    """Return the bucket of each tuple."""
-    return (hash_rows([tuples[HIGH], tuples[LOW]]) % np.uint64(buckets)).astype(np.int32)
+def assign_to_shards(tuples: pl.DataFrame, shards: int) -> NDArray[np.int32]:
+    """Return the shard of each tuple."""
+    return (hash_rows([tuples[HIGH], tuples[LOW]]) % np.uint64(shards)).astype(np.int32)
 
 
-def split_tuples(tuples: pl.DataFrame, buckets: int) -> dict[int, pl.DataFrame]:
-    """Return the tuples of each bucket that has any."""
-    assigned = assign_buckets(tuples, buckets)
-    parts = {bucket: tuples.filter(pl.Series(assigned == bucket)) for bucket in range(buckets)}
-    return {bucket: part for bucket, part in parts.items() if len(part)}
+def split_tuples(tuples: pl.DataFrame, shards: int) -> dict[int, pl.DataFrame]:
+    """Return the tuples of each shard that has any."""
+    assigned = assign_to_shards(tuples, shards)
+    parts = {shard: tuples.filter(pl.Series(assigned == shard)) for shard in range(shards)}
+    return {shard: part for shard, part in parts.items() if len(part)}
 
 
 def convert_rows(rows: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:

@@ -1,8 +1,8 @@
 """The windowing application on Spark: one query that inserts, deletes, tracks and averages.
 
-Tuples are generated (or read) and split into buckets before the shuffle. After it, each bucket's
+Tuples are generated (or read) and split into shards before the shuffle. After it, each shard's
 rows, a shard in Spark's state, are inserted, deleted and summarized. Every task sends every
-bucket a part, so that each batch runs everywhere, and all buckets know the same limits.
+shard a part, so that each batch runs everywhere, and all shards know the same limits.
 
 Source: the VoltDB windowing example application.
 """
@@ -20,7 +20,6 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from muntin.apps.windowing.bucket import TableProgress
 from muntin.apps.windowing.calls import CALL_COLUMNS, answer_calls
 from muntin.apps.windowing.division import DIVISIONS
 from muntin.apps.windowing.options import Options
@@ -28,6 +27,7 @@ from muntin.apps.windowing.packing import AT, UUID
 from muntin.apps.windowing.random_tuples import FORMAT_NAME, RandomTuples
 from muntin.apps.windowing.source import RANDOM
 from muntin.apps.windowing.table_operator import CALLS, TableOperator
+from muntin.apps.windowing.table_shard import TableProgress
 from muntin.apps.windowing.tuples import VALUE
 from muntin.hosts.progress import Progress
 from muntin.hosts.watchers import Shown
@@ -60,7 +60,7 @@ class TableQuery(WindowedQuery):
     """A handle on a running application.
 
     Args:
-        on_batch: Called with each batch's number, the progress of its buckets, and when it was done
+        on_batch: Called with each batch's number, the progress of its shards, and when it was done
             (milliseconds since the epoch), in a separate thread; more than once if a batch is
             repeated.
         deletes: The folder in which calls to delete are answered, if there is one.
@@ -72,7 +72,7 @@ class TableQuery(WindowedQuery):
         self._deletes = deletes
 
     def note(self, batch: Written) -> None:
-        """Process the progress of the buckets after a batch."""
+        """Process the progress of the shards after a batch."""
         emitted = [TableProgress(**json.loads(line)) for line in batch.lines]
         inserted = sum(one.inserted for one in emitted)
         rejected = summed(one.rejected for one in emitted)
@@ -130,19 +130,19 @@ def start(
         inputs.append(OperatorInput(calls, calls.columns(), name=CALLS))
     name = f"windowing-{uuid.uuid4().hex[:8]}"
 
-    def run(query: WindowedQuery, buckets: int) -> WindowedQuery:
-        make = partial(TableOperator, replace(options, buckets=buckets), random=random)
-        stage = Stage(make, slots(buckets), {}, identity())
+    def run(query: WindowedQuery, shards: int) -> WindowedQuery:
+        make = partial(TableOperator, replace(options, shards=shards), random=random)
+        stage = Stage(make, slots(shards), {}, identity())
         stream = emitted(stage, tuple(inputs), None if random else _TICK)
         _check_sources(stream, checkpoint)
-        return launch(stream, [], checkpoint, buckets, name, every, available_now, query)
+        return launch(stream, [], checkpoint, shards, name, every, available_now, query)
 
     shard_count = remembered(spark, checkpoint)
-    fit_checkpoint(spark, checkpoint, shard_count, options.buckets, DIVISIONS)
+    fit_checkpoint(spark, checkpoint, shard_count, options.shards, DIVISIONS)
     query = TableQuery(on_batch, options.deletes)
-    run(query, options.buckets)
+    run(query, options.shards)
     query.restarts(
-        lambda handle: run(handle, remembered(spark, checkpoint) or options.buckets), DIVISIONS
+        lambda handle: run(handle, remembered(spark, checkpoint) or options.shards), DIVISIONS
     )
     return query
 
@@ -175,7 +175,7 @@ def _read_due_ranges(spark: SparkSession, options: Options) -> DataFrame:
         raise OptionError("source", RANDOM, "needs Spark 4.2", "give another one, or a newer Spark")
     register(spark, RandomTuples)
     reader = spark.readStream.format(FORMAT_NAME).option("rate", str(options.ratelimit))
-    return reader.option("parts", str(options.buckets)).load()
+    return reader.option("parts", str(options.shards)).load()
 
 
 def _select_columns(source: DataFrame) -> DataFrame:

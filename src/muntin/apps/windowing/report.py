@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from muntin.apps.windowing.bucket import STEP, TableProgress
 from muntin.apps.windowing.options import Options
+from muntin.apps.windowing.table_shard import STEP, TableProgress
 from muntin.model.counts import rejections_in_words, summed
 
 
@@ -182,10 +182,10 @@ class Sample:
 
 
 class Monitor:
-    """Follows a run by the progress of its buckets; thread-safe.
+    """Follows a run by the progress of its shards; thread-safe.
 
     Attributes:
-        progress: The progress of the buckets after the last batch.
+        progress: The progress of the shards after the last batch.
         maxima: Changes of the maximum, the newest last.
         moments: The numbers of the last batches, the newest last.
     """
@@ -214,7 +214,7 @@ class Monitor:
 
         Args:
             batch: The batch's number; a repeated batch changes nothing.
-            progress: The progress of each bucket.
+            progress: The progress of each shard.
             written: When the batch was done, milliseconds since the epoch.
 
         Returns:

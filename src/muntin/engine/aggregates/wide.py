@@ -1,6 +1,6 @@
 """Integers beyond 64 bits in columns, for sums of decimals.
 
-A number consists of **limbs** of 32 bits in a column each, the lowest first. After ``carried``, all
+A number consists of **limbs** of 32 bits in a column each, the lowest first. After ``carry``, all
 but the highest are within 0 and 2**32. The highest has the sign. Limbs are stored in 64 bits, so
 that they can be added billions of times before they must be carried.
 """

@@ -55,7 +55,7 @@ class SideBuffer:
 
         self.matched, self.waiting, self.held = table("matched"), table("waiting"), table("held")
         kept = state.extra.get("kept", {}).get(side)
-        most = divide_limit(firing.rows, spec.buckets)
+        most = divide_limit(firing.rows, spec.shards)
         self.kept = RetentionCounter(columns.TIME, span, most, kept, None)
 
     @property

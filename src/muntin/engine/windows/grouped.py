@@ -30,7 +30,7 @@ def tag_messages(messages: pl.DataFrame, spec: WindowSpec) -> pl.DataFrame:
 
 
 def are_uncopied(messages: pl.DataFrame) -> bool:
-    """Return whether messages of ``tagged`` aren't copied for each set yet."""
+    """Return whether messages of ``tag_messages`` aren't copied for each set yet."""
     return len(messages) > 0 and messages[columns.GROUPING][0] == _ALL
 
 

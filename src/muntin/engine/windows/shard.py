@@ -51,7 +51,7 @@ class WindowShard:
     def _retain(self, axis: str, span: int) -> None:
         """Load the retention: the first whole window, and the counts for a limit of rows."""
         self._floor = update_first_whole(self.state, self.spec, self.windows)
-        most = divide_limit(self.spec.firing.rows, self.spec.buckets)
+        most = divide_limit(self.spec.firing.rows, self.spec.shards)
         self.retained = RetentionCounter(axis, span, most, self.state.extra.get(_RETENTION))
 
     @property

@@ -102,7 +102,7 @@ class OpenJoin:
     def find_shard(self, key: Any, side: SideName = "left") -> int:
         """Return the number of the shard that owns a key."""
         only = make_key(self.spec.side(side).keys, self._types[side], key)
-        shards = self.spec.buckets or 1
+        shards = self.spec.shards or 1
         return self.checkpoint.number_shards(shards)[
             int(assign_shards(only, only.columns, shards)[0])
         ]

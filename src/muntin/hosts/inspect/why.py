@@ -77,7 +77,7 @@ def _of_windows(
     opened: StateSnapshot, spec: WindowSpec, key: Sequence[str], at: int
 ) -> Iterator[str]:
     asked = key_state.parse_key(spec.keys, spec.types, key)
-    shard = opened.number_shards(spec.buckets or 1)[key_state.bucket_of(spec, asked)]
+    shard = opened.number_shards(spec.shards or 1)[key_state.find_shard(spec, asked)]
     manifest = opened.read.get(shard)
     if manifest is None:
         raise _no_shard(key)

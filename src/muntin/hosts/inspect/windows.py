@@ -169,8 +169,8 @@ class OpenWindows:
         axis, owner = self.spec.axis, None
         only = None if key is None else self._reader.key(key)
         if only is not None and len(only.columns):
-            shards = self.checkpoint.number_shards(self.spec.buckets or 1)
-            owner = shards[key_state.bucket_of(self.spec, only)]
+            shards = self.checkpoint.number_shards(self.spec.shards or 1)
+            owner = shards[key_state.find_shard(self.spec, only)]
         return position("start", start, axis), position("end", end, axis), only, owner
 
 

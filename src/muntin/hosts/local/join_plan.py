@@ -37,7 +37,7 @@ def build_join(
 
     if isinstance(spec.bound, Newest):
         spec = _with_change_grace(inputs, spec)
-    spec = replace(spec, buckets=shards or DEFAULT_SHARDS)
+    spec = replace(spec, shards=shards or DEFAULT_SHARDS)
     sources = []
     for side in SIDES:
         spec, source = _side(side, inputs[side], spec)
@@ -61,7 +61,7 @@ def build_join(
         layout=layout_of(pl.Schema(rejected), named, joins=True),
         period=_period(inputs, spec),
         keys=keys,
-        shards=spec.buckets or 1,
+        shards=spec.shards or 1,
         asked=shards,
         again=again,
     )

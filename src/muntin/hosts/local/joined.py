@@ -29,7 +29,7 @@ def begin_join(left: object, right: object, options: SentenceOptions) -> LocalJo
     Raises:
         OptionError: When an option can't work; the error names it.
     """
-    check_shards(options["buckets"])
+    check_shards(options["shards"])
     each_change = options["each_change"]
     one, other = _side("left", left, each_change), _side("right", right, each_change)
     spec = joined(one, other, options)
@@ -39,7 +39,7 @@ def begin_join(left: object, right: object, options: SentenceOptions) -> LocalJo
             # Pairs have emission columns of their own.
             inputs[side] = replace(inputs[side], hidden=_FIRING)
         check_pair_columns(side, [*inputs[side].schema], spec.side(side).keys)
-    return LocalJoined(build_join(inputs, spec, options["suffix"], options["buckets"]))
+    return LocalJoined(build_join(inputs, spec, options["suffix"], options["shards"]))
 
 
 def _side(side: SideName, given: object, each_change: bool) -> LocalWindowed:

@@ -127,19 +127,19 @@ class LocalQuery(Query):
         if self._thread is not threading.current_thread():
             self._thread.join(patience)
 
-    def _check_movable(self, buckets: int) -> None:
+    def _check_movable(self, shards: int) -> None:
         if self._job.folder is None:
-            hint = "start it with checkpoint=, or with another buckets="
-            raise OptionError("rescale", buckets, "needs a checkpoint", hint)
+            hint = "start it with checkpoint=, or with another shards="
+            raise OptionError("rescale", shards, "needs a checkpoint", hint)
         if any(plan.asked is not None for plan in self._job.plan.plans):
-            hint = "start it with another buckets= from the same checkpoint"
-            raise OptionError("rescale", buckets, "can't be changed on a running query", hint)
+            hint = "start it with another shards= from the same checkpoint"
+            raise OptionError("rescale", shards, "can't be changed on a running query", hint)
 
-    def _move_state(self, buckets: int) -> None:
+    def _move_state(self, shards: int) -> None:
         # A batch that outlasts the patience of `stop` would write to the state that is moved.
         self._thread.join()
         if self._error is None:
-            rescale_folder(str(self._job.folder), buckets)
+            rescale_folder(str(self._job.folder), shards)
 
     def _resume(self) -> None:
         # Don't resume a query that failed or has read all of its input.

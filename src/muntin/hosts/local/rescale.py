@@ -23,7 +23,7 @@ _DIVISIONS: Mapping[str, Callable[[Sequence[Manifest]], Division]] = {
 def rescale_folder(folder: str, shards: int) -> None:
     """Move the state of a stopped query into another number of shards.
 
-    A query that is started without `buckets=` takes the number from its checkpoint. Nothing is
+    A query that is started without `shards=` takes the number from its checkpoint. Nothing is
     emitted twice or missed.
 
     Args:

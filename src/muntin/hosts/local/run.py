@@ -129,7 +129,7 @@ class OperatorRun:
                 rows, more = next(read), next(rest, more)
             parts += self._prepare(one, rows, now, reached, more)
         outputs = self._run_shards(parts, wall, final, ends_run)
-        mine = [{"bucket": shard, **out.progress} for shard, out in enumerate(outputs)]
+        mine = [{"shard": shard, **out.progress} for shard, out in enumerate(outputs)]
         aside = [out.rows[REJECTED] for out in outputs if len(out.rows[REJECTED])]
         own = [self.plan.layout.fit_own(rows) for rows in aside]
         rejected = [rows for rows in (*beside, *own) if len(rows)]

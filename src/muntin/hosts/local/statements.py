@@ -95,7 +95,7 @@ def _windows(windowing: Windowing, find: FindRows) -> LocalWindowedAggregate:
         bare.offset,
     )  # fmt: skip
     keys = tuple(_key(schema, key) for key in windowing.keys)
-    plan = build_windows(messages, keys, bare, windowing.buckets)
+    plan = build_windows(messages, keys, bare, windowing.shards)
     return LocalWindowedAggregate(show_windows(plan, windowing))
 
 
@@ -116,7 +116,7 @@ def _pairs(joining: Joining, find: FindRows) -> LocalJoined:
         clock = _resolve(schema, joining.clocks[number])
         inputs[side] = Input(rows, marks.time, None, clock, marks.max_ahead, marks.offset, hidden)
     both = spec.how not in ("semi", "anti") and not is_newest
-    plan = build_join(inputs, spec, SUFFIX, joining.buckets, both_keys=both)
+    plan = build_join(inputs, spec, SUFFIX, joining.shards, both_keys=both)
     if joining.columns is None and joining.where is None and not (both and joining.merged):
         return LocalJoined(plan)
     left, right = ([*inputs[side].schema] for side in SIDES)

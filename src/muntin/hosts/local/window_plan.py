@@ -64,7 +64,7 @@ def build_windows(
         layout=layout_of(_rejected(reader), {"": given}, joins=False),
         period=period,
         keys=whole.keys,
-        shards=whole.buckets or 1,
+        shards=whole.shards or 1,
         asked=shards,
         again=again,
     )
@@ -97,7 +97,7 @@ def _complete(
         aggregates=aggregates,
         types=types,
         windows=windows,
-        buckets=shards or DEFAULT_SHARDS,
+        shards=shards or DEFAULT_SHARDS,
         zone="UTC" if reader.time_type == pl.String() else None,
     )
     used = frozenset((*types, *(spec.offset or ())))

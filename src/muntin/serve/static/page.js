@@ -85,9 +85,9 @@
     try {
       const found = await (await fetch(`/held?${asked}`, { headers: { "X-Muntin": "look" } })).json();
       if (chosen !== query.name) return;
-      const size = (found.buckets ?? []).reduce((sum, bucket) => sum + bucket.bytes, 0);
+      const size = (found.shards ?? []).reduce((sum, shard) => sum + shard.bytes, 0);
       const said = found.error ?? (found.key && !found.key.length ? `Nothing is kept of ${text}.`
-        : `Batch ${found.batch}: ${said_of(found)}${number.format(size / 1e6)} MB in ${found.buckets.length} bucket${found.buckets.length === 1 ? "" : "s"}.`);
+        : `Batch ${found.batch}: ${said_of(found)}${number.format(size / 1e6)} MB in ${found.shards.length} shard${found.shards.length === 1 ? "" : "s"}.`);
       shown({ query: query.name, said, rows: found.error ? [] : found.key ?? found.tables });
     } catch {
       shown({ query: query.name, said: "The query doesn't answer.", rows: [] });

@@ -33,7 +33,7 @@ from muntin.spark.agents.step import AgentOperator
 from muntin.spark.host.internals.jvm import is_connected
 from muntin.spark.host.plan import emitted
 from muntin.spark.host.processor import unpacked
-from muntin.spark.host.shards import buckets_of, remembered, slots
+from muntin.spark.host.shards import count_shards, remembered, slots
 from muntin.spark.host.task import Stage, identity
 from muntin.spark.host.zones import zone_of
 from muntin.spark.session import require
@@ -55,21 +55,21 @@ def on_spark(
     sources: Mapping[str, Any],
     *,
     types: Mapping[str, Any] | None = None,
-    buckets: int | None = None,
+    shards: int | None = None,
 ) -> AgentsOnSpark:
     """Run an app's agents inside Spark's state.
 
-    An agent is called once per bucket and batch, and loops over the batch's events. Its local
+    An agent is called once per shard and batch, and loops over the batch's events. Its local
     variables end with the batch; keep lasting values in a table. Its function and everything that
     it refers to are sent to the workers.
 
     Args:
         app: The app.
         sources: A DataFrame for each topic that agents read, or ``muntin.source(frame, key=…,
-            time=…)``, streaming or batch. Without a key all of a topic's events are in one bucket.
+            time=…)``, streaming or batch. Without a key all of a topic's events are in one shard.
         types: Value types of tables that replace those of their definitions, as in
             ``{"totals": float}``.
-        buckets: The number of partitions of the tables; by default one for each core. It is part
+        shards: The number of partitions of the tables; by default one for each core. It is part
             of the checkpoint.
 
     Returns:
@@ -96,7 +96,7 @@ def on_spark(
     if len({frame.isStreaming for frame in frames}) > 1:
         hint = "give streaming or batch DataFrames, not both"
         raise OptionError("sources", ", ".join(given), "stream in part", hint)
-    return AgentsOnSpark(app, routes, given, dict(types or {}), buckets)
+    return AgentsOnSpark(app, routes, given, dict(types or {}), shards)
 
 
 def _check_app(app: App) -> None:
@@ -104,7 +104,7 @@ def _check_app(app: App) -> None:
     for name, spec in app.tables.items():
         if spec.everywhere:
             hint = "make it with app.Table, and read it with open_table"
-            problem = "would be read across buckets, which don't see each other on Spark"
+            problem = "would be read across shards, which don't see each other on Spark"
             raise OptionError("GlobalTable", name, problem, hint)
     for name in app.timers:
         hint = "send events from outside, or use on_window_close"
@@ -165,7 +165,7 @@ class AgentsOnSpark:
         routes: tuple[Route, ...],
         given: Mapping[str, Topic],
         types: Mapping[str, Any],
-        buckets: int | None,
+        shards: int | None,
     ) -> None:
         self.app = app
         self._routes = routes
@@ -176,8 +176,8 @@ class AgentsOnSpark:
         first = next(iter(given.values())).data
         self._spark = first.sparkSession
         self._streams = first.isStreaming
-        self._asked = buckets
-        self.buckets = buckets_of(self._spark, buckets)
+        self._asked = shards
+        self.shards = count_shards(self._spark, shards)
         self._emitted = lru_cache(maxsize=None)(self._build)
 
     def table(self, name: str) -> DataFrame:
@@ -195,7 +195,7 @@ class AgentsOnSpark:
         return self._rows(kind_of(TABLE, name))
 
     def _rows(self, kind: str) -> DataFrame:
-        emitted = self._emitted(frozenset([kind]), self.buckets)
+        emitted = self._emitted(frozenset([kind]), self.shards)
         return unpacked(emitted, kind, self._schema(kind))
 
     def _schema(self, kind: str) -> StructType:
@@ -282,8 +282,8 @@ class AgentsOnSpark:
         folder, kinds = fspath(checkpoint), frozenset(wanted)
 
         def run(handle: WindowedQuery | None) -> WindowedQuery:
-            emitted, buckets = self._from(folder, kinds)
-            return launch(emitted, outputs, folder, buckets, name, every, available_now, handle)
+            emitted, shards = self._from(folder, kinds)
+            return launch(emitted, outputs, folder, shards, name, every, available_now, handle)
 
         query = run(None)
         if self._asked is None and not is_connected(self._spark):
@@ -295,12 +295,12 @@ class AgentsOnSpark:
         from muntin.spark.rescale import fit_checkpoint
 
         known = remembered(self._spark, folder)
-        buckets = self._asked or known or self.buckets
-        emitted = self._emitted(kinds, buckets)
+        shards = self._asked or known or self.shards
+        emitted = self._emitted(kinds, shards)
         if emitted.isStreaming:
-            fit_checkpoint(self._spark, folder, known, buckets)
+            fit_checkpoint(self._spark, folder, known, shards)
             check_ticks(emitted, folder)
-        return emitted, buckets
+        return emitted, shards
 
     def explain(self) -> str:
         """Return a description of the topics, their partitioning and the tables."""
@@ -308,10 +308,10 @@ class AgentsOnSpark:
         for route in self._routes:
             own = self._given[route.topic].key
             by = route.by or own
-            how = f"by {by.name}" if by else "nowhere: it has no key, so one bucket has all"
+            how = f"by {by.name}" if by else "nowhere: it has no key, so one shard has all"
             lines.append(f"{', '.join(route.agents)} reads {route.topic}, partitioned {how}")
         lines += [f"table     {spec}" for spec in self.app.tables.values()]
-        lines.append(f"state     {self.buckets} buckets, each a partition of all tables")
+        lines.append(f"state     {self.shards} shards, each a partition of all tables")
         ahead = self.app.max_ahead
         late = (
             "any time is taken"
@@ -347,7 +347,7 @@ class AgentsOnSpark:
         )
         return Input(frame, time, max_ahead=ahead, stamped=looked_at)
 
-    def _build(self, wanted: frozenset[str], buckets: int) -> DataFrame:
+    def _build(self, wanted: frozenset[str], shards: int) -> DataFrame:
         """Return the output of the shards for some kinds of rows: blobs and progress."""
         formats, sources = {}, []
         for name, given in self._given.items():
@@ -361,5 +361,5 @@ class AgentsOnSpark:
         schemas = {kind: self._schema(kind) for kind in wanted}
         specs = {name: self._spec(name) for name in self.app.tables}
         stage = AgentStage(self.app, self._routes, formats, wanted, specs)
-        made = Stage(partial(AgentOperator, stage), slots(buckets), schemas, identity(), kept=False)
+        made = Stage(partial(AgentOperator, stage), slots(shards), schemas, identity(), kept=False)
         return emitted(made, tuple(sources), SECOND if self._ticks else None)

@@ -201,19 +201,19 @@ class RouteTask:
 
     def _parts(self, events: pl.DataFrame) -> dict[int, pl.DataFrame]:
         """Split events by shard, with the same hash as in one process; without keys, into one."""
-        buckets = self.shards
+        shards = self.shards
         names = [name for name in events.columns if name in KEYS]
         if not len(events):
             return {}
-        if not names or buckets == 1:
+        if not names or shards == 1:
             return {0: events}
         if names == ["key_any"]:
-            found = assign_partitions(read_keys(events), buckets)
+            found = assign_partitions(read_keys(events), shards)
         else:
-            found = (hash_rows([events[names[0]]]) % buckets).tolist()
+            found = (hash_rows([events[names[0]]]) % shards).tolist()
         owned = events.with_columns(pl.Series(_OWNER, found, dtype=pl.Int32))
         parts = owned.partition_by(_OWNER, as_dict=True, include_key=False)
-        return {int(bucket): part for (bucket,), part in parts.items()}
+        return {int(shard): part for (shard,), part in parts.items()}
 
     def _keyed(
         self, events: pl.DataFrame, by: Keying, agents: Sequence[str] | None

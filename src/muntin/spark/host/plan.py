@@ -109,19 +109,19 @@ class Plan:
         return self.stage.schemas[REJECTED]
 
     @property
-    def buckets(self) -> int:
+    def shards(self) -> int:
         """The number of shards of this operator."""
         return len(self.stage.slots)
 
     @property
-    def shards(self) -> tuple[tuple[int, int | None], ...]:
+    def shard_counts(self) -> tuple[tuple[int, int | None], ...]:
         """The shard count of each operator, actual and asked for; this operator is last."""
-        before = (one for fed in self.fed for one in fed.plan.shards)
-        return (*before, (self.buckets, self.asked))
+        before = (one for fed in self.fed for one in fed.plan.shard_counts)
+        return (*before, (self.shards, self.asked))
 
     def with_shards(self, count: int) -> Plan:
         """Return the plan with a shard count for every operator that didn't ask for one."""
-        if all(asked is not None or now == count for now, asked in self.shards):
+        if all(asked is not None or now == count for now, asked in self.shard_counts):
             return self
         return self.again(count)
 

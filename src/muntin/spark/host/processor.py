@@ -59,7 +59,7 @@ class ShardSteps:
         if made.judged is not None:
             leave(stage.identity, made.judged)
         yield from self._rows(made.rows)
-        progress = json.dumps({"bucket": shard, **made.progress})
+        progress = json.dumps({"shard": shard, **made.progress})
         yield Row(kind=PROGRESS, blob=None, progress=progress)
         yield from _passed(waiting)
 

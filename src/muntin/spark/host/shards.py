@@ -18,7 +18,7 @@ from muntin.spark.host.internals.jvm import is_connected, local_cores
 _STARTING = threading.Lock()
 
 
-def buckets_of(spark: SparkSession, asked: int | None) -> int:
+def count_shards(spark: SparkSession, asked: int | None) -> int:
     """Return the number of shards of a query: the one asked for, else one for each core.
 
     The default is at most the number of shuffle partitions, and equals it where the number of cores
@@ -31,7 +31,7 @@ def buckets_of(spark: SparkSession, asked: int | None) -> int:
         most, cores = int(spark.conf.get(PARTITIONS, "200") or 200), _cores(spark)
         return most if cores is None else min(most, cores)
     if asked < 1:
-        raise OptionError("buckets", asked, "is less than one", "give 1 or more")
+        raise OptionError("shards", asked, "is less than one", "give 1 or more")
     return asked
 
 
@@ -83,17 +83,17 @@ def partitioned(spark: SparkSession, count: int) -> Iterator[None]:
             spark.conf.set(PARTITIONS, str(before))
 
 
-def slots(buckets: int) -> tuple[int, ...]:
+def slots(shards: int) -> tuple[int, ...]:
     """Return a grouping key for each shard, such that Spark's hash spreads them evenly.
 
     With as many partitions as shards, each partition gets exactly one key.
     """
     found: dict[int, int] = {}
     key = 0
-    while len(found) < buckets:
-        found.setdefault(_spark_hash(key) % buckets, key)
+    while len(found) < shards:
+        found.setdefault(_spark_hash(key) % shards, key)
         key += 1
-    return tuple(found[bucket] for bucket in range(buckets))
+    return tuple(found[shard] for shard in range(shards))
 
 
 def _spark_hash(value: int) -> int:

@@ -41,7 +41,7 @@ def open_table(
 ) -> OpenTable:
     """Read a table that agents keep on Spark, from any process, while the query runs or after.
 
-    The table is a snapshot of one committed batch. A key is looked up in its own bucket. Fetched
+    The table is a snapshot of one committed batch. A key is looked up in its own shard. Fetched
     data is cached, so further reads of it cost nothing.
 
     Args:
@@ -152,7 +152,7 @@ class OpenTable:
         return self.checkpoint.frame(self._view(start, end))
 
     def changes(self, since: int) -> pl.DataFrame:
-        """Return the changes since an earlier batch, in the buckets that the change feed lists.
+        """Return the changes since an earlier batch, in the shards that the change feed lists.
 
         Args:
             since: The number of that batch.

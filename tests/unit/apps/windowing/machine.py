@@ -1,4 +1,4 @@
-"""The windowing application in this process: packing, and every bucket after it."""
+"""The windowing application in this process: packing, and every shard after it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from muntin.apps.windowing import Bucket, Options, TableProgress, pack
+from muntin.apps.windowing import Options, TableProgress, TableShard, pack
 from muntin.apps.windowing.tuples import TUPLE_SCHEMA
 from muntin.engine.operator import Part
 from muntin.state.blobs import MemoryBlobs
@@ -24,12 +24,12 @@ def tuples(rows: Sequence[Given]) -> pl.DataFrame:
 
 def call(name: str = "a", **limits: int) -> dict[str, Any]:
     """A call to delete."""
-    return {"id": name, "before": None, "bucketrows": None, "most": None, **limits}
+    return {"id": name, "before": None, "shardrows": None, "most": None, **limits}
 
 
-def held(bucket: Bucket) -> list[Given]:
-    """What a bucket holds, oldest first."""
-    history = bucket.history
+def held(shard: TableShard) -> list[Given]:
+    """What a shard holds, oldest first."""
+    history = shard.history
     stored = pl.concat([pl.DataFrame(schema=TUPLE_SCHEMA), *history.read_stored()])
     rows = stored.sort("ts", maintain_order=True).select("low", "val", "ts").rows()
     if history.mark is None:
@@ -39,25 +39,25 @@ def held(bucket: Bucket) -> list[Given]:
 
 
 class Machine:
-    """All buckets, each opened anew for each batch as Spark does."""
+    """All shards, each opened anew for each batch as Spark does."""
 
     def __init__(self, **options: object) -> None:
         self.options = Options(**options)  # type: ignore[arg-type]
-        self.stores = [MemoryBlobs() for _ in range(self.options.buckets)]
+        self.stores = [MemoryBlobs() for _ in range(self.options.shards)]
 
-    def opened(self, bucket: int) -> Bucket:
-        return Bucket(self.options, bucket, self.stores[bucket], FrameCache())
+    def opened(self, shard: int) -> TableShard:
+        return TableShard(self.options, shard, self.stores[shard], FrameCache())
 
     def step(
         self, clock: int, *tasks: pl.DataFrame, calls: Sequence[dict[str, Any]] = ()
     ) -> list[TableProgress]:
-        buckets, found = range(self.options.buckets), []
+        shards, found = range(self.options.shards), []
         counted = bool(self.options.maxrows)
-        packed = [p for task in tasks for p in pack(task, len(buckets), ledger=counted)]
-        packed += [Part(bucket, {"calls": [call]}) for call in calls for bucket in buckets]
-        for bucket in buckets:
-            mine = [part for part in packed if part.shard == bucket]
-            found.append(self.opened(bucket).step(mine, clock))
+        packed = [p for task in tasks for p in pack(task, len(shards), ledger=counted)]
+        packed += [Part(shard, {"calls": [call]}) for call in calls for shard in shards]
+        for shard in shards:
+            mine = [part for part in packed if part.shard == shard]
+            found.append(self.opened(shard).step(mine, clock))
         return found
 
     def copied(self) -> Machine:
@@ -66,9 +66,9 @@ class Machine:
         return made
 
     def rows(self) -> list[list[Given]]:
-        """What each bucket holds, oldest first."""
-        return [held(self.opened(bucket)) for bucket in range(self.options.buckets)]
+        """What each shard holds, oldest first."""
+        return [held(self.opened(shard)) for shard in range(self.options.shards)]
 
     def times(self) -> list[int]:
         """The times of all rows."""
-        return sorted(time for bucket in self.rows() for _, _, time in bucket)
+        return sorted(time for shard in self.rows() for _, _, time in shard)

@@ -1,4 +1,4 @@
-"""What is shown of a run, from what buckets emitted."""
+"""What is shown of a run, from what shards emitted."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import json
 from muntin.apps.windowing import Monitor, Options, TableProgress
 
 
-def progress(bucket: int = 0, **changes: object) -> TableProgress:
+def progress(shard: int = 0, **changes: object) -> TableProgress:
     given: dict[str, object] = {
-        "bucket": bucket,
+        "shard": shard,
         "clock": 3_723_000,
         "inserted": 30,
         "deleted": 20,

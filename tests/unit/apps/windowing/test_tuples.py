@@ -39,7 +39,7 @@ def test_values_are_normal_and_ids_are_uuids():
     assert whole.select("high", "low").n_unique() == 40_000
 
 
-def test_buckets_get_about_as_much_each_and_everything_once():
+def test_shards_get_about_as_much_each_and_everything_once():
     whole = generate_tuples(0, stretch(0, 40_000))
     packed = pack(whole, 4, ledger=True, rejected={"malformed": 2})
     tuples = [part.frames["rows"] for part in packed]
@@ -50,7 +50,7 @@ def test_buckets_get_about_as_much_each_and_everything_once():
     assert [part.header["rejected"] for part in packed] == [{"malformed": 2}, {}, {}, {}]
 
 
-def test_a_bucket_that_gets_no_tuples_is_sent_what_all_have_to_know():
+def test_a_shard_that_gets_no_tuples_is_sent_what_all_have_to_know():
     packed = pack(generate_tuples(0, stretch(0, 1)), 3, ledger=True, wall=7)
     assert [part.shard for part in packed] == [0, 1, 2]
     assert {part.header["wall"] for part in packed} == {7}

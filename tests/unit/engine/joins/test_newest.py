@@ -35,16 +35,16 @@ SCHEMA = pl.Schema({**FIRING, columns.TIME: pl.Int64()})
 class Run:
     """A join of windows' firings, opened anew for each step."""
 
-    def __init__(self, grace: int = 0, buckets: int = 1, **options: Any) -> None:
+    def __init__(self, grace: int = 0, shards: int = 1, **options: Any) -> None:
         firing = Firing(Each(), Each(), grace=grace, retention=grace)
         types = {name: str(kind()) for name, kind in FIRING.items()}
         side = Side(("key", "end"), "end", firing=firing, types=types)
-        self.spec = JoinSpec(side, side, Newest(), buckets=buckets, **options)
+        self.spec = JoinSpec(side, side, Newest(), shards=shards, **options)
         self.joiner = Joiner(self.spec, dict.fromkeys(SIDES, SCHEMA))
-        self.stores = [MemoryBlobs() for _ in range(buckets)]
+        self.stores = [MemoryBlobs() for _ in range(shards)]
 
-    def opened(self, bucket: int = 0) -> JoinShard:
-        return JoinShard(self.joiner, self.stores[bucket], FrameCache())
+    def opened(self, shard: int = 0) -> JoinShard:
+        return JoinShard(self.joiner, self.stores[shard], FrameCache())
 
     def step(self, left: Rows = [], right: Rows = []) -> Rows:  # noqa: B006
         arrived = {}
@@ -53,14 +53,14 @@ class Run:
             frame = frame.with_columns(pl.col("end").alias(columns.TIME))
             arrived[side] = self.joiner.arrive(side, frame)
         found: Rows = []
-        for bucket in range(len(self.stores)):
+        for shard in range(len(self.stores)):
             mine = {}
             for side, one in arrived.items():
                 cut = split_by_shard(
                     one.messages, list(self.spec.side(side).keys), len(self.stores)
                 )
-                mine[side] = [replace(one, messages=cut.get(bucket, one.messages.clear()))]
-            found += self.opened(bucket).step(mine, 0).results.rows()
+                mine[side] = [replace(one, messages=cut.get(shard, one.messages.clear()))]
+            found += self.opened(shard).step(mine, 0).results.rows()
         return found
 
 
@@ -122,12 +122,12 @@ def test_it_goes_on_in_other_shards():
         some = [chance.sample(windows, 6) for _ in SIDES]
         words = "retract" if number % 4 == 3 else "early"
         batches.append([[(*one, number, words, number) for one in rows] for rows in some])
-    runs = Run(how="full"), Run(how="full", buckets=2)
+    runs = Run(how="full"), Run(how="full", shards=2)
     wanted, found = ([run.step(*batch) for batch in batches[:4]] for run in runs)
     whole, run = runs
-    for cut, buckets in ((4, 3), (8, 1)):
-        before, run = run, Run(how="full", buckets=buckets)
-        run.stores = rescaled(before.stores, buckets)
+    for cut, shards in ((4, 3), (8, 1)):
+        before, run = run, Run(how="full", shards=shards)
+        run.stores = rescaled(before.stores, shards)
         wanted += [whole.step(*batch) for batch in batches[cut : cut + 4]]
         found += [run.step(*batch) for batch in batches[cut : cut + 4]]
     assert [sorted(rows, key=repr) for rows in found] == [sorted(rows, key=repr) for rows in wanted]

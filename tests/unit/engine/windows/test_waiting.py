@@ -33,7 +33,7 @@ class Run:
         self.query = self.asked(firing)
 
     def asked(self, firing: Firing) -> Combiner:
-        return combiner(self.windows, firing=firing, types={"key": "String"}, buckets=1)
+        return combiner(self.windows, firing=firing, types={"key": "String"}, shards=1)
 
     def opened(self) -> PanedShard:
         found = open_shard(self.query, self.store, self.cache)

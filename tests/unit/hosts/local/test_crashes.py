@@ -35,7 +35,7 @@ def _tumbling() -> Plan:
 
 
 def _sessions() -> Plan:
-    sessions = mt.windowed(_messages(15, 2), key="k", time="at", max_ahead=None, buckets=2)
+    sessions = mt.windowed(_messages(15, 2), key="k", time="at", max_ahead=None, shards=2)
     return sessions.session("5 seconds").late(grace="9 seconds", each=True).agg(n=mt.count()).plan
 
 

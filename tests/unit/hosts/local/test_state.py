@@ -29,22 +29,22 @@ def _messages(count: int = 60) -> pl.DataFrame:
     return pl.DataFrame({"k": keys, "at": at, "v": range(count)})
 
 
-def _windows(buckets: int | None = None, count: int = 60) -> LocalDefinition:
+def _windows(shards: int | None = None, count: int = 60) -> LocalDefinition:
     frame = _messages(count)
-    counted = mt.windowed(frame, key="k", time="at", buckets=buckets, lateness="1 hour")
+    counted = mt.windowed(frame, key="k", time="at", shards=shards, lateness="1 hour")
     return counted.tumbling("20 seconds").agg(n=mt.count(), s=mt.sum("v"))
 
 
 def _join() -> LocalDefinition:
     """Pairs whose messages are kept: the feed is silent after the first tick."""
     sides = [mt.windowed(mt.ticks(0.001), time="timestamp") for _ in range(2)]
-    return mt.join(*sides, on="value", within="10 seconds", how="left", buckets=2)
+    return mt.join(*sides, on="value", within="10 seconds", how="left", shards=2)
 
 
 def _fed(folder: Path, rate: float = 2000, shards: int = 2) -> tuple[LocalQuery, pl.DataFrame]:
     """A query that has taken some ticks, and the newest revision of each window."""
     feed = mt.windowed(
-        mt.ticks(rate), key=(pl.col("value") % 7).alias("k"), time="timestamp", buckets=shards
+        mt.ticks(rate), key=(pl.col("value") % 7).alias("k"), time="timestamp", shards=shards
     )
     windows = feed.tumbling("100 milliseconds").early(each=True).keep("1 day")
     kept = windows.agg(n=mt.count(), m=mt.median("value"))
@@ -95,7 +95,7 @@ def test_what_a_checkpoint_does_not_hold_is_refused(tmp_path: Path) -> None:
 def test_closed_windows_of_a_finished_input_are_kept(
     windows: str, shards: int, tmp_path: Path
 ) -> None:
-    feed = mt.windowed(_messages(), key="k", time="at", buckets=2)
+    feed = mt.windowed(_messages(), key="k", time="at", shards=2)
     sized = {
         "tumbling": lambda: feed.tumbling("20 seconds"),
         "hopping": lambda: feed.hopping("20 seconds", "10 seconds"),
@@ -138,8 +138,8 @@ def test_messages_of_a_join_are_read(tmp_path: Path) -> None:
 def test_a_query_goes_on_in_other_shards(shards: int, tmp_path: Path) -> None:
     feed = mt.windowed(mt.ticks(2000), key=(pl.col("value") % 7).alias("k"), time="timestamp")
 
-    def query(buckets: int | None) -> LocalDefinition:
-        sized = replace(feed, _shards=buckets)
+    def query(shards: int | None) -> LocalDefinition:
+        sized = replace(feed, _shards=shards)
         return (
             sized.tumbling("1 second")
             .early(each=True)
@@ -147,8 +147,8 @@ def test_a_query_goes_on_in_other_shards(shards: int, tmp_path: Path) -> None:
         )
 
     sink = mt.to_memory()
-    for buckets in (2, shards, None):
-        started = query(buckets).start(checkpoint=tmp_path, results=sink, available_now=True)
+    for count in (2, shards, None):
+        started = query(count).start(checkpoint=tmp_path, results=sink, available_now=True)
         assert started.await_end(60)
     assert started.progress.adds_up()
     newest = sink.frame()
@@ -171,7 +171,7 @@ def test_a_running_query_is_rescaled(shards: int, tmp_path: Path) -> None:
     query.stop()
     newest = query.frame().drop("emission", "revision").sort(_ORDER)
     state = mt.open_state(tmp_path)
-    assert state.spec.buckets == shards
+    assert state.spec.shards == shards
     assert_frame_equal(state.fetch().sort(_ORDER), newest)
     # Each tick is in one window, and figures of shards that are gone don't count any more.
     assert newest["n"].sum() == newest["last"].max() + 1 == query.progress.seen
@@ -198,7 +198,7 @@ def test_a_join_is_rescaled_while_it_runs(tmp_path: Path) -> None:
 
 def test_shards_that_a_query_chose_itself_are_not_changed(tmp_path: Path) -> None:
     feed = mt.ticks(1)
-    chosen = mt.windowed(feed, time="timestamp", buckets=2).tumbling("1 second").agg(n=mt.count())
+    chosen = mt.windowed(feed, time="timestamp", shards=2).tumbling("1 second").agg(n=mt.count())
     free = mt.windowed(feed, time="timestamp").tumbling("1 second").agg(n=mt.count())
     for definition, folder, problem in (
         (chosen, tmp_path, "can't be changed on a running query"),
@@ -210,7 +210,7 @@ def test_shards_that_a_query_chose_itself_are_not_changed(tmp_path: Path) -> Non
         assert query.is_active
         query.stop()
     query = free.start(checkpoint=tmp_path / "free")
-    with pytest.raises(OptionError, match="buckets=0 is less than one"):
+    with pytest.raises(OptionError, match="shards=0 is less than one"):
         query.rescale(0)
     query.stop()
 
@@ -220,7 +220,7 @@ def test_a_folder_is_rescaled(shards: int, tmp_path: Path) -> None:
     _, expected = _fed(tmp_path)
     rescale_folder(str(tmp_path), shards)
     state = mt.open_state(tmp_path)
-    assert state.spec.buckets == shards
+    assert state.spec.shards == shards
     assert_frame_equal(state.fetch().sort(_ORDER), expected)
     assert_frame_equal(state.fetch(5).sort(_ORDER), expected.filter(k=5))
     with pytest.raises(OptionError, match="is less than one"):

@@ -152,7 +152,7 @@ def query_of(spark: SparkSession, checkpoint: str) -> str:
 
 
 def renumber(
-    spark: SparkSession, old: str, new: str, batch: int, begun: Sequence[int], buckets: int
+    spark: SparkSession, old: str, new: str, batch: int, begun: Sequence[int], shards: int
 ) -> None:
     """Give a new checkpoint the identity, source offsets and batch number of an old one.
 
@@ -162,7 +162,7 @@ def renumber(
         new: The new one.
         batch: The batch whose state the new one has; the next batch continues its number.
         begun: Later batches that Spark may have planned and not committed.
-        buckets: The number of shards of the new one.
+        shards: The number of shards of the new one.
     """
     before, after = HadoopPath(spark, old), HadoopPath(spark, new)
     for operator in (after / "state").children():
@@ -177,7 +177,7 @@ def renumber(
     # Spark needs the offsets of the batch before, too, as the start of the last one's range.
     planned = [number for number in begun if (before / "offsets" / str(number)).exists()]
     for number in (*([batch - 1] if batch else []), batch, *planned):
-        _give_place(before, after, number, buckets)
+        _give_place(before, after, number, shards)
     # The query's identifier, by which sinks recognize repeated batches, is in its metadata.
     for kept in ("sources", "metadata"):
         if (before / kept).exists():
@@ -185,11 +185,11 @@ def renumber(
             (before / kept).copy(after / kept)
 
 
-def _give_place(old: HadoopPath, new: HadoopPath, batch: int, buckets: int) -> None:
+def _give_place(old: HadoopPath, new: HadoopPath, batch: int, shards: int) -> None:
     """Write a batch's offsets into the new checkpoint."""
     lines = (old / "offsets" / str(batch)).read().split("\n")
     head = json.loads(lines[1])
-    head["conf"][PARTITIONS] = str(buckets)
+    head["conf"][PARTITIONS] = str(shards)
     lines[1] = json.dumps(head)
     (new / "offsets" / str(batch)).write("\n".join(lines))
 

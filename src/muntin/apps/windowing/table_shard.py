@@ -1,4 +1,4 @@
-"""A step of one bucket: inserts a batch, deletes rows, and reports progress.
+"""A step of one shard: inserts a batch, deletes rows, and reports progress.
 
 Deletion depends only on the batch's clock and its rows, so a batch that is repeated deletes the
 same rows again.
@@ -23,6 +23,7 @@ from muntin.engine.operator import Part, StepOutput
 from muntin.model.axis import MILLISECOND
 from muntin.model.counts import summed
 from muntin.model.errors import SpecChangedError
+from muntin.model.facts import STORED_SHARDS
 from muntin.state.blobs import Blobs
 from muntin.state.manifest import Manifest, Run, load_manifest
 from muntin.state.runs import FrameCache, Frames
@@ -39,28 +40,28 @@ _P = TypeVar("_P", int, RowPosition)
 
 @dataclass
 class TableProgress:
-    """The progress of a bucket after a batch. Times are milliseconds since the epoch.
+    """The progress of a shard after a batch. Times are milliseconds since the epoch.
 
     Attributes:
-        bucket: The bucket's number.
+        shard: The shard's number.
         clock: The batch's clock; ``None`` before the first.
         inserted: Number of rows the batch inserted.
         deleted: Number of rows it deleted.
         chunks: Number of deletions.
-        rows: Number of rows in the bucket.
+        rows: Number of rows in the shard.
         bytes: The size of the rows.
         backlog: Number of rows beyond the limits that wait to be deleted.
         oldest: The time of the oldest row.
         greatest: The greatest value.
         averages: The sum and the number of rows of each span.
         times: Number of the batch's rows by time, in steps of ``STEP``.
-        rejected: Number of rejected rows by reason; reported by one bucket for all.
+        rejected: Number of rejected rows by reason; reported by one shard for all.
         totals: Number of rows ever inserted and ever deleted.
         answers: For each call from outside: its name, the number of rows it deleted here, and the
             number of matching rows that are left.
     """
 
-    bucket: int
+    shard: int
     clock: int | None
     inserted: int
     deleted: int
@@ -77,11 +78,11 @@ class TableProgress:
     answers: list[tuple[str, int, int]] = field(default_factory=list)
 
 
-class Bucket:
-    """One bucket, opened with the state of the last commit.
+class TableShard:
+    """One shard, opened with the state of the last commit.
 
     Raises:
-        SpecChangedError: When the store was written with other buckets.
+        SpecChangedError: When the store was written with other shards.
         StateCorruptedError: When a blob can't be read.
     """
 
@@ -129,8 +130,8 @@ class Bucket:
         rows = pl.concat([pl.DataFrame(schema=TUPLE_SCHEMA), *_select_frames(parts, ROWS)])
         limit = self._find_limit(_select_frames(parts, LEDGER))
         deleted_on_arrival = self.history.insert(rows)
-        if self.options.bucketrows:
-            limit = _find_greatest(limit, self._find_surplus(self.options.bucketrows))
+        if self.options.shardrows:
+            limit = _find_greatest(limit, self._find_surplus(self.options.shardrows))
         deleted = [self._delete(limit, len(rows))]
         calls = [call for header in headers for call in header.get("calls", ())]
         answers = [self._answer_call(call) for call in sorted(calls, key=lambda call: call["id"])]
@@ -142,7 +143,7 @@ class Bucket:
         self._save()
         history = self.history
         return TableProgress(
-            bucket=self.number,
+            shard=self.number,
             clock=self.clock,
             inserted=len(rows),
             deleted=deleted_on_arrival + sum(deleted),
@@ -160,9 +161,9 @@ class Bucket:
         )
 
     def _rebuild(self, marks: Sequence[Any]) -> None:
-        """Rebuild the state from tuples that were in other buckets."""
+        """Rebuild the state from tuples that were in other shards."""
         rows = collect_tuples(self.history.read_stored(), marks)
-        parts = split_tuples(rows, self.options.buckets)
+        parts = split_tuples(rows, self.options.shards)
         self.history.clear()
         self.history.insert(parts.get(self.number, rows.clear()))
         if self.options.maxrows:
@@ -196,7 +197,7 @@ class Bucket:
         return _find_greatest(age_limit, surplus)
 
     def _find_surplus(self, most: int) -> RowPosition | None:
-        """Return the position up to which rows aren't among the newest ``most`` of this bucket."""
+        """Return the position up to which rows aren't among the newest ``most`` of this shard."""
         surplus = self.history.count - most
         return self.history.find_position(surplus) if surplus > 0 else None
 
@@ -222,10 +223,10 @@ class Bucket:
 
     def _answer_call(self, call: Mapping[str, Any]) -> tuple[str, int, int]:
         """Execute a call from outside; see ``TableProgress.answers``."""
-        before, bucketrows, most = call["before"], call["bucketrows"], call["most"]
+        before, shardrows, most = call["before"], call["shardrows"], call["most"]
         age_limit = None if before is None else (before, 0)
         limit = _find_greatest(
-            age_limit, None if bucketrows is None else self._find_surplus(bucketrows)
+            age_limit, None if shardrows is None else self._find_surplus(shardrows)
         )
         if limit is None or not self.history.count:
             return call["id"], 0, 0
@@ -257,7 +258,7 @@ class Bucket:
 
     def _save(self) -> None:
         spec = {
-            "buckets": self.options.buckets,
+            STORED_SHARDS: self.options.shards,
             "width": self.history.width,
             "counted": bool(self.options.maxrows),
         }
@@ -285,10 +286,11 @@ def _find_greatest(*candidates: _P | None) -> _P | None:
 
 
 def _check_same_spec(emitted: dict[str, Any], options: Options) -> None:
-    if emitted["buckets"] != options.buckets:
+    shards = emitted[STORED_SHARDS]
+    if shards != options.shards:
         raise SpecChangedError(
-            f"the checkpoint has {emitted['buckets']} buckets, the options say {options.buckets}: "
-            f"give buckets={emitted['buckets']}, or another checkpoint"
+            f"the checkpoint has {shards} shards, the options say {options.shards}: "
+            f"give shards={shards}, or another checkpoint"
         )
     if options.maxrows and not emitted["counted"]:
         raise SpecChangedError(

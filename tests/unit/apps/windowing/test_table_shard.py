@@ -1,4 +1,4 @@
-"""What each option does to the table, bucket by bucket."""
+"""What each option does to the table, shard by shard."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def test_historyseconds_deletes_what_is_as_old_and_nothing_younger():
     assert total(machine.step(1999 + 100), "rows") == 0
 
 
-def test_maxrows_is_a_limit_over_all_buckets_however_uneven():
-    machine = Machine(maxrows=7, historyseconds=0, buckets=4)
+def test_maxrows_is_a_limit_over_all_shards_however_uneven():
+    machine = Machine(maxrows=7, historyseconds=0, shards=4)
     machine.step(1, batch(0, 3, 1))
     progress = machine.step(2, batch(3, 3, 2))
     assert total(progress, "rows") == 6
@@ -39,8 +39,8 @@ def test_maxrows_is_a_limit_over_all_buckets_however_uneven():
     assert machine.times() == [2, 2, 3, 3, 3, 3, 3]
 
 
-def test_bucketrows_is_a_limit_of_each_bucket():
-    machine = Machine(bucketrows=3, historyseconds=0, buckets=2)
+def test_shardrows_is_a_limit_of_each_shard():
+    machine = Machine(shardrows=3, historyseconds=0, shards=2)
     machine.step(1, batch(0, 40, 1))
     assert [len(rows) for rows in machine.rows()] == [3, 3]
     newest = [rows[-1] for rows in machine.rows()]
@@ -48,13 +48,13 @@ def test_bucketrows_is_a_limit_of_each_bucket():
     progress = machine.step(200, batch(mine, 1, 2))
     assert [emitted.deleted for emitted in progress] == [1, 0]
     assert machine.rows()[0][1:] == [newest[0], (mine, mine, 2)]
-    # One that is older than all that a bucket keeps isn't among its newest.
+    # One that is older than all that a shard keeps isn't among its newest.
     (late, _) = machine.step(400, batch(mine, 1, 0))
     assert (late.inserted, late.deleted, late.rows) == (1, 1, 3)
 
 
 def test_the_three_limits_hold_together():
-    machine = Machine(maxrows=5, bucketrows=4, historyseconds=0.1, buckets=1)
+    machine = Machine(maxrows=5, shardrows=4, historyseconds=0.1, shards=1)
     machine.step(100, batch(0, 2, 50), batch(2, 6, 100))
     assert machine.times() == [100] * 4
     machine.step(250)
@@ -62,7 +62,7 @@ def test_the_three_limits_hold_together():
 
 
 def test_a_call_deletes_what_is_older_once():
-    machine = Machine(historyseconds=0, deletes="calls", buckets=2, deletechunksize=2)
+    machine = Machine(historyseconds=0, deletes="calls", shards=2, deletechunksize=2)
     machine.step(10, batch(0, 20, 1), batch(20, 10, 5))
     progress = machine.step(11, calls=[call(before=5)])
     assert total(progress, "deleted") == 20
@@ -74,33 +74,33 @@ def test_a_call_deletes_what_is_older_once():
     assert machine.step(13)[0].answers == []
 
 
-def test_a_call_takes_so_many_rows_of_each_bucket_and_says_what_is_left():
-    machine = Machine(historyseconds=0, deletes="calls", buckets=1)
+def test_a_call_takes_so_many_rows_of_each_shard_and_says_what_is_left():
+    machine = Machine(historyseconds=0, deletes="calls", shards=1)
     machine.step(10, batch(0, 8, 1))
-    calls = [call("b", before=2, most=3), call("a", bucketrows=6, most=1)]
+    calls = [call("b", before=2, most=3), call("a", shardrows=6, most=1)]
     (emitted,) = machine.step(11, calls=calls)
     assert emitted.answers == [("a", 1, 1), ("b", 3, 4)]
     assert machine.rows() == [[(n, n, 1) for n in range(4, 8)]]
-    assert machine.step(12, calls=[call(bucketrows=0)])[0].answers == [("a", 4, 0)]
-    assert machine.step(13, calls=[call(bucketrows=0)])[0].answers == [("a", 0, 0)]
+    assert machine.step(12, calls=[call(shardrows=0)])[0].answers == [("a", 4, 0)]
+    assert machine.step(13, calls=[call(shardrows=0)])[0].answers == [("a", 0, 0)]
 
 
 def test_a_call_does_not_delete_what_is_still_to_come():
-    machine = Machine(historyseconds=0, deletes="calls", buckets=1)
+    machine = Machine(historyseconds=0, deletes="calls", shards=1)
     machine.step(10, batch(0, 8, 10))
     assert machine.step(11, calls=[call(before=10**9)])[0].rows == 0
     assert machine.step(12, batch(8, 5, 11))[0].rows == 5
 
 
 def test_a_call_deletes_beside_the_applications_own_deleter():
-    machine = Machine(historyseconds=0.1, inline=True, buckets=1)
+    machine = Machine(historyseconds=0.1, inline=True, shards=1)
     machine.step(0, batch(0, 8, 0), batch(8, 2, 90))
-    (emitted,) = machine.step(150, calls=[call(bucketrows=1)])
+    (emitted,) = machine.step(150, calls=[call(shardrows=1)])
     assert (emitted.deleted, emitted.rows, emitted.backlog) == (9, 1, 0)
 
 
-def test_fewer_rows_than_buckets_can_be_kept():
-    machine = Machine(maxrows=1, historyseconds=0, buckets=4)
+def test_fewer_rows_than_shards_can_be_kept():
+    machine = Machine(maxrows=1, historyseconds=0, shards=4)
     assert total(machine.step(1, batch(0, 50, 1)), "rows") == 1
 
 
@@ -113,7 +113,7 @@ def test_both_limits_hold_together():
 
 
 def test_inline_deletes_with_inserts_alone():
-    machine = Machine(historyseconds=0.1, inline=True, buckets=1)
+    machine = Machine(historyseconds=0.1, inline=True, shards=1)
     machine.step(0, batch(0, 8, 0))
     (idle,) = machine.step(500)
     assert (idle.deleted, idle.rows, idle.backlog) == (0, 8, 8)
@@ -122,21 +122,21 @@ def test_inline_deletes_with_inserts_alone():
 
 
 def test_inline_an_insert_takes_one_chunk_with_it():
-    machine = Machine(historyseconds=0.1, inline=True, buckets=1, deletechunksize=3)
+    machine = Machine(historyseconds=0.1, inline=True, shards=1, deletechunksize=3)
     machine.step(0, batch(0, 8, 0))
     assert machine.step(501, batch(8, 2, 501))[0].deleted == 6
     assert machine.rows() == [[(6, 6, 0), (7, 7, 0), (8, 8, 501), (9, 9, 501)]]
 
 
 def test_the_deleter_goes_on_when_nothing_is_inserted():
-    machine = Machine(historyseconds=0.1, buckets=1)
+    machine = Machine(historyseconds=0.1, shards=1)
     machine.step(0, batch(0, 8, 0))
     (idle,) = machine.step(500)
     assert (idle.deleted, idle.rows) == (8, 0)
 
 
 def test_the_deleter_yields_when_it_has_caught_up():
-    machine = Machine(historyseconds=0.1, deleteyieldtime=200, buckets=1)
+    machine = Machine(historyseconds=0.1, deleteyieldtime=200, shards=1)
     machine.step(1000, batch(0, 1, 850), batch(1, 1, 950))
     assert machine.times() == [950]
     (sleeping,) = machine.step(1199)
@@ -146,7 +146,7 @@ def test_the_deleter_yields_when_it_has_caught_up():
 
 
 def test_a_turn_of_the_deleter_is_bounded_and_the_next_comes_at_once():
-    machine = Machine(historyseconds=0.1, deletechunksize=1, deleteyieldtime=5000, buckets=1)
+    machine = Machine(historyseconds=0.1, deletechunksize=1, deleteyieldtime=5000, shards=1)
     machine.step(0, batch(0, 25_000, 0))
     left = [machine.step(6000 + n)[0].backlog for n in range(3)]
     assert left == [15_000, 5_000, 0]
@@ -154,21 +154,21 @@ def test_a_turn_of_the_deleter_is_bounded_and_the_next_comes_at_once():
 
 @pytest.mark.parametrize(("chunk", "chunks"), [(1, 10), (3, 4), (10, 1), (100, 1)])
 def test_chunks_split_rows_of_one_time(chunk: int, chunks: int):
-    machine = Machine(historyseconds=0.1, deletechunksize=chunk, buckets=1)
+    machine = Machine(historyseconds=0.1, deletechunksize=chunk, shards=1)
     machine.step(0, batch(0, 10, 0))
     (emitted,) = machine.step(200)
     assert (emitted.deleted, emitted.chunks) == (10, chunks)
 
 
 def test_averages_know_spans_below_a_second_and_an_upper_bound():
-    machine = Machine(averages=(0.01, 0.1, 5), buckets=1)
+    machine = Machine(averages=(0.01, 0.1, 5), shards=1)
     future = (4, 1_000_000, 1001)
     (emitted,) = machine.step(1000, tuples([(1, 5, 900), (2, 7, 901), (3, 9, 995), future]))
     assert emitted.averages == [(9, 1), (16, 2), (21, 3)]
 
 
 def test_the_maximum_falls_when_its_row_is_deleted():
-    machine = Machine(historyseconds=0.1, buckets=1)
+    machine = Machine(historyseconds=0.1, shards=1)
     (emitted,) = machine.step(0, tuples([(1, 90, 0), (2, 40, 60)]))
     assert emitted.greatest == 90
     (emitted,) = machine.step(130)
@@ -179,14 +179,14 @@ def test_the_maximum_falls_when_its_row_is_deleted():
 
 
 def test_a_row_that_is_too_old_is_inserted_and_deleted():
-    machine = Machine(historyseconds=0.1, buckets=1, deleteyieldtime=0)
+    machine = Machine(historyseconds=0.1, shards=1, deleteyieldtime=0)
     (emitted,) = machine.step(1000, batch(0, 2, 950))
     (emitted,) = machine.step(1001, batch(2, 3, 100))
     assert (emitted.inserted, emitted.deleted, emitted.rows, emitted.totals) == (3, 3, 2, (5, 3))
 
 
 def test_rows_grow_old_by_event_time_if_asked():
-    machine = Machine(historyseconds=1, clock="event", buckets=2)
+    machine = Machine(historyseconds=1, clock="event", shards=2)
     long_ago = 1_000_000
     wall = 10**12
     assert total(machine.step(wall, batch(0, 10, long_ago)), "rows") == 10
@@ -195,7 +195,7 @@ def test_rows_grow_old_by_event_time_if_asked():
 
 
 def test_an_event_from_the_far_future_moves_the_clock_a_day_at_most():
-    machine = Machine(historyseconds=172_800, clock="event", buckets=1)
+    machine = Machine(historyseconds=172_800, clock="event", shards=1)
     wall = 10**12
     machine.step(wall, batch(0, 5, wall), batch(5, 1, 10**15))
     assert machine.step(wall)[0].clock == wall + 86_400_000
@@ -203,7 +203,7 @@ def test_an_event_from_the_far_future_moves_the_clock_a_day_at_most():
 
 
 def test_state_is_bounded_by_what_is_kept():
-    machine = Machine(historyseconds=2, buckets=1)
+    machine = Machine(historyseconds=2, shards=1)
     sizes = []
     for second in range(12):
         machine.step(second * 1000, batch(second * 500, 500, second * 1000))
@@ -214,7 +214,7 @@ def test_state_is_bounded_by_what_is_kept():
 
 
 def test_a_batch_that_is_repeated_says_the_same():
-    machine = Machine(maxrows=30, historyseconds=0.05, buckets=2, deletechunksize=7)
+    machine = Machine(maxrows=30, historyseconds=0.05, shards=2, deletechunksize=7)
     for clock in range(0, 100, 10):
         tasks = [batch(clock * 10, 10, clock), batch(clock * 10 + 10, 3, clock - 5)]
         again = machine.copied()
@@ -225,12 +225,12 @@ def test_a_batch_that_is_repeated_says_the_same():
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"buckets": 3}, "2 buckets, the options say 3"),
+        ({"shards": 3}, "2 shards, the options say 3"),
         ({"maxrows": 5}, "the checkpoint's run had no maxrows"),
     ],
 )
 def test_a_table_is_not_opened_with_options_that_do_not_fit(changed, said):
-    machine = Machine(buckets=2)
+    machine = Machine(shards=2)
     machine.step(0, batch(0, 5, 0))
     machine.options = dataclasses.replace(machine.options, **changed)
     with pytest.raises(mt.SpecChangedError, match=said):
