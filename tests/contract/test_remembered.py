@@ -22,7 +22,7 @@ from muntin.model.errors import SpecChangedError, StateCorruptedError
 from muntin.model.joins import SIDES, AsOf, Bound, JoinSpec, Joint, Side, SideName, Together, Within
 from muntin.model.kinds import Kind
 from muntin.model.policies import Each, EveryRows, Firing
-from muntin.model.recall import recalled
+from muntin.model.recall import load_spec
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
@@ -86,7 +86,7 @@ def test_windows(kind: str) -> None:
     query = make_combiner(spec, frame.schema)
     open_shard(query, blobs, FrameCache()).step([query.combine(frame, None)], 0)
     stored = parse_manifest(blobs.load() or "").spec
-    assert recalled(stored) == spec
+    assert load_spec(stored) == spec
     open_shard(query, blobs, FrameCache())
     other = make_combiner(replace(spec, types={**spec.types, "größe": "Binary"}), frame.schema)
     with pytest.raises(SpecChangedError, match="type of größe: was String, is Binary"):
@@ -108,7 +108,7 @@ def test_joins(kind: str) -> None:
         s: [joiner.arrive(s, frame.select(schema.names()))] for s in SIDES
     }
     join_shard(joiner, blobs, FrameCache()).step(given, 0)
-    assert recalled(parse_manifest(blobs.load() or "").spec) == spec
+    assert load_spec(parse_manifest(blobs.load() or "").spec) == spec
     join_shard(joiner, blobs, FrameCache())
     other = Joiner(replace(spec, how="left"), dict.fromkeys(SIDES, schema))
     with pytest.raises(SpecChangedError, match="join: was inner, is left"):

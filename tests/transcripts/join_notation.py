@@ -49,7 +49,15 @@ from tests.transcripts.notation import (
 )
 
 from muntin.model.axis import Length, micros
-from muntin.model.joins import SIDES, JoinSpec, Newest, Side, SideName, bound_of, firing_of
+from muntin.model.joins import (
+    SIDES,
+    JoinSpec,
+    Newest,
+    Side,
+    SideName,
+    find_bound,
+    set_default_policies,
+)
 from muntin.model.policies import Firing
 
 _EITHER = "key:string time value:long"
@@ -140,7 +148,7 @@ def _spec(item: dict[str, Any], sides: dict[str, dict[str, str]]) -> JoinSpec:
     said = item.get("as_of", "false")
     as_of = said == "true" if said in ("true", "false") else read_length(said)
     each_change = item.get("each_change") == "true"
-    bound = bound_of(within, windows[0], windows[1], as_of=as_of, each_change=each_change)  # type: ignore[arg-type]
+    bound = find_bound(within, windows[0], windows[1], as_of=as_of, each_change=each_change)  # type: ignore[arg-type]
     nulls = item.get("nulls", "reject")
     how, shared = item.get("how", "inner"), item.get("shared_time") == "true"
     layout = item.get("layout")
@@ -171,7 +179,7 @@ def _side(said: dict[str, str], keys: tuple[str, ...], windows: Any) -> Side:
         keys,
         None if said.get("time") == "none" else said.get("time", "time"),
         windows,
-        firing=firing_of(firing),
+        firing=set_default_policies(firing),
         lateness=micros("lateness", said.get("lateness", "0 s")),
         max_ahead=micros("ahead", said["ahead"]) if "ahead" in said else None,
         idle=micros("idle", said["idle"]) if "idle" in said else None,

@@ -21,7 +21,7 @@ from muntin.model.aggregates import Aggregate
 from muntin.model.axis import SECOND, Axis, phrase
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days, Hours
-from muntin.model.grouping_sets import words
+from muntin.model.grouping_sets import format_sets
 from muntin.model.joins import (
     SIDES,
     AsOf,
@@ -76,7 +76,7 @@ def _spec(spec: WindowSpec, columns: Mapping[str, str]) -> Iterator[str]:
     yield f"columns: {_columns_text(columns)}"
     yield f"keys: {_scalar(' '.join(spec.key_columns))}"
     if spec.sets is not None:
-        yield f"sets: {words(spec.sets, spec.key_columns).replace(',', '')}"
+        yield f"sets: {format_sets(spec.sets, spec.key_columns).replace(',', '')}"
     if spec.time is None:
         yield "time: none"
     if spec.offset is not None:

@@ -17,7 +17,7 @@ from rich.text import Text
 from muntin.hosts.interrupts import quit_on_signals
 from muntin.model.errors import MuntinError, OptionError
 from muntin.model.printable import escape_controls
-from muntin.model.secrets import redacted
+from muntin.model.secrets import redact
 
 # A worker's error comes back as text, at the end of a line of the worker's traceback.
 _FROM_WORKER = re.compile(r"^\s*muntin\.[\w.]*Error: (.+)$", re.MULTILINE)
@@ -33,7 +33,7 @@ class QueryFailedError(MuntinError):
 
 def words(error: BaseException) -> str:
     """Return the message of an error in few words, without traces and secrets."""
-    text = redacted(str(error).strip())
+    text = redact(str(error).strip())
     if isinstance(error, MuntinError):
         return text
     if said := _FROM_WORKER.findall(text):
@@ -60,7 +60,7 @@ def keep_details(error: BaseException) -> Path | None:
     try:
         handle, path = tempfile.mkstemp(prefix="muntin-", suffix=".log")
         with open(handle, "w", errors="replace") as file:
-            file.write(redacted("".join(traceback.format_exception(error))))
+            file.write(redact("".join(traceback.format_exception(error))))
     except OSError:
         return None
     return Path(path)

@@ -20,7 +20,7 @@ from muntin.cli.rows import KEPT, LiveRows
 from muntin.explain.flows import describe_query
 from muntin.hosts.interrupts import Interruption, watch_signals
 from muntin.model.axis import moment
-from muntin.model.counts import rejections_in_words
+from muntin.model.counts import format_rejections
 from muntin.model.pipeline import DeclaredTable, Windowing
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class Shell:
                 self.console.print("Stopped", style="dim")
         finally:
             query.stop()
-        rejected = rejections_in_words(query.progress.counts)
+        rejected = format_rejections(query.progress.counts)
         if rejected:
             self.console.print(f"rejected: {rejected}", highlight=False)
 

@@ -21,7 +21,7 @@ from rich.table import Table
 from muntin.cli.console import QueryFailedError, cell, say, session, words
 from muntin.hosts.interrupts import Interruption, stop_queries, watch_signals
 from muntin.model.axis import moment
-from muntin.model.counts import rejections_in_words
+from muntin.model.counts import format_rejections
 
 _REFRESH = 0.5
 _LINES_EVERY = 2.0
@@ -195,7 +195,7 @@ def _seen(query: Any) -> int:
 
 
 def _rejected(progress: Any) -> str:
-    words = rejections_in_words(progress.counts)
+    words = format_rejections(progress.counts)
     unstorable = f"{progress.unstorable:,} unstorable" if progress.unstorable else ""
     return ", ".join(filter(None, (words, unstorable)))
 

@@ -12,7 +12,7 @@ from muntin.hosts.local.statements import TableRows, bind_query, tables_by_name
 from muntin.hosts.local.tables import needs_spark, source_of
 from muntin.hosts.local.windowed import rows_of
 from muntin.model.errors import OptionError, SqlError
-from muntin.model.pipeline import tables_of
+from muntin.model.pipeline import find_tables
 from muntin.sinks.declared import Surroundings
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _choose(
 
 def _host_of_declared(question: Question) -> Host:
     """Return the host that reads the tables that a statement declares."""
-    read = tables_of(question.lowered.query)
+    read = find_tables(question.lowered.query)
     declared = [table for name, table in question.tables.items() if name in read]
     return "spark" if any(map(needs_spark, declared)) else "local"
 

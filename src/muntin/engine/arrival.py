@@ -15,7 +15,7 @@ from muntin.engine.admission import flag_missing_offsets, moves_watermark
 from muntin.engine.clocks import ClockTime, clock_times, merge_times
 from muntin.engine.operator import REJECTED, Part, Task
 from muntin.model.axis import Axis
-from muntin.model.counts import summed
+from muntin.model.counts import add_counts
 from muntin.model.spec import DUPLICATES
 from muntin.state.offsets import (
     OffsetRange,
@@ -77,7 +77,7 @@ def make_parts(
         for number, frame in by_shard.items():
             parts[number].frames[name] = frame
     # The task's rejected messages and counts go to one shard, so that they are emitted once.
-    parts[0].header["arrival"]["counts"] = summed(arrival.counts for arrival in arrivals)
+    parts[0].header["arrival"]["counts"] = add_counts(arrival.counts for arrival in arrivals)
     parts[0].frames[REJECTED] = pl.concat([arrival.rejected for arrival in arrivals])
     return parts
 

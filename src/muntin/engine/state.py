@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from muntin.engine.arrival import Arrival
 from muntin.engine.clocks import ClockTime, InputClocks, merge_times
 from muntin.model.axis import FARTHEST
-from muntin.model.counts import summed
+from muntin.model.counts import add_counts
 from muntin.model.inputs import BY_GREATEST, InputSpec
 from muntin.state.blobs import Blobs, PartBlobs
 from muntin.state.manifest import Manifest, StateKind, load_manifest
@@ -219,7 +219,7 @@ class State:
 
     def count(self, counts: Mapping[str, int]) -> None:
         """Add to the counts."""
-        self.counts = summed([self.counts, counts])
+        self.counts = add_counts([self.counts, counts])
 
     def save(self) -> None:
         """Write the manifest; the store isn't committed yet."""

@@ -24,7 +24,7 @@ from muntin.model.by_number import Moving
 from muntin.model.errors import OptionError
 from muntin.model.grouping_sets import GROUPING_ID
 from muntin.model.joins import AsOf, JoinSpec, Newest
-from muntin.model.recall import recalled
+from muntin.model.recall import load_spec
 from muntin.model.spec import WindowSpec
 from muntin.state.blobs import ReadBlobs
 from muntin.state.frames import decode_frame
@@ -133,7 +133,7 @@ def read_messages(
     """
     blob_numbers: list[int] = []
     frames_read: list[pl.DataFrame] = []
-    spec = recalled(manifest.spec)
+    spec = load_spec(manifest.spec)
     assert isinstance(spec, JoinSpec)
     bound, keys = spec.bound, spec.left.keys if side == "left" else spec.right.keys
     for part in manifest.each():

@@ -10,7 +10,7 @@ from muntin.explain.cautions import list_cautions
 from muntin.explain.ruler import draw_ruler
 from muntin.explain.size import Rates, estimate, format_amount, format_bytes
 from muntin.model.axis import phrase, spell
-from muntin.model.grouping_sets import words
+from muntin.model.grouping_sets import format_sets
 from muntin.model.pipeline import ROWS
 from muntin.model.policies import Every, FirstThen, Policy, When
 from muntin.model.sessions import Sessions
@@ -62,7 +62,7 @@ def describe_windows(spec: WindowSpec) -> list[str]:
     position_text = f"on {spec.time}" if spec.axis == "time" else _describe_row_axis(spec)
     whose = f"by {', '.join(spec.key_columns)}" if spec.keys else "of all messages"
     if spec.sets is not None:
-        whose = f"by each of the sets {words(spec.sets, spec.key_columns)}"
+        whose = f"by each of the sets {format_sets(spec.sets, spec.key_columns)}"
     drawn = (" " * _INDENT + line for line in draw_ruler(spec.windows))
     text = [*format_part("windows", f"{spec.windows}, {whose} {position_text}"), "", *drawn, ""]
     return [line.rstrip() for line in text]
@@ -83,7 +83,7 @@ def _describe_parts(spec: WindowSpec, circumstances: Circumstances) -> Iterator[
             f"messages for which {circumstances.where}; the others are counted as filtered",
         )
     yield "windows", ""
-    yield "panes", spec.windows.stored
+    yield "panes", spec.windows.storage
     shown = ", ".join(f"{name}={agg}" for name, agg in spec.aggregates.items() if name != ROWS)
     # Each message that a window ends with is a row, with all that is computed.
     yield "computes", f"for each message: {shown}" if ROWS in spec.aggregates else shown

@@ -11,7 +11,7 @@ from typing import Any
 
 from muntin.explain.glance import format_html_table
 from muntin.model.axis import SECOND, as_datetime
-from muntin.model.counts import accounted, rejections, summed
+from muntin.model.counts import add_counts, count_outcomes, select_rejections
 
 # The entry of an operator's figures that says which input of the downstream operator it feeds, such
 # as the side of a join. The last operator has none.
@@ -135,7 +135,7 @@ class Progress:
 
     def adds_up(self) -> bool:
         """Return whether every message that was read is accounted for."""
-        rest = accounted(self.counts)
+        rest = count_outcomes(self.counts)
         # An event that an agent took may then be refused by one table or by several.
         adds_up = self.seen <= rest if "taken" in self.counts else self.seen == rest
         return adds_up and all(one.adds_up() for one in self.before.values())
@@ -169,7 +169,7 @@ class Progress:
             shards: The last figures of each shard.
             fired: The number of firings of this run, by emission.
         """
-        counts = summed(shard["counts"] for shard in shards)
+        counts = add_counts(shard["counts"] for shard in shards)
         marks = [s["watermark"] for s in shards if s["watermark"] is not None]
         pending, rows = (sum(s[name] for s in shards) for name in ("pending", "rows"))
         one = shards[0] if shards else {}
@@ -207,7 +207,7 @@ def warn_of_rejected(progress: Progress, warned: Collection[str]) -> frozenset[s
     """
     new: set[str] = set()
     for one in (progress, *progress.before.values()):
-        for reason, number in rejections(one.counts).items():
+        for reason, number in select_rejections(one.counts).items():
             if number and reason not in {*warned, *new}:
                 new.add(reason)
                 _LOG.warning(

@@ -12,7 +12,7 @@ from muntin.engine import columns
 from muntin.model.aggregates import Aggregate, count
 from muntin.model.axis import Axis
 from muntin.model.errors import OptionError
-from muntin.model.inputs import Marks
+from muntin.model.inputs import InputOptions
 from muntin.model.joins import Side, SideName
 from muntin.model.pipeline import ROWS
 from muntin.model.sentence import Sentence
@@ -57,7 +57,7 @@ class WindowSentence(Sentence, Generic[A]):
         # Grouping sets depend on the keys, whose names follow from the input.
         spec = replace(self, _sets=None)._spec(aggregates, unnamed=unnamed)
         keys = self._all_keys(self._keys)
-        return self._build(replace(spec, sets=self._grouped(keys)), keys)
+        return self._build(replace(spec, sets=self._number_sets(keys)), keys)
 
     def top(
         self, n: int, *, by: str | Sequence[str], ascending: bool | Sequence[bool] = False
@@ -126,7 +126,9 @@ def shared_parts(
         lateness = timedelta(microseconds=disorder())
     ahead, offset, idle = options["max_ahead"], options["offset"], options["idle"]
     return {
-        "_marks": Marks.given(time, lateness, ahead, offset, idle, clock, options["watermark"]),
+        "_input_options": InputOptions.parse(
+            time, lateness, ahead, offset, idle, clock, options["watermark"]
+        ),
         "_nulls": options["nulls"],
         "_where": options["where"],
         "_shards": options["shards"],
@@ -163,9 +165,9 @@ def list_keys(key: Any, expression: type, expressions: str) -> tuple[Any, ...]:
     return keys
 
 
-def windows_as_messages() -> Marks:
+def windows_as_messages() -> InputOptions:
     """Return the input options of windows' results: their time is the window's end."""
-    return Marks(columns.WINDOW_END, max_ahead=None)
+    return InputOptions(columns.WINDOW_END, max_ahead=None)
 
 
 def refuse_side(side: SideName, given: object) -> OptionError:

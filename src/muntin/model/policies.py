@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar, TypedDict
 
 from muntin.model.axis import SECOND, Duration, micros, phrase
-from muntin.model.conditions import read
+from muntin.model.conditions import parse_condition
 from muntin.model.errors import OptionError
 from muntin.model.json_dataclass import JsonDataclass
 
@@ -259,7 +259,7 @@ def _one(
         if each or any(given is not None for given in (rows, every, at_least)):
             hint = "leave the others out: the condition is looked at after each batch"
             raise OptionError("when", when, "says so alone when a window emits", hint)
-        read(when)
+        parse_condition(when)
         return When(when)
     if each == (rows is not None or every is not None):
         hint = "give each=True, rows=N, every=DURATION or both, whichever comes first, or when=TEXT"

@@ -44,7 +44,7 @@ class Sessions(Moving):
     by: Any = None
 
     @property
-    def stored(self) -> str:
+    def storage(self) -> str:
         """The stored units, which take the place of panes, in words."""
         return "none: stretches of activity are merged, and those that grow together emitted anew"
 

@@ -23,8 +23,8 @@ from muntin.model.pipeline import (
     Reading,
     Relation,
     Windowing,
-    quoted,
-    tables_of,
+    find_tables,
+    quote_name,
 )
 from muntin.model.reader_options import reader_problems
 from muntin.model.shapes import Shape
@@ -78,7 +78,7 @@ def check(pipeline: Pipeline, check_sink: Callable[[DeclaredTable], None]) -> Ch
     checked = Checked()
     written = {name.lower() for flow in pipeline.flows for name in _outputs(flow)}
     reading = [flow.query for flow in pipeline.flows]
-    read = frozenset[str]().union(*map(tables_of, reading))
+    read = frozenset[str]().union(*map(find_tables, reading))
     for name, table in pipeline.tables.items():
         checked.problems += _of_table(table, name in read, name in written, check_sink)
     for flow in pipeline.flows:
@@ -163,7 +163,7 @@ class _Checker:
             ):
                 self._named([*spec.keys, spec.time], columns, f" of {side}")
         else:
-            for name in tables_of(relation):
+            for name in find_tables(relation):
                 self._table(name)
         return None
 
@@ -213,7 +213,7 @@ class _Checker:
 
     def _aggregate(self, name: str, aggregate: Aggregate, columns: Columns | None) -> None:
         for given in aggregate.columns:
-            text = given.text if isinstance(given, Expression) else quoted(str(given))
+            text = given.text if isinstance(given, Expression) else quote_name(str(given))
             family = self._expressions([text], columns)
             if family is None or columns is None or given is not aggregate.column:
                 self.needs_spark |= family is None
@@ -298,7 +298,7 @@ class _Checker:
         self._problem(text or name, f"there is no column {name}{where}", hint)
 
     def _problem(self, text: str, problem: str, hint: str) -> None:
-        for asked in (text, quoted(text)):
+        for asked in (text, quote_name(text)):
             if asked in self.pipeline.places:
                 whole, span = self.pipeline.places[asked]
                 self.problems.append(SqlError(whole, span, problem, hint))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from muntin.model.errors import MuntinError, OptionError
 from muntin.model.pipeline import Pipeline
-from muntin.model.placeholders import names
+from muntin.model.placeholders import find_names
 
 SUFFIXES = (".sql", ".toml")
 
@@ -40,7 +40,7 @@ def read(
         hint = f"give the path of a file that ends with {', '.join(SUFFIXES)} or .py"
         raise OptionError("PIPELINE", str(path), "isn't a file", hint)
     text = path.read_text(encoding="utf-8")
-    asked = names(text)
+    asked = find_names(text)
     for name in given:
         if name not in asked:
             hint = f"it asks for {', '.join(sorted(asked))}" if asked else "it asks for nothing"

@@ -11,7 +11,7 @@ from typing import Any
 
 from muntin.model.axis import Length, micros, rows
 from muntin.model.errors import MuntinError, OptionError, ProblemsError, SqlError
-from muntin.model.inputs import Marks
+from muntin.model.inputs import InputOptions
 from muntin.model.pipeline import (
     Column,
     DeclaredTable,
@@ -20,9 +20,9 @@ from muntin.model.pipeline import (
     Pipeline,
     Reading,
     Windowing,
-    quoted,
+    quote_name,
 )
-from muntin.model.placeholders import OutsideQuotesError, check_secret, fill_expression, names
+from muntin.model.placeholders import OutsideQuotesError, check_secret, fill_expression, find_names
 from muntin.model.rolling import emits_messages
 from muntin.model.sentence import Sentence
 from muntin.model.spec import WindowSpec
@@ -134,7 +134,7 @@ class _Reader:
         now, every = (form.trigger or "").lower() == "available now", None
         with self._noted("trigger"):
             every = None if now or form.trigger is None else micros("trigger", form.trigger)
-        asked = frozenset(names(text))
+        asked = frozenset(find_names(text))
         return Pipeline(self.tables, tuple(flows), form.checkpoint, every, now, asked)
 
     @contextmanager
@@ -163,10 +163,10 @@ class _Reader:
             options["path"] = table.path
         columns = None
         if table.columns is not None:
-            columns = ", ".join(f"{quoted(n)} {kind}" for n, kind in table.columns.items())
+            columns = ", ".join(f"{quote_name(n)} {kind}" for n, kind in table.columns.items())
         ahead = None if table.max_ahead == "any" else table.max_ahead
         offset = None if table.offset is None else (table.offset[0], table.offset[1])
-        marks = Marks.given(
+        marks = InputOptions.parse(
             table.time, table.lateness, ahead, offset, table.idle, table.clock, table.watermark
         )
         return DeclaredTable(
@@ -191,7 +191,7 @@ class _Reader:
             self.place = f"queries.{name}.agg.{n}"
             computed[n] = aggregate(self._filled(text))
         self.place = f"queries.{name}"
-        marks = Marks() if source is None else source.marks
+        marks = InputOptions() if source is None else source.marks
         sentence = _sentence(query, marks)
         spec = sentence._spec(computed, sentence._all_keys(tuple(keys)))
         relation: Reading | Derived = Reading(query.source)
@@ -205,7 +205,7 @@ class _Reader:
         windowing = Windowing(
             relation,
             spec,
-            tuple(Column(key, quoted(key)) for key in spec.key_columns),
+            tuple(Column(key, quote_name(key)) for key in spec.key_columns),
             query.where and self._filled(query.where),
             self._shown(spec) if query.having else None,
             query.having and self._filled(query.having),
@@ -217,7 +217,7 @@ class _Reader:
 
     def _shown(self, spec: WindowSpec) -> tuple[Column, ...]:
         shown = (*spec.keys, "window_start", "window_end", *spec.aggregates, *_OWN)
-        return tuple(Column(name, name if name in _OWN else quoted(name)) for name in shown)
+        return tuple(Column(name, name if name in _OWN else quote_name(name)) for name in shown)
 
     def _filled(self, text: str) -> str:
         """Return an expression whose placeholders, which must be in quotes, are replaced."""
@@ -240,11 +240,11 @@ def _length(text: str) -> Length:
     return rows(int(found.group(1))) if found else text
 
 
-def _sentence(query: QueryForm, marks: Marks) -> Sentence:
+def _sentence(query: QueryForm, marks: InputOptions) -> Sentence:
     """Return the Python query that the entries of a query stand for."""
-    sentence = _windows(query.windows, Sentence(_marks=marks, _nulls=query.nulls))
+    sentence = _windows(query.windows, Sentence(_input_options=marks, _nulls=query.nulls))
     if sentence._windows is not None:
-        sentence = replace(sentence, _marks=marks.on(sentence._windows.axis))
+        sentence = replace(sentence, _input_options=marks.on(sentence._windows.axis))
     if query.sets is not None:
         sentence = sentence.sets(*([query.sets] if isinstance(query.sets, str) else query.sets))
     if query.early is not None:

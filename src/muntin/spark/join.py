@@ -15,7 +15,7 @@ from muntin.hosts.sentence import (
 )
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, SideName
-from muntin.model.sentence import joined
+from muntin.model.sentence import make_join
 from muntin.spark.explain import explain
 from muntin.spark.host.chain import fed_by, pairable
 from muntin.spark.join_plan import build_join
@@ -59,7 +59,7 @@ def begin_spark_join(left: object, right: object, options: SentenceOptions) -> J
     if one._frame.isStreaming != other._frame.isStreaming:
         hint = "give two streaming or two batch DataFrames"
         raise OptionError("right", "one side", "streams and the other doesn't", hint)
-    spec = joined(one, other, options)
+    spec = make_join(one, other, options)
     for side, given in zip(SIDES, (one, other), strict=True):
         check_pair_columns(side, given._frame.columns, spec.side(side).keys)
     require(one._frame.sparkSession)
@@ -74,7 +74,7 @@ def _side(side: SideName, given: object, options: SentenceOptions) -> Windowed:
         rows = given if isinstance(given, DataFrame) else given.results
         fed = fed_by(rows, each_change=each_change)
         if fed is not None and not fed.plan.joins:
-            given = Windowed(_frame=rows, _fed=fed, _marks=windows_as_messages())
+            given = Windowed(_frame=rows, _fed=fed, _input_options=windows_as_messages())
     if not isinstance(given, Windowed):
         raise refuse_side(side, given)
     if each_change:

@@ -8,7 +8,7 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F
 
 from muntin.engine.columns import EMISSION, REVISION, WINDOW_END, WINDOW_START
-from muntin.model.pipeline import NUMBER, PLACE, ROW, ROWS, Column, quoted
+from muntin.model.pipeline import NUMBER, PLACE, ROW, ROWS, Column, quote_name
 from muntin.model.rolling import add_messages, message_columns
 from muntin.model.spec import WindowSpec
 from muntin.spark.sinks.selected import EachShape, SelectedAggregate
@@ -36,16 +36,16 @@ def build_rolling_rows(
     names = message_columns(spec, given.frame.columns, chained=given.fed is not None)
     bare = [key for key in keys if isinstance(key, str)]
     names = [name for name in names if name not in bare]
-    fields = [F.col(quoted(name)) for name in names] or [F.lit(0).alias("__muntin_none")]
+    fields = [F.col(quote_name(name)) for name in names] or [F.lit(0).alias("__muntin_none")]
     spec = replace(spec, aggregates=add_messages(spec, F.struct(*fields)))
     plan = build(given, keys, spec, shards)
     own = plan.keys or ()
     whole = (*own, WINDOW_START, WINDOW_END)
     computed = [name for name in spec.aggregates if name != ROWS]
     shown = [
-        *(Column(name, quoted(name)) for name in whole),
-        *(Column(name, f"{ROW}.{quoted(name)}") for name in names if name not in own),
-        *(Column(name, quoted(name)) for name in (*computed, EMISSION, REVISION)),
+        *(Column(name, quote_name(name)) for name in whole),
+        *(Column(name, f"{ROW}.{quote_name(name)}") for name in names if name not in own),
+        *(Column(name, quote_name(name)) for name in (*computed, EMISSION, REVISION)),
         Column(NUMBER, f"{PLACE} + 1"),
     ]
     return SelectedAggregate(plan, EachShape(tuple(shown), None, (*own, NUMBER)))

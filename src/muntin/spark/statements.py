@@ -32,7 +32,7 @@ from muntin.model.pipeline import (
     Union,
     Values,
     Windowing,
-    quoted,
+    quote_name,
 )
 from muntin.model.sessions import Sessions
 from muntin.sinks.declared import Surroundings
@@ -249,7 +249,7 @@ def _expressions(query: Query, find: Find) -> Iterator[tuple[Callable[[], DataFr
         for lookup in query.lookups:
             yield from _derived(lookup.table, find)
             table = partial(rows, lookup.table, find)
-            yield from ((table, quoted(name)) for _, name in lookup.equal)
+            yield from ((table, quote_name(name)) for _, name in lookup.equal)
         bare = replace(query, columns=None, having=None)
         after = partial(lambda: _firings(bare, find))
         shown.append(query.having or "")
@@ -294,7 +294,7 @@ def rows(relation: Relation, find: Find) -> DataFrame:
     if isinstance(relation, Reading):
         return find(relation.name)
     if isinstance(relation, Values):
-        names = ", ".join(map(quoted, relation.columns))
+        names = ", ".join(map(quote_name, relation.columns))
         shown = f" AS t({names})" if names else ""
         return SparkSession.active().sql(f"SELECT * FROM VALUES {relation.text}{shown}")
     if isinstance(relation, Lookup):
@@ -324,7 +324,7 @@ class _Chosen:
             frame = kept(frame, where, beside)
         if shown is None:
             return frame
-        texts = ["*" if c.text == "*" else f"{c.text} AS {quoted(c.name)}" for c in shown]
+        texts = ["*" if c.text == "*" else f"{c.text} AS {quote_name(c.name)}" for c in shown]
         return frame.selectExpr(*texts, *(() if "*" in texts else beside))
 
     def bounds(self, known: Mapping[str, int]) -> dict[str, int]:
@@ -347,7 +347,7 @@ def named(frame: DataFrame, name: str) -> str:
 def _key(frame: DataFrame, key: Column) -> SparkColumn | str:
     own = named(frame, key.name)
     if key.bare and (own in frame.columns or key.text != key.name or own.isidentifier()):
-        return own if own == key.name else F.col(quoted(own)).alias(key.name)
+        return own if own == key.name else F.col(quote_name(own)).alias(key.name)
     if own in frame.columns or set("`.") & set(key.name):
         taken = "is another column of the table" if own in frame.columns else "is no column's name"
         raise OptionError("key", key.name, taken, "give the key a name of its own with AS")

@@ -57,11 +57,11 @@ class Windowed(WindowSentence["WindowedAggregate"]):
         """The input with its options."""
         return Input(
             self._frame,
-            self._marks.time,
+            self._input_options.time,
             self._where,
-            self._marks.clock,
-            self._marks.max_ahead,
-            self._marks.offset,
+            self._input_options.clock,
+            self._input_options.max_ahead,
+            self._input_options.offset,
             self._fed,
             computed=self._computed,
             arrived=self._arrived,

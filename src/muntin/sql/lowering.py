@@ -9,7 +9,7 @@ from functools import partial
 from sqlglot import exp
 
 from muntin.model.errors import OptionError, SqlError
-from muntin.model.inputs import Marks
+from muntin.model.inputs import InputOptions
 from muntin.model.pipeline import Column, Derived, Order, Query, Values, Windowing
 from muntin.sql import ksql, overs, ranked
 from muntin.sql.aggregates import name_of
@@ -179,7 +179,9 @@ def _numbered(
         return _lowered(
             scope, select, ranked.chosen(ranked.bounded(scope, made, select.qualify), choice), meant
         )
-    return replace(resolved, relation=ranked.chosen(made, choice), marks=Marks(max_ahead=None))
+    return replace(
+        resolved, relation=ranked.chosen(made, choice), marks=InputOptions(max_ahead=None)
+    )
 
 
 def _bounded(scope: Scope, select: Select, resolved: Resolved, call: WindowCall | None) -> Lowered:
@@ -231,7 +233,7 @@ def _relation(found: Lowered | Resolved) -> Resolved:
     if isinstance(found, Resolved):
         return found
     # The inner query has judged its messages already.
-    return Resolved(found.query, Marks(max_ahead=None), frozenset())
+    return Resolved(found.query, InputOptions(max_ahead=None), frozenset())
 
 
 def _resolved(cursor: Cursor, catalog: Catalog, item: TableItem, alias: str | None) -> Resolved:
@@ -240,7 +242,7 @@ def _resolved(cursor: Cursor, catalog: Catalog, item: TableItem, alias: str | No
         return catalog.resolve(item, alias)
     names = frozenset({alias.lower()} if alias else ())
     if isinstance(item, Values):
-        return Resolved(item, Marks(), names)
+        return Resolved(item, InputOptions(), names)
     return replace(_relation(lower(cursor, item, catalog)), qualifiers=names)
 
 

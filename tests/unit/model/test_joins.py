@@ -21,7 +21,7 @@ from muntin.model.joins import (
     Side,
     Together,
     Within,
-    firing_of,
+    set_default_policies,
 )
 from muntin.model.policies import Each, Every, EveryRows, Firing, FirstThen, RowsOrEvery
 from muntin.model.sessions import Sessions
@@ -316,8 +316,8 @@ def test_sides() -> None:
 
 
 def test_joins_speak_at_each_message_by_default() -> None:
-    assert firing_of(Firing()) == Firing(Each(), Each())
+    assert set_default_policies(Firing()) == Firing(Each(), Each())
     asked = Firing(Every(SECOND), Every(MINUTE), 1, 2)
-    assert firing_of(asked) == asked
+    assert set_default_policies(asked) == asked
     # Ten seconds that were asked for are no default.
-    assert firing_of(Firing(late=Every(10 * SECOND))).late == Every(10 * SECOND)
+    assert set_default_policies(Firing(late=Every(10 * SECOND))).late == Every(10 * SECOND)

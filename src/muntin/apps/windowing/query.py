@@ -32,7 +32,7 @@ from muntin.apps.windowing.tuples import VALUE
 from muntin.hosts.progress import Progress
 from muntin.hosts.watchers import Shown
 from muntin.model.axis import MILLISECOND, Duration
-from muntin.model.counts import summed
+from muntin.model.counts import add_counts
 from muntin.model.errors import OptionError, SpecChangedError
 from muntin.spark.host.internals.checkpoints import newest_offsets
 from muntin.spark.host.internals.data_sources import register
@@ -75,9 +75,9 @@ class TableQuery(WindowedQuery):
         """Process the progress of the shards after a batch."""
         emitted = [TableProgress(**json.loads(line)) for line in batch.lines]
         inserted = sum(one.inserted for one in emitted)
-        rejected = summed(one.rejected for one in emitted)
+        rejected = add_counts(one.rejected for one in emitted)
         seen = inserted + sum(rejected.values())
-        counts = summed([self.progress.counts, {"inserted": inserted, "seen": seen}, rejected])
+        counts = add_counts([self.progress.counts, {"inserted": inserted, "seen": seen}, rejected])
         clocks = [one.clock * MILLISECOND for one in emitted if one.clock is not None]
         backlog, rows = sum(one.backlog for one in emitted), sum(one.rows for one in emitted)
         number = batch.number

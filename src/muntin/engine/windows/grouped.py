@@ -10,7 +10,7 @@ from __future__ import annotations
 import polars as pl
 
 from muntin.engine import columns
-from muntin.model.grouping_sets import absent
+from muntin.model.grouping_sets import find_absent
 from muntin.model.spec import WindowSpec
 
 # The set number of messages that aren't copied for each set yet.
@@ -48,7 +48,7 @@ def copy_by_sets(rows: pl.DataFrame, keys: list[str], sets: tuple[int, ...]) -> 
     for set_number in sets:
         absent_keys = [
             pl.lit(None, dtype=rows.schema[own[index]]).alias(own[index])
-            for index in absent(set_number, len(own))
+            for index in find_absent(set_number, len(own))
         ]
         copies.append(
             rows.with_columns(*absent_keys, pl.lit(set_number, dtype=pl.Int64).alias(grouping))

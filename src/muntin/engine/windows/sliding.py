@@ -34,13 +34,17 @@ class SlidingShard(PanedShard):
     only if the late policy needs to know whether some were emitted.
     """
 
-    def _marks(self, late: pl.DataFrame, full: pl.DataFrame, silent: pl.DataFrame) -> pl.DataFrame:
+    def _input_options(
+        self, late: pl.DataFrame, full: pl.DataFrame, silent: pl.DataFrame
+    ) -> pl.DataFrame:
         if not self.spec.firing.grace:
             return self._no_marks()
         firings = full.select(*self._identity, columns.number(FIRED, 1), columns.number(LATE))
         if not isinstance(self.spec.firing.late, FirstThen):
             return firings
-        return self._add_marks([super()._marks(late, full.clear(), silent.clear()), firings])
+        return self._add_marks(
+            [super()._input_options(late, full.clear(), silent.clear()), firings]
+        )
 
     def _count_full(self, composed: pl.DataFrame, whole: pl.DataFrame) -> pl.DataFrame:
         return composed

@@ -21,7 +21,7 @@ from muntin.engine.state_reader import (
 )
 from muntin.hosts.inspect.snapshot import StateSnapshot, StateView
 from muntin.hosts.inspect.windows import StatePosition
-from muntin.model.axis import as_datetime, position
+from muntin.model.axis import as_datetime, read_position
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.state.lookup import join_null_safe
@@ -146,9 +146,9 @@ class OpenJoin:
             only, owner = make_key(own.keys, types, key), self.find_shard(key, side)
             only = only.rename(dict(zip(only.columns, own.keys, strict=True)))
         inside, place = [], pl.col(columns.TIME)
-        if (low := position("start", start, self.spec.axis)) is not None:
+        if (low := read_position("start", start, self.spec.axis)) is not None:
             inside.append(place >= low)
-        if (high := position("end", end, self.spec.axis)) is not None:
+        if (high := read_position("end", end, self.spec.axis)) is not None:
             inside.append(place <= high)
 
         def rows(manifest: str, blobs: Mapping[int, bytes]) -> pl.DataFrame:

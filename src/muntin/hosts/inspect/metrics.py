@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from muntin.hosts.progress import Progress, micros_ahead
 from muntin.model.axis import SECOND
-from muntin.model.counts import FATES, rejections
+from muntin.model.counts import FATES, select_rejections
 from muntin.model.errors import MissingExtraError, OptionError
-from muntin.model.listening import loopback
+from muntin.model.listening import is_loopback
 from muntin.query import BatchTimes, Query
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def metrics(
         raise MissingExtraError("metrics()", "metrics") from error
     if not queries:
         raise OptionError("queries", (), "are none", "give what .start() returned")
-    if not token and not loopback(address):
+    if not token and not is_loopback(address):
         hint = "give a token too, which Prometheus sends as its bearer token"
         raise OptionError("address", address, "lets others read the figures", hint)
     figures = Metrics(queries)
@@ -197,7 +197,7 @@ def _fates(query: Query) -> dict[str, float]:
 
 
 def _reasons(query: Query) -> dict[str, float]:
-    return dict(rejections(query.progress.counts))
+    return dict(select_rejections(query.progress.counts))
 
 
 def _watermark(query: Query) -> float | None:

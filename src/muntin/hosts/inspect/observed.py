@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from muntin.engine import columns
 from muntin.engine.operator import REJECTED, RESULTS
-from muntin.model.counts import rejections
+from muntin.model.counts import select_rejections
 from muntin.query import Query
 from muntin.sinks.batch import Batch
 from muntin.sinks.plain import to_plain_values
@@ -69,7 +69,7 @@ def observe(query: Query, show: Callable[[Seen], None]) -> None:
                 now,
                 _numbers(query, now, rate),
                 query.time_phases(),
-                rejections(query.progress.counts),
+                select_rejections(query.progress.counts),
                 newest(rows[RESULTS], _WINDOWS) if RESULTS in rows else [],
                 newest(rows[REJECTED], _SAMPLES) if REJECTED in rows else [],
             )
@@ -81,7 +81,7 @@ def observe(query: Query, show: Callable[[Seen], None]) -> None:
 def _numbers(query: Query, now: int, rate: float | None) -> dict[str, float | None]:
     progress = query.progress
     watermark = None if progress.watermark_micros is None else progress.watermark_micros // 1000
-    aside = sum(rejections(progress.counts).values())
+    aside = sum(select_rejections(progress.counts).values())
     return {
         "seen": progress.counts.get("seen", 0),
         "rate": rate,

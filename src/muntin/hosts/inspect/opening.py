@@ -10,7 +10,7 @@ from muntin.hosts.inspect.windows import OpenWindows
 from muntin.model.aggregates import Aggregate
 from muntin.model.errors import OptionError
 from muntin.model.joins import JoinSpec
-from muntin.model.recall import recalled, with_functions
+from muntin.model.recall import load_spec, with_functions
 from muntin.model.spec import WindowSpec
 
 
@@ -42,7 +42,7 @@ def spec_of(opened: StateSnapshot) -> WindowSpec | JoinSpec:
     if kind == "windowing":
         hint = "go on with muntin windowing, whose page shows what it holds"
         raise OptionError("CHECKPOINT", given, "holds the windowing application's rows", hint)
-    return recalled(opened.first.spec)
+    return load_spec(opened.first.spec)
 
 
 def refuse_table(opened: StateSnapshot, table: str | None) -> None:

@@ -14,7 +14,7 @@ from muntin.hosts.inspect.joins import OpenJoin
 from muntin.hosts.inspect.opening import refuse_table, spec_of
 from muntin.hosts.inspect.snapshot import StateSnapshot
 from muntin.hosts.inspect.windows import OpenWindows
-from muntin.model.axis import located, moment
+from muntin.model.axis import format_position, moment
 from muntin.model.joins import SIDES, JoinSpec
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
@@ -127,7 +127,7 @@ def _of_windows(opened: StateSnapshot, known: WindowSpec, sizes: Sizes) -> State
             place = windows.pane_start(place)
         elif not isinstance(windows, Sessions) and name != "cells":
             place = windows.start(place)
-        return located(place, known.axis)
+        return format_position(place, known.axis)
 
     mark = opened.watermark
     clocks = InputClocks(opened.first.extra.get("clocks", {}).get("", {}))
@@ -156,7 +156,7 @@ def _ends(known: WindowSpec, cells: tuple[int, int] | None, mark: int | None) ->
         return None
     both = {"oldest": low, "newest": high}
     return {
-        name: [located(place, known.axis) for place in (windows.start(n), windows.end(n))]
+        name: [format_position(place, known.axis) for place in (windows.start(n), windows.end(n))]
         for name, n in both.items()
     }
 
@@ -164,7 +164,9 @@ def _ends(known: WindowSpec, cells: tuple[int, int] | None, mark: int | None) ->
 def _of_join(opened: StateSnapshot, spec: JoinSpec, sizes: Sizes) -> StateReport:
     marks = OpenJoin(opened, spec).watermarks
     watermarks = {side: None if mark is None else str(mark) for side, mark in marks.items()}
-    tables = list_tables(runs_by_table(opened), sizes, lambda _, place: located(place, spec.axis))
+    tables = list_tables(
+        runs_by_table(opened), sizes, lambda _, place: format_position(place, spec.axis)
+    )
     return {"kind": "join", "spec": spec.words(), "watermark": watermarks, "tables": tables}
 
 

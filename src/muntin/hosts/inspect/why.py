@@ -27,7 +27,7 @@ from muntin.explain.why_joins import (
 from muntin.hosts.inspect.joins import OpenJoin
 from muntin.hosts.inspect.opening import refuse_table, spec_of
 from muntin.hosts.inspect.snapshot import StateSnapshot
-from muntin.model.axis import Axis, position
+from muntin.model.axis import Axis, read_position
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.model.sessions import Sessions
@@ -68,7 +68,7 @@ def describe_key(key: Sequence[str]) -> str:
 
 def position_of(at: str, axis: Axis) -> int:
     """Return the position that `--at` names."""
-    place = position("--at", at, axis)
+    place = read_position("--at", at, axis)
     assert place is not None
     return place
 

@@ -16,7 +16,7 @@ import polars as pl
 from muntin.engine import columns, key_state
 from muntin.engine.state_reader import StateReader
 from muntin.hosts.inspect.snapshot import StateSnapshot, StateView
-from muntin.model.axis import as_datetime, position
+from muntin.model.axis import as_datetime, read_position
 from muntin.model.errors import OptionError
 from muntin.model.spec import WindowSpec
 from muntin.state.manifest import parse_manifest
@@ -171,7 +171,7 @@ class OpenWindows:
         if only is not None and len(only.columns):
             shards = self.checkpoint.number_shards(self.spec.shards or 1)
             owner = shards[key_state.find_shard(self.spec, only)]
-        return position("start", start, axis), position("end", end, axis), only, owner
+        return read_position("start", start, axis), read_position("end", end, axis), only, owner
 
 
 def _restrict(reader: StateReader, view: StateView, written: Sequence[bytes]) -> StateView | None:

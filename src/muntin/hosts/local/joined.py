@@ -18,7 +18,7 @@ from muntin.hosts.sentence import (
 )
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, SideName
-from muntin.model.sentence import joined
+from muntin.model.sentence import make_join
 
 _FIRING = (columns.EMISSION, columns.REVISION)
 
@@ -32,7 +32,7 @@ def begin_join(left: object, right: object, options: SentenceOptions) -> LocalJo
     check_shards(options["shards"])
     each_change = options["each_change"]
     one, other = _side("left", left, each_change), _side("right", right, each_change)
-    spec = joined(one, other, options)
+    spec = make_join(one, other, options)
     inputs: dict[SideName, Input] = {"left": one.input, "right": other.input}
     for side in SIDES:
         if not each_change and inputs[side].fed is not None:
@@ -55,4 +55,4 @@ def _side(side: SideName, given: object, each_change: bool) -> LocalWindowed:
                 raise
     if not isinstance(rows, Upstream) or rows.plan.joins:
         raise refuse_side(side, given)
-    return LocalWindowed(_rows=rows, _time=columns.WINDOW_END, _marks=windows_as_messages())
+    return LocalWindowed(_rows=rows, _time=columns.WINDOW_END, _input_options=windows_as_messages())

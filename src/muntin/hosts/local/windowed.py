@@ -46,7 +46,7 @@ class LocalWindowed(WindowSentence[LocalWindowedAggregate]):
     @property
     def input(self) -> Input:
         """The input with its options."""
-        marks = self._marks
+        marks = self._input_options
         return Input(
             self._rows, self._time, self._where, self._clock, marks.max_ahead, marks.offset
         )

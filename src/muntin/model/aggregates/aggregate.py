@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 from muntin.model.aggregates.entry import ENTRIES, Entry
 from muntin.model.axis import Axis, Length, measure, spell
 from muntin.model.errors import OptionError
-from muntin.model.facts import named
+from muntin.model.facts import format_name
 from muntin.model.json_dataclass import JsonDataclass
 from muntin.model.shapes import ORDER, Shape
 
@@ -136,7 +136,7 @@ class Aggregate(JsonDataclass):
                 raise OptionError("agg", words or str(self), problem, hint)
 
     def __str__(self) -> str:
-        inside = [named(c) if isinstance(c, str) else str(c) for c in self.columns] + [
+        inside = [format_name(c) if isinstance(c, str) else str(c) for c in self.columns] + [
             f"{k}={v}" for k, v in self.options
         ]
         over = f" over {spell(self.frame, self.frame_axis)}" if self.frame else ""

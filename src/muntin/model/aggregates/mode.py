@@ -6,20 +6,20 @@ from typing import Any
 
 from muntin.model.aggregates.aggregate import Aggregate
 from muntin.model.aggregates.entry import SAME, Expr, Formula, Sql, entry, every_value
-from muntin.model.aggregates.plainly import once, rank
+from muntin.model.aggregates.plainly import distinct_values, rank
 from muntin.model.shapes import ORDER
 
 
 def _most_frequent(values: list[Any], agg: Aggregate) -> Any:
     ranks = [rank(value) for value in values]
-    return max(once(values), key=lambda value: ranks.count(rank(value)))
+    return max(distinct_values(values), key=lambda value: ranks.count(rank(value)))
 
 
-def _counted(values: Expr, agg: Aggregate) -> tuple[Expr, Expr]:
-    return _added(values, values.is_not_null().cast(int), agg)
+def _lift_counts(values: Expr, agg: Aggregate) -> tuple[Expr, Expr]:
+    return _add_counts(values, values.is_not_null().cast(int), agg)
 
 
-def _added(values: Expr, counts: Expr, agg: Aggregate) -> tuple[Expr, Expr]:
+def _add_counts(values: Expr, counts: Expr, agg: Aggregate) -> tuple[Expr, Expr]:
     """Return the distinct values in ascending order, and the count of each."""
     ordered = values.sort()
     ends = ordered.ne_missing(ordered.shift(-1))
@@ -35,8 +35,8 @@ def _added(values: Expr, counts: Expr, agg: Aggregate) -> tuple[Expr, Expr]:
     size=every_value,
     value=_most_frequent,
     formula=Formula(
-        lift=_counted,
-        merge=_added,
+        lift=_lift_counts,
+        merge=_add_counts,
         # The first of several equally frequent values is the least one.
         lower=lambda values, counts, agg: values.list.get(counts.list.arg_max(), null_on_oob=True),
         names=("v", "n"),

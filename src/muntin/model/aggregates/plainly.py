@@ -34,11 +34,11 @@ def is_nan(value: Any) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
-def numbers(values: Iterable[Any]) -> list[Any]:
+def sort_numbers(values: Iterable[Any]) -> list[Any]:
     """Return the values without NaN, in ascending order."""
     return sorted((value for value in values if not is_nan(value)), key=rank)
 
 
-def once(values: Iterable[Any]) -> list[Any]:
+def distinct_values(values: Iterable[Any]) -> list[Any]:
     """Return the distinct values in ascending order; NaN is one value."""
     return [value for _, value in sorted({rank(value): value for value in values}.items())]

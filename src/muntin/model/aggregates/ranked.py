@@ -19,45 +19,45 @@ from muntin.model.aggregates.entry import (
     entry,
     every_value,
 )
-from muntin.model.aggregates.plainly import numbers, rank
+from muntin.model.aggregates.plainly import rank, sort_numbers
 from muntin.model.errors import OptionError
 from muntin.model.shapes import NUMBER, ORDER
 
 
-def _first_of(values: list[Any], agg: Aggregate) -> list[Any]:
+def _take_first(values: list[Any], agg: Aggregate) -> list[Any]:
     """Return the first values in the order of an aggregate, in plain Python."""
-    known = dict(agg.options)
-    found = numbers(values)
-    words = list(enumerate(known.get("fields", "").split()))
-    if not words and not known.get("ascending"):
-        found.reverse()
-    for place, word in reversed(words):
-        found.sort(key=partial(_field_of, place), reverse=word == "desc")
-    return found[: known["k"]]
+    options = dict(agg.options)
+    ordered = sort_numbers(values)
+    words = list(enumerate(options.get("fields", "").split()))
+    if not words and not options.get("ascending"):
+        ordered.reverse()
+    for index, word in reversed(words):
+        ordered.sort(key=partial(_field_of, index), reverse=word == "desc")
+    return ordered[: options["k"]]
 
 
-def _field_of(place: int, value: dict[str, Any]) -> Any:
-    field = list(value.values())[place]
+def _field_of(index: int, value: dict[str, Any]) -> Any:
+    field = list(value.values())[index]
     # As in Spark, a null is less than every value.
     return (False, (False, 0)) if field is None else (True, rank(field))
 
 
-def _first(values: Expr, agg: Aggregate) -> tuple[Expr]:
-    known = dict(agg.options)
-    words = known.get("fields", "").split()
+def _lift_first(values: Expr, agg: Aggregate) -> tuple[Expr]:
+    options = dict(agg.options)
+    words = options.get("fields", "").split()
     if not words:
-        return (values.sort(descending=not known.get("ascending")).head(known["k"]),)
+        return (values.sort(descending=not options.get("ascending")).head(options["k"]),)
     # Rows that are equal so far are ordered by all of their fields.
-    by = [*(values.struct[place] for place in range(len(words))), values]
-    down = [*(word == "desc" for word in words), False]
-    return (values.sort_by(by, descending=down, nulls_last=down).head(known["k"]),)
+    by = [*(values.struct[index] for index in range(len(words))), values]
+    descending = [*(word == "desc" for word in words), False]
+    return (values.sort_by(by, descending=descending, nulls_last=descending).head(options["k"]),)
 
 
-def _first_in_list(lists: Expr, agg: Aggregate) -> Expr:
-    known = dict(agg.options)
-    if not known.get("fields"):
-        lists = lists.list.sort(descending=not known.get("ascending"))
-    return lists.list.head(known["k"])
+def _lower_first(lists: Expr, agg: Aggregate) -> Expr:
+    options = dict(agg.options)
+    if not options.get("fields"):
+        lists = lists.list.sort(descending=not options.get("ascending"))
+    return lists.list.head(options["k"])
 
 
 @entry(
@@ -67,8 +67,8 @@ def _first_in_list(lists: Expr, agg: Aggregate) -> Expr:
     skips_nan=True,
     sql=Sql(("TOP_K", "TOPK"), "whole number"),
     size=lambda agg, messages: 8 * min(messages, float(agg.option("k"))),
-    value=_first_of,
-    formula=Formula(lift=_first, merge=_first, lower=_first_in_list),
+    value=_take_first,
+    formula=Formula(lift=_lift_first, merge=_lift_first, lower=_lower_first),
 )
 def top_k(column: Any, k: int, ascending: bool | Sequence[bool] = False) -> Aggregate:
     """List the ``k`` greatest values, greatest first; nulls and NaN are skipped.
@@ -115,7 +115,7 @@ def top_k(column: Any, k: int, ascending: bool | Sequence[bool] = False) -> Aggr
 
 
 def _middle(values: list[Any], agg: Aggregate) -> float | None:
-    ordered = [float(number) for number in numbers(values)]
+    ordered = [float(number) for number in sort_numbers(values)]
     if not ordered:
         return None
     half = len(ordered) // 2
@@ -159,16 +159,16 @@ def median(column: Any) -> Aggregate:
     return Aggregate("median", column)
 
 
-def at_rank(values: list[Any], agg: Aggregate) -> Any:
+def find_at_rank(values: list[Any], agg: Aggregate) -> Any:
     """Return the value at the rank ``q`` of an aggregate."""
-    ordered = numbers(values)
-    place = math.ceil(agg.option("q") * len(ordered))
-    return ordered[max(1, place) - 1] if ordered else None
+    ordered = sort_numbers(values)
+    rank_number = math.ceil(agg.option("q") * len(ordered))
+    return ordered[max(1, rank_number) - 1] if ordered else None
 
 
-def _at_place(lists: Expr, agg: Aggregate) -> Expr:
-    place = ((agg.option("q") * lists.list.len()).ceil().cast(int) - 1).clip(0)
-    return lists.list.sort().list.get(place, null_on_oob=True)
+def _lower_at_rank(lists: Expr, agg: Aggregate) -> Expr:
+    index = ((agg.option("q") * lists.list.len()).ceil().cast(int) - 1).clip(0)
+    return lists.list.sort().list.get(index, null_on_oob=True)
 
 
 @entry(
@@ -178,8 +178,8 @@ def _at_place(lists: Expr, agg: Aggregate) -> Expr:
     full_state=True,
     sql=Sql(("EXACT_QUANTILE",), "number", within=("PERCENTILE_DISC",)),
     size=every_value,
-    value=at_rank,
-    formula=replace(ALL_VALUES, lower=_at_place),
+    value=find_at_rank,
+    formula=replace(ALL_VALUES, lower=_lower_at_rank),
 )
 def exact_quantile(column: Any, q: float) -> Aggregate:
     """Find the least value that at least the share ``q`` of the values doesn't exceed.

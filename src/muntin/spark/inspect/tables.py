@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from muntin.engine import columns
 from muntin.hosts.inspect.snapshot import StateView
-from muntin.model.axis import MIN_POSITION, as_datetime, position
+from muntin.model.axis import MIN_POSITION, as_datetime, read_position
 from muntin.model.errors import OptionError
 from muntin.spark.agents.rows import table_frame, table_schema
 from muntin.spark.host.checkpoint import Checkpoint
@@ -233,4 +233,4 @@ def _judged(name: str, then: str, now: str) -> str:
 
 
 def _between(start: Given, end: Given) -> Between:
-    return position("start", start, "time"), position("end", end, "time")
+    return read_position("start", start, "time"), read_position("end", end, "time")

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from muntin.engine import columns
 from muntin.model.aggregates import Aggregate, collect_list, top_k
 from muntin.model.errors import OptionError
-from muntin.model.pipeline import FIRST, LAST, PLACE, ROW, ROWS, Choice, Ranking, quoted
+from muntin.model.pipeline import FIRST, LAST, PLACE, ROW, ROWS, Choice, Ranking, quote_name
 from muntin.spark.host.chain import kept
 
 _BY = "__muntin_by"
@@ -27,7 +27,7 @@ def rows_of(frame: DataFrame, ranking: Ranking) -> Aggregate:
     for name in frame.columns:
         if name in own:
             raise columns.make_clash_error("column", name, "the rows of windows")
-    shown = [F.col(quoted(name)) for name in frame.columns if name not in (*_BOUNDS, *_OWN)]
+    shown = [F.col(quote_name(name)) for name in frame.columns if name not in (*_BOUNDS, *_OWN)]
     by = [F.expr(text).alias(f"{_BY}{place}") for place, text in enumerate(ranking.by)]
     row = F.struct(*by, *shown)
     if ranking.most is None:
@@ -68,7 +68,7 @@ class RankedShape:
         made, shown = self._numbered(frame, beside)
         for choice in self.ranking.choices:
             made, shown = self._chosen(made, shown, choice, beside)
-        return made.selectExpr(*map(quoted, shown), *_OWN, *beside)
+        return made.selectExpr(*map(quote_name, shown), *_OWN, *beside)
 
     def bounds(self, known: Mapping[str, int]) -> dict[str, int]:
         # The selected bounds may be those of other windows.
@@ -81,14 +81,14 @@ class RankedShape:
         bounds = (FIRST, LAST) if self.ranking.chained else _BOUNDS
         exploded = one_by_one(frame)
         shown = {name: f"{bound}" for name, bound in zip(_BOUNDS, bounds, strict=True)}
-        rest = {name: f"{ROW}.{quoted(name)}" for name in fields if name not in self.per}
+        rest = {name: f"{ROW}.{quote_name(name)}" for name in fields if name not in self.per}
         # The columns of the row follow the keys and the window's bounds.
-        whole = {key: quoted(key) for key in self.per} | shown | rest
+        whole = {key: quote_name(key) for key in self.per} | shown | rest
         whole[self.ranking.number] = f"{PLACE} + 1"
         names = list(whole)
         if WINDOW_TIME not in whole:
             whole[WINDOW_TIME] = f"{bounds[1]} - INTERVAL '0.000001' SECOND"
-        texts = [f"{text} AS {quoted(name)}" for name, text in whole.items()]
+        texts = [f"{text} AS {quote_name(name)}" for name, text in whole.items()]
         rows = kept(exploded, f"{ROW} IS NOT NULL", beside)
         return rows.selectExpr(*texts, *_OWN, *beside), names
 
@@ -102,12 +102,14 @@ class RankedShape:
             return frame, shown
         made: dict[str, str] = {}
         for column in choice.columns:
-            every = {name: quoted(name) for name in shown} if column.text == "*" else {}
+            every = {name: quote_name(name) for name in shown} if column.text == "*" else {}
             made |= every or {column.name: column.text}
         lacking = [name for name in (*self.per, *_BOUNDS) if name not in made]
-        texts = {name: quoted(name) for name in lacking} | made
-        texts.setdefault(self.ranking.number, quoted(self.ranking.number))
-        shaped = [f"{text} AS {quoted(name)}" for name, text in texts.items() if name not in _OWN]
+        texts = {name: quote_name(name) for name in lacking} | made
+        texts.setdefault(self.ranking.number, quote_name(self.ranking.number))
+        shaped = [
+            f"{text} AS {quote_name(name)}" for name, text in texts.items() if name not in _OWN
+        ]
         names = [name for name in texts if name not in _OWN]
         return frame.selectExpr(*shaped, *_OWN, *beside), names
 
@@ -122,4 +124,4 @@ def ranking_of(
     if len(ups) != len(by):
         hint = "give one for each column of by, or one for all"
         raise OptionError("ascending", ascending, f"isn't for {len(by)} columns", hint)
-    return Ranking(number, tuple(map(quoted, by)), tuple(ups), most, (), chained)
+    return Ranking(number, tuple(map(quote_name, by)), tuple(ups), most, (), chained)

@@ -17,7 +17,7 @@ from muntin.engine.operator import RESULTS
 from muntin.hosts.definition import StartOptions
 from muntin.hosts.pair_columns import PairColumns
 from muntin.model.joins import JoinSpec
-from muntin.model.pipeline import NUMBER, ROW, SIDE_COLUMNS, Column, Joining, Windowing, quoted
+from muntin.model.pipeline import NUMBER, ROW, SIDE_COLUMNS, Column, Joining, Windowing, quote_name
 from muntin.sinks.batch import Batch
 from muntin.sinks.sink import Sink, SinkLike, to_sink
 from muntin.spark.host.chain import Upstream, bounds_of, kept
@@ -105,7 +105,7 @@ class WindowShape:
         return bounds_of(((c.name, c.text) for c in self.columns), known)
 
     def _shown(self, column: Column, alive: str | None) -> str:
-        name, text = quoted(column.name), column.text
+        name, text = quote_name(column.name), column.text
         if alive is None or (column.bare and column.name in self.identity):
             return f"{text} AS {name}"
         if column.text == columns.EMISSION and self.having is not None:
@@ -147,7 +147,9 @@ class EachShape:
         if self.having is not None:
             shown += f" AND {self.having}"
         rows = kept(frame, shown, beside)
-        return rows.selectExpr(*(f"{c.text} AS {quoted(c.name)}" for c in self.columns), *beside)
+        return rows.selectExpr(
+            *(f"{c.text} AS {quote_name(c.name)}" for c in self.columns), *beside
+        )
 
     def bounds(self, known: Mapping[str, int]) -> dict[str, int]:
         return bounds_of(((c.name, c.text) for c in self.columns), known)
@@ -195,16 +197,16 @@ class PairShape:
         qualified = []
         for side, names in zip(SIDE_COLUMNS, self.names.sides, strict=True):
             known = {own: shown for own, shown in names.items() if shown in there}
-            fields = ", ".join(f"{_text(own)}, {quoted(shown)}" for own, shown in known.items())
+            fields = ", ".join(f"{_text(own)}, {quote_name(shown)}" for own, shown in known.items())
             if known:
                 # A struct with the name of the side lets expressions qualify its columns.
-                qualified.append(f"named_struct({fields}) AS {quoted(side)}")
+                qualified.append(f"named_struct({fields}) AS {quote_name(side)}")
         others = {one: two for one, two in self.names.merged if two in there}
         plain = []
         for name in frame.columns:
-            text = quoted(name)
+            text = quote_name(name)
             if name in others:
-                text = f"coalesce({text}, {quoted(others[name])}) AS {text}"
+                text = f"coalesce({text}, {quote_name(others[name])}) AS {text}"
             if name not in others.values():
                 plain.append(text)
         return frame.selectExpr(*plain, *qualified)
@@ -221,10 +223,10 @@ class PairShape:
 
     def _shown(self, column: Column) -> str:
         if not self.names.identity or column.name in self.names.identity:
-            return f"{column.text} AS {quoted(column.name)}"
+            return f"{column.text} AS {quote_name(column.name)}"
         # The computed columns of a retraction are null, whatever their expressions yield.
         alive = f"{columns.EMISSION} <> 'retract'"
-        return f"CASE WHEN {alive} THEN {column.text} END AS {quoted(column.name)}"
+        return f"CASE WHEN {alive} THEN {column.text} END AS {quote_name(column.name)}"
 
     def bounds(self, known: Mapping[str, int]) -> dict[str, int]:
         # Pairs have no windows.

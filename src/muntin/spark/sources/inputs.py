@@ -18,7 +18,7 @@ from muntin.engine import columns
 from muntin.hosts.inspect.opening import spec_of
 from muntin.model.axis import SECOND
 from muntin.model.errors import MuntinError, OptionError, SpecChangedError
-from muntin.model.facts import QuerySpec, differences
+from muntin.model.facts import QuerySpec, compare_facts
 from muntin.model.inputs import BY_GREATEST, BY_SOURCE, InputSpec, check_clocks
 from muntin.sources.flags import NOW, Flags
 from muntin.spark.host.checkpoint import Checkpoint
@@ -390,7 +390,7 @@ def check_ticks(emitted: DataFrame, checkpoint: str, specs: Sequence[QuerySpec] 
         with suppress(MuntinError):  # there may be no state yet, or state that isn't of windows
             opened = Checkpoint(emitted.sparkSession, checkpoint, operator=number)
             then, now = spec_of(opened).facts(), spec.facts()
-            found = differences(then, now, {*then, *now} - (_POLICIES & {*then} & {*now}))
+            found = compare_facts(then, now, {*then, *now} - (_POLICIES & {*then} & {*now}))
             lines += [f"{line}, of {spec.title}" if number else line for line in found]
     words = ("goes by nothing that ticks", "goes by the machine's clock")
     raise SpecChangedError(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from muntin.model.aggregates import Aggregate
-from muntin.model.conditions import read
+from muntin.model.conditions import parse_condition
 from muntin.model.policies import Each, Every, EveryRows, OnePolicy, RowsOrEvery, When, turn
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
@@ -101,7 +101,9 @@ def _is_due(spec: WindowSpec, policy: OnePolicy, window: Window, ending: Ending)
         case When(condition):
             held = _values(spec, window, window.messages)
             held |= dict.fromkeys(_overflown(spec, held))
-            return read(condition).holds(held | dict(zip(spec.keys, window.key, strict=True)))
+            return parse_condition(condition).holds(
+                held | dict(zip(spec.keys, window.key, strict=True))
+            )
 
 
 def row(spec: WindowSpec, window: Window, emission: str) -> tuple[dict[str, Any], bool]:
