@@ -78,7 +78,7 @@ class JoinOracle:
     ) -> None:
         self._spec, self._columns, self._suffix = spec, columns, suffix
         self._held: list[HeldMessage] = []
-        self._input_options: dict[tuple[SideName, Any], int] = {}
+        self._marks: dict[tuple[SideName, Any], int] = {}
         self._starts: dict[tuple[SideName, Any], int] = {}
         self._offsets: dict[SideName, set[tuple[Any, Any]]] = {side: set() for side in SIDES}
         self._wall: int | None = None
@@ -95,7 +95,7 @@ class JoinOracle:
             wall: Wall clock, in microseconds.
             final: Whether the input ends here.
         """
-        step, after = JoinStep(), dict(self._input_options)
+        step, after = JoinStep(), dict(self._marks)
         self._some: set[SideName] = set()
         for side in SIDES:
             self._record_starts(side, messages[side])
@@ -108,7 +108,7 @@ class JoinOracle:
         self._pass_idle_sides(wall, after)
         if self._spec.shared_time and after:
             after = dict.fromkeys(((side, None) for side in SIDES), max(after.values()))
-        self._input_options = after
+        self._marks = after
         self._let_in(wall, final)
         if isinstance(self._spec.bound, AsOf):
             self._emit_versions(self._spec.bound, step, final)
@@ -118,7 +118,7 @@ class JoinOracle:
             self._emit_pairs(step, final)
             self._emit_unmatched(step, final)
         self._wall = wall
-        step.watermarks = {side: self._input_options.get((side, None)) for side in SIDES}
+        step.watermarks = {side: self._marks.get((side, None)) for side in SIDES}
         return step
 
     def _record_starts(self, side: SideName, messages: Sequence[Message]) -> None:
@@ -153,7 +153,7 @@ class JoinOracle:
                 self._offsets[side].add(offset)
         partition, place = self._placed(side, message)
         reason = self._refused(side, message, wall)
-        mark = self._input_options.get((side, partition))
+        mark = self._marks.get((side, partition))
         # The position in a partition is passed, whatever else is wrong with the message.
         passed = self._spec.axis == "rows" and None not in offset
         # A window that is emitted early is ahead of the watermark.
@@ -203,14 +203,14 @@ class JoinOracle:
         for one in late:
             step.counts["counted"] -= 1
             step.counts["late"] += 1
-            mark = self._input_options.get((one.side, one.partition))
+            mark = self._marks.get((one.side, one.partition))
             step.rejected.append((one.side, one.message, "late", mark))
         self._held = [one for one in self._held if one not in late]
 
     def _is_over(self, one: HeldMessage) -> bool:
         """Return whether the session of a message is closed on both sides."""
         assert isinstance(self._spec.bound, Joint)
-        edges = [self._edge(side, mark) for (side, _), mark in self._input_options.items()]
+        edges = [self._edge(side, mark) for (side, _), mark in self._marks.items()]
         reach = self._spec.bound.sessions.reach
         return len(edges) == len(SIDES) and min(edges) - max(self._session(one)) >= reach
 
@@ -275,7 +275,7 @@ class JoinOracle:
     def _ended(self, one: HeldMessage) -> bool:
         """Return whether all windows of its own side that contain a message have ended."""
         windows = self._spec.side(one.side).windows
-        mark = self._input_options.get((one.side, one.partition))
+        mark = self._marks.get((one.side, one.partition))
         if windows is None or mark is None:
             return False
         if isinstance(windows, Moving):
@@ -301,7 +301,7 @@ class JoinOracle:
 
     def _emit_versions(self, bound: AsOf, step: JoinStep, final: bool) -> None:
         """Emit left messages with their newest right versions, once the right side has passed."""
-        passed = self._input_options.get(("right", None))
+        passed = self._marks.get(("right", None))
         versions = [one for one in self._held if one.side == "right"]
         for one in [one for one in self._held if one.side == "left"]:
             if not final and (passed is None or one.place >= passed):
@@ -351,7 +351,7 @@ class JoinOracle:
             step.rows.append(row | {"revision": revision})
         for one in self._held:
             one.matched = True
-        marks = [self._input_options.get((side, None)) for side in SIDES]
+        marks = [self._marks.get((side, None)) for side in SIDES]
         if None not in marks:
             graces = [self._spec.side(side).firing.grace for side in SIDES]
             edge = min(mark - grace for mark, grace in zip(marks, graces, strict=True))  # type: ignore[operator]
@@ -419,11 +419,11 @@ class JoinOracle:
 
     def _never_matches(self, one: HeldMessage) -> bool:
         """Return whether a message can't match any more, or its retention is over."""
-        mark = self._input_options.get((one.side, one.partition))
+        mark = self._marks.get((one.side, one.partition))
         kept = self._spec.side(one.side).kept
         if mark is not None and kept is not None and one.place < mark - kept:
             return True
-        theirs = self._input_options.get((OTHER[one.side], one.partition))
+        theirs = self._marks.get((OTHER[one.side], one.partition))
         if theirs is None:
             return False
         edge, bound = self._edge(OTHER[one.side], theirs), self._spec.bound

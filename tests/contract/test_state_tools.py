@@ -152,7 +152,7 @@ class TestWindows:
         found = said(checkpoint, key, place)
         assert found.startswith(f"key {', '.join(key)} windows {WINDOWS[kind]}")
         if kind not in BY_TIME:
-            with pytest.raises(OptionError, match="is no offset; give a whole number"):
+            with pytest.raises(OptionError, match="isn't an offset; give a whole number"):
                 reasons(checkpoint, key, AT)
 
     def test_why_windows_of_rows_are_not_full(self) -> None:

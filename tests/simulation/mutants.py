@@ -117,7 +117,7 @@ MUTANTS = [
            "self.checkpoint.planned or self._plan()", "self._plan()", "local", "counting"),
     Mutant("a batch is committed before the sinks have it", f"{_LOOP}._step",
            _SINKS_FIRST, _COMMIT_FIRST, "local", "counting"),
-    Mutant("the watermark isn't read from the state", "hosts.local.run:_judged",
+    Mutant("the watermark isn't read from the state", "hosts.local.run:_read_watermark",
            "manifest.watermark", "None", "local", "counting"),
     Mutant("numbers of blobs are drawn from eight", "state.blobs:draw_number",
            "secrets.randbits(62)", "secrets.randbits(3)", "local", "counting"),

@@ -173,5 +173,5 @@ def test_what_cannot_be_read(spark: SparkSession, tmp_path: Path) -> None:
     ):
         with pytest.raises(mt.OptionError, match=said):
             state.fetch(**asked)
-    with pytest.raises(mt.OptionError, match="since=0 isn't earlier than what is read"):
+    with pytest.raises(mt.OptionError, match="since=0 isn't before the batch that is read"):
         state.changes(0)

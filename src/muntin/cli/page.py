@@ -56,7 +56,9 @@ def read_token(token: str | None, file: Path | None) -> str | None:
     if file is None:
         return token
     if token is not None:
-        raise OptionError("token-file", str(file), "is beside --token", "give one of both")
+        raise OptionError(
+            "token-file", str(file), "can't be combined with --token", "leave one out"
+        )
     try:
         text = file.read_text().strip()
     except OSError as error:

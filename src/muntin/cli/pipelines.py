@@ -178,6 +178,6 @@ def started(returned: Any) -> list[Any]:
     """Return the queries that a pipeline returned, as a list."""
     queries = list(returned) if isinstance(returned, list | tuple) else [returned]
     if not queries or not all(hasattr(q, "progress") and hasattr(q, "await_idle") for q in queries):
-        hint = "return what .start(...) gave, or a list of those"
-        raise OptionError("pipeline()", returned, "is no started query", hint)
+        hint = "return the query that .start(...) returned, or a list of them"
+        raise OptionError("pipeline()", returned, "isn't a started query", hint)
     return queries

@@ -45,7 +45,7 @@ def rescale(
         if to is None:
             if batch is not None:
                 hint = "give --to, the folder of a new checkpoint"
-                raise OptionError("--batch", batch, "is of a checkpoint that stays", hint)
+                raise OptionError("--batch", batch, "needs a new checkpoint", hint)
             rescale_in_place(spark, old, shards, DIVISIONS)
             text = f"{checkpoint} has {shards} shards now; start the query from it"
         else:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from muntin.dataframe.host import Host, choose_host
 from muntin.hosts.local.expressions import UnportableError
-from muntin.hosts.local.statements import TableRows, bind_query, tables_by_name
+from muntin.hosts.local.statements import TableRows, bind_query, index_by_name
 from muntin.hosts.local.tables import needs_spark, source_of
-from muntin.hosts.local.windowed import rows_of
+from muntin.hosts.local.windowed import find_rows
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.pipeline import find_tables
 from muntin.sinks.declared import Surroundings
@@ -121,7 +121,7 @@ def _host_of_declared(question: Question) -> Host:
 
 def _ask_here(question: Question, named: Mapping[str, Any]) -> LocalDefinition:
     """Build a query in this process, and open its tables."""
-    rows_by_name = tables_by_name({name: rows_of(name, table) for name, table in named.items()})
+    rows_by_name = index_by_name({name: find_rows(name, table) for name, table in named.items()})
     around = Surroundings({}, os.environ)
 
     def find(name: str) -> TableRows:

@@ -101,11 +101,11 @@ class WindowSentence(Sentence, Generic[A]):
     def _side(self, keys: tuple[str, ...], axis: Axis) -> Side:
         if self._shards is not None:
             hint = "give it to join(), whose shards keep both sides"
-            raise OptionError("shards", self._shards, "isn't one side's own", hint)
+            raise OptionError("shards", self._shards, "can't be set for one side", hint)
         return super()._side(keys, axis)
 
 
-def shared_parts(
+def make_shared_parts(
     options: SentenceOptions, *, time: str | None, clock: str | None, disorder: Callable[[], int]
 ) -> dict[str, Any]:
     """Return the parts of a query that follow from options on every host.
@@ -158,10 +158,10 @@ def list_keys(key: Any, expression: type, expressions: str) -> tuple[Any, ...]:
     """
     single = isinstance(key, str | expression) or not isinstance(key, Sequence)
     keys = (key,) if single else tuple(key)
-    for one in keys:
-        if not isinstance(one, str | expression):
+    for column in keys:
+        if not isinstance(column, str | expression):
             hint = f"give names or {expressions}, or omit it where there is no key"
-            raise OptionError("key", one, "isn't a column", hint)
+            raise OptionError("key", column, "isn't a column", hint)
     return keys
 
 
@@ -170,10 +170,10 @@ def windows_as_messages() -> InputOptions:
     return InputOptions(columns.WINDOW_END, max_ahead=None)
 
 
-def refuse_side(side: SideName, given: object) -> OptionError:
+def make_side_error(side: SideName, value: object) -> OptionError:
     """Return the error of a side of a join that has no event time."""
     hint = "write join(windowed(frame, time=…), …)"
-    return OptionError(side, type(given).__name__, "isn't windowed", hint)
+    return OptionError(side, type(value).__name__, "isn't windowed", hint)
 
 
 def check_pair_columns(side: SideName, names: Sequence[str], keys: Sequence[str]) -> None:

@@ -243,7 +243,7 @@ def read_position(option: str, value: datetime | str | int | None, axis: Axis) -
         return value
     if isinstance(value, str) and value.lstrip("-").isdigit():
         return int(value)
-    raise OptionError(option, value, "is no offset", "give a whole number")
+    raise OptionError(option, value, "isn't an offset", "give a whole number")
 
 
 def format_position(position: int, axis: Axis) -> str:

@@ -245,7 +245,7 @@ def find_bound(
         )
         if as_of is not False:
             hint = "leave one of them out: a version isn't given again when it changes"
-            raise OptionError("each_change", True, "stands beside as_of", hint)
+            raise OptionError("each_change", True, "can't be combined with as_of", hint)
         return Newest()
     if as_of is not False:
         _refuse_second_bound(
@@ -266,7 +266,7 @@ def find_bound(
             raise OptionError("session", kinds, "has gaps of its messages, and joins one", hint)
         if left != right or not isinstance(left, Sessions) or left.axis == "rows":
             hint = "give both sides .session(…) with the same gap, on the time axis"
-            raise OptionError("session", kinds, "doesn't go with the other side", hint)
+            raise OptionError("session", kinds, "doesn't fit the other side", hint)
         return Joint(left)
     if any(isinstance(kind, Sliding) for kind in kinds):
         return _share_sliding(kinds)
@@ -281,7 +281,7 @@ def _share_sliding(kinds: Sequence[Kind]) -> Within:
         raise OptionError("rolling", (*map(str, kinds),), "emits a row for each message", hint)
     if len({*kinds}) > 1:
         hint = "give both sides the same sliding windows, or write within="
-        raise OptionError("sliding", kinds, "doesn't go with the other side", hint)
+        raise OptionError("sliding", kinds, "doesn't fit the other side", hint)
     kind = kinds[0]
     assert isinstance(kind, Sliding)
     return Within(kind.span, kind.span, kind.axis)
@@ -297,7 +297,7 @@ def _refuse_second_bound(
     """Refuse a second option that bounds a pair."""
     if within is not None or kinds:
         other = "within" if within is not None else "windows"
-        text = f"stands beside {other}, which bounds a pair, too"
+        text = f"can't be combined with {other}, which also bounds a pair"
         raise OptionError(option, value, text, f"leave one of them out; {why}")
 
 

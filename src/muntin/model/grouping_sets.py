@@ -45,7 +45,7 @@ def number_sets(sets: Sets, keys: Sequence[object]) -> tuple[int, ...]:
                 raise OptionError("sets", name, "isn't a key column", f"give some of {key_names}")
         number = number_set([key in columns for key in keys])
         if number in numbers:
-            raise OptionError("sets", columns, "is there twice", "leave one out")
+            raise OptionError("sets", columns, "is listed twice", "leave one out")
         numbers.append(number)
     return tuple(numbers)
 

@@ -93,7 +93,7 @@ def read_watermark(value: object) -> tuple[WatermarkBy | None, tuple[str, ...]]:
     names = [] if isinstance(value, str) or not isinstance(value, Sequence) else [*value]
     if not names or not all(isinstance(name, str) and name for name in names):
         hint = 'give "source", "greatest", or a list of columns, as in watermark=["device"]'
-        raise OptionError("watermark", value, "isn't what a watermark goes by", hint)
+        raise OptionError("watermark", value, "isn't a kind of watermark", hint)
     if len({*names}) < len(names):
         raise OptionError("watermark", value, "names a column twice", "name it once")
     return None, tuple(names)
@@ -185,8 +185,8 @@ def check_clocks(spec: InputSpec, columns: Collection[str], *, results: bool) ->
     """Refuse clocks by columns that an input lacks, and any for another query's results."""
     watermark = spec.watermark or spec.clocks
     if watermark and results:
-        hint = "leave it out: the time of results is that of the query before"
-        raise OptionError("watermark", watermark, "isn't said of another query's results", hint)
+        hint = "leave it out: the results' time follows the upstream query"
+        raise OptionError("watermark", watermark, "can't be set for another query's results", hint)
     for name in spec.clocks:
         if name not in columns:
             hint = f"give one of {', '.join(columns)}"

@@ -178,7 +178,7 @@ class JoinSpec(QuerySpec):
     def _check_nulls(self) -> None:
         if self.nulls not in get_args(JoinNulls):
             hint = 'give "reject", or "unmatched" to emit NULL keys as messages without a partner'
-            raise OptionError("nulls", self.nulls, "isn't done with NULL keys", hint)
+            raise OptionError("nulls", self.nulls, "isn't a treatment of NULL keys", hint)
         if self.nulls == "reject":
             return
         if not self.unmatched:

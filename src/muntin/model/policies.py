@@ -258,7 +258,7 @@ def _one(
     if when is not None:
         if each or any(given is not None for given in (rows, every, at_least)):
             hint = "leave the others out: the condition is looked at after each batch"
-            raise OptionError("when", when, "says so alone when a window emits", hint)
+            raise OptionError("when", when, "can't be combined with other triggers", hint)
         parse_condition(when)
         return When(when)
     if each == (rows is not None or every is not None):
@@ -271,7 +271,7 @@ def _one(
     if at_least is not None:
         if period is None or rows is not None:
             hint = "give it beside every=DURATION, and without rows=N"
-            raise OptionError("at_least", at_least, "is what the wall clock looks for", hint)
+            raise OptionError("at_least", at_least, "only works with every=", hint)
         if at_least < 1:
             raise OptionError("at_least", at_least, "is less than one row", "give 1 or more")
         return Every(period, at_least)

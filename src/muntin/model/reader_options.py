@@ -174,7 +174,7 @@ def translate_options(table: DeclaredTable) -> tuple[str, dict[str, str]]:
             value = options.pop(name)
             if ours in options:
                 hint = "leave one of them out"
-                raise OptionError(name, table.name, f"says {ours} a second time", hint)
+                raise OptionError(name, table.name, f"sets {ours} a second time", hint)
             options[ours] = value
     return connector, options
 

@@ -362,7 +362,7 @@ class Sentence:
         """Return the query as one side of a join."""
         if self._nulls != "reject":
             hint = 'omit it: NULL has no partner; join(nulls="unmatched") emits it without one'
-            raise OptionError("nulls", self._nulls, "isn't done by a join", hint)
+            raise OptionError("nulls", self._nulls, "isn't supported by joins", hint)
         if self._sets is not None:
             raise OptionError("sets", self._sets, "aren't those of a join", "omit them")
         firing, options = set_default_policies(self._firing_on(axis)), self._input_options.options

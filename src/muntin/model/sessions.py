@@ -86,7 +86,7 @@ def session(gap: Length | None = None, *, closed: Closed = "both", by: Any = Non
     if closed not in ("both", "left"):
         raise OptionError("closed", closed, "isn't known", 'give "both" or "left"')
     if (gap is None) == (by is None):
-        problem = "is missing" if gap is None else "stands beside by="
+        problem = "is missing" if gap is None else "can't be combined with by="
         hint = 'give session("30 minutes"), or session(by="column") of their own gaps'
         raise OptionError("gap", gap, problem, hint)
     if gap is None:

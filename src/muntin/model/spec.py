@@ -90,7 +90,9 @@ class WindowSpec(QuerySpec, InputSpec):
         own = {"window_start", "window_end", "emission", "revision"}
         for position, key in enumerate(self.keys):
             if key == GROUPING_ID and self.sets is not None and position < len(self.keys) - 1:
-                raise OptionError("key", key, "says of which set a row is", "rename it")
+                raise OptionError(
+                    "key", key, "is the name of the column with a row's grouping set", "rename it"
+                )
             if key in own or key in self.keys[:position]:
                 raise OptionError("key", key, "is a column of the output already", "rename it")
         for name in self.aggregates:
@@ -108,7 +110,7 @@ class WindowSpec(QuerySpec, InputSpec):
                     raise OptionError("when", name, "is a list of values", hint)
                 if aggregate is None and name not in self.keys:
                     hint = f"give some of {', '.join([*self.keys, *self.aggregates])}"
-                    raise OptionError("when", name, "is no aggregate and no key", hint)
+                    raise OptionError("when", name, "is neither an aggregate nor a key", hint)
 
     def _check_frames(self) -> None:
         windows = self.windows
@@ -250,7 +252,7 @@ def check_nulls(nulls: object) -> None:
     """Refuse a value that isn't one of ``Nulls``."""
     if nulls not in get_args(Nulls):
         hint = 'give "reject", or "group" to make NULL a group of its own'
-        raise OptionError("nulls", nulls, "isn't done with NULL keys", hint)
+        raise OptionError("nulls", nulls, "isn't a treatment of NULL keys", hint)
 
 
 def check_fill(fill: Fill, windows: Kind) -> None:

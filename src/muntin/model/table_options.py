@@ -86,7 +86,7 @@ def check_names(
             raise refuse_option(name, table, [*known, *(translated or {})])
         if parameter in names.values():
             hint = "leave one of them out"
-            raise OptionError(name, table, f"says {parameter} a second time", hint)
+            raise OptionError(name, table, f"sets {parameter} a second time", hint)
         names[name] = parameter
     for name, parameter_ in inspect.signature(function).parameters.items():
         is_needed = parameter_.default is inspect.Parameter.empty and name != "table"

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from muntin.hosts.sentence import (
     SentenceOptions,
     check_pair_columns,
-    refuse_side,
+    make_side_error,
     windows_as_messages,
 )
 from muntin.model.errors import OptionError
@@ -76,7 +76,7 @@ def _side(side: SideName, given: object, options: SentenceOptions) -> Windowed:
         if fed is not None and not fed.plan.joins:
             given = Windowed(_frame=rows, _fed=fed, _input_options=windows_as_messages())
     if not isinstance(given, Windowed):
-        raise refuse_side(side, given)
+        raise make_side_error(side, given)
     if each_change:
         return given
     return replace(given, _frame=pairable(given._frame, given._fed))

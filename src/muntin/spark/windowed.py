@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 
 from muntin.explain.size import Rates
 from muntin.hosts.definition import WindowDefinition
-from muntin.hosts.sentence import SentenceOptions, WindowSentence, list_keys, shared_parts
+from muntin.hosts.sentence import SentenceOptions, WindowSentence, list_keys, make_shared_parts
 from muntin.model.errors import OptionError
 from muntin.model.rolling import emits_messages
 from muntin.model.spec import WindowSpec
@@ -124,7 +124,7 @@ def begin_spark_windowed(frame: object, options: SentenceOptions) -> Windowed:
         _arrived=arrived,
         _fed=fed,
         _computed=computed,
-        **shared_parts(options, time=time, clock=clock, disorder=lag),
+        **make_shared_parts(options, time=time, clock=clock, disorder=lag),
     )
 
 

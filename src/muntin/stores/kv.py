@@ -107,7 +107,7 @@ class KeyValue(Closeable):
     def __init__(self, rows: WritableRows, document: str | None) -> None:
         self.closed = False
         self._rows = rows
-        self._input_options: dict[str, Any] = {}
+        self._marks: dict[str, Any] = {}
         self._stored: dict[str, Any] = {}
         self._registered: dict[str, ReadCounts] = {}
         if document is not None:
@@ -161,7 +161,7 @@ class KeyValue(Closeable):
     @property
     def marks(self) -> dict[str, Any]:
         """Values that flushes stored beside the rows, for example ``{"offset": 41}``."""
-        return dict(self._input_options)
+        return dict(self._marks)
 
     def flush(self, marks: Mapping[str, Any] | None = None) -> None:
         """Make everything since the last flush durable at once.
@@ -174,7 +174,7 @@ class KeyValue(Closeable):
             OptionError: When a mark can't be written as JSON. Nothing is flushed then.
         """
         self._require_open()
-        all_marks = {**self._input_options, **(marks or {})}
+        all_marks = {**self._marks, **(marks or {})}
         stores = {**self._stored, **{name: counts() for name, counts in self._registered.items()}}
         try:
             document = json.dumps({"format": _FORMAT, "marks": all_marks, "stores": stores})
@@ -182,7 +182,7 @@ class KeyValue(Closeable):
             hint = "give text, numbers, lists and dictionaries"
             raise OptionError("marks", marks, "can't be written as JSON", hint) from error
         self._commit(document)
-        self._input_options, self._stored = all_marks, stores
+        self._marks, self._stored = all_marks, stores
 
     def register(self, name: str, counts: ReadCounts) -> dict[str, Any] | None:
         """Register a store that keeps its rows in here.
@@ -232,11 +232,7 @@ class KeyValue(Closeable):
     def _load_document(self, document: str) -> None:
         try:
             parsed = json.loads(document)
-            version, self._input_options, self._stored = (
-                parsed["format"],
-                parsed["marks"],
-                parsed["stores"],
-            )
+            version, self._marks, self._stored = parsed["format"], parsed["marks"], parsed["stores"]
         except (KeyError, TypeError, ValueError) as error:
             raise StateCorruptedError("the marks of a store can't be read") from error
         if version != _FORMAT:

@@ -21,7 +21,7 @@ SCHEMA = pl.Schema({"v": pl.String(), "t": pl.Int64(), columns.TIME: pl.Int64()}
     [
         ("most > 3", "compares values of different types"),
         ("n = 'a'", "compares values of different types"),
-        ("other > 3", "is no aggregate and no key"),
+        ("other > 3", "is neither an aggregate nor a key"),
     ],
 )
 @pytest.mark.parametrize("policy", ["early", "late"])

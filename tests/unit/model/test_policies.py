@@ -88,8 +88,8 @@ def test_less_than_a_row(rows: int) -> None:
 @pytest.mark.parametrize(
     ("asked", "problem"),
     [
-        ((True, None, None, 3), "is what the wall clock looks for"),
-        ((False, 5, None, 3), "is what the wall clock looks for"),
+        ((True, None, None, 3), "only works with every="),
+        ((False, 5, None, 3), "only works with every="),
         ((False, 5, "1 s", 3), "without rows=N"),
         ((False, None, "1 s", 0), "at_least=0 is less than one row"),
     ],

@@ -36,7 +36,7 @@ class WindowingDivision:
             hint = "let it run one batch, and stop it"
             raise OptionError("CHECKPOINT", "windowing", "has just been divided", hint)
         self._counted = bool(manifests[0].spec["counted"])
-        self._input_options = [one.extra.get("mark") for one in manifests]
+        self._marks = [one.extra.get("mark") for one in manifests]
         self._was = {
             blob: shard
             for shard, one in enumerate(manifests)
@@ -48,7 +48,7 @@ class WindowingDivision:
         if blob not in self._was:
             return {}
         shard = self._was[blob]
-        mark = self._input_options[shard]
+        mark = self._marks[shard]
         rows = rows.with_columns(pl.lit(shard, dtype=pl.Int32).alias(_WAS))
         is_wanted = pl.lit(self._counted)
         if mark is not None:
@@ -64,7 +64,7 @@ class WindowingDivision:
             **{name: _find_greatest(one[name] for one in extras) for name in ("clock", "latest")},
             # If one shard has a backlog, all continue to delete at once.
             "wakes": None if None in wakes else max(wakes),
-            DIVIDED: self._input_options,
+            DIVIDED: self._marks,
         }
 
 

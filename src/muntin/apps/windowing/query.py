@@ -30,7 +30,7 @@ from muntin.apps.windowing.table_operator import CALLS, TableOperator
 from muntin.apps.windowing.table_shard import TableProgress
 from muntin.apps.windowing.tuples import VALUE
 from muntin.hosts.progress import Progress
-from muntin.hosts.watchers import Shown
+from muntin.hosts.watchers import WatcherCall
 from muntin.model.axis import MILLISECOND, Duration
 from muntin.model.counts import add_counts
 from muntin.model.errors import OptionError, SpecChangedError
@@ -84,7 +84,7 @@ class TableQuery(WindowedQuery):
         self._take(Progress(number, max(clocks, default=None), counts, backlog, rows))
         if self._deletes is not None:
             answer_calls(self._deletes, emitted)
-        shown = Shown(number, (number, emitted, time.time_ns() // 1_000_000))
+        shown = WatcherCall(number, (number, emitted, time.time_ns() // 1_000_000))
         self._show(self._on_batch, shown, _BATCHES)
 
 

@@ -64,7 +64,7 @@ class EachShard(PanedShard):
         new_cells = [add_range(c.cells, columns.PANE) for c in combined if len(c.cells)]
         changes = self._changes(new_cells, clock)
         no_windows = self._no_windows()
-        marks = [self._input_options(changes["late"], no_windows, no_windows)]
+        marks = [self._collect_marks(changes["late"], no_windows, no_windows)]
         messages = self._lift_to_windows(accepted, clock)
         has_ended = pl.col(columns.WINDOW) <= clock.before
         frames = [

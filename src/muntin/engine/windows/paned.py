@@ -78,7 +78,7 @@ class PanedShard(WindowShard):
         new_cells = [add_range(c.cells, columns.PANE) for c in combined if len(c.cells)]
         changes = self._changes(new_cells, clock)
         full, silent = self._compose_ended(new_cells, changes["early"], clock)
-        marks = [self._input_options(changes["late"], full, silent)]
+        marks = [self._collect_marks(changes["late"], full, silent)]
         frames = [full, *self._empty(context, new_cells, changes["late"], full, silent, marks)]
         frames += [
             self._emit_changed(emission, changes[emission], new_cells, clock, marks)
@@ -150,7 +150,7 @@ class PanedShard(WindowShard):
     def _empty(self, context: StepContext, *changed: Any) -> list[pl.DataFrame]:
         return []  # see ``FillingShard``
 
-    def _input_options(
+    def _collect_marks(
         self, late: pl.DataFrame, full: pl.DataFrame, silent: pl.DataFrame
     ) -> pl.DataFrame:
         """Return the marks of late changes, and of ended windows without a full firing."""

@@ -34,7 +34,7 @@ class SlidingShard(PanedShard):
     only if the late policy needs to know whether some were emitted.
     """
 
-    def _input_options(
+    def _collect_marks(
         self, late: pl.DataFrame, full: pl.DataFrame, silent: pl.DataFrame
     ) -> pl.DataFrame:
         if not self.spec.firing.grace:
@@ -43,7 +43,7 @@ class SlidingShard(PanedShard):
         if not isinstance(self.spec.firing.late, FirstThen):
             return firings
         return self._add_marks(
-            [super()._input_options(late, full.clear(), silent.clear()), firings]
+            [super()._collect_marks(late, full.clear(), silent.clear()), firings]
         )
 
     def _count_full(self, composed: pl.DataFrame, whole: pl.DataFrame) -> pl.DataFrame:

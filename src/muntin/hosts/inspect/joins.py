@@ -137,7 +137,7 @@ class OpenJoin:
         partners: bool = False,
     ) -> StateView:
         if side not in SIDES:
-            raise OptionError("side", side, "isn't one", f"give one of {', '.join(SIDES)}")
+            raise OptionError("side", side, "isn't a side", f"give one of {', '.join(SIDES)}")
         types, own, only, owner = self._types[side], self.spec.side(side), None, None
         beside = {columns.TIME: pl.Int64(), ID: pl.Int64()}
         flags = dict.fromkeys([WAITS, MATCHED], pl.Boolean())

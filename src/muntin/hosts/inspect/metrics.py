@@ -143,7 +143,7 @@ def metrics(
     except ImportError as error:
         raise MissingExtraError("metrics()", "metrics") from error
     if not queries:
-        raise OptionError("queries", (), "are none", "give what .start() returned")
+        raise OptionError("queries", (), "is empty", "give queries that .start() returned")
     if not token and not is_loopback(address):
         hint = "give a token too, which Prometheus sends as its bearer token"
         raise OptionError("address", address, "lets others read the figures", hint)

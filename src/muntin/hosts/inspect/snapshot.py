@@ -155,7 +155,7 @@ class StateSnapshot(ABC):
         """Refuse a batch that isn't earlier than this snapshot's, or isn't kept any more."""
         if self.known("since", since) >= self.batch:
             hint = f"give one before {self.batch}"
-            raise OptionError("since", since, "isn't earlier than what is read", hint)
+            raise OptionError("since", since, "isn't before the batch that is read", hint)
 
     def fetch(self, view: StateView) -> pl.DataFrame:
         """Return the rows of a view in its columns and types."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from muntin.hosts.local.definition import LocalDefinition
-from muntin.hosts.local.delivery import destinations
+from muntin.hosts.local.delivery import make_destinations
 from muntin.hosts.local.statements import TableRows, bind_query
 from muntin.hosts.local.tables import needs_spark, source_of
 from muntin.hosts.pipelines import PipelineHost, has_unset_values
@@ -70,7 +70,7 @@ class LocalPipelines(PipelineHost[LocalDefinition]):
         folder: str,
     ) -> None:
         """Refuse sinks that can't take the rows of a query, without starting it."""
-        destinations(query.plan, sinks)
+        make_destinations(query.plan, sinks)
 
     def find_all_mistakes(
         self, pipeline: Pipeline, settings: Mapping[str, str]

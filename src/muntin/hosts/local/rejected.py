@@ -70,16 +70,16 @@ class RejectedLayout:
         if not upstreams:
             return cls(own)
         marks: dict[str, pl.DataType] = {}
-        if joins or any(one.has_join for one in upstreams.values()):
+        if joins or any(upstream.has_join for upstream in upstreams.values()):
             marks[SIDE] = pl.String()
-        if any(one.depth for one in upstreams.values()):
+        if any(upstream.depth for upstream in upstreams.values()):
             marks[DEPTH] = pl.Int32()
         kinds: dict[str, pl.DataType] = {}
         renamed = {
-            name: _merge(kinds, one.schema, one.marks, f"_{name}")
-            for name, one in upstreams.items()
+            name: _merge_columns(kinds, upstream.schema, upstream.marks, f"_{name}")
+            for name, upstream in upstreams.items()
         }
-        own_names = _merge(kinds, own, {SIDE} if joins else set(), _OWN_SUFFIX)
+        own_names = _merge_columns(kinds, own, {SIDE} if joins else set(), _OWN_SUFFIX)
         for name in marks:
             if name in kinds:
                 raise columns.make_clash_error("column", name, "rejected messages")
@@ -125,7 +125,7 @@ class RejectedLayout:
         return rejected.select(selected)
 
 
-def _merge(
+def _merge_columns(
     kinds: dict[str, pl.DataType], schema: pl.Schema, marks: Collection[str], suffix: str
 ) -> dict[str, str]:
     """Add an operator's columns to those of others; columns of one name and type are shared.

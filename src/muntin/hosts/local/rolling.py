@@ -19,12 +19,12 @@ _NOTHING = pl.lit(0, dtype=pl.Int8).alias("__muntin_none")
 
 
 def plan_rolling_rows(
-    given: Input, keys: tuple[Any, ...], spec: WindowSpec, shards: int | None = None
+    source: Input, keys: tuple[Any, ...], spec: WindowSpec, shards: int | None = None
 ) -> Plan:
     """Plan a query that emits each message as a row.
 
     Args:
-        given: The input.
+        source: The input.
         keys: Key columns, by name or as expressions.
         spec: The query, without keys and columns, which are added here.
         shards: The number of shards; `None` is the default.
@@ -32,12 +32,12 @@ def plan_rolling_rows(
     Raises:
         OptionError: When a column, a type or a policy can't work; the error names it.
     """
-    names = message_columns(spec, list(given.schema), chained=given.fed is not None)
+    names = message_columns(spec, list(source.schema), chained=source.fed is not None)
     bare = [key for key in keys if isinstance(key, str)]
     names = [name for name in names if name not in bare]
     row = pl.struct(*map(pl.col, names)) if names else pl.struct(_NOTHING)
     spec = replace(spec, aggregates=add_messages(spec, row))
-    return _show_messages(build_windows(given, keys, spec, shards), names)
+    return _show_messages(build_windows(source, keys, spec, shards), names)
 
 
 def _show_messages(plan: Plan, names: list[str]) -> Plan:

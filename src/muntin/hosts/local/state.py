@@ -12,7 +12,7 @@ from muntin.engine.state_reader import StateReader
 from muntin.hosts.inspect.snapshot import ShardBlobs, StateSnapshot, StateView
 from muntin.hosts.local.log import Log
 from muntin.hosts.local.log_contents import LogContents
-from muntin.hosts.local.messages import moment_type
+from muntin.hosts.local.messages import result_time_type
 from muntin.model.errors import OptionError
 
 
@@ -83,7 +83,7 @@ class LogSnapshot(StateSnapshot):
     def window_schema(self, reader: StateReader) -> pl.Schema:
         schema = dict(reader.nothing.schema)
         if reader.spec.axis == "time":
-            bound = moment_type(reader.types.get(str(reader.spec.time)))
+            bound = result_time_type(reader.types.get(str(reader.spec.time)))
             schema |= dict.fromkeys((columns.WINDOW_START, columns.WINDOW_END), bound)
         return pl.Schema(schema)
 

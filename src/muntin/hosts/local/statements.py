@@ -13,7 +13,7 @@ from muntin.engine import columns
 from muntin.hosts.chain import disorder, refuse_revisions
 from muntin.hosts.local.definition import LocalDefinition, LocalJoined, LocalWindowedAggregate
 from muntin.hosts.local.derived import derive, resolve_name
-from muntin.hosts.local.expressions import UnportableError, sql_expression
+from muntin.hosts.local.expressions import UnportableError, parse_sql_expression
 from muntin.hosts.local.join_plan import build_join
 from muntin.hosts.local.plan import Input, Upstream
 from muntin.hosts.local.select_lists import show_pairs, show_windows
@@ -55,12 +55,12 @@ def bind_query(query: Query, find: FindRows) -> LocalDefinition:
         UnportableError: When it has an expression that only Spark computes; the error names it.
         OptionError: When anything else can't work; the error names it.
     """
-    with pointing_to_spark():
-        return _pairs(query, find) if isinstance(query, Joining) else _windows(query, find)
+    with hint_at_spark():
+        return _bind_join(query, find) if isinstance(query, Joining) else _bind_windows(query, find)
 
 
 @contextmanager
-def pointing_to_spark() -> Iterator[None]:
+def hint_at_spark() -> Iterator[None]:
     """Add a hint to run the query on Spark to errors about expressions that only Spark has."""
     try:
         yield
@@ -69,14 +69,14 @@ def pointing_to_spark() -> Iterator[None]:
         raise UnportableError(error.option, error.value, problem, ON_SPARK) from None
 
 
-def _windows(windowing: Windowing, find: FindRows) -> LocalWindowedAggregate:
+def _bind_windows(windowing: Windowing, find: FindRows) -> LocalWindowedAggregate:
     if windowing.ranking is not None:
         _refuse("the rows of a window, numbered")
     if windowing.each:
         _refuse("each row with its window's aggregates")
     if windowing.lookups:
         _refuse("a lookup in a table")
-    rows, spec = _rows(windowing.source, find), windowing.spec
+    rows, spec = _bind_rows(windowing.source, find), windowing.spec
     schema = rows.schema
     late = spec.lateness
     if isinstance(rows, Upstream) and not late:
@@ -85,29 +85,29 @@ def _windows(windowing: Windowing, find: FindRows) -> LocalWindowedAggregate:
         spec,
         keys=(),
         time=_resolve(schema, spec.time),
-        aggregates={name: _operands(schema, one) for name, one in spec.aggregates.items()},
-        offset=_offset(schema, spec.offset),
-        windows=_with_gaps(schema, spec.windows),
+        aggregates={name: _resolve_operands(schema, one) for name, one in spec.aggregates.items()},
+        offset=_resolve_offset(schema, spec.offset),
+        windows=_resolve_gaps(schema, spec.windows),
         lateness=late,
     )
     messages = Input(
         rows, bare.time, windowing.where, _resolve(schema, windowing.clock), spec.max_ahead,
         bare.offset,
     )  # fmt: skip
-    keys = tuple(_key(schema, key) for key in windowing.keys)
+    keys = tuple(_resolve_key(schema, key) for key in windowing.keys)
     plan = build_windows(messages, keys, bare, windowing.shards)
     return LocalWindowedAggregate(show_windows(plan, windowing))
 
 
-def _pairs(joining: Joining, find: FindRows) -> LocalJoined:
+def _bind_join(joining: Joining, find: FindRows) -> LocalJoined:
     spec = joining.spec
     is_newest = isinstance(spec.bound, Newest)
     inputs: dict[SideName, Input] = {}
     for number, side in enumerate(SIDES):
         relation = joining.left if side == "left" else joining.right
-        rows = _rows(relation, find, each_change=is_newest)
+        rows = _bind_rows(relation, find, each_change=is_newest)
         schema = rows.schema
-        marks = _side(schema, spec.side(side), joining.names[number])
+        marks = _resolve_side(schema, spec.side(side), joining.names[number])
         hidden: tuple[str, ...] = ()
         if isinstance(rows, Upstream):
             marks = replace(marks, lateness=marks.lateness or disorder(rows.plan.spec))
@@ -123,12 +123,12 @@ def _pairs(joining: Joining, find: FindRows) -> LocalJoined:
     return LocalJoined(show_pairs(plan, joining, PairColumns.of(joining, spec, left, right)))
 
 
-def _rows(relation: Relation, find: FindRows, *, each_change: bool = False) -> TableRows:
+def _bind_rows(relation: Relation, find: FindRows, *, each_change: bool = False) -> TableRows:
     """Return the rows of a relation."""
     if isinstance(relation, Reading):
         return find(relation.name)
     if isinstance(relation, Derived):
-        rows = _rows(relation.source, find, each_change=each_change)
+        rows = _bind_rows(relation.source, find, each_change=each_change)
         return derive(rows, relation.columns, relation.where)
     if isinstance(relation, Windowing | Joining):
         plan = bind_query(relation, find).plan
@@ -141,18 +141,21 @@ def _rows(relation: Relation, find: FindRows, *, each_change: bool = False) -> T
     _refuse("a lookup in a table" if isinstance(relation, Lookup) else "VALUES")
 
 
-def _refuse(what: str) -> NoReturn:
-    raise UnportableError("SELECT", what, "needs Spark", ON_SPARK)
+def _refuse(part: str) -> NoReturn:
+    raise UnportableError("SELECT", part, "needs Spark", ON_SPARK)
 
 
-def _side(schema: pl.Schema, side: Side, name: str) -> Side:
+def _resolve_side(schema: pl.Schema, side: Side, name: str) -> Side:
     keys = tuple(resolve_name(schema, key) for key in side.keys)
     for key in keys:
         if key not in schema:
             hint = f"give some of {', '.join(schema)}"
             raise OptionError("on", key, f"isn't a column of {name}", hint)
     return replace(
-        side, keys=keys, time=_resolve(schema, side.time), offset=_offset(schema, side.offset)
+        side,
+        keys=keys,
+        time=_resolve(schema, side.time),
+        offset=_resolve_offset(schema, side.offset),
     )
 
 
@@ -160,7 +163,7 @@ def _resolve(schema: pl.Schema, name: str | None) -> str | None:
     return None if name is None else resolve_name(schema, name)
 
 
-def _offset(schema: pl.Schema, offset: tuple[str, str] | None) -> tuple[str, str] | None:
+def _resolve_offset(schema: pl.Schema, offset: tuple[str, str] | None) -> tuple[str, str] | None:
     return (
         None
         if offset is None
@@ -168,7 +171,7 @@ def _offset(schema: pl.Schema, offset: tuple[str, str] | None) -> tuple[str, str
     )
 
 
-def _key(schema: pl.Schema, key: Column) -> str | pl.Expr:
+def _resolve_key(schema: pl.Schema, key: Column) -> str | pl.Expr:
     """Return a key as a name, or as an expression with that name."""
     own = resolve_name(schema, key.name)
     if key.bare and own in schema:
@@ -176,25 +179,25 @@ def _key(schema: pl.Schema, key: Column) -> str | pl.Expr:
     if own in schema:
         hint = "give the key a name of its own with AS"
         raise OptionError("key", key.name, "is another column of the table", hint)
-    return sql_expression(schema, "key", key.text).alias(key.name)
+    return parse_sql_expression(schema, "key", key.text).alias(key.name)
 
 
-def _operands(schema: pl.Schema, aggregate: Aggregate) -> Aggregate:
+def _resolve_operands(schema: pl.Schema, aggregate: Aggregate) -> Aggregate:
     def operand(column: Any) -> Any:
         if isinstance(column, Expression):
-            return sql_expression(schema, "agg", column.text)
+            return parse_sql_expression(schema, "agg", column.text)
         return resolve_name(schema, column) if isinstance(column, str) else column
 
     return replace(aggregate, column=operand(aggregate.column), by=operand(aggregate.by))
 
 
-def _with_gaps(schema: pl.Schema, windows: Kind) -> Kind:
+def _resolve_gaps(schema: pl.Schema, windows: Kind) -> Kind:
     """Return windows whose gaps are a Polars expression, where messages have own gaps."""
     if isinstance(windows, Sessions) and isinstance(windows.by, Expression):
-        return replace(windows, by=sql_expression(schema, "by", windows.by.text))
+        return replace(windows, by=parse_sql_expression(schema, "by", windows.by.text))
     return windows
 
 
-def tables_by_name(tables: Mapping[str, TableRows]) -> Mapping[str, TableRows]:
+def index_by_name(tables: Mapping[str, TableRows]) -> Mapping[str, TableRows]:
     """Return tables by their names in lower case."""
     return {name.lower(): rows for name, rows in tables.items()}

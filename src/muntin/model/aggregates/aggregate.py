@@ -20,12 +20,12 @@ def null_options(nulls: NullValues) -> tuple[tuple[str, Any], ...]:
     """Return the treatment of nulls as options of an aggregate; none for the default."""
     if nulls not in get_args(NullValues):
         hint = 'give "keep", or "skip" for the value of the first or last message that has one'
-        raise OptionError("nulls", nulls, "isn't done with nulls", hint)
+        raise OptionError("nulls", nulls, "isn't a treatment of nulls", hint)
     return () if nulls == "keep" else (("nulls", nulls),)
 
 
 def _unknown(rows: list[dict[str, Any]]) -> Any:
-    raise LookupError("a checkpoint keeps no code")
+    raise LookupError("a checkpoint doesn't store functions")
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ class Oracle:
 
     def __init__(self, spec: WindowSpec, partition: str | None = None) -> None:
         self._spec = spec
-        self._input_options = Watermarks(spec, partition=partition)
+        self._watermarks = Watermarks(spec, partition=partition)
         self._placing = _placing(spec)
         self._wall: int | None = None
         self._offsets: set[tuple[Any, ...]] = set()
@@ -81,16 +81,16 @@ class Oracle:
             The firings in order of window start, then key; the rejected in order of arrival.
         """
         result = OracleStep([], [], dict.fromkeys(COUNTS, 0))
-        after = self._input_options.copy()
+        after = self._watermarks.copy()
         after.final = after.final or final
         self._take(messages, wall, after, result, backlog or {})
         if reached is not None:
             after.watermark = max(after.watermark, reached - self._spec.lateness)
-        ending = Ending(self._input_options, after, wall, self._wall)
+        ending = Ending(self._watermarks, after, wall, self._wall)
         for window, emission in firings(self._spec, self._placing.windows.values(), ending):
             self._fire(window, emission, result)
-        self._input_options, self._wall = after, wall
-        self._placing.forget_closed(self._input_options)
+        self._watermarks, self._wall = after, wall
+        self._placing.forget_closed(self._watermarks)
         result.watermark = after.emitted
         return result
 
@@ -119,9 +119,9 @@ class Oracle:
         after.pass_clocks(wall, backlog)
         after.pass_time(moved, wall, self._wall)
         first, *others = _by_sets(self._spec, placed)
-        outcome = self._placing.take(first, self._input_options)
+        outcome = self._placing.take(first, self._watermarks)
         for copies in others:  # The copies are late exactly if the first ones are.
-            self._placing.take(copies, self._input_options)
+            self._placing.take(copies, self._watermarks)
         self._fill()
         result.counts[PARTLY_LATE] = outcome.partly_late
         numbers = iter(range(len(placed)))
@@ -180,7 +180,7 @@ class Oracle:
         return "malformed" if abs(time) >= FARTHEST else None
 
     def _rejected(self, message: Message, reason: str) -> dict[str, Any]:
-        return {**message, "reason": reason, "watermark": self._input_options.emitted}
+        return {**message, "reason": reason, "watermark": self._watermarks.emitted}
 
     def _fire(self, window: Window, emission: str, result: OracleStep) -> None:
         emitted, overflown = row(self._spec, window, emission)

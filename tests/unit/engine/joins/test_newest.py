@@ -197,9 +197,13 @@ def test_rows_say_which_one_is_the_newest():
 
 def test_nothing_else_bounds_a_pair():
     minute = tumbling("1 minute")
-    with pytest.raises(OptionError, match="stands beside windows, which bounds a pair, too"):
+    with pytest.raises(
+        OptionError, match="can't be combined with windows, which also bounds a pair"
+    ):
         find_bound(None, minute, None, each_change=True)
-    with pytest.raises(OptionError, match="stands beside within, which bounds a pair, too"):
+    with pytest.raises(
+        OptionError, match="can't be combined with within, which also bounds a pair"
+    ):
         find_bound("1 minute", None, None, each_change=True)
-    with pytest.raises(OptionError, match="stands beside as_of"):
+    with pytest.raises(OptionError, match="can't be combined with as_of"):
         find_bound(None, None, None, as_of=True, each_change=True)
