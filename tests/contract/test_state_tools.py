@@ -38,7 +38,7 @@ from muntin.hosts.inspect.opening import spec_of
 from muntin.hosts.inspect.windows import OpenWindows
 from muntin.model.errors import OptionError, SpecChangedError
 from muntin.model.joins import HOWS, SIDES, How, JoinSpec
-from muntin.model.policies import EveryRows, Firing
+from muntin.model.policies import After, EveryRows, Firing
 from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.inspect.checkpoints import reasons, report_of
 from muntin.spark.inspect.tables import OpenTable
@@ -439,14 +439,27 @@ class TestChains:
 
 
 CHANGED = Firing(early=EveryRows(2), late=EveryRows(2))
+AGES = Firing(early=After(9), late=After(9, "last", 2))
 
 
 class TestChangedPolicies:
-    @pytest.mark.parametrize("kind", BY_TIME)
-    def test_windows_by_time_go_on_with_other_policies(self, kind: str) -> None:
+    @pytest.mark.parametrize(
+        ("kind", "before", "after"),
+        [
+            *((kind, None, CHANGED) for kind in BY_TIME),
+            *((kind, CHANGED, AGES) for kind in BY_TIME),
+            *((kind, AGES, CHANGED) for kind in BY_TIME),
+        ],
+    )
+    def test_windows_by_time_go_on_with_other_policies(
+        self, kind: str, before: Firing | None, after: Firing
+    ) -> None:
         """What emits at last is the same whatever emitted before."""
         spec = window_spec(kind)
-        firing = replace(spec.firing, early=CHANGED.early, late=CHANGED.late)
+        if before is not None:
+            first = replace(spec.firing, early=before.early, late=before.late)
+            spec = replace(spec, firing=first)
+        firing = replace(spec.firing, early=after.early, late=after.late)
         other = replace(spec, firing=replace(firing, retention=2 * firing.retention))
         run, whole = windows_run(spec), windows_run(spec)
         run.take(BATCHES[:2])

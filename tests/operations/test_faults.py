@@ -21,22 +21,37 @@ PIPELINE = """
 import muntin as mt
 
 
+def deliver(rows, number):
+    from pathlib import Path
+
+    if Path("{folder}/away").exists():
+        raise ValueError("the database is away")
+    rows.write.mode("append").parquet("{folder}/out")
+
+
 def pipeline(spark, folder):
-    rows = spark.readStream.schema("k string, at timestamp").json(f"{folder}/source")
+    rows = spark.readStream.schema("k string, at timestamp").json(folder + "/source")
     windows = mt.windowed(rows, key="k", time="at").tumbling("1 minute").early(every="1 second")
     return windows.agg(n=mt.count()).start(
-        checkpoint=f"{folder}/checkpoint", results=mt.to_parquet(f"{folder}/out")
+        checkpoint=folder + "/checkpoint", results=deliver
     )
 """
 
 
-def one_process(driver: subprocess.Popen[bytes], name: str) -> int:
-    (pid,) = members(driver, name)
-    return pid
-
-
 def kill_source(driver: subprocess.Popen[bytes], folder: Path) -> None:
-    os.kill(one_process(driver, "python_streaming_source_runner"), signal.SIGKILL)
+    (pid,) = members(driver, "python_streaming_source_runner")
+    os.kill(pid, signal.SIGKILL)
+
+
+def kill_java(driver: subprocess.Popen[bytes], folder: Path) -> None:
+    pids = members(driver, "org.apache.spark.deploy.SparkSubmit")
+    (pid,) = [pid for pid in pids if Path(f"/proc/{pid}/comm").read_text() == "java\n"]
+    os.kill(pid, signal.SIGKILL)
+
+
+def fail_in_the_function(driver: subprocess.Popen[bytes], folder: Path) -> None:
+    (folder / "away").touch()
+    (folder / "source" / "two.json").write_text('{"k": "b", "at": "2026-01-01T00:00:00Z"}\n')
 
 
 def delete_checkpoint(driver: subprocess.Popen[bytes], folder: Path) -> None:
@@ -47,6 +62,11 @@ FAULTS: dict[str, tuple[Callable[[subprocess.Popen[bytes], Path], None], str]] =
     "the source process is killed": (
         kill_source,
         r"error the Python source process died \(killed; out of memory\?\)\. Start the query",
+    ),
+    "the JVM is killed": (kill_java, r"error .*JVM.*"),
+    "a function raises": (
+        fail_in_the_function,
+        r"error ValueError: the database is away \(batch \d+, the sink of results, .*deliver\)",
     ),
     "the checkpoint is deleted": (
         delete_checkpoint,
@@ -62,7 +82,7 @@ def test_the_first_line_and_the_last_one_are_the_cause(name: str, tmp_path: Path
     source.mkdir()
     (source / "one.json").write_text('{"k": "a", "at": "2026-01-01T00:00:00Z"}\n')
     pipeline, log = tmp_path / "pipeline.py", tmp_path / "log"
-    pipeline.write_text(PIPELINE)
+    pipeline.write_text(PIPELINE.replace("{folder}", str(tmp_path)))
     program = "from muntin.cli.app import main; main()"
     command = [sys.executable, "-c", program, "run", str(pipeline), "--set", f"folder={tmp_path}"]
     command += ["--master", "local[1]"]

@@ -95,6 +95,8 @@ TOML: dict[str, tuple[Any, Any]] = {
     "early.rows": (3, 0),
     "early.every": ("5 seconds", "often"),
     "early.at_least": (None, 0),
+    "early.after": (None, "soon"),
+    "early.since": (None, "middle"),
     "early.when": ("views > 3", "views is large"),
     "early.then": (None, {"often": True}),
     "full.repeat": (None, "no"),

@@ -26,6 +26,7 @@ from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days, Hours
 from muntin.model.kinds import Kind
 from muntin.model.policies import (
+    After,
     Each,
     Every,
     EveryRows,
@@ -326,8 +327,11 @@ def _policies(unit: int) -> st.SearchStrategy[Any]:
     lengths = (st.integers(1, 15) | st.just(10**6)).map(lambda n: n * unit)
     periods = st.builds(Every, lengths, st.sampled_from((1, 1, 2, 3)))
     either = st.builds(lambda n, p: RowsOrEvery(n.rows, p.period), rows, periods)
+    ages = st.builds(
+        After, lengths, st.sampled_from(("first", "last")), st.none() | st.sampled_from((2, 3))
+    )
     conditions = st.sampled_from(("n >= 2", "NOT n < 3", "n = 1 OR n > 3 AND n <> 5")).map(When)
-    one = st.one_of(st.just(Each()), rows, periods, either, conditions)
+    one = st.one_of(st.just(Each()), rows, periods, either, ages, conditions)
     return one | one | st.builds(FirstThen, one, one)
 
 

@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 
 import muntin as mt
 from muntin.engine.windows.each import EachShard
-from muntin.model.policies import Each, Every, EveryRows, Firing, FirstThen, Policy, RowsOrEvery
+from muntin.model.policies import (
+    After,
+    Each,
+    Every,
+    EveryRows,
+    Firing,
+    FirstThen,
+    Policy,
+    RowsOrEvery,
+)
 from muntin.model.spec import WindowSpec
 from muntin.standalone import WindowedAggregator, windowed
 
@@ -21,6 +30,7 @@ POLICIES = st.one_of(
     st.just(RowsOrEvery(3, 10 * S)),
     st.builds(Every, st.just(7 * S), st.integers(1, 3)),
     st.just(FirstThen(EveryRows(2), Every(7 * S))),
+    st.just(After(5 * S, "last", 3)),
 )
 AGGREGATES = {
     "n": mt.count(),

@@ -107,7 +107,7 @@ def test_what_is_wrong_is_refused_and_falls_back_to_nothing(spark: SparkSession)
         ({"options": {"security.protocl": "SASL_SSL"}}, r"did you mean 'security\.protocol'"),
         ({"options": {"security.protocol": "SASL_SLL"}}, "SASL_SLL"),
         ({"options": {"auto.offset.reset": "latest"}}, "give starting="),
-        ({"starting": "newest"}, "starting='newest' is none of those"),
+        ({"starting": "newest"}, "starting='newest' isn't a starting position"),
         ({"starting": "group"}, "starting='group' needs a consumer group"),
         ({"reader": "columns", "options": {"groupIdPrefix": "x"}}, "isn't possible: options='gro"),
         ({"reader": "spark", "group": "billing"}, "group='billing' isn't possible: reader='spark'"),

@@ -33,6 +33,13 @@ THROWN = b"""Exception in thread "x" java.lang.NullPointerException: "stateServe
 Caused by: java.lang.IllegalStateException: y
 \t... 3 more
 """
+NOT_NEEDED = b"""Traceback (most recent call last):
+  File "/x/pyspark.zip/pyspark/daemon.py", line 264, in manager
+    code = worker(sock, authenticated)
+           ^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  File "/x/pyspark.zip/pyspark/daemon.py", line 95, in worker
+BrokenPipeError: [Errno 32] Broken pipe
+"""
 OURS = b"""26/11/22 18:00:00 ERROR Executor: Exception in task 0.0
 java.lang.NullPointerException: Cannot invoke "get()" because "this.other" is null
 \tat org.apache.spark.sql.X.run(X.scala:1)
@@ -41,13 +48,17 @@ Caused by: java.lang.IllegalStateException: y
 Traceback (most recent call last):
   File "x.py", line 1
 ValueError: a message of the user's
+Traceback (most recent call last):
+  File "/x/pyspark.zip/pyspark/daemon.py", line 264, in manager
+  File "/x/user.py", line 1, in write
+BrokenPipeError: [Errno 32] Broken pipe
 
 no line's end"""
 
 
 @pytest.mark.parametrize("size", [1, 7, 100, 10_000])
 def test_only_noise_is_left_out(size: int) -> None:
-    text = START + STEPS + TWICE_CLOSED + STEPS + b"first\n" + THROWN + STEPS + OURS
+    text = START + STEPS + TWICE_CLOSED + NOT_NEEDED + STEPS + b"first\n" + THROWN + STEPS + OURS
     passing, found = StderrFilter(), b""
     for start in range(0, len(text), size):
         found += passing.take(text[start : start + size])

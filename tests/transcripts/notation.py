@@ -66,6 +66,7 @@ from muntin.model.grouping_sets import GROUPING_ID, number_sets
 from muntin.model.inputs import BY_GREATEST, read_watermark
 from muntin.model.kinds import Kind
 from muntin.model.policies import (
+    After,
     Each,
     Every,
     EveryRows,
@@ -267,6 +268,11 @@ def _one_policy(text: str) -> OnePolicy:
         return Each()
     if text.startswith("when "):
         return When(text.removeprefix("when "))
+    if " after the " in text:
+        count, wait, since = re.fullmatch(
+            r"(?:every (\d+) rows or )?(.+) after the (first|last) new message", text
+        ).groups()
+        return After(micros("after", wait), since, None if count is None else int(count))
     period = text.removeprefix("every ")
     assert period != text, text
     count, either, other = period.partition(" rows or ")

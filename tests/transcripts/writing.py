@@ -35,7 +35,7 @@ from muntin.model.joins import (
 )
 from muntin.model.kinds import Kind
 from muntin.model.months import Months
-from muntin.model.policies import Every, Firing, OnePolicy, Policy, When, parts
+from muntin.model.policies import After, Every, Firing, OnePolicy, Policy, When, parts
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import DUPLICATES, WindowSpec
@@ -187,7 +187,7 @@ def _policy(policy: Policy) -> str:
 
 
 def _one_policy(policy: OnePolicy) -> str:
-    if isinstance(policy, When):
+    if isinstance(policy, When | After):
         return str(policy)
     said = [] if policy.rows is None else [f"{policy.rows} rows"]
     said += [] if policy.period is None else [phrase(policy.period)]

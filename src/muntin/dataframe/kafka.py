@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import polars as pl
 
-from muntin.model.axis import Duration
+from muntin.model.axis import Duration, micros
+from muntin.model.errors import OptionError
 from muntin.sources.kafka import Form, KafkaTopics, Reader
-from muntin.sources.kafka_formats import InColumns
+from muntin.sources.kafka_broker import starting_text_of
+from muntin.sources.kafka_client import of_connector
+from muntin.sources.kafka_formats import DESCRIBED, InColumns, refuse_schema
+from muntin.sources.protobuf_schema import message_of
+from muntin.sources.schema_registry import registry_at
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -142,18 +147,35 @@ def kafka(
     """
     if columns is not None and not isinstance(columns, str | Mapping):
         columns = str(columns.toDDL())
-    return Kafka.describe(
-        servers,
-        topic,
-        columns=columns,
-        format=format,
-        schema=schema,
-        starting=starting,
-        headers=headers,
-        per_batch=per_batch,
-        reader=reader,
-        registry=registry,
-        options=options,
-        patience=patience,
-        group=group,
-    )
+    topics = (topic,) if isinstance(topic, str) else tuple(topic)
+    if not topics or not all(topics):
+        raise OptionError("topic", topic, "names none", "give the name of one")
+    if format not in get_args(Form):
+        hint = f"give one of {', '.join(get_args(Form))}"
+        raise OptionError("format", format, "isn't read", hint)
+    refuse_schema(format, schema, registry, topics, reader)
+    if format in DESCRIBED and columns is not None:
+        hint = "leave it out: the schema says them"
+        raise OptionError("columns", columns, f"aren't given with format={format!r}", hint)
+    if per_batch is not None and per_batch < 1:
+        raise OptionError("per_batch", per_batch, "is less than one", "give 1 or more")
+    if reader not in (None, *get_args(Reader)):
+        raise OptionError("reader", reader, "isn't one", "give 'columns' or 'spark'")
+    connector_options = of_connector(options or {})
+    starting_text = starting_text_of(starting)
+    _check_group(group, starting_text)
+    waits = micros("patience", patience) / 1_000_000
+    message = None
+    if format == "protobuf":
+        message, schema = message_of(schema), None
+    return Kafka(
+        servers, topics, columns, format, schema, starting_text, headers, per_batch, reader,
+        registry_at(registry, waits), message, connector_options, waits, group,
+    )  # fmt: skip
+
+
+def _check_group(group: str | None, starting: str) -> None:
+    if starting == "group" and group is None:
+        raise OptionError("starting", "group", "needs a consumer group", "add group='…'")
+    if group is not None and not group:
+        raise OptionError("group", group, "names none", "give its name, or leave it out")

@@ -140,10 +140,4 @@ def _ask_here(question: Question, named: Mapping[str, Any]) -> LocalDefinition:
             raise UnportableError("ORDER BY", "ORDER BY", "needs Spark", hint)
         return bind_query(lowered.query, find)
     except OptionError as error:
-        text, at = question.text, lowered.place(error)
-        if isinstance(error.value, str) and error.value in lowered.places:
-            at = lowered.places[error.value]
-        elif isinstance(error.value, str) and error.value in question.earlier:
-            text, at = question.earlier[error.value]
-        problem = f"{error.option} {error.value!r} {error.problem}"
-        raise SqlError(text, at, problem, error.hint) from error
+        raise question.locate(error) from error

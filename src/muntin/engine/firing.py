@@ -10,12 +10,23 @@ from muntin.engine import columns
 from muntin.engine.conditions import condition_column
 from muntin.engine.state import State
 from muntin.model.kinds import Kind
-from muntin.model.policies import Every, FirstThen, Policy, When, by_message, parts
+from muntin.model.policies import (
+    After,
+    Every,
+    FirstThen,
+    Policy,
+    When,
+    ages_of,
+    by_message,
+    parts,
+)
 from muntin.model.spec import WindowSpec
 
 # Beyond every window number that a time can have.
 MAX_WINDOW = 2**62
 _FLOOR = "floor"
+# The wall clock when the first, and the last, message came that a window hasn't emitted.
+SINCE = {"first": "__muntin_since_first", "last": "__muntin_since_last"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +84,11 @@ class BatchClock:
         return self.last_wall is not None and self.wall // period > self.last_wall // period
 
 
+def since_columns(*policies: Policy | None) -> list[str]:
+    """Return the columns of ``SINCE`` that some policies need."""
+    return [SINCE[age] for age in ages_of(*policies)]
+
+
 def may_be_due(policy: Policy, clock: BatchClock) -> bool:
     """Return whether some window can be due under a policy, without looking at the windows."""
     return by_message(policy) or is_due_by_clock(policy, clock)
@@ -92,7 +108,8 @@ def is_due(
     """Return an expression for whether a changed window is due.
 
     Args:
-        policy: The policy of the windows. A condition must have its column in the rows.
+        policy: The policy of the windows. A condition must have its column in the rows, and
+            ``After`` those of ``since_columns``.
         clock: The watermark and the wall clock.
         unemitted: The column with the number of new messages since a window emitted.
         first: Whether a window hasn't emitted yet, early or late; needed for ``FirstThen``.
@@ -106,6 +123,11 @@ def is_due(
     by_clock = is_due_by_clock(policy, clock)
     if by_clock and isinstance(policy, Every):
         return pl.col(unemitted) >= (1 if clock.ends_run else policy.least)
+    if by_clock and isinstance(policy, After) and not clock.ends_run:
+        # Without a time, the messages were read before there was such a policy.
+        age = clock.wall - pl.col(SINCE[policy.since])
+        old = (age >= policy.wait).fill_null(True)
+        return old if policy.rows is None else old | (pl.col(unemitted) >= policy.rows)
     if by_clock or policy.rows is None:
         return pl.lit(by_clock or policy.period is None)
     return pl.col(unemitted) >= policy.rows

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from muntin.model.aggregates import Aggregate
 from muntin.model.aggregates.entry import WORD
 from muntin.model.axis import SECOND
-from muntin.model.policies import Every, turn
+from muntin.model.policies import After, Every, turn
 from muntin.model.spec import WindowSpec
 
 _POSITION_BYTES = 16  # Bytes for the pane and the number of messages.
@@ -102,7 +102,8 @@ def _estimate_early(spec: WindowSpec, rates: Rates, emitted: float) -> float:
     by_rows = 0.0 if early.rows is None else rows_per_window / early.rows
     if early.period is None:
         return by_rows or rows_per_window
-    by_clock = length / (early.period / SECOND) if spec.axis == "time" else rows_per_window
+    period = early.wait if isinstance(early, After) else early.period
+    by_clock = length / (period / SECOND) if spec.axis == "time" else rows_per_window
     least = early.least if isinstance(early, Every) else 1
     return min(by_clock + by_rows, rows_per_window / least)
 

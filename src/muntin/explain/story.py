@@ -12,7 +12,7 @@ from muntin.explain.size import Rates, estimate, format_amount, format_bytes
 from muntin.model.axis import phrase, spell
 from muntin.model.grouping_sets import format_sets
 from muntin.model.pipeline import ROWS
-from muntin.model.policies import Every, FirstThen, Policy, When
+from muntin.model.policies import After, Every, FirstThen, Policy, When
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 
@@ -163,7 +163,9 @@ def describe_policy(policy: Policy) -> str:
     text = []
     if policy.rows is not None:
         text.append(f"after {policy.rows:,} new message{'s' * (policy.rows > 1)}")
-    if policy.period is not None:
+    if isinstance(policy, After):
+        text.append(f"{phrase(policy.wait)} of wall clock after the {policy.since} new message")
+    elif policy.period is not None:
         least = policy.least if isinstance(policy, Every) else 1
         news = "changed" if least == 1 else f"at least {least:,} new messages"
         text.append(f"every {phrase(policy.period)} of wall clock if it has {news}")

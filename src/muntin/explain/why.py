@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from muntin.model.axis import format_position, moment, phrase, spell
 from muntin.model.counts import format_rejections
 from muntin.model.kinds import Numbered
-from muntin.model.policies import Every, OnePolicy, turn
+from muntin.model.policies import After, Every, OnePolicy, turn
 from muntin.model.seen import SessionSeen, WindowSeen
 from muntin.model.sessions import Sessions
 from muntin.model.spec import PARTLY_LATE, WindowSpec
@@ -185,7 +185,12 @@ def _describe_waiting(policy: OnePolicy, clocks: Clocks, unemitted: int) -> str:
     left = []
     if policy.rows is not None:
         left.append(f"{unemitted:,} of {policy.rows:,} new messages are there")
-    if policy.period is not None:
+    if isinstance(policy, After):
+        left.append(
+            f"{unemitted:,} new messages wait until {phrase(policy.wait)} of wall clock "
+            f"have passed since the {policy.since} of them"
+        )
+    elif policy.period is not None:
         due = ((clocks.wall or 0) // policy.period + 1) * policy.period
         often = f"every {phrase(policy.period)}"
         if isinstance(policy, Every) and policy.least > 1:

@@ -5,12 +5,13 @@ On both hosts, these rules only depend on the specs.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import NoReturn
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import NoReturn, Protocol
 
 from muntin.engine import columns
 from muntin.model.errors import OptionError
-from muntin.model.joins import JoinSpec, Newest
+from muntin.model.joins import JoinSpec, Newest, SideName
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
@@ -103,3 +104,30 @@ def change_grace(spec: Spec, keys: Collection[str], *, full: bool, whole_rows: b
         hint = f"give {', '.join(identity)}"
         raise OptionError("on", (*keys,), "isn't the key and the bounds of a window", hint)
     return 0 if full else spec.firing.grace
+
+
+class Changing(Protocol):
+    """An upstream operator whose results change."""
+
+    def change_grace(self, keys: Collection[str]) -> int:
+        """Return how long after its end a window may change, microseconds."""
+
+
+def with_change_grace(spec: JoinSpec, upstreams: Mapping[SideName, Changing | None]) -> JoinSpec:
+    """Return a join with at least the grace of the windows on each side.
+
+    Args:
+        spec: The join.
+        upstreams: The upstream operator of each side, if it has one.
+
+    Raises:
+        OptionError: When a row of an upstream operator isn't one whole window that the join's keys
+            identify.
+    """
+    for name, upstream in upstreams.items():
+        if upstream is not None:
+            side = spec.side(name)
+            grace = max(upstream.change_grace(side.keys), side.firing.grace)
+            firing = replace(side.firing, grace=grace, retention=grace)
+            spec = spec.with_side(name, replace(side, firing=firing))
+    return spec

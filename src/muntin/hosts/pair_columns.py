@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from muntin.engine import columns
 from muntin.model.errors import OptionError
 from muntin.model.joins import JoinSpec, Newest
-from muntin.model.pipeline import Joining
+from muntin.model.pipeline import SIDE_COLUMNS, Column, Joining
 
 SUFFIX = "_right"
 """The suffix of columns of a join's right side whose names the left side has, too."""
@@ -71,3 +71,47 @@ class PairColumns:
             merged = tuple((one, right_names[right_key]) for one, right_key in pairs)
         sides = {c: c for c in left}, right_names
         return cls(sides, merged, identity)
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        """The columns that each pair has after the selected ones."""
+        return _OWN if self.identity else _OWN[:1]
+
+    def name_plain(self, columns_of_pairs: Collection[str]) -> Iterator[tuple[str, str | None]]:
+        """Yield the names of a pair's columns that need no side.
+
+        Args:
+            columns_of_pairs: The columns of pairs.
+
+        Yields:
+            A column, and the one that replaces NULL in it, if both appear as one.
+        """
+        others = {one: two for one, two in self.merged if two in columns_of_pairs}
+        for name in columns_of_pairs:
+            if name in others or name not in others.values():
+                yield name, others.get(name)
+
+    def name_sides(self, columns_of_pairs: Collection[str]) -> Iterator[tuple[str, dict[str, str]]]:
+        """Yield the name of each side that has columns, which qualifies them, and its columns.
+
+        Args:
+            columns_of_pairs: The columns of pairs.
+
+        Yields:
+            The side's name in expressions, and the columns of pairs by their names in that side.
+        """
+        for side, names in zip(SIDE_COLUMNS, self.sides, strict=True):
+            fields = {own: shown for own, shown in names.items() if shown in columns_of_pairs}
+            if fields:
+                yield side, fields
+
+    def is_null_in_retractions(self, column: Column) -> bool:
+        """Return whether a selected column is NULL in the retraction of a pair.
+
+        Computed columns are, whatever their expressions yield.
+        """
+        return bool(self.identity) and column.name not in self.identity
+
+    def select(self, shown: Iterable[Column]) -> list[Column]:
+        """Return the selected columns other than a pair's own ones."""
+        return [one for one in shown if one.name not in self.own]

@@ -134,6 +134,19 @@ class InputSpec(JsonDataclass):
     watermark: WatermarkBy | None = None
     clocks: tuple[str, ...] = ()
 
+    @property
+    def used_columns(self) -> frozenset[str]:
+        """The columns that the query reads by name: keys, time, offset and clocks."""
+        time = () if self.time is None else (self.time,)
+        return frozenset((*self.keys, *(self.offset or ()), *time, *self.clocks))
+
+    def follows_upstream(self, axis: Axis) -> bool:
+        """Return whether the watermark may follow that of an upstream operator.
+
+        With a negative lateness, it would be ahead of rows that are still to come.
+        """
+        return axis == "time" and self.idle is None and self.lateness >= 0
+
     def check_input(self, axis: Axis, whose: str = "") -> None:
         """Refuse a retention below the grace, and options of time on the rows axis."""
         grace, retention = (spell(n, axis) for n in (self.firing.grace, self.firing.retention))

@@ -285,6 +285,13 @@ class JoinSpec(QuerySpec):
         return "keys" if large and not self.marked else "time"
 
     @property
+    def result_keys(self) -> tuple[str, ...] | None:
+        """The keys that identify a pair with its window; ``None`` if pairs are emitted once."""
+        if not isinstance(self.bound, Newest):
+            return None
+        return tuple(key for key in self.left.keys if key not in ("window_start", "window_end"))
+
+    @property
     def title(self) -> str:
         """The kind of the join and its bound, in words."""
         return f"{self.how} join {self.bound}"

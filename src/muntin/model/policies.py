@@ -2,14 +2,15 @@
 
 Source: the Samza SQL window operator design (early emission, full size and late arrival
 policies; a retention policy). A policy on the wall clock fires when the clock passes a multiple
-of its period and something has changed.
+of its period and something has changed. ``After`` follows Samza's ``timeSinceFirstMessage`` and
+``timeSinceLastMessage`` and Beam's ``AfterProcessingTime``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, TypedDict
+from typing import ClassVar, Literal, TypedDict, get_args
 
 from muntin.model.axis import SECOND, Duration, micros, phrase
 from muntin.model.conditions import parse_condition
@@ -78,6 +79,40 @@ class RowsOrEvery(JsonDataclass):
         return f"{EveryRows(self.rows)} or {Every(self.period)}"
 
 
+Since = Literal["first", "last"]
+"""The message from which ``After`` measures its time, among those not emitted yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class After(JsonDataclass):
+    """Emit when the first, or the last, message that the window hasn't emitted is old enough.
+
+    A message's age is the wall-clock time since the batch that read it. The ages are compared when
+    the clock passes a multiple of a tenth of ``wait``, so a window emits at most that much late.
+
+    Attributes:
+        wait: The age at which the window emits, microseconds of wall clock.
+        since: ``first``: the age of the first message. ``last``: that of the last one, so that a
+            window emits when it has got no message for so long.
+        rows: The number of new messages with which the window emits at once; ``None`` for any.
+    """
+
+    KIND: ClassVar[str] = "after"
+
+    wait: int
+    since: str = "first"
+    rows: int | None = None
+
+    @property
+    def period(self) -> int:
+        """The interval at which ages are compared, microseconds of wall clock."""
+        return max(1, self.wait // 10)
+
+    def __str__(self) -> str:
+        text = f"{phrase(self.wait)} after the {self.since} new message"
+        return text if self.rows is None else f"every {self.rows} rows or {text}"
+
+
 @dataclass(frozen=True, slots=True)
 class When(JsonDataclass):
     """Emit after each batch that changed the window, if a condition on its values is true.
@@ -96,7 +131,7 @@ class When(JsonDataclass):
         return f"when {self.condition}"
 
 
-OnePolicy = Each | EveryRows | Every | RowsOrEvery | When
+OnePolicy = Each | EveryRows | Every | RowsOrEvery | After | When
 """A single policy: ``rows`` is set if it counts new messages, ``period`` if it has a clock."""
 
 
@@ -154,7 +189,19 @@ def by_clock(policy: Policy | None) -> bool:
 
 def by_change(policy: Policy | None) -> bool:
     """Return whether changed windows can wait and are looked up when they change again."""
-    return by_message(policy) and not isinstance(policy, Each)
+    looked_up = by_message(policy) and not isinstance(policy, Each)
+    return looked_up or bool(ages_of(policy))
+
+
+def ages_of(*policies: Policy | None) -> list[str]:
+    """Return the messages whose ages some policies compare: ``first``, ``last``, both or none.
+
+    Example:
+        >>> ages_of(FirstThen(Each(), After(500_000, "last")), None)
+        ['last']
+    """
+    each = (part for policy in policies for part in parts(policy))
+    return sorted({part.since for part in each if isinstance(part, After)})
 
 
 # The late policy if none is set; a join recognizes it by identity.
@@ -225,6 +272,8 @@ class PolicyWords(TypedDict, total=False):
     rows: int | None
     every: Duration | None
     at_least: int | None
+    after: Duration | None
+    since: Since | None
     when: str | None
 
 
@@ -236,9 +285,11 @@ def policy(
     at_least: int | None = None,
     when: str | None = None,
     then: PolicyWords | None = None,
+    after: Duration | None = None,
+    since: Since | None = None,
 ) -> Policy:
     """Return the policy of these options, followed by ``then`` if it is given."""
-    first = _one(option, each, rows, every, at_least, when)
+    first = _one(option, each, rows, every, at_least, when, after, since)
     if then is None:
         return first
     if not isinstance(then, Mapping) or not then.keys() <= PolicyWords.__optional_keys__:
@@ -254,19 +305,28 @@ def _one(
     every: Duration | None = None,
     at_least: int | None = None,
     when: str | None = None,
+    after: Duration | None = None,
+    since: Since | None = None,
 ) -> OnePolicy:
     if when is not None:
-        if each or any(given is not None for given in (rows, every, at_least)):
+        if each or any(word is not None for word in (rows, every, at_least, after, since)):
             hint = "leave the others out: the condition is looked at after each batch"
             raise OptionError("when", when, "can't be combined with other triggers", hint)
         parse_condition(when)
         return When(when)
-    if each == (rows is not None or every is not None):
-        hint = "give each=True, rows=N, every=DURATION or both, whichever comes first, or when=TEXT"
+    if since is not None and after is None:
+        raise OptionError("since", since, "says from when a time counts", "give after=DURATION")
+    if each == any(word is not None for word in (rows, every, after)):
+        hint = (
+            "give each=True, rows=N, every=DURATION or both, whichever comes first, "
+            "after=DURATION, or when=TEXT"
+        )
         problem = "asks for each message and for more" if each else "asks for no policy"
         raise OptionError(option, (each, rows, every), problem, hint)
     if rows is not None and rows < 1:
         raise OptionError(option, rows, "is less than one row", "give rows=1 or more")
+    if after is not None:
+        return _after(rows, every, at_least, after, since)
     period = None if every is None else micros(option, every, zero=False)
     if at_least is not None:
         if period is None or rows is not None:
@@ -278,3 +338,18 @@ def _one(
     if rows is None:
         return Each() if period is None else Every(period)
     return EveryRows(rows) if period is None else RowsOrEvery(rows, period)
+
+
+def _after(
+    rows: int | None,
+    every: Duration | None,
+    at_least: int | None,
+    after: Duration,
+    since: Since | None,
+) -> After:
+    if every is not None or at_least is not None:
+        hint = "give after=DURATION without every= and at_least=, or one of them in then="
+        raise OptionError("after", after, "is a clock beside another", hint)
+    if since not in (None, *get_args(Since)):
+        raise OptionError("since", since, "is no message to count from", 'give "first" or "last"')
+    return After(micros("after", after, zero=False), since or "first", rows)

@@ -25,7 +25,7 @@ from muntin.model.joins import (
 )
 from muntin.model.kinds import MOST_OVERLAPPING, Kind, cumulating_in, of_size
 from muntin.model.other_words import missing_word, translate_call
-from muntin.model.policies import Firing, PolicyWords, fill_of, policy
+from muntin.model.policies import Firing, PolicyWords, Since, fill_of, policy
 from muntin.model.sessions import Closed, session
 from muntin.model.sliding import ClosedSides, rolling, sliding
 from muntin.model.spec import Nulls, WindowSpec, check_nulls
@@ -195,12 +195,14 @@ class Sentence:
         rows: int | None = None,
         every: Duration | None = None,
         at_least: int | None = None,
+        after: Duration | None = None,
+        since: Since | None = None,
         when: str | None = None,
         then: PolicyWords | None = None,
     ) -> Self:
         """Let current windows emit before they are full (``emission`` is ``early``).
 
-        With ``rows`` and ``every`` a window emits by whichever comes first.
+        With ``rows`` beside ``every`` or ``after`` a window emits by whichever comes first.
 
         Args:
             each: Emit after each batch that changed the window.
@@ -208,13 +210,17 @@ class Sentence:
             every: Emit when the wall clock passes a multiple of this, also without input.
             at_least: With ``every``, the least number of new messages; windows with fewer wait for
                 the next time.
+            after: Emit when this wall-clock time has passed since a message that the window hasn't
+                emitted, also without input. A window emits up to a tenth of it later.
+            since: With ``after``, the message to measure from: ``"first"``, the default, or
+                ``"last"``, so that a window emits when it gets no messages for this time.
             when: Emit after each batch that changed the window, if this condition is true: a
                 comparison of aggregates and keys with numbers and texts,
                 ``"worst > 100 AND NOT region = 'north'"``.
             then: The policy of a window's early firings after its first one, in the same words:
                 ``.early(rows=1, then={"every": "1 minute"})``.
         """
-        chosen = policy("early", each, rows, every, at_least, when, then)
+        chosen = policy("early", each, rows, every, at_least, when, then, after, since)
         return self._set_once("early", chosen, _firing=replace(self._firing, early=chosen))
 
     def full(self, *, repeat: bool) -> Self:
@@ -254,13 +260,15 @@ class Sentence:
         rows: int | None = None,
         every: Duration | None = None,
         at_least: int | None = None,
+        after: Duration | None = None,
+        since: Since | None = None,
         when: str | None = None,
         then: PolicyWords | None = None,
     ) -> Self:
         """Accept late messages for some time after a window's end, and emit the window again.
 
-        With ``rows`` and ``every`` a window emits by whichever comes first. A window that closes
-        with changes that weren't emitted emits once more.
+        With ``rows`` beside ``every`` or ``after`` a window emits by whichever comes first. A
+        window that closes with changes that weren't emitted emits once more.
 
         Args:
             grace: How long after its end a window accepts messages; ``rows(N)`` for windows that
@@ -269,14 +277,18 @@ class Sentence:
             rows: Emit after this number of late messages in the window.
             every: Emit when the wall clock passes a multiple of this; 10 seconds by default.
             at_least: With ``every``, the least number of new messages.
+            after: Emit when this wall-clock time has passed since a late message that the window
+                hasn't emitted; see ``early``.
+            since: With ``after``, the message to measure from, ``"first"`` or ``"last"``.
             when: Emit after each batch that changed the window, if this condition is true; see
                 ``early``.
             then: The policy of a window's late firings after its first one; see ``early``.
         """
         measure("grace", grace, zero=True)
         chosen = self._firing.late
-        if each or any(given is not None for given in (rows, every, at_least, when, then)):
-            chosen = policy("late", each, rows, every, at_least, when, then)
+        words = (rows, every, at_least, when, then, after, since)
+        if each or any(word is not None for word in words):
+            chosen = policy("late", each, *words)
         return self._set_once(
             "late", grace, _firing=replace(self._firing, late=chosen), _grace=grace
         )

@@ -54,13 +54,19 @@ class TableForm(_Part):
 
 
 class OnePolicyForm(_Part):
-    """When a window emits: after each batch, by rows, by every, or by whichever comes first."""
+    """When a window emits: after each batch, by rows, every, after, or whichever comes first."""
 
     each: bool = Field(False, description="After each batch that changed it.")
     rows: int | None = Field(None, ge=1, description="After so many new messages.")
     every: Text | None = Field(None, description="When the wall clock passes a multiple of this.")
     at_least: int | None = Field(
         None, ge=1, description="Beside every: only windows with so many new messages."
+    )
+    after: Text | None = Field(
+        None, description="When this wall-clock time has passed since a new message."
+    )
+    since: Literal["first", "last"] | None = Field(
+        None, description="Beside after: the new message to measure from; first by default."
     )
     when: Text | None = Field(
         None, description="After each batch that changed it, if this holds: worst > 100."

@@ -13,7 +13,7 @@ from muntin.model.placeholders import check_secret, fill, fill_available
 from muntin.model.reader_options import check_connector
 from muntin.model.table_options import arguments_of, check_names, split_names
 from muntin.sinks.sink import Sink
-from muntin.sources.kafka_tables import writing
+from muntin.sources.kafka_tables import writing_arguments
 
 _JDBC_POSTGRES = "jdbc:postgresql://"
 # Names of others for options of sinks.
@@ -96,7 +96,7 @@ def _sink_of(
 
 
 def _kafka_sink(table: DeclaredTable, options: dict[str, str]) -> Sink:
-    arguments = writing(table.name, options)
+    arguments = writing_arguments(table.name, options)
     if "key" in arguments:
         arguments["key"] = split_names(arguments["key"])
     return muntin.to_kafka(**arguments)

@@ -13,10 +13,10 @@ import pyarrow as pa
 from muntin.engine.utf8 import decode_with_escapes
 from muntin.sources.avro_scalar import AvroReader
 from muntin.sources.avro_schema import AvroType
-from muntin.sources.byte_cursor import ByteCursor, Numbers, Rows, decoded, given
-from muntin.sources.lists import list_of, without_repeats
+from muntin.sources.byte_cursor import ByteCursor, Numbers, Rows, decode_in_batches, replace_nulls
+from muntin.sources.lists import drop_repeated_keys, list_of
 from muntin.sources.payloads import MOST_ITEMS
-from muntin.sources.text_values import spread
+from muntin.sources.text_values import spread_rows
 
 _EACH = slice(None)
 _FLOATS = {"float": "<f4", "double": "<f8"}
@@ -41,7 +41,9 @@ class AvroPayloads:
 
     def decode(self, values: Sequence[bytes | None]) -> tuple[pl.DataFrame, pl.Series]:
         """Decode payloads; each must end with the last field of its record."""
-        return decoded(*given(values), self.columns, self._record, self._one, self.skip)
+        return decode_in_batches(
+            *replace_nulls(values), self.columns, self._record, self._one, self.skip
+        )
 
     def _one(self, message: bytes) -> list[Any]:
         return AvroReader(message, self.skip).record(self.kind)
@@ -54,134 +56,134 @@ class AvroPayloads:
 def _read(cursor: ByteCursor, rows: Rows, kind: AvroType) -> pl.Series:
     """Read the next value of some messages."""
     if kind.null is not None:
-        return _nullable(cursor, rows, kind)
+        return _read_nullable(cursor, rows, kind)
     if kind.kind == "record":
         parts = {field.name: _read(cursor, rows, field.kind) for field in kind.fields}
         return pl.DataFrame(parts).to_struct()
     if kind.items is not None:
-        return _listed(cursor, rows, kind)
+        return _read_items(cursor, rows, kind)
     if kind.kind in ("int", "long"):
-        return _number(cursor, rows, kind)
+        return _read_number(cursor, rows, kind)
     if kind.kind == "enum":
         which = cursor.zigzag(rows)
         wrong = (which < 0) | (which >= len(kind.symbols))
         cursor.mark(rows, wrong)
         return pl.Series(kind.symbols, dtype=pl.String).gather(np.where(wrong, 0, which))
     if kind.kind == "boolean":
-        found = cursor.bytes[cursor.move(rows, 1)]
-        cursor.mark(rows, found > 1)
-        return pl.Series(found == 1)
+        flags = cursor.bytes[cursor.move(rows, 1)]
+        cursor.mark(rows, flags > 1)
+        return pl.Series(flags == 1)
     if kind.kind in _FLOATS:
         form = _FLOATS[kind.kind]
         return pl.Series(cursor.words(cursor.move(rows, np.dtype(form).itemsize), form))
-    return _bytes(cursor, rows, kind)
+    return _read_bytes(cursor, rows, kind)
 
 
-def _nullable(cursor: ByteCursor, rows: Rows, kind: AvroType) -> pl.Series:
+def _read_nullable(cursor: ByteCursor, rows: Rows, kind: AvroType) -> pl.Series:
     """Read values of a union with null: the number of the branch comes first."""
     branch, plain = cursor.zigzag(rows), replace(kind, null=None)
     cursor.mark(rows, (branch != 0) & (branch != 1))
-    there = branch == 1 - (kind.null or 0)
-    if there.all():
+    has_value = branch == 1 - (kind.null or 0)
+    if has_value.all():
         return _read(cursor, rows, plain)
-    among = np.flatnonzero(there)
-    found = _read(cursor, np.arange(len(cursor.at))[rows][among], plain)
-    return spread(found.to_frame(), among, len(there)).to_series()
+    rows_with_value = np.flatnonzero(has_value)
+    values = _read(cursor, np.arange(len(cursor.at))[rows][rows_with_value], plain)
+    return spread_rows(values.to_frame(), rows_with_value, len(has_value)).to_series()
 
 
-def _listed(cursor: ByteCursor, rows: Rows, kind: AvroType) -> pl.Series:
+def _read_items(cursor: ByteCursor, rows: Rows, kind: AvroType) -> pl.Series:
     """Read arrays and maps: blocks of items after their counts, up to an empty block.
 
     The first items of all messages are read at once, then the second ones, and so on.
     """
-    picked = np.arange(len(cursor.at))[rows]
-    left, had = np.zeros(len(picked), np.int64), np.zeros(len(picked), np.int64)
-    going = np.arange(len(picked))
-    owners, parts = [going[:0]], [_item(cursor, picked[:0], kind)]
-    while len(cursor.take_step(picked[going])):
-        begins = going[left[going] == 0]
-        left[begins] = _block(cursor, picked[begins], had[begins])
-        had[begins] += left[begins]
-        at = picked[going]
-        going = going[(left[going] > 0) & ~cursor.bad[at] & ~cursor.deferred[at]]
-        owners.append(going)
-        parts.append(_item(cursor, picked[going], kind))
-        left[going] -= 1
+    indexes = np.arange(len(cursor.at))[rows]
+    remaining, read_counts = np.zeros(len(indexes), np.int64), np.zeros(len(indexes), np.int64)
+    active = np.arange(len(indexes))
+    owners, parts = [active[:0]], [_read_item(cursor, indexes[:0], kind)]
+    while len(cursor.take_step(indexes[active])):
+        starting = active[remaining[active] == 0]
+        remaining[starting] = _read_block_count(cursor, indexes[starting], read_counts[starting])
+        read_counts[starting] += remaining[starting]
+        at = indexes[active]
+        active = active[(remaining[active] > 0) & ~cursor.bad[at] & ~cursor.deferred[at]]
+        owners.append(active)
+        parts.append(_read_item(cursor, indexes[active], kind))
+        remaining[active] -= 1
     owner = np.concatenate(owners)
-    found = pl.concat(parts).gather(np.argsort(owner, kind="stable"))
-    listed = list_of(found, np.bincount(owner, minlength=len(picked)))
-    return without_repeats(listed) if kind.kind == "map" else listed
+    items = pl.concat(parts).gather(np.argsort(owner, kind="stable"))
+    lists = list_of(items, np.bincount(owner, minlength=len(indexes)))
+    return drop_repeated_keys(lists) if kind.kind == "map" else lists
 
 
-def _block(cursor: ByteCursor, rows: Numbers, had: Numbers) -> Numbers:
-    """Read the count of some messages' next blocks; ``had`` is the number of items so far."""
+def _read_block_count(cursor: ByteCursor, rows: Numbers, read_counts: Numbers) -> Numbers:
+    """Read the count of some messages' next blocks, after ``read_counts`` items of each."""
     count = cursor.zigzag(rows)
     # A negative count is followed by the size of the block in bytes.
     if (count < 0).any():
         cursor.zigzag(rows[count < 0])
     count = np.abs(count)
     # Each item takes at least a byte. (The least number has no positive counterpart.)
-    wrong = (count < 0) | (count > np.minimum(cursor.left(rows), MOST_ITEMS - had))
+    wrong = (count < 0) | (count > np.minimum(cursor.count_unread(rows), MOST_ITEMS - read_counts))
     cursor.mark(rows, wrong)
     return np.where(wrong, 0, count)
 
 
-def _item(cursor: ByteCursor, rows: Numbers, kind: AvroType) -> pl.Series:
+def _read_item(cursor: ByteCursor, rows: Numbers, kind: AvroType) -> pl.Series:
     """Read the next items of some messages' arrays, or the next entries of their maps."""
     assert kind.items is not None
     if kind.kind == "array":
         return _read(cursor, rows, kind.items).alias("")
-    keys = _bytes(cursor, rows, _TEXT)
+    keys = _read_bytes(cursor, rows, _TEXT)
     return pl.DataFrame({"key": keys, "value": _read(cursor, rows, kind.items)}).to_struct()
 
 
-def _number(cursor: ByteCursor, rows: Rows, kind: AvroType) -> pl.Series:
-    found = cursor.zigzag(rows)
+def _read_number(cursor: ByteCursor, rows: Rows, kind: AvroType) -> pl.Series:
+    numbers = cursor.zigzag(rows)
     if kind.kind == "int":
-        cursor.mark(rows, (found < -(2**31)) | (found >= 2**31))
-        return pl.Series(found.astype(np.int32))
+        cursor.mark(rows, (numbers < -(2**31)) | (numbers >= 2**31))
+        return pl.Series(numbers.astype(np.int32))
     if kind.logical.endswith("millis"):
-        cursor.mark(rows, (found < -_MILLIS) | (found > _MILLIS))
-        found = found * 1000
-    return pl.Series(found)
+        cursor.mark(rows, (numbers < -_MILLIS) | (numbers > _MILLIS))
+        numbers = numbers * 1000
+    return pl.Series(numbers)
 
 
-def _bytes(cursor: ByteCursor, rows: Rows, kind: AvroType) -> pl.Series:
+def _read_bytes(cursor: ByteCursor, rows: Rows, kind: AvroType) -> pl.Series:
     if kind.kind == "fixed":
         sizes = np.full(len(cursor.at[rows]), kind.size)
     else:
         sizes = cursor.zigzag(rows)
     if isinstance(kind.column, pl.Decimal):
-        return _decimals(cursor, rows, sizes, kind.column)
-    found = cursor.views(*cursor.take(rows, sizes))
+        return _read_decimals(cursor, rows, sizes, kind.column)
+    values = cursor.views(*cursor.take(rows, sizes))
     if kind.kind != "string":
-        return found
-    texts, wrong = decode_with_escapes(found)
+        return values
+    texts, wrong = decode_with_escapes(values)
     cursor.mark(rows, wrong.to_numpy())
     return texts
 
 
-def _decimals(cursor: ByteCursor, rows: Rows, sizes: Numbers, column: pl.Decimal) -> pl.Series:
+def _read_decimals(cursor: ByteCursor, rows: Rows, sizes: Numbers, column: pl.Decimal) -> pl.Series:
     """Read big-endian numbers in two's complement as decimals."""
     cursor.mark(rows, (sizes < 1) | (sizes > 16))
     at, sizes = cursor.take(rows, np.where((sizes < 1) | (sizes > 16), 0, sizes))
-    behind = at + sizes
-    low = _signed(cursor.words(behind - 8, ">u8"), np.minimum(sizes, 8))
-    high = np.where(sizes > 8, _signed(cursor.words(behind - 16, ">u8"), sizes - 8), low >> 63)
-    cursor.mark(rows, ~_within(high, low.view(np.uint64), 10**column.precision))
+    ends = at + sizes
+    low = _sign_extend(cursor.words(ends - 8, ">u8"), np.minimum(sizes, 8))
+    high = np.where(sizes > 8, _sign_extend(cursor.words(ends - 16, ">u8"), sizes - 8), low >> 63)
+    cursor.mark(rows, ~_are_below(high, low.view(np.uint64), 10**column.precision))
     halves = np.stack([low, high], axis=1)
     kind = pa.decimal128(column.precision, column.scale)
     return pl.Series(pa.Array.from_buffers(kind, len(low), [None, pa.py_buffer(halves)]))
 
 
-def _within(high: Numbers, low: Numbers, limit: int) -> Numbers:
+def _are_below(high: Numbers, low: Numbers, limit: int) -> Numbers:
     """Return whether the absolute values of numbers, in two halves, are below a limit."""
     most, least = divmod(limit - 1, 2**64), divmod(1 - limit, 2**64)
     small = (high < most[0]) | ((high == most[0]) & (low <= np.uint64(most[1])))
     return small & ((high > least[0]) | ((high == least[0]) & (low >= np.uint64(least[1]))))
 
 
-def _signed(words: Numbers, count: Numbers) -> Numbers:
+def _sign_extend(words: Numbers, count: Numbers) -> Numbers:
     """Return the lowest bytes of each word as a signed number."""
     shift = 64 - 8 * np.clip(count, 1, 8)
     return (words << shift.astype(np.uint64)).view(np.int64) >> shift

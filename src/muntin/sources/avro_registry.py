@@ -16,13 +16,13 @@ from typing import Any
 
 import polars as pl
 
-from muntin.sources.avro_evolution import converted
+from muntin.sources.avro_evolution import convert_records
 from muntin.sources.avro_payloads import AvroPayloads
 from muntin.sources.avro_schema import AvroType, record
 from muntin.sources.byte_values import binary_column
 from muntin.sources.payloads import HEAD, UnreadableError
 from muntin.sources.schema_registry import Registry
-from muntin.sources.text_values import sound
+from muntin.sources.text_values import null_malformed
 
 logger = logging.getLogger(__name__)
 
@@ -46,31 +46,31 @@ def schema_of_number(registry: Registry, number: int) -> AvroType | None:
     Raises:
         SourceError: When the registry refuses the request, or doesn't answer.
     """
-    known = (registry.url, number)
-    if known in _SCHEMAS:
-        return _SCHEMAS[known]
-    if time.monotonic() < _UNKNOWN.get(known, 0.0):
+    schema_key = (registry.url, number)
+    if schema_key in _SCHEMAS:
+        return _SCHEMAS[schema_key]
+    if time.monotonic() < _UNKNOWN.get(schema_key, 0.0):
         return None
     answer = registry.get(f"schemas/ids/{number}")
     if answer is None:
         if len(_UNKNOWN) >= _MOST_UNKNOWN:
             _UNKNOWN.clear()
-        _UNKNOWN[known] = time.monotonic() + _FORGOTTEN
+        _UNKNOWN[schema_key] = time.monotonic() + _FORGOTTEN
         return None
     try:
-        _SCHEMAS[known] = _record_of(answer)
+        _SCHEMAS[schema_key] = _parse_answer(answer)
     except UnreadableError as error:
-        _warn(registry.place, number, str(error))
-        _SCHEMAS[known] = None
-    return _SCHEMAS[known]
+        _warn(registry.origin, number, str(error))
+        _SCHEMAS[schema_key] = None
+    return _SCHEMAS[schema_key]
 
 
-def _record_of(answer: Any) -> AvroType:
+def _parse_answer(answer: Any) -> AvroType:
     """Return the record type in a registry's answer."""
     if not isinstance(answer, dict) or not isinstance(answer.get("schema"), str):
-        raise UnreadableError("is answered with JSON that holds none")
+        raise UnreadableError("isn't in the registry's answer")
     if answer.get("schemaType", "AVRO") != "AVRO" or answer.get("references"):
-        raise UnreadableError("is no Avro that stands by itself")
+        raise UnreadableError("isn't Avro, or refers to other schemas")
     return record(answer["schema"])
 
 
@@ -89,23 +89,23 @@ class RegisteredAvro:
             SourceError: When the registry doesn't answer.
         """
         heads = binary_column(values).bin.head(HEAD)
-        left = pl.repeat(True, len(values), dtype=pl.Boolean, eager=True)
+        is_unread = pl.repeat(True, len(values), dtype=pl.Boolean, eager=True)
         frames, wrong, rows = [], [], []
-        for number, writer in self._writers(heads).items():
-            among = heads.eq_missing(pl.Series([number.to_bytes(HEAD, "big")]))
-            frame, bad = self._read(list(compress(values, among)), writer)
+        for number, writer in self._find_writers(heads).items():
+            has_number = heads.eq_missing(pl.Series([number.to_bytes(HEAD, "big")]))
+            frame, bad = self._read(list(compress(values, has_number)), writer)
             frames.append(frame)
             wrong.append(bad)
-            rows.append(among.arg_true())
-            left &= ~among
-        rest = left.arg_true()
-        frames.append(pl.DataFrame(schema=self.columns).clear(len(rest)))
-        wrong.append(pl.Series([True]).new_from_index(0, len(rest)))
-        order = pl.concat([*rows, rest]).arg_sort()
+            rows.append(has_number.arg_true())
+            is_unread &= ~has_number
+        unread_rows = is_unread.arg_true()
+        frames.append(pl.DataFrame(schema=self.columns).clear(len(unread_rows)))
+        wrong.append(pl.Series([True]).new_from_index(0, len(unread_rows)))
+        order = pl.concat([*rows, unread_rows]).arg_sort()
         bad = pl.concat(wrong).gather(order)
-        return sound(pl.concat(frames).select(pl.all().gather(order)), bad), bad
+        return null_malformed(pl.concat(frames).select(pl.all().gather(order)), bad), bad
 
-    def _writers(self, heads: pl.Series) -> dict[int, AvroType]:
+    def _find_writers(self, heads: pl.Series) -> dict[int, AvroType]:
         """Return the schemas of the messages by their numbers, as far as the registry has them."""
         whole = heads.filter(heads.is_not_null() & (heads.bin.size() == HEAD))
         counts = whole.value_counts(sort=True, name="messages").rows()
@@ -117,15 +117,15 @@ class RegisteredAvro:
             if unknown < _MOST_ASKED or (self.registry.url, number) in _SCHEMAS:
                 writer = schema_of_number(self.registry, number)
             unknown += writer is None
-            if writer is not None and self._converts(number, writer):
+            if writer is not None and self._can_convert(number, writer):
                 writers[number] = writer
         return writers
 
-    def _converts(self, number: int, writer: AvroType) -> bool:
+    def _can_convert(self, number: int, writer: AvroType) -> bool:
         try:
             self._read([], writer)
         except UnreadableError as error:
-            _warn(self.registry.place, number, str(error))
+            _warn(self.registry.origin, number, str(error))
             return False
         return True
 
@@ -136,12 +136,12 @@ class RegisteredAvro:
         frame, bad = AvroPayloads(writer, own, HEAD).decode(values)
         if writer == self.kind:
             return frame, bad
-        frame, unlike = converted(frame, writer, self.kind)
+        frame, unlike = convert_records(frame, writer, self.kind)
         return frame.cast(pl.Schema(self.columns)), bad | unlike
 
 
 @lru_cache(maxsize=1000)
-def _warn(place: str, number: int, problem: str) -> None:
+def _warn(registry: str, number: int, problem: str) -> None:
     """Warn once that messages of a schema are rejected, and why."""
     logger.warning("schema %d of the registry at %s %s: its messages are rejected as malformed",
-                   number, place, problem)  # fmt: skip
+                   number, registry, problem)  # fmt: skip

@@ -41,26 +41,26 @@ class AvroReader:
         Raises:
             MalformedError: When the message isn't exactly such a record.
         """
-        values = [self._value(field.kind) for field in kind.fields]
+        values = [self._read_value(field.kind) for field in kind.fields]
         if self.at != self.end:
             raise MalformedError
         return values
 
-    def _value(self, kind: AvroType) -> Any:
+    def _read_value(self, kind: AvroType) -> Any:
         if kind.null is not None:
-            branch = self._zigzag()
+            branch = self._read_zigzag()
             if branch not in (0, 1):
                 raise MalformedError
             if branch == kind.null:
                 return None
         if kind.kind == "record":
-            return {field.name: self._value(field.kind) for field in kind.fields}
+            return {field.name: self._read_value(field.kind) for field in kind.fields}
         if kind.items is not None:
-            return self._list(kind)
+            return self._read_list(kind)
         if kind.kind in ("int", "long"):
-            return _checked(self._zigzag(), kind)
+            return _check_number(self._read_zigzag(), kind)
         if kind.kind == "enum":
-            number = self._zigzag()
+            number = self._read_zigzag()
             if not 0 <= number < len(kind.symbols):
                 raise MalformedError
             return kind.symbols[number]
@@ -72,9 +72,9 @@ class AvroReader:
         if kind.kind in _FLOATS:
             form = _FLOATS[kind.kind]
             return form.unpack(self._take(form.size))[0]
-        return self._bytes(kind)
+        return self._read_bytes(kind)
 
-    def _zigzag(self) -> int:
+    def _read_zigzag(self) -> int:
         word = shift = 0
         data, at = self.data, self.at
         while at < self.end:
@@ -97,56 +97,56 @@ class AvroReader:
         self.at = at + size
         return self.data[at : self.at]
 
-    def _bytes(self, kind: AvroType) -> Any:
-        found = self._take(kind.size if kind.kind == "fixed" else self._zigzag())
+    def _read_bytes(self, kind: AvroType) -> Any:
+        value = self._take(kind.size if kind.kind == "fixed" else self._read_zigzag())
         if isinstance(kind.column, pl.Decimal):
-            if not 1 <= len(found) <= 16:
+            if not 1 <= len(value) <= 16:
                 raise MalformedError
-            number = int.from_bytes(found, "big", signed=True)
+            number = int.from_bytes(value, "big", signed=True)
             if abs(number) >= 10**kind.column.precision:
                 raise MalformedError
             digits = tuple(map(int, str(abs(number))))
             return Decimal((number < 0, digits, -kind.column.scale))
         if kind.kind != "string":
-            return found
+            return value
         try:
-            return found.decode()
+            return value.decode()
         except UnicodeDecodeError:
             raise MalformedError from None
 
-    def _list(self, kind: AvroType) -> list[Any]:
+    def _read_list(self, kind: AvroType) -> list[Any]:
         """Read an array, or a map as its entries with the last value of each key."""
         assert kind.items is not None
         items: list[Any] = []
         entries: dict[str, Any] = {}
-        had = 0
-        while count := self._block(had):
-            had += count
+        item_count = 0
+        while count := self._read_block_count(item_count):
+            item_count += count
             if kind.kind == "map":
                 for _ in range(count):
-                    key = self._bytes(_TEXT)
+                    key = self._read_bytes(_TEXT)
                     entries.pop(key, None)
-                    entries[key] = self._value(kind.items)
+                    entries[key] = self._read_value(kind.items)
             elif kind.items.kind in ("int", "long") and kind.items.null is None and count > 20:
-                items += self._numbers(kind.items, count)
+                items += self._read_numbers(kind.items, count)
             else:
-                items += [self._value(kind.items) for _ in range(count)]
+                items += [self._read_value(kind.items) for _ in range(count)]
         if kind.kind == "map":
             return [{"key": key, "value": value} for key, value in entries.items()]
         return items
 
-    def _block(self, had: int) -> int:
-        """Return the count of the next block; ``had`` is the number of items so far."""
-        count = self._zigzag()
+    def _read_block_count(self, item_count: int) -> int:
+        """Return the count of the next block, after ``item_count`` items."""
+        count = self._read_zigzag()
         if count < 0:
             # The count is followed by the size of the block in bytes.
-            self._zigzag()
+            self._read_zigzag()
             count = -count
-        if count > min(self.end - self.at, MOST_ITEMS - had):
+        if count > min(self.end - self.at, MOST_ITEMS - item_count):
             raise MalformedError
         return count
 
-    def _numbers(self, kind: AvroType, count: int) -> list[int]:
+    def _read_numbers(self, kind: AvroType, count: int) -> list[int]:
         """Read consecutive numbers."""
         part = np.frombuffer(self.data, np.uint8)[self.at :][: 10 * count]
         last = np.flatnonzero(part < 128)[:count]
@@ -172,7 +172,7 @@ class AvroReader:
 _TEXT = AvroType("string", pl.String())
 
 
-def _checked(number: int, kind: AvroType) -> int:
+def _check_number(number: int, kind: AvroType) -> int:
     """Return a number if it is valid for its type; times are converted to microseconds."""
     low, high = _INT if kind.kind == "int" else _LONG
     if kind.logical.endswith("millis"):

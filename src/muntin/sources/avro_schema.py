@@ -113,7 +113,7 @@ class AvroType:
 
 
 def record(text: str) -> AvroType:
-    """Return the record type that a schema describes; the one function that judges schemas.
+    """Return the record type that a schema describes.
 
     Raises:
         UnreadableError: When it isn't the schema of a record, or can't be decoded in columns:
@@ -124,7 +124,7 @@ def record(text: str) -> AvroType:
     except (ValueError, RecursionError) as error:
         problem = "it is nested too deep" if isinstance(error, RecursionError) else error
         raise UnreadableError(f"isn't JSON: {problem}") from error
-    kind = _Names({}).type_of(schema, "", 0)
+    kind = _TypeNames({}).type_of(schema, "", 0)
     if kind.kind != "record" or kind.null is not None:
         raise UnreadableError("isn't the schema of a record")
     return kind
@@ -133,105 +133,107 @@ def record(text: str) -> AvroType:
 def schema_of(columns: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return the schema by which rows are written; every column may be null."""
     fields = [
-        {"name": own, "type": ["null", _written(kind, f"{name}_{own}")], "default": None}
+        {"name": own, "type": ["null", _avro_schema_of(kind, f"{name}_{own}")], "default": None}
         for own, kind in columns.items()
     ]
     return {"type": "record", "name": name, "fields": fields}
 
 
-def _written(kind: Any, name: str) -> Any:
+def _avro_schema_of(kind: Any, name: str) -> Any:
     if isinstance(kind, pl.Struct):
         return schema_of({one.name: one.dtype for one in kind.fields}, name)
     if isinstance(kind, pl.List):
-        return {"type": "array", "items": ["null", _written(kind.inner, name)]}
+        return {"type": "array", "items": ["null", _avro_schema_of(kind.inner, name)]}
     if isinstance(kind, pl.Map) and kind.key == pl.String:
-        return {"type": "map", "values": ["null", _written(kind.value, name)]}
+        return {"type": "map", "values": ["null", _avro_schema_of(kind.value, name)]}
     if isinstance(kind, pl.Decimal):
         digits = {"precision": kind.precision, "scale": kind.scale}
         return {"type": "bytes", "logicalType": "decimal", **digits}
     schema = _WRITTEN.get(kind)
     if schema is None:
-        problem = f"has type {kind}, which Avro doesn't have"
+        problem = f"has type {kind}, which Avro lacks"
         raise OptionError("format", name, problem, "cast it to another type, or write JSON")
     return schema
 
 
 @dataclass(frozen=True)
-class _Names:
+class _TypeNames:
     """The types that a schema has defined so far, by their full names."""
 
-    known: dict[str, AvroType]
+    types: dict[str, AvroType]
 
     def type_of(self, schema: Any, space: str, depth: int) -> AvroType:
         """Return the type of a part of a schema, in a namespace and at a depth of nesting."""
         if depth > _DEEPEST_JSON:
             raise UnreadableError("is nested too deep")
         if isinstance(schema, list):
-            return self._union(schema, space, depth)
+            return self._parse_union(schema, space, depth)
         if isinstance(schema, str):
-            return self._named(schema, space)
+            return self._find_type(schema, space)
         if not isinstance(schema, dict):
-            raise UnreadableError(f"has {_shown(schema)} where a type is due")
+            raise UnreadableError(f"has {_shorten(schema)} instead of a type")
         kind = schema.get("type")
         if isinstance(kind, str) and kind in ("record", "enum", "fixed"):
-            return self._define(kind, schema, space, depth)
+            return self._define_type(kind, schema, space, depth)
         if kind == "array":
             items = self.type_of(schema.get("items"), space, depth + 1)
-            return _listed("array", pl.List(items.column), items)
+            return _list_type("array", pl.List(items.column), items)
         if kind == "map":
             items = self.type_of(schema.get("values"), space, depth + 1)
-            return _listed("map", pl.Map(pl.String, items.column), items)
+            return _list_type("map", pl.Map(pl.String, items.column), items)
         if isinstance(kind, str) and kind in _PLAIN:
-            return _with_logical(AvroType(kind, _PLAIN[kind]), schema)
+            return _add_logical_type(AvroType(kind, _PLAIN[kind]), schema)
         return self.type_of(kind, space, depth + 1)
 
-    def _named(self, name: str, space: str) -> AvroType:
+    def _find_type(self, name: str, space: str) -> AvroType:
         if name in _PLAIN:
             return AvroType(name, _PLAIN[name])
-        kind = self.known.get(_full(name, space)) or self.known.get(name)
+        kind = self.types.get(_full_name(name, space)) or self.types.get(name)
         if kind is None:
-            raise UnreadableError(f"has a type {_shown(name)}, which isn't decoded in columns")
+            raise UnreadableError(f"has a type {_shorten(name)}, which isn't decoded in columns")
         return kind
 
-    def _union(self, branches: list[Any], space: str, depth: int) -> AvroType:
+    def _parse_union(self, branches: list[Any], space: str, depth: int) -> AvroType:
         kinds = [branch for branch in branches if branch not in ("null", {"type": "null"})]
         if len(branches) != 2 or len(kinds) != 1 or isinstance(kinds[0], list):
-            raise UnreadableError("has a union of other than null and one type")
+            raise UnreadableError("has a union that isn't of null and one type")
         kind = self.type_of(kinds[0], space, depth + 1)
         if kind.null is not None:
             raise UnreadableError("has a union within a union")
         return replace(kind, null=1 - branches.index(kinds[0]))
 
-    def _define(self, kind: str, schema: Mapping[str, Any], space: str, depth: int) -> AvroType:
-        name = _text(schema, "name", f"a {kind}")
+    def _define_type(
+        self, kind: str, schema: Mapping[str, Any], space: str, depth: int
+    ) -> AvroType:
+        name = _require_text(schema, "name", f"a {kind}")
         # A name with dots is a full name, and its namespace applies to the types inside.
         namespace = schema.get("namespace", space)
         space = name.rpartition(".")[0] if "." in name else namespace
         if not isinstance(space, str):
-            raise UnreadableError(f"has {_shown(space)} for a namespace")
-        if _full(name, space) in self.known:
-            raise UnreadableError(f"has two types {_shown(_full(name, space))}")
+            raise UnreadableError(f"has {_shorten(space)} for a namespace")
+        if _full_name(name, space) in self.types:
+            raise UnreadableError(f"has two types {_shorten(_full_name(name, space))}")
         if kind == "record":
-            defined = self._record(schema, space, depth)
+            defined = self._parse_record(schema, space, depth)
         elif kind == "enum":
-            defined = AvroType(kind, pl.String(), symbols=_symbols(schema.get("symbols")))
+            defined = AvroType(kind, pl.String(), symbols=_parse_symbols(schema.get("symbols")))
         else:
-            size = _whole(schema.get("size"))
+            size = _as_whole_number(schema.get("size"))
             if size is None or not 0 <= size <= _LARGEST:
-                raise UnreadableError(f"has a fixed of {_shown(schema.get('size'))} bytes")
-            defined = _with_logical(AvroType(kind, pl.Binary(), size=size), schema)
-        self.known[_full(name, space)] = defined
+                raise UnreadableError(f"has a fixed of {_shorten(schema.get('size'))} bytes")
+            defined = _add_logical_type(AvroType(kind, pl.Binary(), size=size), schema)
+        self.types[_full_name(name, space)] = defined
         return defined
 
-    def _record(self, schema: Mapping[str, Any], space: str, depth: int) -> AvroType:
+    def _parse_record(self, schema: Mapping[str, Any], space: str, depth: int) -> AvroType:
         parts = schema.get("fields")
         if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
-            raise UnreadableError(f"has {_shown(parts)} for the fields of a record")
+            raise UnreadableError(f"has {_shorten(parts)} for the fields of a record")
         if not parts:
             raise UnreadableError("has a record without fields")
         fields, columns = [], 1
         for part in parts:
-            one = self._field(part, space, depth)
+            one = self._parse_field(part, space, depth)
             columns += one.kind.columns_within
             if columns > _MOST_COLUMNS:
                 raise UnreadableError(
@@ -240,63 +242,65 @@ class _Names:
             fields.append(one)
         names = [one.name.casefold() for one in fields]
         if len({*names}) < len(names):
-            raise UnreadableError("has a record whose fields have two of one name")
+            raise UnreadableError("has a record with two fields of one name")
         # The column may be null even if the schema isn't nullable: unreadable values are null.
         column = pl.Struct({one.name: one.kind.column for one in fields})
-        levels = _deeper(max(one.kind.levels for one in fields))
+        levels = _add_level(max(one.kind.levels for one in fields))
         return AvroType(
             "record", column, fields=tuple(fields), columns_within=columns, levels=levels
         )
 
-    def _field(self, part: Mapping[str, Any], space: str, depth: int) -> AvroField:
-        name = _text(part, "name", "a field")
+    def _parse_field(self, part: Mapping[str, Any], space: str, depth: int) -> AvroField:
+        name = _require_text(part, "name", "a field")
         if "type" not in part:
-            raise UnreadableError(f"has a field {_shown(name)} without a type")
+            raise UnreadableError(f"has a field {_shorten(name)} without a type")
         aliases = part.get("aliases", [])
         if not isinstance(aliases, list) or not all(isinstance(alias, str) for alias in aliases):
-            raise UnreadableError(f"has {_shown(aliases)} for the aliases of {_shown(name)}")
+            raise UnreadableError(f"has {_shorten(aliases)} for the aliases of {_shorten(name)}")
         kind = self.type_of(part["type"], space, depth + 1)
         return AvroField(name, kind, part.get("default", REQUIRED), frozenset((name, *aliases)))
 
 
-def _listed(kind: str, column: pl.DataType, items: AvroType) -> AvroType:
-    """Return a list type, whose items need a byte or more, lest few bytes claim many items."""
+def _list_type(kind: str, column: pl.DataType, items: AvroType) -> AvroType:
+    """Return a list type. Its items need a byte or more, or few bytes could claim many items."""
     if items.kind == "fixed" and items.size < 1 and items.null is None:
-        raise UnreadableError("has a list of what takes no bytes")
+        raise UnreadableError("has a list whose items have no bytes")
     within = items.columns_within + 1
-    return AvroType(kind, column, items=items, columns_within=within, levels=_deeper(items.levels))
+    return AvroType(
+        kind, column, items=items, columns_within=within, levels=_add_level(items.levels)
+    )
 
 
-def _deeper(levels: int) -> int:
+def _add_level(levels: int) -> int:
     if levels >= _DEEPEST:
         raise UnreadableError(f"is nested more than {_DEEPEST} levels deep")
     return levels + 1
 
 
-def _symbols(symbols: Any) -> tuple[str, ...]:
+def _parse_symbols(symbols: Any) -> tuple[str, ...]:
     if (
         not isinstance(symbols, list)
         or not symbols
         or not all(isinstance(symbol, str) for symbol in symbols)
         or len({*symbols}) < len(symbols)
     ):
-        raise UnreadableError(f"has {_shown(symbols)} for the symbols of an enum")
+        raise UnreadableError(f"has {_shorten(symbols)} for the symbols of an enum")
     return tuple(symbols)
 
 
-def _text(schema: Mapping[str, Any], part: str, what: str) -> str:
+def _require_text(schema: Mapping[str, Any], part: str, what: str) -> str:
     text = schema.get(part)
     if not isinstance(text, str) or not text:
         raise UnreadableError(f"has {what} without a {part}")
     return text
 
 
-def _whole(value: Any) -> int | None:
+def _as_whole_number(value: Any) -> int | None:
     """Return a whole number; ``None`` for any other value."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _shown(value: Any) -> str:
+def _shorten(value: Any) -> str:
     """Return a part of a schema as a text that is short enough for a message."""
     try:
         text = repr(value)
@@ -305,11 +309,11 @@ def _shown(value: Any) -> str:
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
-def _full(name: str, space: str) -> str:
+def _full_name(name: str, space: str) -> str:
     return name if "." in name or not space else f"{space}.{name}"
 
 
-def _with_logical(plain: AvroType, schema: Mapping[str, Any]) -> AvroType:
+def _add_logical_type(plain: AvroType, schema: Mapping[str, Any]) -> AvroType:
     """Return a type with its logical type; an unknown or invalid one is ignored."""
     logical = schema.get("logicalType")
     if not isinstance(logical, str):
@@ -326,7 +330,10 @@ def _with_logical(plain: AvroType, schema: Mapping[str, Any]) -> AvroType:
 
 def _decimal(plain: AvroType, schema: Mapping[str, Any]) -> AvroType:
     """Return a decimal type; the plain type if its precision or scale is invalid."""
-    digits, scale = _whole(schema.get("precision")), _whole(schema.get("scale", 0))
+    digits, scale = (
+        _as_whole_number(schema.get("precision")),
+        _as_whole_number(schema.get("scale", 0)),
+    )
     if plain.kind not in ("bytes", "fixed") or digits is None or scale is None:
         return plain
     if not 0 <= scale <= digits or digits == 0:
@@ -334,5 +341,5 @@ def _decimal(plain: AvroType, schema: Mapping[str, Any]) -> AvroType:
     if plain.kind == "fixed" and 10 ** min(digits, 999) > 2 ** (8 * min(plain.size, 500) - 1):
         return plain
     if digits > _DIGITS or plain.size > 16:
-        raise UnreadableError(f"has a decimal of {digits} digits, {scale} of them fractions")
+        raise UnreadableError(f"has a decimal of {digits} digits, {scale} of them after the point")
     return replace(plain, logical="decimal", column=pl.Decimal(digits, scale))

@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 
 from muntin.sources.byte_values import ROOM, ByteValues
-from muntin.sources.text_values import sound
+from muntin.sources.text_values import null_malformed
 
 Numbers = np.ndarray[Any, Any]
 Rows = slice | Numbers
@@ -22,11 +22,11 @@ Rows = slice | Numbers
 # The positions and numbers of this many messages fit into a core's cache.
 _MESSAGES, _BYTES = 20_000, 1 << 26
 # A text of at most this many bytes is stored in its column's view itself.
-_INSIDE = 12
+_INLINE_BYTES = 12
 _ALL = np.uint64(2**64 - 1)
 _ONE, _HALF, _BYTE, _TOP = np.uint64(1), np.uint64(32), np.uint64(56), np.uint64(63)
 # The bit of each byte that says that its number continues, and the other bits.
-_LAST, _REST = np.uint64(0x8080808080808080), np.uint64(0x7F7F7F7F7F7F7F7F)
+_HIGH_BITS, _LOW_BITS = np.uint64(0x8080808080808080), np.uint64(0x7F7F7F7F7F7F7F7F)
 # How seven bits of each byte are joined: the bits that stay, the bits that move, and how far.
 _GAPS = [
     (np.uint64(0x007F007F007F007F), np.uint64(0x7F007F007F007F00), np.uint64(1)),
@@ -74,7 +74,7 @@ class ByteCursor:
         end = np.cumsum(sizes) + ROOM
         return cls(b"".join([room, *values, room]), end - sizes + skip, end)
 
-    def within(self, starts: Numbers, sizes: Numbers) -> ByteCursor:
+    def narrow(self, starts: Numbers, sizes: Numbers) -> ByteCursor:
         """Return a cursor over parts of the messages, as if each were a message."""
         part = ByteCursor(self.data, starts.copy(), starts + sizes)
         part.steps = self.steps
@@ -84,7 +84,7 @@ class ByteCursor:
         """Return which messages are malformed: marked, or not read exactly to their ends."""
         return self.bad | (self.at != self.end)
 
-    def left(self, rows: Rows) -> Numbers:
+    def count_unread(self, rows: Rows) -> Numbers:
         """Return the numbers of bytes of some messages that weren't read yet."""
         return np.maximum(self.end[rows] - self.at[rows], 0)
 
@@ -142,19 +142,19 @@ class ByteCursor:
         if (low < 128).all():
             return low.astype(np.uint64), np.ones(len(at), np.int64), np.zeros(len(at), bool)
         word = self.words(at, "<u8")
-        stops = ~word & _LAST
+        stops = ~word & _HIGH_BITS
         # All bits up to the first byte that ends its number, or all bits if none does.
         mask = (stops & -stops) ^ ((stops & -stops) - _ONE)
         width = (np.bitwise_count(mask) >> 3).astype(np.int64)
-        word &= mask & _REST
-        for stay, moved, far in _GAPS:
-            word = (word & stay) | ((word & moved) >> far)
+        word &= mask & _LOW_BITS
+        for stays, moved, far in _GAPS:
+            word = (word & stays) | ((word & moved) >> far)
         beyond = np.zeros(len(at), bool)
         if not stops.all():
-            self._longest(at, np.flatnonzero(stops == 0), word, width, beyond)
+            self._complete_long(at, np.flatnonzero(stops == 0), word, width, beyond)
         return word, width, beyond
 
-    def _longest(
+    def _complete_long(
         self, at: Numbers, long: Numbers, word: Numbers, width: Numbers, beyond: Numbers
     ) -> None:
         """Complete numbers of nine or ten bytes."""
@@ -171,7 +171,7 @@ class ByteCursor:
 
     def take(self, rows: Rows, sizes: Numbers) -> tuple[Numbers, Numbers]:
         """Read bytes of some sizes; return their positions and sizes, 0 for an invalid size."""
-        wrong = (sizes < 0) | (sizes > self.left(rows))
+        wrong = (sizes < 0) | (sizes > self.count_unread(rows))
         self.mark(rows, wrong)
         sizes = np.where(wrong, 0, sizes)
         return self.move(rows, sizes), sizes
@@ -179,12 +179,12 @@ class ByteCursor:
     def views(self, at: Numbers, sizes: Numbers) -> pl.Series:
         """Return the bytes at some positions as a column, without copying them."""
         # Twelve bytes fit into the view itself; a longer view has the first four and a reference.
-        inside = _lowest(self.words(at + 4, "<u8"), sizes - 4)
+        inside = _mask_lowest(self.words(at + 4, "<u8"), sizes - 4)
         elsewhere = at.astype(np.uint64) << _HALF
-        first = _lowest(self.words(at, "<u8"), np.minimum(sizes, 4)) << _HALF
+        first = _mask_lowest(self.words(at, "<u8"), np.minimum(sizes, 4)) << _HALF
         views = np.empty((len(at), 2), "<u8")
         views[:, 0] = sizes.astype(np.uint64) | first
-        views[:, 1] = np.where(sizes <= _INSIDE, inside, elsewhere)
+        views[:, 1] = np.where(sizes <= _INLINE_BYTES, inside, elsewhere)
         buffers = [None, pa.py_buffer(views), pa.py_buffer(self.data)]
         return pl.Series(pa.Array.from_buffers(pa.binary_view(), len(at), buffers))
 
@@ -199,7 +199,7 @@ def unzigzag(word: Numbers) -> Numbers:
     return ((word >> _ONE) ^ -(word & _ONE)).view(np.int64)
 
 
-def given(values: Sequence[bytes | None]) -> tuple[Sequence[bytes] | ByteValues, Numbers]:
+def replace_nulls(values: Sequence[bytes | None]) -> tuple[Sequence[bytes] | ByteValues, Numbers]:
     """Return payloads with empty bytes in place of nulls, and which are null."""
     if isinstance(values, ByteValues):
         return values, values.nulls
@@ -210,7 +210,7 @@ def given(values: Sequence[bytes | None]) -> tuple[Sequence[bytes] | ByteValues,
     return [value or b"" for value in values], nulls
 
 
-def decoded(
+def decode_in_batches(
     messages: Sequence[bytes] | ByteValues,
     bad: Numbers,
     columns: dict[str, pl.DataType],
@@ -233,7 +233,7 @@ def decoded(
         sizes = np.maximum(messages.sizes, 0)
     else:
         sizes = np.fromiter(map(len, messages), np.int64, len(messages))
-    for first, end in _chunks(sizes):
+    for first, end in _split_ranges(sizes):
         if isinstance(messages, ByteValues):
             starts = messages.starts[first:end]
             cursor = ByteCursor(messages.data, starts + skip, starts + sizes[first:end])
@@ -243,15 +243,15 @@ def decoded(
         frame, faulty = read(cursor).cast(pl.Schema(columns)), cursor.wrong()
         if cursor.deferred.any():
             late = np.flatnonzero(cursor.deferred).tolist()
-            frame = _with_rows(frame, late, _one_by_one(
+            frame = _replace_rows(frame, late, _decode_one_by_one(
                 [messages[first + row] or b"" for row in late], columns, read_one, late, faulty
             ))  # fmt: skip
         wrong.append(pl.Series(faulty))
-        frames.append(sound(frame, wrong[-1]))
+        frames.append(null_malformed(frame, wrong[-1]))
     return pl.concat(frames), pl.concat(wrong)
 
 
-def _one_by_one(
+def _decode_one_by_one(
     messages: Sequence[bytes],
     columns: dict[str, pl.DataType],
     read_one: Callable[[bytes], list[Any]],
@@ -268,33 +268,35 @@ def _one_by_one(
             values.append([None] * len(columns))
             faulty[row] = True
     series = [
-        pl.Series(name, [value[i] for value in values], dtype=_stored(dtype))
+        pl.Series(name, [value[i] for value in values], dtype=_scalar_type(dtype))
         for i, (name, dtype) in enumerate(columns.items())
     ]
     return pl.DataFrame(series).cast(pl.Schema(columns))
 
 
-def _with_rows(frame: pl.DataFrame, rows: Sequence[int], others: pl.DataFrame) -> pl.DataFrame:
+def _replace_rows(frame: pl.DataFrame, rows: Sequence[int], others: pl.DataFrame) -> pl.DataFrame:
     """Return a frame with other values in some of its rows."""
     order = np.arange(len(frame))
     order[rows] = len(frame) + np.arange(len(rows))
     return pl.concat([frame, others]).select(pl.all().gather(pl.Series(order)))
 
 
-def _stored(dtype: Any) -> Any:
+def _scalar_type(dtype: Any) -> Any:
     """Return a type with numbers in place of times, and lists of entries in place of maps."""
     if isinstance(dtype, pl.Struct):
-        return pl.Struct({field.name: _stored(field.dtype) for field in dtype.fields})
+        return pl.Struct({field.name: _scalar_type(field.dtype) for field in dtype.fields})
     if isinstance(dtype, pl.List):
-        return pl.List(_stored(dtype.inner))
+        return pl.List(_scalar_type(dtype.inner))
     if isinstance(dtype, pl.Map):
-        return pl.List(pl.Struct({"key": _stored(dtype.key), "value": _stored(dtype.value)}))
+        return pl.List(
+            pl.Struct({"key": _scalar_type(dtype.key), "value": _scalar_type(dtype.value)})
+        )
     if isinstance(dtype, pl.Date):
         return pl.Int32()
     return pl.Int64() if isinstance(dtype, (pl.Datetime, pl.Duration)) else dtype
 
 
-def _chunks(sizes: Numbers) -> Iterator[tuple[int, int]]:
+def _split_ranges(sizes: Numbers) -> Iterator[tuple[int, int]]:
     """Yield the ranges of messages that are read at once; a large message may be alone."""
     behind = np.cumsum(sizes)
     first = 0
@@ -306,7 +308,7 @@ def _chunks(sizes: Numbers) -> Iterator[tuple[int, int]]:
         first = end
 
 
-def _lowest(words: Numbers, count: Numbers) -> Numbers:
+def _mask_lowest(words: Numbers, count: Numbers) -> Numbers:
     """Return the lowest bytes of each word, with the others set to zero."""
     shift = (64 - 8 * np.clip(count, 1, 8)).astype(np.uint64)
     return np.where(count > 0, words & (_ALL >> shift), np.uint64(0))

@@ -65,14 +65,14 @@ class ByteValues(Sequence[bytes | None]):
         """Copy the values into a binary column."""
         sizes = np.maximum(self.sizes, 0)
         offsets = np.concatenate([[0], np.cumsum(sizes)])
-        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self._packed(sizes, offsets))]
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self._pack_bytes(sizes, offsets))]
         column = pl.Series(pa.Array.from_buffers(pa.large_binary(), len(self), buffers))
         return column.set(pl.Series(self.nulls), None) if self.nulls.any() else column
 
-    def _packed(self, sizes: Numbers, offsets: Numbers) -> Bytes:
+    def _pack_bytes(self, sizes: Numbers, offsets: Numbers) -> Bytes:
         """Return the values' bytes without those between them."""
-        moved = np.repeat(self.starts - offsets[:-1], sizes)
-        return self.data[moved + np.arange(offsets[-1])]
+        shifts = np.repeat(self.starts - offsets[:-1], sizes)
+        return self.data[shifts + np.arange(offsets[-1])]
 
     def as_lines(self) -> Bytes | None:
         """Copy the values as lines, with blanks between them, in the form of the buffer.

@@ -11,7 +11,7 @@ import polars as pl
 from muntin.engine.session_zone import SessionZone
 from muntin.engine.utf8 import decode_text
 from muntin.sources.byte_values import binary_column
-from muntin.sources.text_values import sound, typed
+from muntin.sources.text_values import convert_texts, null_malformed
 
 # A field with the comma or end after it: quoted, or without a quote at its start.
 _FIELD = re.compile(r'(?:"((?:[^"\\]|\\.|"")*)"|([^",\r\n][^,\r\n]*|))(,|\r?\n?\Z)', re.DOTALL)
@@ -42,22 +42,22 @@ class CsvPayloads:
         plain = texts.set(odd, None)
         fields, bad = self._split(plain)
         if odd.any():
-            fields, bad = self._put(fields, bad, texts, odd)
-        found, untyped = typed(fields, self.columns, self.zone)
+            fields, bad = self._replace_quoted(fields, bad, texts, odd)
+        rows, untyped = convert_texts(fields, self.columns, self.zone)
         bad |= untyped
-        return sound(found, bad), bad
+        return null_malformed(rows, bad), bad
 
     def _split(self, plain: pl.Series) -> tuple[pl.DataFrame, pl.Series]:
         """Split unquoted records into fields; return which have another number of fields."""
         commas = len(self.columns) - 1
         fields = pl.DataFrame({"": plain}).select(pl.col("").str.split_exact(",", commas))
-        found = fields.to_series().struct.unnest()
-        found.columns = list(self.columns)
-        found = found.with_columns(pl.all().replace("", None))
+        columns = fields.to_series().struct.unnest()
+        columns.columns = list(self.columns)
+        columns = columns.with_columns(pl.all().replace("", None))
         wrong = (plain.str.count_matches(",", literal=True) != commas) | (plain == "")
-        return found, wrong.fill_null(True)
+        return columns, wrong.fill_null(True)
 
-    def _put(
+    def _replace_quoted(
         self, fields: pl.DataFrame, bad: pl.Series, texts: pl.Series, odd: pl.Series
     ) -> tuple[pl.DataFrame, pl.Series]:
         """Return the fields with those of quoted records, which are read one by one."""
@@ -65,28 +65,30 @@ class CsvPayloads:
         # Records are checked first: reading a malformed one up to its error would be slow.
         records = texts.gather(rows).str.contains(_RECORD)
         bad, rows = bad.scatter(rows, True), rows.filter(records)
-        split = [_fields(value) for value in texts.gather(rows)]
-        right = [found if found and len(found) == width else [None] * width for found in split]
-        each = pl.DataFrame(right, dict.fromkeys(self.columns, pl.String), orient="row")
-        wrong = [found is None or len(found) != width for found in split]
+        split = [_parse_fields(value) for value in texts.gather(rows)]
+        rows_of_fields = [
+            record if record and len(record) == width else [None] * width for record in split
+        ]
+        each = pl.DataFrame(rows_of_fields, dict.fromkeys(self.columns, pl.String), orient="row")
+        wrong = [record is None or len(record) != width for record in split]
         put = [fields[name].scatter(rows, each[name]) for name in self.columns]
         return pl.DataFrame(put), bad.scatter(rows, wrong)
 
 
-def _fields(record: str | None) -> list[str | None] | None:
+def _parse_fields(record: str | None) -> list[str | None] | None:
     """Return the fields of a record; ``None`` if it is malformed."""
     if not record:
         return None
-    found: list[str | None] = []
-    place, behind = 0, ","
-    while behind == ",":
-        field = _FIELD.match(record, place)
+    fields: list[str | None] = []
+    position, separator = 0, ","
+    while separator == ",":
+        field = _FIELD.match(record, position)
         if field is None:
             return None
-        quoted, plain, behind = field.groups()
+        quoted, plain, separator = field.groups()
         if quoted is None:
-            found.append(plain or None)
+            fields.append(plain or None)
         else:
-            found.append(_ESCAPED.sub(lambda one: one[1] or '"', quoted))
-        place = field.end()
-    return found
+            fields.append(_ESCAPED.sub(lambda one: one[1] or '"', quoted))
+        position = field.end()
+    return fields

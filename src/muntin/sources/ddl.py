@@ -71,7 +71,7 @@ class _Parser:
                 raise self._unreadable()
             if name.startswith("`"):
                 name = name[1:-1].replace("``", "`")
-            if name.lower() in (known.lower() for known in columns):
+            if name.lower() in map(str.lower, columns):
                 raise OptionError(self.option, name, "is twice among the columns", _HINT)
             if self._peek() == ":":
                 self._next()

@@ -114,7 +114,7 @@ class Fetcher:
         by_leader: dict[int, list[Progress]] = {}
         for one in ranges:
             if one.is_open:
-                by_leader.setdefault(self._leader(one), []).append(one)
+                by_leader.setdefault(self._find_leader(one), []).append(one)
         deadline = time.monotonic() + _PATIENCE
         before = sum(one.start for one in ranges)
         while sum(one.start for one in ranges) == before:
@@ -129,7 +129,7 @@ class Fetcher:
             self._connections.popitem()[1].close()
 
     def _fetch_from(self, leader: int, ranges: Sequence[Progress]) -> None:
-        places = {(one.topic, one.partition): one for one in ranges}
+        progress_by_partition = {(one.topic, one.partition): one for one in ranges}
         try:
             if leader not in self._connections:
                 connection = Connection(*self._addresses[leader], self.settings)
@@ -141,7 +141,7 @@ class Fetcher:
                 if fetched.error:
                     raise FetchError(f"the broker answers with error {fetched.error}")
                 aborted = fetched.aborted if self.committed else []
-                places[fetched.topic, fetched.partition].add(fetched.data, aborted)
+                progress_by_partition[fetched.topic, fetched.partition].add(fetched.data, aborted)
         except UnknownFormatError as error:
             raise FetchError(str(error)) from error
         except (FetchError, OSError, struct.error, KeyError) as error:
@@ -149,13 +149,13 @@ class Fetcher:
             self._leaders.clear()
             raise FetchError(f"a broker can't be asked: {error}") from error
 
-    def _leader(self, one: Progress) -> int:
-        place = one.topic, one.partition
-        if place not in self._leaders:
+    def _find_leader(self, one: Progress) -> int:
+        partition = one.topic, one.partition
+        if partition not in self._leaders:
             self._find_leaders(one.topic)
-        if place not in self._leaders:
+        if partition not in self._leaders:
             raise FetchError(f"partition {one.partition} of {one.topic!r} has no leader")
-        return self._leaders[place]
+        return self._leaders[partition]
 
     def _find_leaders(self, topic: str) -> None:
         from confluent_kafka.admin import AdminClient

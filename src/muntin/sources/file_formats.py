@@ -23,7 +23,7 @@ from muntin.sources.json_payloads import JsonPayloads
 from muntin.sources.payloads import Payloads
 from muntin.sources.records import read_records
 from muntin.sources.source import MALFORMED
-from muntin.sources.text_values import WHOLE, readable, typed
+from muntin.sources.text_values import WHOLE, convert_texts, is_readable
 
 _ROWS_AT_ONCE = 200_000
 # A text file is complete if nothing was written to it for this long.
@@ -78,7 +78,7 @@ def format_of(
     if form == "parquet":
         return ParquetFiles(columns)
     for name, kind in (columns or {}).items():
-        if not readable(kind):
+        if not is_readable(kind):
             hint = "give a plain type, or read it as a string"
             raise OptionError("columns", name, f"has type {kind}, which isn't read in text", hint)
     if form == "csv":
@@ -207,7 +207,7 @@ class JsonLines:
         try:
             frame = pl.read_ndjson(io.BytesIO(b"\n".join(records)), infer_schema_length=None)
         except pl.exceptions.PolarsError as error:
-            raise SourceError(f"{path} has no lines of JSON to learn columns from") from error
+            raise SourceError(f"{path} has no lines of JSON to infer columns from") from error
         return {name: _learn(frame[name], self.zone) for name in frame.columns}
 
     def is_whole(self, path: str, size: int, written: int) -> bool:
@@ -229,7 +229,7 @@ def _sample(path: Path, *, quotes: bool) -> list[bytes]:
     for records in read_records(path, path.stat().st_size, quotes=quotes):
         if records:
             return records[:_SAMPLE]
-    raise SourceError(f"{path} is empty, so that no columns can be learned from it")
+    raise SourceError(f"{path} is empty, so its columns can't be inferred")
 
 
 def _header(records: Sequence[bytes]) -> list[str]:
@@ -241,13 +241,13 @@ def _header(records: Sequence[bytes]) -> list[str]:
 def _learn(column: pl.Series, zone: SessionZone) -> pl.DataType:
     """Infer the type of a sample's values; text if no plain type fits all of them."""
     if column.dtype != pl.String:
-        return column.dtype if readable(column.dtype) else pl.String()
+        return column.dtype if is_readable(column.dtype) else pl.String()
     texts = column.drop_nulls()
     if not len(texts):
         return pl.String()
     for kind, form in _LEARNED:
         if texts.str.contains(form).all():
-            _, bad = typed(texts.to_frame("x"), {"x": kind}, zone)
+            _, bad = convert_texts(texts.to_frame("x"), {"x": kind}, zone)
             if not bad.any():
                 return kind
     return pl.String()

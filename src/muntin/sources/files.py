@@ -79,11 +79,11 @@ class FileSource:
             listing = sorted(list_files(self.pattern))
             if not listing:
                 hint = "give the columns: columns='id long, at timestamp'"
-                raise OptionError("path", self.pattern, "matches no file to learn from", hint)
+                raise OptionError("path", self.pattern, "matches no file to infer from", hint)
             columns = self.format.infer(Path(listing[0].path))
         if self.malformed in columns:
             hint = "give the column another name"
-            raise OptionError("columns", MALFORMED, "is what unreadable records are kept in", hint)
+            raise OptionError("columns", MALFORMED, "is the column of unreadable records", hint)
         own = {} if self.malformed is None else {self.malformed: pl.Binary()}
         return pl.Schema({**columns, **own})
 
@@ -140,8 +140,8 @@ class FileReader:
             try:
                 if os.path.getsize(path) != size:
                     raise SourceError(
-                        f"{path} was changed after it was listed; write a new file, or write "
-                        "under a hidden name and rename the file when it is whole"
+                        f"{path} was changed after it was listed. Write a new file, or write "
+                        "under a hidden name and rename the file when it is complete"
                     )
                 yield from self._source.format.read(Path(path), size, self._source.schema)
             except (OSError, SourceError, pl.exceptions.PolarsError) as error:
@@ -162,7 +162,7 @@ def _failure(path: str, error: Exception) -> SourceError:
         return error
     problem = "doesn't exist any more" if isinstance(error, FileNotFoundError) else str(error)
     return SourceError(
-        f"{path} can't be read: {problem}; mend it, or pass over such files with bad_files='skip'"
+        f"{path} can't be read: {problem}. Repair it, or skip such files with bad_files='skip'"
     )
 
 
@@ -187,7 +187,7 @@ class _Seen:
         if offsets is None:
             return cls()
         time_of_oldest, path = offsets["oldest"]
-        recent = {name: [*known] for name, known in offsets["recent"].items()}
+        recent = {name: [*entry] for name, entry in offsets["recent"].items()}
         return cls((int(time_of_oldest), str(path)), recent, offsets)
 
     def select_new(self, listing: list[ListedFile]) -> list[ListedFile]:
@@ -197,14 +197,14 @@ class _Seen:
             read = self.recent.get(one.path)
             if read is not None:
                 if read[1] != one.size:
-                    _LOG.warning("%s was read and has changed: it isn't read again", one.path)
+                    _LOG.warning("%s has changed since it was read. It isn't read again", one.path)
                     read[1] = one.size
                 continue
             if (one.time, one.path) > self.oldest:
                 new.append(one)
             elif self._listed is not None and one.path not in self._listed:
                 # The file is new, since the last listing didn't have it, whatever its time.
-                _LOG.warning("%s came with an old time of writing; it is read now", one.path)
+                _LOG.warning("%s is new, with an old modification time. It is read now", one.path)
                 new.append(one)
         if self.oldest[0]:
             unread = {one.path for one in new}
@@ -228,7 +228,7 @@ class _Seen:
     def to_offsets(self, files: list[ListedFile]) -> dict[str, Any]:
         """Return the offset of the files read so far, with those of one batch."""
         batch = [[one.path, one.size] for one in files]
-        recent = {name: [*known] for name, known in self.recent.items()}
+        recent = {name: [*entry] for name, entry in self.recent.items()}
         return {"oldest": [*self.oldest], "recent": recent, "batch": batch}
 
 

@@ -60,8 +60,8 @@ class FrameReader:
         first = 0 if start is None else int(start[_ROW])
         self._check(first)
         last = len(self._rows) if limit is None else min(len(self._rows), first + limit)
-        done = last == len(self._rows)
-        return Planned({_ROW: last}, has_new=last > first, caught_up=done, finished=done)
+        is_last = last == len(self._rows)
+        return Planned({_ROW: last}, has_new=last > first, caught_up=is_last, finished=is_last)
 
     def read(self, start: SourceOffsets | None, end: SourceOffsets) -> Iterator[pl.DataFrame]:
         """Read rows in slices."""
@@ -78,7 +78,7 @@ class FrameReader:
         """Refuse a frame that is shorter than the part of a frame that was read already."""
         if row > len(self._rows):
             raise SourceError(
-                f"{row:,} rows of this frame were read, and it has {len(self._rows):,} rows: give "
+                f"{row:,} rows of this frame were read, and it has {len(self._rows):,} rows. Give "
                 "the frame that the query was started with, or a new checkpoint folder"
             )
 
@@ -86,28 +86,28 @@ class FrameReader:
         """Do nothing, since there is nothing to release."""
 
 
-def frame_source(given: object) -> FrameSource | None:
+def frame_source(frame: object) -> FrameSource | None:
     """Return the source of a Polars, pandas or Arrow frame; `None` for anything else.
 
     Raises:
         OptionError: When its columns have types that can't be read.
     """
-    home = type(given).__module__.partition(".")[0]
+    home = type(frame).__module__.partition(".")[0]
     try:
-        if isinstance(given, pl.DataFrame):
-            return FrameSource(_plain(given))
-        if isinstance(given, pl.LazyFrame):
-            return FrameSource(_plain(given.collect()))
-        if isinstance(given, pa.RecordBatch):
-            given = pa.Table.from_batches([given])
-        if isinstance(given, pa.Table):
-            return FrameSource(_plain(frame_from_arrow(given)), "arrow")
-        if home == "pandas" and type(given).__name__ == "DataFrame":
-            return FrameSource(_plain(from_pandas(given)), "pandas")
+        if isinstance(frame, pl.DataFrame):
+            return FrameSource(_plain(frame))
+        if isinstance(frame, pl.LazyFrame):
+            return FrameSource(_plain(frame.collect()))
+        if isinstance(frame, pa.RecordBatch):
+            frame = pa.Table.from_batches([frame])
+        if isinstance(frame, pa.Table):
+            return FrameSource(_plain(frame_from_arrow(frame)), "arrow")
+        if home == "pandas" and type(frame).__name__ == "DataFrame":
+            return FrameSource(_plain(from_pandas(frame)), "pandas")
     except (pa.ArrowException, pl.exceptions.PolarsError, TypeError, ValueError) as error:
         line = str(error).partition("\n")[0]
         hint = "cast its columns to types that Arrow has"
-        raise OptionError("frame", type(given), f"can't be read ({line})", hint) from error
+        raise OptionError("frame", type(frame), f"can't be read ({line})", hint) from error
     return None
 
 

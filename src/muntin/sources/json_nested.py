@@ -18,10 +18,10 @@ from muntin.engine.session_zone import SessionZone
 from muntin.sources.decimals import decimal_of
 from muntin.sources.json_payloads import JsonPayloads
 from muntin.sources.lists import list_of
-from muntin.sources.text_values import REAL, WHOLE, readable, sound, typed
+from muntin.sources.text_values import REAL, WHOLE, convert_texts, is_readable, null_malformed
 
 _BITS = {pl.Int8: 8, pl.Int16: 16, pl.Int32: 32, pl.Int64: 64}
-Flags = np.ndarray[Any, Any]
+Mask = np.ndarray[Any, Any]
 
 
 class _Number(str):
@@ -32,17 +32,17 @@ class _Number(str):
 
 def is_nested_json(dtype: Any) -> bool:
     """Return whether a column of a type can be read from JSON."""
-    dtype = _whole(dtype)
+    dtype = _instance_of(dtype)
     if isinstance(dtype, pl.Struct):
         return bool(dtype.fields) and all(is_nested_json(field.dtype) for field in dtype.fields)
     if isinstance(dtype, pl.List):
         return is_nested_json(dtype.inner)
     if isinstance(dtype, pl.Map):
         return dtype.key == pl.String and is_nested_json(dtype.value)
-    return isinstance(dtype, pl.Decimal) or readable(dtype)
+    return isinstance(dtype, pl.Decimal) or is_readable(dtype)
 
 
-def _whole(dtype: Any) -> Any:
+def _instance_of(dtype: Any) -> Any:
     """Return an instance of a type, which Polars may give as its class."""
     return dtype() if isinstance(dtype, type) else dtype
 
@@ -61,11 +61,12 @@ class NestedJsonPayloads:
 
     def decode(self, values: Sequence[bytes | None]) -> tuple[pl.DataFrame, pl.Series]:
         """Decode payloads; a message whose member isn't of its column's type is malformed."""
-        plain = {name: dtype for name, dtype in self.columns.items() if readable(dtype)}
+        plain = {name: dtype for name, dtype in self.columns.items() if is_readable(dtype)}
         frame, bad = JsonPayloads(plain, self.zone).decode(values)
         wrong = bad.to_numpy().copy()
         messages = [
-            None if is_bad else _parsed(value) for value, is_bad in zip(values, wrong, strict=True)
+            None if is_bad else _parse_object(value)
+            for value, is_bad in zip(values, wrong, strict=True)
         ]
         wrong |= np.fromiter((message is None for message in messages), bool, len(messages))
         columns = []
@@ -74,20 +75,20 @@ class NestedJsonPayloads:
                 columns.append(frame[name])
                 continue
             members = [None if message is None else message.get(name) for message in messages]
-            column, unlike = _column(members, dtype, self.zone)
+            column, unlike = _convert_column(members, dtype, self.zone)
             wrong |= unlike
             columns.append(column.cast(dtype).alias(name))
         bad = pl.Series(wrong)
-        return sound(pl.DataFrame(columns), bad), bad
+        return null_malformed(pl.DataFrame(columns), bad), bad
 
 
-def _parsed(value: bytes | None) -> dict[str, Any] | None:
+def _parse_object(payload: bytes | None) -> dict[str, Any] | None:
     """Parse a message's object, with the text of fractional numbers; ``None`` if it is none."""
     try:
-        found = json.loads(value or b"", parse_float=_Number, parse_constant=_refuse)
+        parsed = json.loads(payload or b"", parse_float=_Number, parse_constant=_refuse)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return parsed if isinstance(parsed, dict) else None
 
 
 def _refuse(name: str) -> None:
@@ -95,42 +96,44 @@ def _refuse(name: str) -> None:
     raise ValueError(name)
 
 
-def _column(values: list[Any], dtype: Any, zone: SessionZone) -> tuple[pl.Series, Flags]:
+def _convert_column(values: list[Any], dtype: Any, zone: SessionZone) -> tuple[pl.Series, Mask]:
     """Convert values to a column, and return which of them aren't of its type."""
-    dtype = _whole(dtype)
+    dtype = _instance_of(dtype)
     missing = np.fromiter((value is None for value in values), bool, len(values))
     if isinstance(dtype, pl.Struct):
-        return _structs(values, dtype, zone, missing)
+        return _convert_structs(values, dtype, zone, missing)
     if isinstance(dtype, (pl.List, pl.Map)):
-        return _lists(values, dtype, zone, missing)
+        return _convert_lists(values, dtype, zone, missing)
     if isinstance(dtype, (pl.Datetime, pl.Date)):
         texts = [value if type(value) is str else None for value in values]
-        frame, _ = typed(pl.DataFrame({"": pl.Series(texts, dtype=pl.String)}), {"": dtype}, zone)
+        frame, _ = convert_texts(
+            pl.DataFrame({"": pl.Series(texts, dtype=pl.String)}), {"": dtype}, zone
+        )
         return frame.to_series(), frame.to_series().is_null().to_numpy() & ~missing
-    read = _reader(dtype)
-    found = [None if value is None else read(value) for value in values]
-    wrong = np.fromiter((value is None for value in found), bool, len(found)) & ~missing
-    return pl.Series(found, dtype=dtype), wrong
+    read = _choose_converter(dtype)
+    converted = [None if value is None else read(value) for value in values]
+    wrong = np.fromiter((value is None for value in converted), bool, len(converted)) & ~missing
+    return pl.Series(converted, dtype=dtype), wrong
 
 
-def _structs(
-    values: list[Any], dtype: pl.Struct, zone: SessionZone, missing: Flags
-) -> tuple[pl.Series, Flags]:
+def _convert_structs(
+    values: list[Any], dtype: pl.Struct, zone: SessionZone, missing: Mask
+) -> tuple[pl.Series, Mask]:
     is_object = np.fromiter((isinstance(value, dict) for value in values), bool, len(values))
     wrong = ~is_object & ~missing
     parts = []
     for field in dtype.fields:
         members = [value.get(field.name) if isinstance(value, dict) else None for value in values]
-        column, unlike = _column(members, field.dtype, zone)
+        column, unlike = _convert_column(members, field.dtype, zone)
         wrong |= unlike
         parts.append(column.alias(field.name))
     whole = pl.DataFrame({"": pl.DataFrame(parts).to_struct(), "there": pl.Series(is_object)})
     return whole.select(pl.when("there").then(pl.col(""))).to_series(), wrong
 
 
-def _lists(
-    values: list[Any], dtype: Any, zone: SessionZone, missing: Flags
-) -> tuple[pl.Series, Flags]:
+def _convert_lists(
+    values: list[Any], dtype: Any, zone: SessionZone, missing: Mask
+) -> tuple[pl.Series, Mask]:
     """Convert arrays, or objects as the entries of maps, to a column of lists."""
     is_map = isinstance(dtype, pl.Map)
     wanted = dict if is_map else list
@@ -139,39 +142,39 @@ def _lists(
     sizes = np.fromiter(map(len, whole), np.int64, len(whole))
     items = [item for one in whole for item in (one.values() if isinstance(one, dict) else one)]
     inner: Any = dtype.value if is_map else dtype.inner
-    found, unlike = _column(items, inner, zone)
+    columns, unlike = _convert_column(items, inner, zone)
     owners = np.repeat(np.arange(len(values)), sizes)
     if is_map:
-        keys, odd = _column([key for one in whole for key in one], pl.String(), zone)
+        keys, odd = _convert_column([key for one in whole for key in one], pl.String(), zone)
         unlike = unlike | odd
-        found = pl.DataFrame({"key": keys, "value": found}).to_struct()
+        columns = pl.DataFrame({"key": keys, "value": columns}).to_struct()
     wrong = np.bincount(owners[unlike], minlength=len(values)) > 0
-    return list_of(found.cast(_inside(dtype)), sizes, ~is_list), wrong | (~is_list & ~missing)
+    return list_of(columns.cast(_item_type(dtype)), sizes, ~is_list), wrong | (~is_list & ~missing)
 
 
-def _inside(dtype: Any) -> Any:
+def _item_type(dtype: Any) -> Any:
     """Return the type of a list's items."""
     if isinstance(dtype, pl.Map):
         return pl.Struct({"key": dtype.key, "value": dtype.value})
     return dtype.inner
 
 
-def _reader(dtype: Any) -> Any:
+def _choose_converter(dtype: Any) -> Any:
     """Return a function that converts a JSON value to a plain type; ``None`` if it can't."""
     if isinstance(dtype, pl.Decimal):
         return lambda value: decimal_of(value, dtype)
     if isinstance(dtype, pl.String):
-        return _text
+        return _to_text
     if isinstance(dtype, pl.Boolean):
         return lambda value: value if isinstance(value, bool) else None
     if isinstance(dtype, REAL):
-        return _real
+        return _to_real
     assert isinstance(dtype, WHOLE)
     limit = 2 ** (_BITS[type(dtype)] - 1)
     return lambda value: value if type(value) is int and -limit <= value < limit else None
 
 
-def _real(value: Any) -> float | None:
+def _to_real(value: Any) -> float | None:
     if type(value) not in (int, _Number):
         return None
     try:
@@ -182,7 +185,7 @@ def _real(value: Any) -> float | None:
     return number if abs(number) != float("inf") else None
 
 
-def _text(value: Any) -> str | None:
+def _to_text(value: Any) -> str | None:
     """Return a text, or the JSON of any other value."""
     if not isinstance(value, str):
         value = json.dumps(value, ensure_ascii=False, separators=(",", ":"))

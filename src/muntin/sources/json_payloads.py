@@ -20,7 +20,7 @@ from muntin.engine.session_zone import SessionZone
 from muntin.engine.utf8 import decode_text
 from muntin.sources.byte_values import ByteValues
 from muntin.sources.json_syntax import find_objects, has_half_pairs
-from muntin.sources.text_values import REAL, WHOLE, sound, spread, typed
+from muntin.sources.text_values import REAL, WHOLE, convert_texts, null_malformed, spread_rows
 
 _BAD = "__muntin_bad"
 # Half a surrogate pair isn't valid text; Polars reads it as a character of its own choice.
@@ -53,11 +53,11 @@ class JsonPayloads:
             if frame is None:
                 frame, among = _read_each(lines, schema)
                 rows = rows[among]
-        decoded, bad = typed(frame, self.columns, self.zone)
+        decoded, bad = convert_texts(frame, self.columns, self.zone)
         if len(rows) < len(values):
-            spaced = spread(decoded.with_columns(bad.alias(_BAD)), rows, len(values))
+            spaced = spread_rows(decoded.with_columns(bad.alias(_BAD)), rows, len(values))
             decoded, bad = spaced.drop(_BAD), spaced[_BAD].fill_null(True)
-        return sound(decoded, bad), bad
+        return null_malformed(decoded, bad), bad
 
 
 def _read_in_place(values: Sequence[bytes | None], schema: pl.Schema) -> pl.DataFrame | None:

@@ -191,5 +191,5 @@ def _is_finite(number: str) -> bool:
     if float(number.lstrip("-")) < inf:
         return True
     fraction = len(mantissa.partition(".")[2])
-    kept = (power - fraction + 2**31) % 2**32 - 2**31
-    return len(digits) < _FAST_DIGITS and kept <= 308 and float(f"{digits}e{kept}") < inf
+    wrapped = (power - fraction + 2**31) % 2**32 - 2**31
+    return len(digits) < _FAST_DIGITS and wrapped <= 308 and float(f"{digits}e{wrapped}") < inf

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import cached_property
 from importlib.util import find_spec
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import Any, ClassVar, Literal, Self
 
 import polars as pl
 
 from muntin.engine.session_zone import find_session_zone
-from muntin.model.axis import Duration, micros
 from muntin.model.errors import MissingExtraError, OptionError
 from muntin.sources.avro_payloads import AvroPayloads
 from muntin.sources.avro_registry import RegisteredAvro
@@ -22,22 +20,20 @@ from muntin.sources.ddl import plain_columns
 from muntin.sources.flags import Flags
 from muntin.sources.json_nested import NestedJsonPayloads, is_nested_json
 from muntin.sources.json_payloads import JsonPayloads
-from muntin.sources.kafka_broker import PATIENCE, Topics, starting_of, starting_text_of
+from muntin.sources.kafka_broker import PATIENCE, Topics, starting_of
 from muntin.sources.kafka_client import (
     needs_java,
-    of_connector,
     of_librdkafka,
     refuse_owned,
     refuse_unknown,
 )
 from muntin.sources.kafka_columns import MALFORMED, OWN, KafkaReader, refuse_malformed
-from muntin.sources.kafka_formats import DESCRIBED, refuse_schema
 from muntin.sources.kafka_source import KafkaSource, KafkaSourceReader
 from muntin.sources.payloads import Payloads, UnreadableError
 from muntin.sources.protobuf_payloads import ProtobufPayloads
-from muntin.sources.protobuf_schema import ProtoMessage, message_of
-from muntin.sources.schema_registry import Registry, registry_at
-from muntin.sources.text_values import readable
+from muntin.sources.protobuf_schema import ProtoMessage
+from muntin.sources.schema_registry import Registry
+from muntin.sources.text_values import is_readable
 
 Form = Literal["json", "csv", "avro", "protobuf"]
 Reader = Literal["spark", "columns"]
@@ -92,58 +88,6 @@ class KafkaTopics:
     group: str | None = None
     ordered: ClassVar[bool] = False
     has_partitions: ClassVar[bool] = True
-
-    @classmethod
-    def describe(
-        cls,
-        servers: str,
-        topic: str | Sequence[str],
-        *,
-        columns: PayloadColumns | None = None,
-        format: Form = "json",
-        schema: Any = None,
-        starting: str | datetime = "earliest",
-        headers: bool = False,
-        per_batch: int | None = None,
-        reader: Reader | None = None,
-        registry: str | None = None,
-        options: Mapping[str, str] | None = None,
-        patience: Duration = "2 minutes",
-        group: str | None = None,
-    ) -> Self:
-        """Check the arguments of `muntin.kafka`, which documents them.
-
-        Raises:
-            OptionError: When the options don't fit together.
-        """
-        topics = (topic,) if isinstance(topic, str) else tuple(topic)
-        if not topics or not all(topics):
-            raise OptionError("topic", topic, "names none", "give the name of one")
-        if format not in get_args(Form):
-            hint = f"give one of {', '.join(get_args(Form))}"
-            raise OptionError("format", format, "isn't read", hint)
-        refuse_schema(format, schema, registry, topics, reader)
-        if format in DESCRIBED and columns is not None:
-            hint = "leave it out: the schema says them"
-            raise OptionError("columns", columns, f"aren't given with format={format!r}", hint)
-        if per_batch is not None and per_batch < 1:
-            raise OptionError("per_batch", per_batch, "is less than one", "give 1 or more")
-        if reader not in (None, *get_args(Reader)):
-            raise OptionError("reader", reader, "isn't one", "give 'columns' or 'spark'")
-        connector_options = of_connector(options or {})
-        starting_text = starting_text_of(starting)
-        if starting_text == "group" and group is None:
-            raise OptionError("starting", "group", "needs a consumer group", "add group='…'")
-        if group is not None and not group:
-            raise OptionError("group", group, "names none", "give its name, or leave it out")
-        waits = micros("patience", patience) / 1_000_000
-        message = None
-        if format == "protobuf":
-            message, schema = message_of(schema), None
-        return cls(
-            servers, topics, columns, format, schema, starting_text, headers, per_batch, reader,
-            registry_at(registry, waits), message, connector_options, waits, group,
-        )  # fmt: skip
 
     def find_obstacle(self) -> str | None:
         """Return the column or option that prevents reading these topics in columns, if any."""
@@ -260,7 +204,7 @@ class KafkaTopics:
         """Return whether a column of a type is read in columns."""
         if self.form == "json":
             return is_nested_json(dtype)
-        return readable(dtype) or isinstance(dtype, pl.Decimal)
+        return is_readable(dtype) or isinstance(dtype, pl.Decimal)
 
     def _payloads(self, columns: dict[str, pl.DataType], zone: str, zone_option: str) -> Payloads:
         """Return the decoder of payloads."""
@@ -277,5 +221,5 @@ class KafkaTopics:
             raise OptionError(zone_option, zone, problem, hint)
         if self.form == "csv":
             return CsvPayloads(columns, session)
-        is_plain = all(map(readable, columns.values()))
+        is_plain = all(map(is_readable, columns.values()))
         return (JsonPayloads if is_plain else NestedJsonPayloads)(columns, session)

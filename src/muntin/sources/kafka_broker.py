@@ -24,13 +24,13 @@ PATIENCE = 120.0
 # The limits of one request and of a first connection, in seconds.
 _REQUEST, _CONNECTING = 10.0, 5.0
 # How long a topic that existed before may be unknown: a broker that just started is still loading.
-_LEARNING = 5.0
+_LOADING = 5.0
 _EARLIEST, _LATEST = -2, -1
 # The id of topics on brokers that have no ids.
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 _LOG = logging.getLogger(__name__)
 # Settings of consumers, which an admin client refuses.
-_OF_CONSUMERS = frozenset(
+_CONSUMER_ONLY = frozenset(
     ("isolation.level", "group.id", "auto.offset.reset", "enable.partition.eof",
      "enable.auto.commit", "queued.max.messages.kbytes", "fetch.wait.max.ms")
 )  # fmt: skip
@@ -78,14 +78,14 @@ class Broker:
 
     def __init__(self, topics: Topics) -> None:
         self.topics = topics
-        self.where = topics.client["bootstrap.servers"]
-        self.waiting = Patience(f"Kafka at {self.where}", topics.patience)
+        self.servers = topics.client["bootstrap.servers"]
+        self.waiting = Patience(f"Kafka at {self.servers}", topics.patience)
         self._problem = ""
-        self._reached = False
-        self._known: set[str] = set()
+        self._is_reachable = False
+        self._known_topics: set[str] = set()
         self._committer: Any = None
         settings = {**QUIET, **topics.client, "error_cb": self._note_problem}
-        ours = {name: value for name, value in settings.items() if name not in _OF_CONSUMERS}
+        ours = {name: value for name, value in settings.items() if name not in _CONSUMER_ONLY}
         self._settings = dict[str, Any](ours)
         self._admin = self._connect()
 
@@ -100,25 +100,25 @@ class Broker:
         Raises:
             SourceError: When a topic has never existed, or the brokers don't answer.
         """
-        if not self._reached:
-            refuse_unreachable(self.where)
-            self._reached = True
-        deadline = time.monotonic() + _LEARNING
+        if not self._is_reachable:
+            refuse_unreachable(self.servers)
+            self._is_reachable = True
+        deadline = time.monotonic() + _LOADING
         while True:
             described = self._run(lambda: self._describe(self.topics.names))
             gone = [name for name in self.topics.names if name not in described.partitions]
             if not gone:
-                self._known.update(self.topics.names)
+                self._known_topics.update(self.topics.names)
                 return described
-            if any(name not in self._known for name in gone):
-                raise SourceError(f"topic {gone[0]!r} isn't on {self.where}; create it first")
+            if any(name not in self._known_topics for name in gone):
+                raise SourceError(f"topic {gone[0]!r} isn't on {self.servers}; create it first")
             if time.monotonic() > deadline:
                 return described
             time.sleep(0.2)
 
     def remember(self, names: Collection[str]) -> None:
         """Note that topics existed before, as a checkpoint says."""
-        self._known.update(names)
+        self._known_topics.update(names)
 
     def offsets(self, which: int, partitions: Mapping[str, Iterable[int]]) -> Offsets:
         """Return offsets of each partition: the earliest, the latest, or that of a time.
@@ -145,7 +145,7 @@ class Broker:
         """Return the offsets where a new query begins."""
         starting = self.topics.starting
         if starting == "group":
-            return self._committed(partitions)
+            return self._fetch_committed(partitions)
         if isinstance(starting, str):
             return self.offsets(_EARLIEST if starting == "earliest" else _LATEST, partitions)
         if isinstance(starting, int):
@@ -195,7 +195,7 @@ class Broker:
             self._committer = Consumer({**QUIET, **self.topics.client, **own})
         return self._committer
 
-    def _committed(self, partitions: Mapping[str, list[int]]) -> Offsets:
+    def _fetch_committed(self, partitions: Mapping[str, list[int]]) -> Offsets:
         """Return the offsets that the group has committed; by default the earliest."""
         from confluent_kafka import KafkaException, TopicPartition
 
@@ -205,7 +205,7 @@ class Broker:
             try:
                 return list(self._consumer().committed(asked, timeout=_REQUEST))
             except KafkaException as error:
-                raise AwayError(self._reason(error)) from error
+                raise AwayError(self._describe_error(error)) from error
 
         first = self.earliest(partitions)
         for one in self._run(ask):
@@ -218,8 +218,9 @@ class Broker:
             return self.waiting.run(attempt)
         except AwayError as error:
             raise SourceError(
-                f"Kafka at {self.where} hasn't answered for {self.topics.patience:.0f} s: {error}. "
-                "Bring the brokers back and start the query again, or give it more patience="
+                f"Kafka at {self.servers} hasn't answered for {self.topics.patience:.0f} s: "
+                f"{error}. Bring the brokers back and start the query again, or give it more "
+                "patience="
             ) from error
 
     def _describe(self, topics: Collection[str]) -> Described:
@@ -235,9 +236,9 @@ class Broker:
             except KafkaException as error:
                 if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                     continue
-                raise self._away(error, name) from error
+                raise self._classify_error(error, name) from error
             except Exception as error:
-                raise AwayError(self._reason(error)) from error
+                raise AwayError(self._describe_error(error)) from error
             described.partitions[name] = sorted(p.id for p in topic.partitions)
             if (topic_id := str(topic.topic_id)) != _NO_ID:
                 described.ids[name] = topic_id
@@ -260,29 +261,30 @@ class Broker:
         ))  # fmt: skip
         offsets: Offsets = {}
         newer = []
-        for place, answer in answers.items():
+        for partition, answer in answers.items():
             try:
                 offset = answer.result(timeout=2 * _REQUEST).offset
             except KafkaException as error:
-                raise self._away(error, place.topic) from error
+                raise self._classify_error(error, partition.topic) from error
             except Exception as error:
-                raise AwayError(self._reason(error)) from error
-            offsets.setdefault(place.topic, {})[str(place.partition)] = offset
+                raise AwayError(self._describe_error(error)) from error
+            offsets.setdefault(partition.topic, {})[str(partition.partition)] = offset
             if offset < 0:
-                newer.append(place)
+                newer.append(partition)
         if newer:  # no message is as new as that
             ends = self._list_offsets(_LATEST, partitions)
-            for place in newer:
-                offsets[place.topic][str(place.partition)] = ends[place.topic][str(place.partition)]
+            for partition in newer:
+                topic, number = partition.topic, str(partition.partition)
+                offsets[topic][number] = ends[topic][number]
         return offsets
 
     def _ask(self, request: Any) -> Any:
         try:
             return request()
         except Exception as error:
-            raise AwayError(self._reason(error)) from error
+            raise AwayError(self._describe_error(error)) from error
 
-    def _away(self, error: Any, topic: str) -> Exception:
+    def _classify_error(self, error: Any, topic: str) -> Exception:
         """Return an error of the brokers as an exception: ``AwayError`` if a retry may help."""
         from confluent_kafka import KafkaError
 
@@ -290,8 +292,8 @@ class Broker:
         final = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED,
                  KafkaError.TOPIC_EXCEPTION)  # fmt: skip
         if code in final:
-            return SourceError(f"topic {topic!r} on {self.where}: {error.args[0].str()}")
-        reason = self._reason(error)
+            return SourceError(f"topic {topic!r} on {self.servers}: {error.args[0].str()}")
+        reason = self._describe_error(error)
         if code in (KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH):
             # The client would keep asking with the epoch of a leader that has restarted.
             self._admin = self._connect()
@@ -301,10 +303,11 @@ class Broker:
         """Keep librdkafka's message about its connections; requests only report a timeout."""
         self._problem = error.str()
 
-    def _reason(self, error: Exception) -> str:
+    def _describe_error(self, error: Exception) -> str:
         self._admin.poll(0)
-        said = error.args[0].str() if error.args and hasattr(error.args[0], "str") else str(error)
-        return self._problem or said or type(error).__name__
+        cause: Any = error.args[0] if error.args else None
+        message = cause.str() if hasattr(cause, "str") else str(error)
+        return self._problem or message or type(error).__name__
 
 
 def refuse_unreachable(servers: str) -> None:
@@ -321,9 +324,9 @@ def refuse_unreachable(servers: str) -> None:
             host, _, port = server.rpartition("://")[2].rpartition(":")
             if not host or not port.isdecimal():
                 host, port = host or port, "9092"
-            left = max(0.5, deadline - time.monotonic())
+            timeout = max(0.5, deadline - time.monotonic())
             try:
-                socket.create_connection((host.strip("[]"), int(port)), left).close()
+                socket.create_connection((host.strip("[]"), int(port)), timeout).close()
                 return
             except OSError as error:
                 problems[server] = (error.strerror or str(error) or "no answer").lower()
@@ -331,9 +334,10 @@ def refuse_unreachable(servers: str) -> None:
             break
         time.sleep(pause)
         pause *= 2
-    said = ", ".join(f"{server}: {problem}" for server, problem in problems.items())
+    failures = ", ".join(f"{server}: {problem}" for server, problem in problems.items())
     raise SourceError(
-        f"servers={servers!r}: {said}. Check the address and the port, and that a broker listens"
+        f"servers={servers!r}: {failures}. Check the address and the port, and that a broker "
+        "listens"
     )
 
 
@@ -353,7 +357,7 @@ def starting_text_of(starting: str | datetime) -> str:
             "give 'earliest', 'latest', 'group', a time with its zone ('2026-01-31T00:00Z'), or "
             'offsets as JSON: {"topic": {"0": 17}}'
         )
-        raise OptionError("starting", starting, "is none of those", hint) from None
+        raise OptionError("starting", starting, "isn't a starting position", hint) from None
     return text
 
 

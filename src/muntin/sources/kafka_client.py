@@ -96,9 +96,9 @@ def needs_java(options: Mapping[str, str]) -> str | None:
             return f"options={name!r} is for Java's client"
         if plain in _MECHANISMS and str(value).upper() == "GSSAPI":
             return f"options={name!r} is Kerberos, which librdkafka is built without"
-    plain_options = _of_clients(options)
+    plain_options = _strip_prefixes(options)
     _refuse_unknown_protocol(plain_options)
-    if _protocol(plain_options).startswith("sasl_") and not plain_options.keys() & _MECHANISMS:
+    if _protocol_of(plain_options).startswith("sasl_") and not plain_options.keys() & _MECHANISMS:
         return f"options={_PROTOCOL!r} without 'sasl.mechanism' is Kerberos, which librdkafka lacks"
     return None
 
@@ -129,33 +129,33 @@ def refuse_owned(options: Mapping[str, str]) -> None:
 
 def refuse_idle_credentials(options: Mapping[str, str]) -> None:
     """Refuse credentials and certificates that the protocol doesn't use."""
-    plain = _of_clients(options)
+    plain = _strip_prefixes(options)
     _refuse_unknown_protocol(plain)
-    protocol = _protocol(plain)
+    protocol = _protocol_of(plain)
     if "sasl.username" in plain and protocol.startswith("sasl_") and not plain.keys() & _MECHANISMS:
-        problem = "is without 'sasl.mechanism', which is Kerberos where nothing is said"
+        problem = "is without 'sasl.mechanism', whose default is Kerberos"
         hint = "add 'sasl.mechanism': 'PLAIN' (or 'SCRAM-SHA-512')"
         raise OptionError("options", "sasl.username", problem, hint)
     needed = {"sasl.": ("sasl_plaintext", "sasl_ssl"), "ssl.": ("ssl", "sasl_ssl")}
     for name in plain:
         wanted = needed.get(name[: name.find(".") + 1], ())
         if wanted and protocol not in wanted:
-            problem = f"does nothing where {_PROTOCOL} is {protocol.upper()}"
+            problem = f"has no effect with {_PROTOCOL}={protocol.upper()}"
             hint = f"add '{_PROTOCOL}': '{wanted[-1].upper()}' (or {wanted[0].upper()!r})"
             raise OptionError("options", name, problem, hint)
 
 
-def _of_clients(options: Mapping[str, str]) -> dict[str, str]:
+def _strip_prefixes(options: Mapping[str, str]) -> dict[str, str]:
     """Return options by the names that clients have for them."""
     return {name.removeprefix("kafka."): str(value) for name, value in options.items()}
 
 
-def _protocol(options: Mapping[str, str]) -> str:
+def _protocol_of(options: Mapping[str, str]) -> str:
     return options.get(_PROTOCOL, "plaintext").lower()
 
 
 def _refuse_unknown_protocol(options: Mapping[str, str]) -> None:
-    if _protocol(options) not in _PROTOCOLS:
+    if _protocol_of(options) not in _PROTOCOLS:
         hint = f"give one of {', '.join(_PROTOCOLS).upper()}"
         raise OptionError(_PROTOCOL, options[_PROTOCOL], "isn't a protocol of Kafka", hint)
 

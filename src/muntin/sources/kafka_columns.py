@@ -47,8 +47,8 @@ class KafkaReader:
         wanted: Columns to return in this order, with the types that Spark has.
         flags: Adds the columns by which messages are judged.
         lossy: Whether to continue if messages were deleted before they were read.
-        marks: Name of a column that marks malformed messages, if one is wanted.
-        partitions: Whether messages carry the name of their partition.
+        malformed_flag: Name of a boolean column that marks malformed messages, if one is wanted.
+        has_partition_names: Whether messages carry the name of their partition.
         patience: How long brokers may be away, in seconds.
     """
 
@@ -57,9 +57,9 @@ class KafkaReader:
     wanted: dict[str, pl.DataType]
     flags: Flags
     lossy: bool = False
-    marks: str | None = None
+    malformed_flag: str | None = None
     patience: float = PATIENCE
-    partitions: bool = False
+    has_partition_names: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
         """Yield the messages of all ranges, with their flags, in frames of a bounded size."""
@@ -79,7 +79,7 @@ class KafkaReader:
 
     def backlog(self, batch: pa.RecordBatch) -> dict[str, bool]:
         """Return whether each partition has more than the batch reads; empty without partitions."""
-        if not self.partitions:
+        if not self.has_partition_names:
             return {}
         rows = batch.select(["topic", "partition", "behind"]).to_pylist()
         return {f"{row['topic']}[{row['partition']}]": row["behind"] for row in rows}
@@ -95,35 +95,35 @@ class KafkaReader:
 
     def frame(self, parts: Sequence[Columns]) -> pl.DataFrame:
         """Return messages as columns, partition by partition."""
-        lists = {name: _joined(parts, name) for name in self.fields}
+        lists = {name: _join_field(parts, name) for name in self.fields}
         values = lists.get("value", [])
-        found: dict[str, pl.Series] = {}
+        columns: dict[str, pl.Series] = {}
         if self.payload is not None:
             # All columns are decoded: whether a message is malformed can't depend on the wanted
             # ones.
             decoded, bad = self.payload.decode(values)
-            found = {name: decoded[name] for name in decoded.columns if name in self.wanted}
+            columns = {name: decoded[name] for name in decoded.columns if name in self.wanted}
             if MALFORMED in self.wanted:
-                found[MALFORMED] = _raw(values, bad)
-            if self.marks is not None:
-                found[self.marks] = bad
+                columns[MALFORMED] = _keep_malformed(values, bad)
+            if self.malformed_flag is not None:
+                columns[self.malformed_flag] = bad
         garbled = {}
         for name, dtype in self.wanted.items():
-            if name == "key" and name not in found:
+            if name == "key" and name not in columns:
                 keys = binary_column(lists["key"])
                 # On Spark, a key may have any bytes, as with Spark's own reader.
                 if dtype == pl.Binary:
-                    found[name] = keys
+                    columns[name] = keys
                 else:
-                    found[name], garbled[name] = decode_with_escapes(keys)
-            elif name not in found:
-                found[name] = _own(name, dtype, parts, lists).cast(dtype)
-        if self.partitions:
-            found[PARTITION] = pl.concat(
+                    columns[name], garbled[name] = decode_with_escapes(keys)
+            elif name not in columns:
+                columns[name] = _own_column(name, dtype, parts, lists).cast(dtype)
+        if self.has_partition_names:
+            columns[PARTITION] = pl.concat(
                 pl.repeat(f"{p.topic}[{p.partition}]", p.count, dtype=pl.String, eager=True)
                 for p in parts
             )
-        frame = pl.DataFrame([column.alias(name) for name, column in found.items()])
+        frame = pl.DataFrame([column.alias(name) for name, column in columns.items()])
         return mark_garbled(frame, garbled)
 
 
@@ -131,17 +131,17 @@ def refuse_malformed(names: Collection[str]) -> None:
     """Refuse a payload with a column named like that of malformed payloads."""
     if MALFORMED in names:
         hint = "call it something else with computed columns of your own"
-        raise OptionError("columns", MALFORMED, "is what unparsed payloads are kept in", hint)
+        raise OptionError("columns", MALFORMED, "is the column of unparsed payloads", hint)
 
 
-def _raw(values: Sequence[bytes | None], bad: pl.Series) -> pl.Series:
+def _keep_malformed(values: Sequence[bytes | None], bad: pl.Series) -> pl.Series:
     """Return the bytes of malformed payloads; a null payload becomes empty bytes."""
     none = pl.Series([None], dtype=pl.Binary).new_from_index(0, len(values))
     rows = bad.arg_true()
     return none.scatter(rows, [values[row] or b"" for row in rows]) if len(rows) else none
 
 
-def _joined(parts: Sequence[Columns], name: str) -> Any:
+def _join_field(parts: Sequence[Columns], name: str) -> Any:
     """Return one field of all messages."""
     lists = [part.lists[name] for part in parts]
     if len(lists) == 1:
@@ -151,35 +151,35 @@ def _joined(parts: Sequence[Columns], name: str) -> Any:
     return np.concatenate(lists) if isinstance(lists[0], np.ndarray) else [*chain(*lists)]
 
 
-def _own(
+def _own_column(
     name: str, dtype: pl.DataType, parts: Sequence[Columns], lists: Mapping[str, Any]
 ) -> pl.Series:
     """Return one of Kafka's own columns."""
     if name in ("topic", "partition"):
         # With several topics, a partition's number is ambiguous without its topic.
-        named = name == "partition" and dtype == pl.String
+        has_topic_prefix = name == "partition" and dtype == pl.String
         return pl.concat(
             pl.repeat(
-                f"{part.topic}-{part.partition}" if named else getattr(part, name),
+                f"{part.topic}-{part.partition}" if has_topic_prefix else getattr(part, name),
                 part.count, dtype=dtype, eager=True,
             )
             for part in parts
         )  # fmt: skip
-    found = lists[_FIELDS[name]]
+    values = lists[_FIELDS[name]]
     if name == "value":
-        return binary_column(found)
+        return binary_column(values)
     if name == "offset":
-        return pl.Series(found, dtype=pl.Int64)
+        return pl.Series(values, dtype=pl.Int64)
     if name in ("timestamp", "timestampType"):
-        both = found
-        if not isinstance(found, np.ndarray):
-            flat = chain.from_iterable(found)
-            both = np.fromiter(flat, np.int64, 2 * len(found)).reshape(-1, 2)
+        both = values
+        if not isinstance(values, np.ndarray):
+            flat = chain.from_iterable(values)
+            both = np.fromiter(flat, np.int64, 2 * len(values)).reshape(-1, 2)
         if name == "timestamp":
             # Kafka writes -1 for a message without a timestamp, and no timestamp is earlier.
             times = pl.Series(both[:, 1] * 1000).cast(pl.Datetime("us", "UTC"))
             return times.set(pl.Series((both[:, 1] < 0) | (both[:, 0] == 0)), None)
         # Spark has 0 for the producer's time, and 1 for the broker's.
         return pl.Series(both[:, 0] - 1)
-    headers = [[{"key": k, "value": v} for k, v in some or ()] or None for some in found]
+    headers = [[{"key": k, "value": v} for k, v in some or ()] or None for some in values]
     return pl.Series(headers, dtype=pl.List(pl.Struct({"key": pl.String, "value": pl.Binary})))

@@ -19,14 +19,14 @@ _VERSIONS, _HANDSHAKE, _AUTHENTICATE = 18, 17, 36
 _HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 _MECHANISMS = ("PLAIN", *_HASHES)
 # Settings of librdkafka that a connection follows.
-_FOLLOWED = frozenset(
+_SUPPORTED = frozenset(
     ("bootstrap.servers", "security.protocol", "isolation.level", "ssl.ca.location",
      "ssl.certificate.location", "ssl.key.location", "ssl.key.password",
      "enable.ssl.certificate.verification", "ssl.endpoint.identification.algorithm",
      "sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password")
 )  # fmt: skip
 # Settings that change how librdkafka reads, but not which messages it returns.
-_INDIFFERENT = (
+_IRRELEVANT = (
     "client.id", "fetch.", "queued.", "socket.", "log", "metadata.", "topic.metadata.",
     "reconnect.", "retry.", "statistics.", "broker.address.ttl", "group.id", "check.crcs",
     "max.poll.", "session.timeout", "heartbeat.", "enable.auto.", "auto.offset.reset",
@@ -55,10 +55,10 @@ class ConnectionSettings:
         Raises:
             FetchError: When a setting isn't supported here.
         """
-        unknown = [n for n in client if n not in _FOLLOWED and not n.startswith(_INDIFFERENT)]
+        unknown = [n for n in client if n not in _SUPPORTED and not n.startswith(_IRRELEVANT)]
         if unknown:
             raise FetchError(f"{unknown[0]!r} is followed by librdkafka only")
-        settings = cls({n: client[n] for n in client if n in _FOLLOWED - {"isolation.level"}})
+        settings = cls({n: client[n] for n in client if n in _SUPPORTED - {"isolation.level"}})
         if settings.protocol not in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"):
             raise FetchError(f"{settings.protocol!r} is followed by librdkafka only")
         if settings.logs_in and settings.mechanism not in _MECHANISMS:

@@ -60,7 +60,7 @@ class Range(NamedTuple):
     end: int
 
     @property
-    def place(self) -> PartitionName:
+    def partition_name(self) -> PartitionName:
         """The topic and the partition."""
         return self.topic, self.partition
 
@@ -98,13 +98,13 @@ class Columns:
         if not messages:
             return
         for name, get in getters.items():
-            if name == "offset" and _without_gaps(messages):
+            if name == "offset" and _is_consecutive(messages):
                 self.lists[name] += range(messages[0].offset(), messages[-1].offset() + 1)
                 continue
-            found = [*map(get, messages)]
-            self.lists[name] += found
+            values = [*map(get, messages)]
+            self.lists[name] += values
             if name in ("key", "value"):
-                self.size += sum(map(len, filter(None, found)))
+                self.size += sum(map(len, filter(None, values)))
         self.count += len(messages)
 
 
@@ -166,38 +166,43 @@ class _Reading:
         self.patience = _PATIENCE if watch is None else watch.patience
         self.getters = {name: getattr(Message, name) for name in fields}
         # The rest of each range, from the next offset on.
-        self.open = {one.place: one for one in ranges}
-        self.found = {one.place: self._nothing(one.place) for one in ranges}
-        self.where = client["bootstrap.servers"]
+        self.ranges = {one.partition_name: one for one in ranges}
+        self.columns = {
+            one.partition_name: self._create_columns(one.partition_name) for one in ranges
+        }
+        self.servers = client["bootstrap.servers"]
         settings = {**_DEFAULTS, **client, **_CONSUMER}
-        known = json.dumps(settings, sort_keys=True)
-        if known not in _CONSUMERS:
-            _CONSUMERS[known] = Consumer(settings)
-        self.consumer = _CONSUMERS[known]
+        settings_key = json.dumps(settings, sort_keys=True)
+        if settings_key not in _CONSUMERS:
+            _CONSUMERS[settings_key] = Consumer(settings)
+        self.consumer = _CONSUMERS[settings_key]
 
-    def _nothing(self, place: PartitionName) -> Columns:
-        return Columns(*place, {name: [] for name in self.getters})
+    def _create_columns(self, partition: PartitionName) -> Columns:
+        return Columns(*partition, {name: [] for name in self.getters})
 
     def messages(self) -> Iterator[list[Columns]]:
         """Yield the messages of the ranges, by partition."""
         # A part of a single range can be yielded early; several ranges keep their order.
-        alone = next(iter(self.open)) if len(self.open) == 1 else None
-        heard = time.monotonic()
+        only_partition = next(iter(self.ranges)) if len(self.ranges) == 1 else None
+        last_message_at = time.monotonic()
         self._assign()
         try:
-            while self.open:
+            while self.ranges:
                 if self._receive():
-                    heard = time.monotonic()
+                    last_message_at = time.monotonic()
                     if self.watch is not None:
                         self.watch.note_messages()
                 else:
-                    self._wait(time.monotonic() - heard)
-                if alone is not None and self.found[alone].is_full:
-                    full, self.found[alone] = self.found[alone], self._nothing(alone)
+                    self._wait(time.monotonic() - last_message_at)
+                if only_partition is not None and self.columns[only_partition].is_full:
+                    full, self.columns[only_partition] = (
+                        self.columns[only_partition],
+                        self._create_columns(only_partition),
+                    )
                     yield [full]
         finally:
             self.consumer.unassign()
-        if rest := [columns for columns in self.found.values() if columns.count]:
+        if rest := [columns for columns in self.columns.values() if columns.count]:
             yield rest
 
     def _wait(self, seconds: float) -> None:
@@ -206,15 +211,15 @@ class _Reading:
             self.watch.note_silence(seconds)
         if seconds > self.patience:
             raise SourceError(
-                f"Kafka at {self.where} gave no message of {self._rest()} in "
-                f"{self.patience:.0f} s; bring the brokers back and start the query again"
+                f"Kafka at {self.servers} sent no message of {self._describe_rest()} in "
+                f"{self.patience:.0f} s. Bring the brokers back and start the query again"
             )
 
     def _assign(self) -> None:
         from confluent_kafka import TopicPartition
 
-        left = self.open.values()
-        self.consumer.assign([TopicPartition(r.topic, r.partition, r.start) for r in left])
+        remaining = self.ranges.values()
+        self.consumer.assign([TopicPartition(r.topic, r.partition, r.start) for r in remaining])
 
     def _receive(self) -> bool:
         """Receive messages; return whether any have come.
@@ -222,57 +227,60 @@ class _Reading:
         Python's garbage collector counts messages, and scans them again and again though none is
         part of a cycle. That takes longer than reading them, so it is disabled meanwhile.
         """
-        left = sum(one.size for one in self.open.values())
+        remaining = sum(one.size for one in self.ranges.values())
         collects = gc.isenabled()
         gc.disable()
         try:
             # The client waits until it has the number of messages that it is asked for.
-            came = self.consumer.consume(min(left, _AT_ONCE), _WAIT)
-            if came:
-                self._take(came)
-            return bool(came)
+            received = self.consumer.consume(min(remaining, _AT_ONCE), _WAIT)
+            if received:
+                self._handle_messages(received)
+            return bool(received)
         finally:
             if collects:
                 gc.enable()
 
-    def _take(self, came: Sequence[Any]) -> None:
+    def _handle_messages(self, messages_and_events: Sequence[Any]) -> None:
         """Keep messages, and handle the events among them."""
         from confluent_kafka import Message
 
-        if not any(map(Message.error, came)):
-            for messages in _runs(came) if len(self.found) > 1 else [came]:
-                self._keep(_place_of(messages[0]), messages)
+        if not any(map(Message.error, messages_and_events)):
+            is_single = len(self.columns) == 1
+            for messages in (
+                [messages_and_events] if is_single else _split_by_partition(messages_and_events)
+            ):
+                self._add_messages(_partition_of(messages[0]), messages)
             return
-        for message in came:
-            place = _place_of(message)
+        for message in messages_and_events:
+            partition = _partition_of(message)
             if message.error() is None:
-                self._keep(place, [message])
-            elif self._judge(message, self.open.get(place)):
+                self._add_messages(partition, [message])
+            elif self._handle_event(message, self.ranges.get(partition)):
                 # The messages that follow are sent again.
                 return
 
-    def _keep(self, place: PartitionName, messages: Sequence[Any]) -> None:
+    def _add_messages(self, partition: PartitionName, messages: Sequence[Any]) -> None:
         """Keep the messages of one partition that belong to its range."""
-        one = self.open.get(place)
+        one = self.ranges.get(partition)
         if one is None:
             return
         last = messages[-1].offset()
         if last >= one.end - 1:
-            self._close(place)
+            self._close(partition)
             messages = messages[: bisect_left(messages, one.end, key=lambda m: m.offset())]
         else:
-            self.open[place] = one._replace(start=last + 1)
-        self.found[place].add(messages, self.getters)
+            self.ranges[partition] = one._replace(start=last + 1)
+        self.columns[partition].add(messages, self.getters)
 
-    def _close(self, place: PartitionName) -> None:
+    def _close(self, partition: PartitionName) -> None:
         """Stop reading a range, so that what follows it isn't fetched while the others are read."""
         from confluent_kafka import TopicPartition
 
-        del self.open[place]
-        if self.open:
-            self.consumer.incremental_unassign([TopicPartition(*place)])
+        del self.ranges[partition]
+        if self.ranges:
+            self.consumer.incremental_unassign([TopicPartition(*partition)])
 
-    def _judge(self, message: Any, one: Range | None) -> bool:
+    def _handle_event(self, message: Any, one: Range | None) -> bool:
         """Handle an event of the consumer; return whether the ranges were assigned again."""
         from confluent_kafka import KafkaError, TopicPartition
 
@@ -280,10 +288,10 @@ class _Reading:
         if error.code() == KafkaError._PARTITION_EOF:
             # The markers of transactions, and messages removed by compaction, use up offsets.
             if one is not None and message.offset() >= one.end:
-                self._close(one.place)
+                self._close(one.partition_name)
             return False
         if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-            for lost in [one] if one is not None else list(self.open.values()):
+            for lost in [one] if one is not None else list(self.ranges.values()):
                 low, _ = self.consumer.get_watermark_offsets(
                     TopicPartition(lost.topic, lost.partition), timeout=_PATIENCE
                 )
@@ -291,7 +299,9 @@ class _Reading:
             self._assign()
             return True
         if error.fatal() or (not error.retriable() and one is not None):
-            raise SourceError(f"Kafka at {self.where} doesn't give {self._rest()}: {error.str()}")
+            raise SourceError(
+                f"Kafka at {self.servers} doesn't send {self._describe_rest()}: {error.str()}"
+            )
         return False
 
     def _skip(self, lost: Range, low: int) -> None:
@@ -301,35 +311,35 @@ class _Reading:
         if not self.lossy:
             raise SourceError(
                 f"messages {lost.start} to {min(low, lost.end) - 1} of partition {lost.partition} "
-                f"of topic {lost.topic!r} were deleted before they were read; keep messages for "
-                "longer than the query may stand still, and to go on without them say so: "
+                f"of topic {lost.topic!r} were deleted before they were read. Keep messages for "
+                "longer than the query may be stopped, or continue without them: "
                 "options={'failOnDataLoss': 'false'}"
             )
         if low >= lost.end:
-            self._close(lost.place)
+            self._close(lost.partition_name)
         else:
-            self.open[lost.place] = lost._replace(start=low)
+            self.ranges[lost.partition_name] = lost._replace(start=low)
 
-    def _rest(self) -> str:
-        left = self.open.values()
-        return ", ".join(f"{r.topic}[{r.partition}] {r.start}–{r.end - 1}" for r in left)
+    def _describe_rest(self) -> str:
+        remaining = self.ranges.values()
+        return ", ".join(f"{r.topic}[{r.partition}] {r.start}–{r.end - 1}" for r in remaining)
 
 
-def _without_gaps(messages: Sequence[Any]) -> bool:
+def _is_consecutive(messages: Sequence[Any]) -> bool:
     return bool(messages[-1].offset() - messages[0].offset() == len(messages) - 1)
 
 
-def _runs(came: Sequence[Any]) -> Iterator[Sequence[Any]]:
+def _split_by_partition(messages: Sequence[Any]) -> Iterator[Sequence[Any]]:
     """Split messages into runs of one partition each."""
     from confluent_kafka import Message
 
     # A Python function called for each message would take as long as all the rest.
-    partitions = np.fromiter(map(Message.partition, came), np.int32, len(came))
-    topics = np.fromiter(map(Message.topic, came), object, len(came))
+    partitions = np.fromiter(map(Message.partition, messages), np.int32, len(messages))
+    topics = np.fromiter(map(Message.topic, messages), object, len(messages))
     begins = (partitions[1:] != partitions[:-1]) | (topics[1:] != topics[:-1])
-    for start, end in pairwise([0, *(np.flatnonzero(begins) + 1).tolist(), len(came)]):
-        yield came[start:end]
+    for start, end in pairwise([0, *(np.flatnonzero(begins) + 1).tolist(), len(messages)]):
+        yield messages[start:end]
 
 
-def _place_of(message: Any) -> PartitionName:
+def _partition_of(message: Any) -> PartitionName:
     return message.topic(), message.partition()

@@ -16,9 +16,9 @@ from muntin.sources.kafka_consumer import Range
 
 # A second task isn't worth it for fewer messages.
 _MESSAGES_OF_A_TASK = 20_000
-# The advice for messages that no longer exist; the state stays as it is.
-GO_ON = (
-    "To go on without them, with the state as it is, start the query with "
+# The advice for messages that no longer exist.
+CONTINUE_HINT = (
+    "To continue without them, from the state as it is, start the query with "
     "options={'failOnDataLoss': 'false'}"
 )
 
@@ -28,18 +28,18 @@ def ends_of(offset: Mapping[str, Any]) -> Offsets:
     return dict(offset["ends"]) if "ends" in offset else dict(offset)
 
 
-def within(start: Offsets, newest: Offsets, limit: int) -> Offsets:
+def limit_batch(start: Offsets, newest: Offsets, limit: int) -> Offsets:
     """Return the ends of a batch of about ``limit`` messages, in proportion to the backlogs."""
-    rest = {
+    backlog = {
         (topic, p): max(0, end - start.get(topic, {}).get(p, 0))
         for topic, numbers in newest.items()
         for p, end in numbers.items()
     }
-    whole = sum(rest.values())
+    whole = sum(backlog.values())
     if whole <= limit:
         return newest
     return {
-        topic: {p: end - rest[topic, p] + -(-rest[topic, p] * limit // whole)
+        topic: {p: end - backlog[topic, p] + -(-backlog[topic, p] * limit // whole)
                 for p, end in numbers.items()}
         for topic, numbers in newest.items()
     }  # fmt: skip
@@ -66,7 +66,7 @@ def ranges_of(start: Offsets, end: Offsets, *, lossy: bool = False) -> list[Rang
                 has = "is gone" if behind is None else f"ends at {behind} now"
                 raise SourceError(
                     f"partition {p} of topic {topic!r} was read up to offset {first} and {has}: "
-                    f"the topic was deleted, or a broker has lost messages. {GO_ON}"
+                    f"the topic was deleted, or a broker has lost messages. {CONTINUE_HINT}"
                 )
             if behind > first:
                 ranges.append(Range(topic, int(p), first, behind))
@@ -91,8 +91,8 @@ def refuse_recreated(was: TopicIds, now: TopicIds, ends: Offsets, present: Colle
         upto = ", ".join(f"{p} up to {n}" for p, n in sorted(ends.get(topic, {}).items()))
         again = f" and created again (id {topic_id}, now {now[topic]})" if topic in now else ""
         raise SourceError(
-            f"topic {topic!r} was deleted{again}: what was read of it, partition {upto}, and what "
-            f"it had behind that, is gone; nothing of a new topic is read as the old one's. {GO_ON}"
+            f"topic {topic!r} was deleted{again}: partition {upto} was read, and the rest is gone. "
+            f"A new topic isn't read in its place. {CONTINUE_HINT}"
         )
 
 
@@ -108,8 +108,8 @@ def refuse_expired(ranges: Sequence[Range], lows: Offsets) -> None:
             raise SourceError(
                 f"messages {one.start} to {min(low, one.end) - 1} of partition {one.partition} of "
                 f"topic {one.topic!r} were deleted before they were read: the partition begins "
-                f"with offset {low} now. Keep messages for longer than the query may stand still. "
-                f"{GO_ON}"
+                f"with offset {low} now. Keep messages for longer than the query may be stopped. "
+                f"{CONTINUE_HINT}"
             )
 
 
@@ -155,17 +155,17 @@ def lag_of_line(line: str) -> dict[str, int]:
     return lag_of(offset) if is_ours else {}
 
 
-def shares(ranges: Sequence[Range], tasks: int) -> list[list[Range]]:
+def split_ranges(ranges: Sequence[Range], tasks: int) -> list[list[Range]]:
     """Cut ranges into parts of similar size in their order, one for each task."""
     whole = sum(one.size for one in ranges)
     count = max(1, min(tasks, whole // _MESSAGES_OF_A_TASK))
-    found: list[list[Range]] = [[] for _ in range(count)]
-    done = 0
+    parts: list[list[Range]] = [[] for _ in range(count)]
+    assigned = 0
     for one in ranges:
         start = one.start
         while start < one.end:
-            task = done * count // whole
-            cut = min(one.end, start + -(-(task + 1) * whole // count) - done)
-            found[task].append(one._replace(start=start, end=cut))
-            done, start = done + cut - start, cut
-    return [part for part in found if part]
+            task = assigned * count // whole
+            cut = min(one.end, start + -(-(task + 1) * whole // count) - assigned)
+            parts[task].append(one._replace(start=start, end=cut))
+            assigned, start = assigned + cut - start, cut
+    return [part for part in parts if part]

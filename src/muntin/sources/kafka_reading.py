@@ -50,11 +50,11 @@ def read(
     """
     fetcher = fetcher_of(client)
     for group in group_ranges(ranges):
-        left: Sequence[Range] = group
+        remaining: Sequence[Range] = group
         if fetcher is not None:
-            left = yield from _fetch(fetcher, group, fields)
-        if left:
-            yield from consume(client, lossy, left, fields, watch)
+            remaining = yield from _fetch(fetcher, group, fields)
+        if remaining:
+            yield from consume(client, lossy, remaining, fields, watch)
 
 
 def _fetch(
@@ -63,16 +63,16 @@ def _fetch(
     """Fetch ranges as record batches; return the ranges that are left to librdkafka."""
     progress = [Progress(*one) for one in ranges]
     # A part of a single range can be yielded early; several ranges keep their order.
-    alone = len(progress) == 1
-    begun = progress[0].start
+    is_single = len(progress) == 1
+    first_offset = progress[0].start
     try:
         while any(one.is_open for one in progress):
             fetcher.fetch(progress)
-            if alone and _is_full(progress[0]):
-                yield [_take(progress[0], begun, fields)]
-                begun = progress[0].start
+            if is_single and _is_full(progress[0]):
+                yield [_take(progress[0], first_offset, fields)]
+                first_offset = progress[0].start
     except FetchError:
-        return [ranges[0]._replace(start=begun)] if alone else ranges
+        return [ranges[0]._replace(start=first_offset)] if is_single else ranges
     except DamagedBatchError as error:
         where = ", ".join(f"{one.topic}[{one.partition}]" for one in ranges)
         raise SourceError(f"a message of {where} can't be read: {error}") from error
@@ -82,23 +82,23 @@ def _fetch(
     return []
 
 
-def _is_full(one: Progress) -> bool:
-    bodies = sum(len(batch.body) for batch in one.batches)
-    return sum(b.count for b in one.batches) >= MOST_MESSAGES or bodies >= MOST_BYTES
+def _is_full(progress: Progress) -> bool:
+    bodies = sum(len(batch.body) for batch in progress.batches)
+    return sum(b.count for b in progress.batches) >= MOST_MESSAGES or bodies >= MOST_BYTES
 
 
-def _take(one: Progress, begun: int, fields: Collection[str]) -> Columns:
+def _take(progress: Progress, first_offset: int, fields: Collection[str]) -> Columns:
     """Take the messages that were fetched, from an offset on."""
-    batches, one.batches = one.batches, []
+    batches, progress.batches = progress.batches, []
     records = read_records(batches)
-    within = (records.offsets >= begun) & (records.offsets < one.end)
-    if not within.all():
-        records = records.select(np.flatnonzero(within))
-    lists = {name: _field(records, name) for name in fields}
-    return Columns(one.topic, one.partition, lists, len(records))
+    is_in_range = (records.offsets >= first_offset) & (records.offsets < progress.end)
+    if not is_in_range.all():
+        records = records.select(np.flatnonzero(is_in_range))
+    lists = {name: _field_of(records, name) for name in fields}
+    return Columns(progress.topic, progress.partition, lists, len(records))
 
 
-def _field(records: Records, name: str) -> object:
+def _field_of(records: Records, name: str) -> object:
     if name == "value":
         return records.values
     if name == "key":

@@ -15,11 +15,11 @@ from muntin.sources.kafka_broker import Broker, Described, Offsets, Topics
 from muntin.sources.kafka_columns import MALFORMED, KafkaReader
 from muntin.sources.kafka_ranges import (
     ends_of,
+    limit_batch,
     partition_backlog,
     ranges_of,
     refuse_expired,
     refuse_recreated,
-    within,
 )
 from muntin.sources.kafka_reading import read
 from muntin.sources.kafka_watch import TopicWatch
@@ -70,16 +70,16 @@ class KafkaSourceReader:
     def __init__(self, source: KafkaSource) -> None:
         self._source = source
         self._broker = Broker(source.topics)
-        self._described = self._broker.describe()
-        self._described_at = time.monotonic()
+        self._description = self._broker.describe()
+        self._description_time = time.monotonic()
         self._first: Offsets | None = None
         self._last_start: SourceOffsets | None = None
 
     def plan(self, start: SourceOffsets | None, limit: int | None) -> Planned:
         """Plan a batch up to the newest messages, or up to a number of messages."""
         topics = self._source.topics
-        described = self._describe(start)
-        before = self._beginning(start, described)
+        described = self._refresh_description(start)
+        before = self._start_offsets(start, described)
         newest = self._broker.latest(described.partitions)
         ranges = ranges_of(before, newest, lossy=topics.lossy)
         resumed = start is not None and self._last_start is None
@@ -91,16 +91,21 @@ class KafkaSourceReader:
             self._broker.commit(before)
         self._last_start = start
         if not ranges:
-            nothing = self._offsets(before, newest, described, start) if start is None else start
+            nothing = (
+                self._create_offsets(before, newest, described, start) if start is None else start
+            )
             return Planned(nothing, has_new=False)
         most = min(filter(None, (limit, topics.per_batch)), default=None)
-        ends = newest if most is None else within(before, newest, most)
-        end = self._offsets(ends, newest, described, start)
+        ends = newest if most is None else limit_batch(before, newest, most)
+        end = self._create_offsets(ends, newest, described, start)
         return Planned(end, has_new=True, caught_up=ends == newest)
 
     def read(self, start: SourceOffsets | None, end: SourceOffsets) -> Iterator[pl.DataFrame]:
         """Read the messages of a range, partition by partition in order."""
-        topics, columns = self._source.topics, replace(self._source.columns, partitions=True)
+        topics, columns = (
+            self._source.topics,
+            replace(self._source.columns, has_partition_names=True),
+        )
         before: Offsets = dict(end["from"]) if start is None else ends_of(start)
         ranges = ranges_of(before, ends_of(end), lossy=topics.lossy)
         watch = TopicWatch(topics.client, end.get("ids", {}), topics.patience)
@@ -118,23 +123,23 @@ class KafkaSourceReader:
     def close(self) -> None:
         """Do nothing: connections are kept for the next query on the cluster."""
 
-    def _describe(self, start: SourceOffsets | None) -> Described:
-        if time.monotonic() > self._described_at + _DESCRIBING:
-            self._described = self._broker.describe()
-            self._described_at = time.monotonic()
+    def _refresh_description(self, start: SourceOffsets | None) -> Described:
+        if time.monotonic() > self._description_time + _DESCRIBING:
+            self._description = self._broker.describe()
+            self._description_time = time.monotonic()
         if start is not None and not self._source.topics.lossy:
-            now = self._described
+            now = self._description
             refuse_recreated(start.get("ids", {}), now.ids, ends_of(start), now.partitions)
-        return self._described
+        return self._description
 
-    def _beginning(self, start: SourceOffsets | None, described: Described) -> Offsets:
+    def _start_offsets(self, start: SourceOffsets | None, described: Described) -> Offsets:
         if start is not None:
             return ends_of(start)
         if self._first is None:
             self._first = self._broker.first(described.partitions)
         return self._first
 
-    def _offsets(
+    def _create_offsets(
         self, ends: Offsets, newest: Offsets, described: Described, start: SourceOffsets | None
     ) -> dict[str, Any]:
         """Return the end of a range with facts for planning; the first one also has its start."""

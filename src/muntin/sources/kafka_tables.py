@@ -44,7 +44,7 @@ _SOURCES = (
 )
 _FORMATS = {"avro-confluent": "avro"}
 # Flink's options of which only one value has an effect that we share, and the hint for others.
-_FIXED: Mapping[str, tuple[tuple[str, ...], str]] = {
+_SINGLE_VALUED: Mapping[str, tuple[tuple[str, ...], str]] = {
     "json.ignore-parse-errors": (("true",), "a message that can't be parsed is rejected, counted "
                                  "and kept, and never ends the query; leave it out"),
     "csv.ignore-parse-errors": (("true",), "a message that can't be parsed is rejected, counted "
@@ -62,7 +62,7 @@ _FIXED: Mapping[str, tuple[tuple[str, ...], str]] = {
     "sink.partitioner": (("default",), "keys choose partitions; leave it out"),
 }  # fmt: skip
 # Flink's options that have no equivalent here.
-_REFUSED = {
+_UNSUPPORTED = {
     "topic-pattern": "name the topics: 'topic' = 'a,b'",
     "key.format": "leave it out: the column key is the message's key, as text",
     "key.fields": "leave it out: the column key is the message's key, as text",
@@ -90,7 +90,7 @@ _MODES = {"earliest-offset": "earliest", "latest-offset": "latest", "group-offse
 _OURS = ("format", "schema", "starting", "reader", "registry", "group", "patience")
 
 
-def reading(table: str, options: Mapping[str, str]) -> dict[str, Any]:
+def reading_arguments(table: str, options: Mapping[str, str]) -> dict[str, Any]:
     """Return the arguments of ``kafka`` for the options of a declared table.
 
     Args:
@@ -104,7 +104,7 @@ def reading(table: str, options: Mapping[str, str]) -> dict[str, Any]:
         OptionError: When an option or its value is unknown.
 
     Example:
-        >>> reading(
+        >>> reading_arguments(
         ...     "t",
         ...     {
         ...         "topic": "a;b",
@@ -114,99 +114,107 @@ def reading(table: str, options: Mapping[str, str]) -> dict[str, Any]:
         ... )
         {'servers': 'h:1', 'topic': ['a', 'b'], 'options': {'kafka.security.protocol': 'SSL'}}
     """
-    left = dict(options)
-    arguments = _start(table, left, _READING)
-    if (starting := _starting(left, arguments)) is not None:
+    remaining = dict(options)
+    arguments = _translate_names(table, remaining, _READING)
+    if (starting := _parse_scan_options(remaining, arguments)) is not None:
         arguments["starting"] = starting
-    _take(left, arguments, dict.fromkeys(_OURS, str) | {"headers": _truth, "per_batch": _count})
-    return arguments | {"options": _clients(left, (*_OURS, "headers", "per_batch", *_SCAN))}
+    _take(
+        remaining,
+        arguments,
+        dict.fromkeys(_OURS, str) | {"headers": _parse_boolean, "per_batch": _parse_count},
+    )
+    return arguments | {
+        "options": _parse_client_options(remaining, (*_OURS, "headers", "per_batch", *_SCAN))
+    }
 
 
-def writing(table: str, options: Mapping[str, str]) -> dict[str, Any]:
+def writing_arguments(table: str, options: Mapping[str, str]) -> dict[str, Any]:
     """Return the arguments of ``to_kafka`` for the options of a declared table."""
-    left = dict(options)
-    if "key.fields" in left and "key" not in left:
-        left["key"] = left.pop("key.fields").replace(";", ",")
-    if left.get("key.format") in ("json", "raw"):
+    remaining = dict(options)
+    if "key.fields" in remaining and "key" not in remaining:
+        remaining["key"] = remaining.pop("key.fields").replace(";", ",")
+    if remaining.get("key.format") in ("json", "raw"):
         # One column is sent as it is, several columns as a JSON object.
-        del left["key.format"]
-    arguments = _start(table, left, _WRITING)
+        del remaining["key.format"]
+    arguments = _translate_names(table, remaining, _WRITING)
     if len(arguments["topic"]) != 1:
         raise OptionError("topic", ",".join(arguments["topic"]), "are several", "write to one")
     arguments["topic"] = arguments["topic"][0]
     for name in _SCAN:
-        if name in left:
-            hint = f"leave it out: {table} is written to"
-            raise OptionError(name, left[name], "is for reading", hint)
+        if name in remaining:
+            hint = f"leave it out, since {table} is written to"
+            raise OptionError(name, remaining[name], "is for reading", hint)
     ours = ("format", "schema", "registry")
-    _take(left, arguments, dict.fromkeys(ours, str))
-    if "key" in left:
-        arguments["key"] = left.pop("key")
-    return arguments | {"options": _clients(left, (*ours, "key"))}
+    _take(remaining, arguments, dict.fromkeys(ours, str))
+    if "key" in remaining:
+        arguments["key"] = remaining.pop("key")
+    return arguments | {"options": _parse_client_options(remaining, (*ours, "key"))}
 
 
-def _start(table: str, left: dict[str, str], names: Mapping[str, str]) -> dict[str, Any]:
+def _translate_names(
+    table: str, options: dict[str, str], names: Mapping[str, str]
+) -> dict[str, Any]:
     """Return the servers and the topics, and translate all other names."""
     for name, ours in names.items():
-        if name in left:
-            value = left.pop(name)
-            if left.setdefault(ours, value) != value:
+        if name in options:
+            value = options.pop(name)
+            if options.setdefault(ours, value) != value:
                 hint = f"give one of {name!r} and {ours!r}"
-                raise OptionError(name, value, f"isn't what {ours!r} says", hint)
-    _registry(left)
-    _fixed(left)
-    if "format" in left:
-        left["format"] = _FORMATS.get(left["format"], left["format"])
+                raise OptionError(name, value, f"contradicts {ours!r}", hint)
+    _translate_registry(options)
+    _accept_defaults(options)
+    if "format" in options:
+        options["format"] = _FORMATS.get(options["format"], options["format"])
     arguments: dict[str, Any] = {}
     for name, shown in (("servers", "bootstrap.servers"), ("topic", "topic")):
-        if not left.get(name):
+        if not options.get(name):
             hint = f"add '{shown}' = '...' to the table {table}"
             raise OptionError(shown, None, "is missing for kafka", hint)
-        arguments[name] = left.pop(name)
+        arguments[name] = options.pop(name)
     topics = arguments["topic"].replace(";", ",").split(",")
     arguments["topic"] = [topic.strip() for topic in topics]
     return arguments
 
 
-def _registry(left: dict[str, str]) -> None:
+def _translate_registry(options: dict[str, str]) -> None:
     """Translate Flink's options for a schema registry and its user."""
     for name in _URLS:
-        if name in left:
-            left.setdefault("registry", left.pop(name))
+        if name in options:
+            options.setdefault("registry", options.pop(name))
     for name in _SOURCES:
-        if (source := left.pop(name, "USER_INFO")) != "USER_INFO":
+        if (source := options.pop(name, "USER_INFO")) != "USER_INFO":
             hint = "give 'USER_INFO', or the user in the registry's address"
-            raise OptionError(name, source, "isn't known here", hint)
+            raise OptionError(name, source, "isn't supported", hint)
     for name in _USERS:
-        if name not in left:
+        if name not in options:
             continue
-        user, _, password = left.pop(name).partition(":")
-        if "registry" not in left:
+        user, _, password = options.pop(name).partition(":")
+        if "registry" not in options:
             raise OptionError(name, "…", "is without a registry", "add 'avro-confluent.url'")
-        parts = urlsplit(left["registry"])
+        parts = urlsplit(options["registry"])
         host = parts.netloc.rpartition("@")[2]
         inside = f"{quote(user, safe='')}:{quote(password, safe='')}@{host}"
-        left["registry"] = urlunsplit(parts._replace(netloc=inside))
+        options["registry"] = urlunsplit(parts._replace(netloc=inside))
 
 
-def _fixed(left: dict[str, str]) -> None:
+def _accept_defaults(options: dict[str, str]) -> None:
     """Accept options whose value is the behaviour here anyway, and refuse any other value."""
-    for name in [*left]:
+    for name in [*options]:
         plain = name.removeprefix("value.")
-        known = name if name in _FIXED else plain
-        if known in _FIXED:
-            values, hint = _FIXED[known]
-            if left[name].lower() not in {value.lower() for value in values}:
-                raise OptionError(name, left[name], "isn't done here", hint)
-            del left[name]
-        elif name in _REFUSED or plain in _REFUSED:
-            hint = _REFUSED.get(name) or _REFUSED[plain]
-            raise OptionError(name, left[name], "isn't done here", hint)
+        option = name if name in _SINGLE_VALUED else plain
+        if option in _SINGLE_VALUED:
+            values, hint = _SINGLE_VALUED[option]
+            if options[name].lower() not in {value.lower() for value in values}:
+                raise OptionError(name, options[name], "isn't supported", hint)
+            del options[name]
+        elif name in _UNSUPPORTED or plain in _UNSUPPORTED:
+            hint = _UNSUPPORTED.get(name) or _UNSUPPORTED[plain]
+            raise OptionError(name, options[name], "isn't supported", hint)
 
 
-def _starting(left: dict[str, str], arguments: Mapping[str, Any]) -> str | None:
+def _parse_scan_options(options: dict[str, str], arguments: Mapping[str, Any]) -> str | None:
     """Return the starting position of Flink's scan options; ``None`` without them."""
-    mode, millis, offsets = (left.pop(name, None) for name in _SCAN)
+    mode, millis, offsets = (options.pop(name, None) for name in _SCAN)
     wanted = {"timestamp": _SCAN[1], "specific-offsets": _SCAN[2]}
     for name, value, needs in ((_SCAN[1], millis, "timestamp"),
                                (_SCAN[2], offsets, "specific-offsets")):  # fmt: skip
@@ -217,19 +225,19 @@ def _starting(left: dict[str, str], arguments: Mapping[str, Any]) -> str | None:
             raise OptionError(_SCAN[0], mode, f"needs {name}", f"add '{name}' = '...'")
     if mode is None:
         return None
-    if "starting" in left:
-        raise OptionError(_SCAN[0], mode, "is beside 'starting'", "give one of both")
+    if "starting" in options:
+        raise OptionError(_SCAN[0], mode, "is given together with 'starting'", "give one of them")
     if millis is not None:
-        return _time(millis)
+        return _parse_millis(millis)
     if offsets is not None:
-        return _offsets(offsets, arguments["topic"])
+        return _parse_offsets(offsets, arguments["topic"])
     if mode not in _MODES:
         hint = f"give one of {', '.join((*_MODES, *wanted))}"
-        raise OptionError(_SCAN[0], mode, "isn't one", hint)
+        raise OptionError(_SCAN[0], mode, "isn't a mode", hint)
     return _MODES[mode]
 
 
-def _time(millis: str) -> str:
+def _parse_millis(millis: str) -> str:
     try:
         return (_EPOCH + timedelta(milliseconds=int(millis))).isoformat()
     except (ValueError, OverflowError):
@@ -237,7 +245,7 @@ def _time(millis: str) -> str:
         raise OptionError(_SCAN[1], millis, "isn't a time", hint) from None
 
 
-def _offsets(text: str, topics: list[str]) -> str:
+def _parse_offsets(text: str, topics: list[str]) -> str:
     """Convert offsets written as ``partition:0,offset:42;partition:1,offset:300`` to JSON."""
     offsets = {}
     try:
@@ -256,20 +264,20 @@ def _offsets(text: str, topics: list[str]) -> str:
 
 
 def _take(
-    left: dict[str, str], arguments: dict[str, Any], known: Mapping[str, Callable[..., Any]]
+    options: dict[str, str], arguments: dict[str, Any], parsers: Mapping[str, Callable[..., Any]]
 ) -> None:
-    for name, read in known.items():
-        if name in left:
-            value = left.pop(name)
+    for name, read in parsers.items():
+        if name in options:
+            value = options.pop(name)
             arguments[name] = value if read is str else read(name, value)
 
 
-def _clients(left: Mapping[str, str], more: tuple[str, ...]) -> dict[str, str]:
+def _parse_client_options(left: Mapping[str, str], more: tuple[str, ...]) -> dict[str, str]:
     """Return the remaining options, which are those of Kafka's clients and Spark's connector."""
     options = {}
     for name, value in left.items():
         plain = name.removeprefix("properties.")
-        valid = (*more, *_FIXED, *_REFUSED, *_READING, "topic")
+        valid = (*more, *_SINGLE_VALUED, *_UNSUPPORTED, *_READING, "topic")
         refuse_unknown_name("option", plain, valid)
         if plain in valid:
             raise OptionError(name, value, "isn't an option of this table", "leave it out")
@@ -277,13 +285,13 @@ def _clients(left: Mapping[str, str], more: tuple[str, ...]) -> dict[str, str]:
     return options
 
 
-def _truth(name: str, value: str) -> bool:
+def _parse_boolean(name: str, value: str) -> bool:
     if value.lower() not in _TRUTH:
         raise OptionError(name, value, "is neither true nor false", "give 'true' or 'false'")
     return _TRUTH[value.lower()]
 
 
-def _count(name: str, value: str) -> int:
+def _parse_count(name: str, value: str) -> int:
     try:
         return int(value)
     except ValueError:

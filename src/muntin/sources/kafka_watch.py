@@ -27,15 +27,15 @@ class TopicWatch:
     def __init__(self, client: Mapping[str, str], ids: TopicIds, patience: float) -> None:
         self.patience = patience
         self._ids = ids
-        known = json.dumps([dict(client), patience], sort_keys=True)
-        if known not in _BROKERS:
-            _BROKERS[known] = Broker(Topics((), "earliest", None, client, patience=patience))
-        self._broker = _BROKERS[known]
-        self._asked = 0.0
+        broker_key = json.dumps([dict(client), patience], sort_keys=True)
+        if broker_key not in _BROKERS:
+            _BROKERS[broker_key] = Broker(Topics((), "earliest", None, client, patience=patience))
+        self._broker = _BROKERS[broker_key]
+        self._last_query = 0.0
 
     def note_messages(self) -> None:
         """Forget an earlier silence."""
-        self._asked = 0.0
+        self._last_query = 0.0
         self._broker.waiting.note_answer()
 
     def note_silence(self, seconds: float) -> None:
@@ -44,9 +44,9 @@ class TopicWatch:
         Raises:
             SourceError: When a topic was deleted or created again.
         """
-        if seconds < self._asked + _SILENCE:
+        if seconds < self._last_query + _SILENCE:
             return
-        self._asked = seconds
+        self._last_query = seconds
         try:
             described = self._broker.describe_now(self._ids)
         except AwayError as error:
@@ -56,10 +56,9 @@ class TopicWatch:
         for topic in self._ids:
             if topic not in described.partitions:
                 raise SourceError(
-                    f"topic {topic!r} was deleted while a batch read it: nothing of the batch is "
-                    "taken"
+                    f"topic {topic!r} was deleted while a batch read it. The batch is discarded"
                 )
-        self._compare(described.ids)
+        self._compare_ids(described.ids)
 
     def refuse_other_topics(self) -> None:
         """Raise if a topic was created again: the messages read may be those of the new one.
@@ -68,12 +67,12 @@ class TopicWatch:
             SourceError: With the topic.
         """
         if self._ids:
-            self._compare(self._broker.ids(self._ids))
+            self._compare_ids(self._broker.ids(self._ids))
 
-    def _compare(self, now: TopicIds) -> None:
+    def _compare_ids(self, now: TopicIds) -> None:
         for topic, topic_id in self._ids.items():
             if now.get(topic, topic_id) != topic_id:
                 raise SourceError(
                     f"topic {topic!r} was deleted and created again while a batch read it (id "
-                    f"{topic_id}, now {now[topic]}): nothing of the batch is taken"
+                    f"{topic_id}, now {now[topic]}). The batch is discarded"
                 )

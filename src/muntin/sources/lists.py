@@ -18,8 +18,8 @@ def list_of(items: pl.Series, sizes: Any, missing: Any = None) -> pl.Series:
     """
     offsets = pa.array(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
     mask = None if missing is None else pa.array(np.asarray(missing))
-    made = pa.LargeListArray.from_arrays(offsets, items.rechunk().to_arrow(), mask=mask)
-    return pl.Series(made)
+    lists = pa.LargeListArray.from_arrays(offsets, items.rechunk().to_arrow(), mask=mask)
+    return pl.Series(lists)
 
 
 def items_of(lists: pl.Series) -> tuple[pl.Series, Any]:
@@ -38,18 +38,18 @@ def items_of(lists: pl.Series) -> tuple[pl.Series, Any]:
     return pl.Series(lists.rechunk().to_arrow().flatten(), dtype=inner), sizes
 
 
-def without_repeats(maps: pl.Series) -> pl.Series:
+def drop_repeated_keys(maps: pl.Series) -> pl.Series:
     """Return maps, as lists of entries, with only the last value of each key.
 
     Example:
         >>> pairs = [{"key": "a", "value": 1}, {"key": "a", "value": 2}]
-        >>> without_repeats(pl.Series([pairs, []])).to_list()
+        >>> drop_repeated_keys(pl.Series([pairs, []])).to_list()
         [[{'key': 'a', 'value': 2}], []]
     """
     items, sizes = items_of(maps)
     frame = pl.DataFrame({"of": np.repeat(np.arange(len(sizes)), sizes), "item": items})
     frame = frame.with_columns(key=pl.col("item").struct.field("key"))
-    kept = frame.unique(["of", "key"], keep="last", maintain_order=True)
-    if len(kept) == len(frame):
+    unique = frame.unique(["of", "key"], keep="last", maintain_order=True)
+    if len(unique) == len(frame):
         return maps
-    return list_of(kept["item"], np.bincount(kept["of"].to_numpy(), minlength=len(sizes)))
+    return list_of(unique["item"], np.bincount(unique["of"].to_numpy(), minlength=len(sizes)))

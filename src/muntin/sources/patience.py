@@ -23,12 +23,12 @@ class Patience:
     """The time that a server may be away, and the attempts to reach it meanwhile.
 
     Attributes:
-        place: Name of the server in messages, for example ``Kafka at localhost:9092``.
+        server: Name of the server in messages, for example ``Kafka at localhost:9092``.
         seconds: How long it may be away, in seconds.
         retries: Number of failed attempts since its last answer.
     """
 
-    place: str
+    server: str
     seconds: float
     retries: int = 0
     _since: float | None = field(default=None, repr=False)
@@ -49,7 +49,7 @@ class Patience:
             except AwayError as error:
                 if not self.note_failure(str(error)):
                     raise
-                time.sleep(min(pause, self.left()))
+                time.sleep(min(pause, self.remaining_time()))
                 pause = min(2 * pause, _LONGEST_PAUSE)
             else:
                 self.note_answer()
@@ -61,8 +61,8 @@ class Patience:
         if self._since is None:
             self._since = time.monotonic()
             _LOG.warning("%s doesn't answer (%s); retrying for %.0f s",
-                         self.place, problem, self.seconds)  # fmt: skip
-        if self.left() > 0:
+                         self.server, problem, self.seconds)  # fmt: skip
+        if self.remaining_time() > 0:
             return True
         self._since, self.retries = None, 0
         return False
@@ -70,13 +70,13 @@ class Patience:
     def note_answer(self) -> None:
         """Note an answer, and log it if the server was away."""
         if self._since is not None:
-            _LOG.warning("%s answers again, after %.0f s", self.place, self.away())
+            _LOG.warning("%s answers again, after %.0f s", self.server, self.downtime())
         self._since, self.retries = None, 0
 
-    def away(self) -> float:
+    def downtime(self) -> float:
         """Return how long the server has been away, in seconds."""
         return 0.0 if self._since is None else time.monotonic() - self._since
 
-    def left(self) -> float:
+    def remaining_time(self) -> float:
         """Return how much longer it may be away, in seconds."""
-        return max(0.0, self.seconds - self.away())
+        return max(0.0, self.seconds - self.downtime())

@@ -15,9 +15,9 @@ import numpy as np
 import polars as pl
 
 from muntin.engine.utf8 import decode_with_escapes
-from muntin.sources.byte_cursor import ByteCursor, Numbers, decoded, given
+from muntin.sources.byte_cursor import ByteCursor, Numbers, decode_in_batches, replace_nulls
 from muntin.sources.byte_values import ByteValues, binary_column
-from muntin.sources.lists import list_of, without_repeats
+from muntin.sources.lists import drop_repeated_keys, list_of
 from muntin.sources.payloads import HEAD, MOST_ITEMS
 from muntin.sources.protobuf_scalar import read_message
 from muntin.sources.protobuf_schema import ProtoField, ProtoMessage, ProtoType
@@ -25,13 +25,13 @@ from muntin.sources.protobuf_values import (
     FIXED,
     SIZED,
     VARINT,
-    bytes_of,
-    narrowed,
-    numbers,
-    packed,
+    convert_numbers,
+    read_bytes,
+    read_numbers,
+    read_packed,
     wire_of,
 )
-from muntin.sources.text_values import spread
+from muntin.sources.text_values import spread_rows
 
 _MICROS = 1_000_000
 # Times of more seconds don't fit into microseconds of 64 bits.
@@ -54,52 +54,56 @@ class ProtobufPayloads:
 
     def decode(self, values: Sequence[bytes | None]) -> tuple[pl.DataFrame, pl.Series]:
         """Decode payloads; the prefix of a registry, if expected, has to name their type."""
-        messages, bad = given(values)
+        messages, bad = replace_nulls(values)
         skip = 0
         if self.registered:
-            head = _place(self.message.place)
-            bad, skip = bad | ~_headed(messages, head), HEAD + len(head)
+            indexes = _encode_indexes(self.message.indexes)
+            bad, skip = bad | ~_find_prefixed(messages, indexes), HEAD + len(indexes)
         kind = self.message.kind
         read_one = partial(read_message, kind=kind, skip=skip)
-        return decoded(messages, bad, self.columns, partial(_read, kind=kind), read_one, skip)
+        return decode_in_batches(
+            messages, bad, self.columns, partial(_read, kind=kind), read_one, skip
+        )
 
 
 def _read(cursor: ByteCursor, kind: ProtoType) -> pl.DataFrame:
     """Read the messages of a cursor as columns."""
-    slots = [(_Many if field.repeated else _One)(cursor, field) for field in kind.fields]
-    takers = {number: slot for slot in slots for number in slot.tags}
-    known = np.array(sorted(takers), np.uint64)
-    going = np.flatnonzero(cursor.at < cursor.end)
+    fields = [
+        (_RepeatedField if field.repeated else _SingleField)(cursor, field) for field in kind.fields
+    ]
+    fields_by_tag = {number: one for one in fields for number in one.tags}
+    known_tags = np.array(sorted(fields_by_tag), np.uint64)
+    active = np.flatnonzero(cursor.at < cursor.end)
     steps = 0
-    while len(going := cursor.take_step(going)):
-        tags = cursor.varint(going)
-        for tag in np.intersect1d(tags, known):
-            takers[int(tag)].take(going[tags == tag], int(tag) & 7)
-        _pass_over(cursor, going, tags, ~np.isin(tags, known))
+    while len(active := cursor.take_step(active)):
+        tags = cursor.varint(active)
+        for tag in np.intersect1d(tags, known_tags):
+            fields_by_tag[int(tag)].take(active[tags == tag], int(tag) & 7)
+        _skip_unknown(cursor, active, tags, ~np.isin(tags, known_tags))
         steps += 1
         if steps == MOST_ITEMS:
-            cursor.mark(going, cursor.at[going] < cursor.end[going])
-        going = going[cursor.at[going] < cursor.end[going]]
-    _choose([slot for slot in slots if isinstance(slot, _One) and slot.field.choice])
-    return pl.DataFrame({slot.field.name: slot.column() for slot in slots})
+            cursor.mark(active, cursor.at[active] < cursor.end[active])
+        active = active[cursor.at[active] < cursor.end[active]]
+    _resolve_choices([one for one in fields if isinstance(one, _SingleField) and one.field.choice])
+    return pl.DataFrame({one.field.name: one.column() for one in fields})
 
 
-def _pass_over(cursor: ByteCursor, going: Numbers, tags: Numbers, unknown: Numbers) -> None:
+def _skip_unknown(cursor: ByteCursor, active: Numbers, tags: Numbers, unknown: Numbers) -> None:
     """Skip unknown fields."""
     if not unknown.any():
         return
-    rows, tags = going[unknown], tags[unknown]
+    rows, tags = active[unknown], tags[unknown]
     wires = tags & np.uint64(7)
     # Fields are numbered from 1 to 2^29, and groups are deprecated.
-    named = (tags >= 8) & (tags < 2**32)
-    cursor.mark(rows, ~named | ~np.isin(wires, [VARINT, SIZED, *FIXED]))
+    is_valid = (tags >= 8) & (tags < 2**32)
+    cursor.mark(rows, ~is_valid | ~np.isin(wires, [VARINT, SIZED, *FIXED]))
     cursor.varint(rows[wires == VARINT])
-    bytes_of(cursor, rows[wires == SIZED])
+    read_bytes(cursor, rows[wires == SIZED])
     for wire, width in FIXED.items():
         cursor.move(rows[wires == wire], width)
 
 
-class _One:
+class _SingleField:
     """A field of which a message has at most one value.
 
     Attributes:
@@ -120,28 +124,30 @@ class _One:
             # The parts of a split message may have different fields. No writer splits messages.
             self._cursor.mark(rows, self.last[rows] > 0)
         cursor, kind = self._cursor, self.field.kind.kind
-        found = bytes_of(cursor, rows) if self._sized else (numbers(cursor, rows, kind),)
-        self._raw[:, rows] = np.stack(found)
+        values = read_bytes(cursor, rows) if self._sized else (read_numbers(cursor, rows, kind),)
+        self._raw[:, rows] = np.stack(values)
         # The position in the message tells which value was the last.
         self.last[rows] = cursor.at[rows]
 
     def column(self) -> pl.Series:
         """Return the values of all messages."""
-        there = self.last > 0
+        has_value = self.last > 0
         if self.field.required:
-            self._cursor.mark(slice(None), ~there)
-        among = np.flatnonzero(there)
-        found, wrong, late = _values(self._cursor, self.field.kind, self._raw[:, among])
-        self._cursor.mark(among, wrong)
-        self._cursor.defer(among, late)
-        if len(among) < len(there):
-            found = spread(found.to_frame(), among, len(there)).to_series()
+            self._cursor.mark(slice(None), ~has_value)
+        rows_with_value = np.flatnonzero(has_value)
+        values, wrong, late = _convert_values(
+            self._cursor, self.field.kind, self._raw[:, rows_with_value]
+        )
+        self._cursor.mark(rows_with_value, wrong)
+        self._cursor.defer(rows_with_value, late)
+        if len(rows_with_value) < len(has_value):
+            values = spread_rows(values.to_frame(), rows_with_value, len(has_value)).to_series()
         if self.field.present or self.field.default is None:
-            return found
-        return found.fill_null(pl.lit(self.field.default, found.dtype))
+            return values
+        return values.fill_null(pl.lit(self.field.default, values.dtype))
 
 
-class _Many:
+class _RepeatedField:
     """A field of which a message has any number of values."""
 
     def __init__(self, cursor: ByteCursor, field: ProtoField) -> None:
@@ -157,37 +163,37 @@ class _Many:
         """Read the next value of some messages, or all values if they are packed."""
         cursor, kind = self._cursor, self.field.kind.kind
         if self._wire == SIZED:
-            found = np.stack(bytes_of(cursor, rows))
+            values = np.stack(read_bytes(cursor, rows))
         elif wire == self._wire:
-            found = np.stack([numbers(cursor, rows, kind)])
+            values = np.stack([read_numbers(cursor, rows, kind)])
         else:
-            rows, values = packed(cursor, rows, kind)
-            found = np.stack([values])
+            rows, numbers_of_rows = read_packed(cursor, rows, kind)
+            values = np.stack([numbers_of_rows])
         self._owners.append(rows)
-        self._parts.append(found)
+        self._parts.append(values)
 
     def column(self) -> pl.Series:
         """Return the lists of all messages."""
         owners = np.concatenate(self._owners)
         order = np.argsort(owners, kind="stable")
-        found, wrong, late = _values(
+        values, wrong, late = _convert_values(
             self._cursor, self.field.kind, np.concatenate(self._parts, axis=1)[:, order]
         )
         self._cursor.mark(owners[order], wrong)
         self._cursor.defer(owners[order], late)
-        listed = list_of(found, np.bincount(owners, minlength=len(self._cursor.at)))
-        return without_repeats(listed) if self.field.map else listed
+        lists = list_of(values, np.bincount(owners, minlength=len(self._cursor.at)))
+        return drop_repeated_keys(lists) if self.field.map else lists
 
 
-def _choose(slots: Sequence[_One]) -> None:
+def _resolve_choices(fields: Sequence[_SingleField]) -> None:
     """Keep only the last value among fields of a ``oneof``, which exclude each other."""
-    for slot in slots:
-        for other in slots:
-            if other.field.choice == slot.field.choice:
-                other.last[other.last < slot.last] = 0
+    for field in fields:
+        for other in fields:
+            if other.field.choice == field.field.choice:
+                other.last[other.last < field.last] = 0
 
 
-def _values(
+def _convert_values(
     cursor: ByteCursor, kind: ProtoType, raw: Numbers
 ) -> tuple[pl.Series, Numbers, Numbers]:
     """Convert raw values to the type of their column.
@@ -198,59 +204,61 @@ def _values(
     none = np.zeros(raw.shape[1], bool)
     if kind.kind == "enum":
         names = dict(kind.symbols)
-        found = pl.Series(raw[0]).replace_strict(
+        values = pl.Series(raw[0]).replace_strict(
             list(names), list(names.values()), default=pl.Series(raw[0]).cast(pl.String),
             return_dtype=pl.String,
         )  # fmt: skip
-        return found, none, none
+        return values, none, none
     if len(raw) == 1:
-        return *narrowed(raw[0], kind.kind), none
+        return *convert_numbers(raw[0], kind.kind), none
     if kind.kind == "message":
-        part = cursor.within(*raw)
-        values, wrong = _messages(part, kind)
+        part = cursor.narrow(*raw)
+        structs, wrong = _read_nested(part, kind)
         cursor.steps = part.steps
-        return values, wrong, part.deferred
-    found = cursor.views(*raw)
+        return structs, wrong, part.deferred
+    values = cursor.views(*raw)
     if kind.kind == "bytes":
-        return found, none, none
-    texts, garbled = decode_with_escapes(found)
+        return values, none, none
+    texts, garbled = decode_with_escapes(values)
     return texts, garbled.to_numpy(), none
 
 
-def _messages(cursor: ByteCursor, kind: ProtoType) -> tuple[pl.Series, Numbers]:
+def _read_nested(cursor: ByteCursor, kind: ProtoType) -> tuple[pl.Series, Numbers]:
     """Read nested messages, and convert those of Google's well-known types."""
     frame = _read(cursor, kind)
     wrong = cursor.wrong()
-    if kind.made == "value":
+    if kind.well_known == "value":
         return frame.to_series(), wrong
-    if not kind.made:
+    if not kind.well_known:
         return frame.to_struct(), wrong
     seconds, nanos = (frame[name].to_numpy() for name in ("seconds", "nanos"))
     beyond = (seconds < -_SECONDS) | (seconds > _SECONDS)
     return pl.Series(np.where(beyond, 0, seconds) * _MICROS + nanos // 1000), wrong | beyond
 
 
-def _place(place: Sequence[int]) -> bytes:
+def _encode_indexes(indexes: Sequence[int]) -> bytes:
     """Encode the position of a message in its file, as a registry's serializers write it.
 
     Example:
-        >>> _place([0]).hex(), _place([2, 1]).hex()
+        >>> _encode_indexes([0]).hex(), _encode_indexes([2, 1]).hex()
         ('00', '040402')
     """
-    if list(place) == [0]:
+    if list(indexes) == [0]:
         return b"\0"
-    found = bytearray()
-    for number in (len(place), *place):
+    encoded = bytearray()
+    for number in (len(indexes), *indexes):
         rest = number << 1
         while rest > 127:
-            found.append(rest & 127 | 128)
+            encoded.append(rest & 127 | 128)
             rest >>= 7
-        found.append(rest)
-    return bytes(found)
+        encoded.append(rest)
+    return bytes(encoded)
 
 
-def _headed(messages: Sequence[bytes] | ByteValues, head: bytes) -> Numbers:
+def _find_prefixed(messages: Sequence[bytes] | ByteValues, indexes: bytes) -> Numbers:
     """Return which messages begin with the prefix of a registry's serializers."""
-    held = binary_column(messages)
-    begins = held.bin.head(1).eq_missing(pl.Series([b"\0"]))
-    return (begins & held.bin.slice(HEAD, len(head)).eq_missing(pl.Series([head]))).to_numpy()
+    payloads = binary_column(messages)
+    begins = payloads.bin.head(1).eq_missing(pl.Series([b"\0"]))
+    return (
+        begins & payloads.bin.slice(HEAD, len(indexes)).eq_missing(pl.Series([indexes]))
+    ).to_numpy()

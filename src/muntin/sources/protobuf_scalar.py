@@ -31,12 +31,12 @@ def read_message(data: bytes, kind: ProtoType, skip: int = 0) -> list[Any]:
     """
     if skip > len(data):
         raise MalformedError
-    return list(_fields(data, skip, len(data), kind).values())
+    return list(_read_fields(data, skip, len(data), kind).values())
 
 
-def _fields(data: bytes, at: int, end: int, kind: ProtoType) -> dict[str, Any]:
+def _read_fields(data: bytes, at: int, end: int, kind: ProtoType) -> dict[str, Any]:
     """Return the fields of the message between two positions."""
-    tags = _tags(kind)
+    tags = _tags_of(kind)
     values: dict[str, Any] = {}
     chosen: dict[str, str] = {}
     steps = 0
@@ -45,12 +45,12 @@ def _fields(data: bytes, at: int, end: int, kind: ProtoType) -> dict[str, Any]:
         # A message of more fields is also malformed when many messages are read at once.
         if steps > MOST_ITEMS:
             raise MalformedError
-        tag, at = _varint(data, at, end)
+        tag, at = _read_varint(data, at, end)
         field = tags.get(tag)
         if field is None:
-            at = _pass_over(data, at, end, tag)
+            at = _skip_unknown(data, at, end, tag)
             continue
-        value, at = _value(data, at, end, field, tag & 7)
+        value, at = _read_value(data, at, end, field, tag & 7)
         if field.repeated:
             values.setdefault(field.name, []).extend(value)
             continue
@@ -60,10 +60,10 @@ def _fields(data: bytes, at: int, end: int, kind: ProtoType) -> dict[str, Any]:
         values[field.name] = value
         if field.choice:
             chosen[field.choice] = field.name
-    return {field.name: _result(data, field, values, chosen) for field in kind.fields}
+    return {field.name: _resolve_value(data, field, values, chosen) for field in kind.fields}
 
 
-def _tags(kind: ProtoType) -> dict[int, ProtoField]:
+def _tags_of(kind: ProtoType) -> dict[int, ProtoField]:
     tags = {}
     for field in kind.fields:
         wire = wire_of(field.kind.kind)
@@ -74,10 +74,12 @@ def _tags(kind: ProtoType) -> dict[int, ProtoField]:
     return tags
 
 
-def _result(data: bytes, field: ProtoField, values: dict[str, Any], chosen: dict[str, str]) -> Any:
+def _resolve_value(
+    data: bytes, field: ProtoField, values: dict[str, Any], chosen: dict[str, str]
+) -> Any:
     """Return a field's value in the form of its column."""
     if field.repeated:
-        items = [_converted(data, raw, field.kind) for raw in values.get(field.name, [])]
+        items = [_convert(data, raw, field.kind) for raw in values.get(field.name, [])]
         if not field.map:
             return items
         entries: dict[Any, Any] = {}
@@ -86,13 +88,13 @@ def _result(data: bytes, field: ProtoField, values: dict[str, Any], chosen: dict
             entries[entry["key"]] = entry["value"]
         return [{"key": key, "value": value} for key, value in entries.items()]
     if field.name in values and chosen.get(field.choice, field.name) == field.name:
-        return _converted(data, values[field.name], field.kind)
+        return _convert(data, values[field.name], field.kind)
     if field.required:
         raise MalformedError
     return None if field.present else field.default
 
 
-def _value(data: bytes, at: int, end: int, field: ProtoField, wire: int) -> tuple[Any, int]:
+def _read_value(data: bytes, at: int, end: int, field: ProtoField, wire: int) -> tuple[Any, int]:
     """Read the next value of a field, or a list of a repeated field's values, and its end.
 
     Only the last value of a field counts, so values aren't converted yet: bytes are returned as
@@ -100,22 +102,22 @@ def _value(data: bytes, at: int, end: int, field: ProtoField, wire: int) -> tupl
     """
     own = wire_of(field.kind.kind)
     if own != SIZED and wire == SIZED:
-        first, last = _sized(data, at, end)
+        first, last = _read_bounds(data, at, end)
         items = []
         while first < last:
-            item, first = _number(data, first, last, field.kind.kind)
+            item, first = _read_number(data, first, last, field.kind.kind)
             items.append(item)
         return items, last
     value: Any
     if own == SIZED:
-        value = _sized(data, at, end)
+        value = _read_bounds(data, at, end)
         at = value[1]
     else:
-        value, at = _number(data, at, end, field.kind.kind)
+        value, at = _read_number(data, at, end, field.kind.kind)
     return ([value] if field.repeated else value), at
 
 
-def _converted(data: bytes, raw: Any, kind: ProtoType) -> Any:
+def _convert(data: bytes, raw: Any, kind: ProtoType) -> Any:
     """Convert a raw value to the type of its column."""
     if kind.kind == "enum":
         return dict(kind.symbols).get(raw, str(raw))
@@ -131,65 +133,65 @@ def _converted(data: bytes, raw: Any, kind: ProtoType) -> Any:
             return data[first:last].decode()
         except UnicodeDecodeError:
             raise MalformedError from None
-    values = _fields(data, first, last, kind)
-    if kind.made == "value":
+    values = _read_fields(data, first, last, kind)
+    if kind.well_known == "value":
         return next(iter(values.values()))
-    if not kind.made:
+    if not kind.well_known:
         return values
     if not -_SECONDS <= values["seconds"] <= _SECONDS:
         raise MalformedError
     return values["seconds"] * _MICROS + values["nanos"] // 1000
 
 
-def _number(data: bytes, at: int, end: int, kind: str) -> tuple[Any, int]:
+def _read_number(data: bytes, at: int, end: int, kind: str) -> tuple[Any, int]:
     """Read the next number of a kind; return it and its end."""
     if kind in _FORMS:
         size = FIXED[wire_of(kind)]
         if end - at < size:
             raise MalformedError
         return struct.unpack_from(_FORMS[kind], data, at)[0], at + size
-    word, at = _varint(data, at, end)
+    word, at = _read_varint(data, at, end)
     if kind == "bool":
         return word != 0, at
     # Bits beyond 32 are cut off, as in Protobuf.
     if kind in ("int32", "enum"):
-        return _signed(word % _BIT32, _BIT32), at
+        return _to_signed(word % _BIT32, _BIT32), at
     if kind in ("sint32", "sint64"):
         word = word % _BIT32 if kind == "sint32" else word
         return (word >> 1) ^ -(word & 1), at
     if kind == "uint32":
         return word % _BIT32, at
-    return (_signed(word, _BIT64) if kind == "int64" else word), at
+    return (_to_signed(word, _BIT64) if kind == "int64" else word), at
 
 
-def _signed(word: int, size: int) -> int:
+def _to_signed(word: int, size: int) -> int:
     return word - size if word >= size // 2 else word
 
 
-def _pass_over(data: bytes, at: int, end: int, tag: int) -> int:
+def _skip_unknown(data: bytes, at: int, end: int, tag: int) -> int:
     """Return the end of an unknown field."""
     # Fields are numbered from 1 to 2^29, and groups are deprecated.
     if not 8 <= tag < _BIT32:
         raise MalformedError
     wire = tag & 7
     if wire == VARINT:
-        return _varint(data, at, end)[1]
+        return _read_varint(data, at, end)[1]
     if wire == SIZED:
-        return _sized(data, at, end)[1]
+        return _read_bounds(data, at, end)[1]
     if wire not in (EIGHT, FOUR) or end - at < FIXED[wire]:
         raise MalformedError
     return at + FIXED[wire]
 
 
-def _sized(data: bytes, at: int, end: int) -> tuple[int, int]:
+def _read_bounds(data: bytes, at: int, end: int) -> tuple[int, int]:
     """Read the size of the next bytes; return their start and end."""
-    size, at = _varint(data, at, end)
+    size, at = _read_varint(data, at, end)
     if size > end - at:
         raise MalformedError
     return at, at + size
 
 
-def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
+def _read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
     """Read the next unsigned varint; return it and its end."""
     if at < end and data[at] < 128:
         return data[at], at + 1

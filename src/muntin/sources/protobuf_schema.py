@@ -33,7 +33,7 @@ _COLUMNS: dict[str, pl.DataType] = {
     ),
 }  # fmt: skip
 _GOOGLES = "google.protobuf."
-_MADE = {"Timestamp": pl.Datetime("us", "UTC"), "Duration": pl.Duration("us")}
+_WELL_KNOWN = {"Timestamp": pl.Datetime("us", "UTC"), "Duration": pl.Duration("us")}
 _WRAPPERS = (
     "BoolValue", "BytesValue", "DoubleValue", "FloatValue", "Int32Value", "Int64Value",
     "StringValue", "UInt32Value", "UInt64Value",
@@ -82,15 +82,15 @@ class ProtoType:
         column: Type of its column.
         fields: Fields of a message.
         symbols: Names of an enum, by their numbers.
-        made: For a well-known type: ``timestamp``, ``duration``, or ``value`` for a wrapper;
-            otherwise empty.
+        well_known: ``timestamp``, ``duration``, or ``value`` for a wrapper; empty for any other
+            type.
     """
 
     kind: str
     column: pl.DataType
     fields: tuple[ProtoField, ...] = ()
     symbols: tuple[tuple[int, str], ...] = ()
-    made: str = ""
+    well_known: str = ""
 
 
 @dataclass(frozen=True)
@@ -100,12 +100,12 @@ class ProtoMessage:
     Attributes:
         name: Full name of the message.
         kind: Type of the message.
-        place: Its index in its file or outer message, after the indexes of the outer ones.
+        indexes: Its index in its file or outer message, after the indexes of the outer ones.
     """
 
     name: str
     kind: ProtoType
-    place: tuple[int, ...]
+    indexes: tuple[int, ...]
 
     def columns(self) -> dict[str, pl.DataType]:
         """Return the names and types of its columns."""
@@ -114,23 +114,24 @@ class ProtoMessage:
 
 def message_of(schema: Any) -> ProtoMessage:
     """Return the message of a generated class, or of a descriptor file and a name in it."""
-    found = schema.DESCRIPTOR if hasattr(schema, "DESCRIPTOR") else _of_file(schema)
+    descriptor = schema.DESCRIPTOR if hasattr(schema, "DESCRIPTOR") else _read_descriptor(schema)
     try:
-        kind = _message(found, (), count())
+        kind = _message_type(descriptor, (), count())
     except UnreadableError as error:
         hint = "give another message, or read the topic's bytes yourself"
-        raise OptionError("schema", found.full_name, str(error), hint) from None
+        raise OptionError("schema", descriptor.full_name, str(error), hint) from None
     if kind is None:
         problem = "has no fields that are columns"
-        raise OptionError("schema", found.full_name, problem, "give another message")
+        raise OptionError("schema", descriptor.full_name, problem, "give another message")
     names = [field.name.casefold() for field in kind.fields]
     if len({*names}) < len(names):
-        problem = "has two fields of one name, but for capitals"
-        raise OptionError("schema", found.full_name, problem, "read the topic's bytes yourself")
-    return ProtoMessage(found.full_name, kind, _place(found))
+        problem = "has two fields whose names differ by case only"
+        hint = "read the topic's bytes yourself"
+        raise OptionError("schema", descriptor.full_name, problem, hint)
+    return ProtoMessage(descriptor.full_name, kind, _indexes_of(descriptor))
 
 
-def _of_file(schema: Any) -> Any:
+def _read_descriptor(schema: Any) -> Any:
     """Return a message's descriptor from a file."""
     try:
         from google.protobuf import descriptor_pb2, descriptor_pool
@@ -140,39 +141,37 @@ def _of_file(schema: Any) -> Any:
     path, _, name = str(schema).rpartition("#")
     if not path or not name:
         raise OptionError("schema", schema, "describes no message of Protobuf", _HINT)
-    described = descriptor_pb2.FileDescriptorSet()
+    files = descriptor_pb2.FileDescriptorSet()
     try:
-        described.ParseFromString(Path(path).read_bytes())
+        files.ParseFromString(Path(path).read_bytes())
     except (OSError, DecodeError) as error:
         raise OptionError("schema", path, f"can't be read: {error}", _HINT) from error
     pool = descriptor_pool.DescriptorPool()
     try:
-        for file in described.file:
+        for file in files.file:
             pool.AddSerializedFile(file.SerializeToString())
         return pool.FindMessageTypeByName(name)
     except (KeyError, TypeError) as error:
-        known = [
-            f"{f.package}.{m.name}".lstrip(".") for f in described.file for m in f.message_type
-        ]
-        hint = f"it has {', '.join(known)}; make it with protoc --include_imports"
+        names = [f"{f.package}.{m.name}".lstrip(".") for f in files.file for m in f.message_type]
+        hint = f"give one of {', '.join(names)}, and create the file with protoc --include_imports"
         raise OptionError("schema", name, f"isn't in {path}", hint) from error
 
 
-def _place(descriptor: Any) -> tuple[int, ...]:
+def _indexes_of(descriptor: Any) -> tuple[int, ...]:
     from google.protobuf import descriptor_pb2
 
-    around = descriptor.containing_type
-    if around is None:
+    container = descriptor.containing_type
+    if container is None:
         file = descriptor_pb2.FileDescriptorProto()
         descriptor.file.CopyToProto(file)
         return ([one.name for one in file.message_type].index(descriptor.name),)
     outer = descriptor_pb2.DescriptorProto()
-    around.CopyToProto(outer)
-    return *_place(around), [one.name for one in outer.nested_type].index(descriptor.name)
+    container.CopyToProto(outer)
+    return *_indexes_of(container), [one.name for one in outer.nested_type].index(descriptor.name)
 
 
-def _message(
-    descriptor: Any, around: Sequence[str], fields_seen: Iterator[int]
+def _message_type(
+    descriptor: Any, containers: Sequence[str], fields_seen: Iterator[int]
 ) -> ProtoType | None:
     """Return a message's type; ``None`` if it has no fields, or contains itself.
 
@@ -180,29 +179,31 @@ def _message(
         UnreadableError: When it is nested too deep, or has too many fields.
     """
     name = descriptor.full_name
-    if name in around:
+    if name in containers:
         return None
-    if len(around) >= _DEEPEST:
+    if len(containers) >= _DEEPEST:
         raise UnreadableError(f"is nested more than {_DEEPEST} levels deep")
-    found = (_field(field, (*around, name), fields_seen) for field in descriptor.fields)
-    fields = tuple(field for field in found if field is not None)
+    candidates = (_field_of(field, (*containers, name), fields_seen) for field in descriptor.fields)
+    fields = tuple(field for field in candidates if field is not None)
     if not fields:
         return None
     google, own = name.startswith(_GOOGLES), name.removeprefix(_GOOGLES)
-    if google and own in _MADE:
-        return ProtoType("message", _MADE[own], fields, made=own.lower())
+    if google and own in _WELL_KNOWN:
+        return ProtoType("message", _WELL_KNOWN[own], fields, well_known=own.lower())
     if google and own in _WRAPPERS:
-        return ProtoType("message", fields[0].column, fields, made="value")
+        return ProtoType("message", fields[0].column, fields, well_known="value")
     struct = pl.Struct({field.name: field.column for field in fields})
     return ProtoType("message", struct, fields)
 
 
-def _field(field: Any, around: Sequence[str], fields_seen: Iterator[int]) -> ProtoField | None:
+def _field_of(
+    field: Any, containers: Sequence[str], fields_seen: Iterator[int]
+) -> ProtoField | None:
     """Return a field; ``None`` if it has no column, as a group or a message without a type."""
     # Messages that refer to each other repeatedly expand to many fields.
     if next(fields_seen) >= _MOST_FIELDS:
         raise UnreadableError(f"has more than {_MOST_FIELDS} fields, with inner ones")
-    kind = _kind(field, around, fields_seen)
+    kind = _kind_of(field, containers, fields_seen)
     if kind is None:
         return None
     entries = kind.kind == "message" and field.message_type.GetOptions().map_entry
@@ -222,18 +223,18 @@ def _field(field: Any, around: Sequence[str], fields_seen: Iterator[int]) -> Pro
         map=entries,
         present=_may_be_null(field),
         required=field.is_required,
-        default=None if field.is_repeated or kind.kind == "message" else _default(field, kind),
+        default=None if field.is_repeated or kind.kind == "message" else _default_of(field, kind),
         choice="" if choice is None else choice.name,
     )
 
 
-def _kind(field: Any, around: Sequence[str], fields_seen: Iterator[int]) -> ProtoType | None:
+def _kind_of(field: Any, containers: Sequence[str], fields_seen: Iterator[int]) -> ProtoType | None:
     kind = _KINDS.get(field.type, "")
     if kind == "message":
-        found = _message(field.message_type, around, fields_seen)
+        message = _message_type(field.message_type, containers, fields_seen)
         # A map whose values have no column is left out.
-        lacks = found is not None and len(found.fields) < 2
-        return None if lacks and field.message_type.GetOptions().map_entry else found
+        lacks = message is not None and len(message.fields) < 2
+        return None if lacks and field.message_type.GetOptions().map_entry else message
     if kind == "enum":
         names = tuple((one.number, one.name) for one in reversed(field.enum_type.values))
         return ProtoType(kind, _COLUMNS[kind], symbols=names)
@@ -248,5 +249,5 @@ def _may_be_null(field: Any) -> bool:
     return field.has_presence and not (entry and field.type != field.TYPE_MESSAGE)
 
 
-def _default(field: Any, kind: ProtoType) -> Any:
+def _default_of(field: Any, kind: ProtoType) -> Any:
     return dict(kind.symbols)[field.default_value] if kind.kind == "enum" else field.default_value

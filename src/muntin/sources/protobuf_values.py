@@ -27,34 +27,34 @@ def wire_of(kind: str) -> int:
     return SIZED if kind in _SIZED else VARINT
 
 
-def numbers(cursor: ByteCursor, rows: Numbers, kind: str) -> Numbers:
+def read_numbers(cursor: ByteCursor, rows: Numbers, kind: str) -> Numbers:
     """Read the next number of some messages; a float is returned as its bits."""
     if kind in _FORMS:
-        return _fixed(cursor, cursor.move(rows, FIXED[wire_of(kind)]), kind)
-    return _whole(cursor.varint(rows), kind)
+        return _read_fixed(cursor, cursor.move(rows, FIXED[wire_of(kind)]), kind)
+    return _convert_varints(cursor.varint(rows), kind)
 
 
-def bytes_of(cursor: ByteCursor, rows: Numbers) -> tuple[Numbers, Numbers]:
+def read_bytes(cursor: ByteCursor, rows: Numbers) -> tuple[Numbers, Numbers]:
     """Read the size of some messages' next bytes; return their positions and sizes."""
     # A size that exceeds a signed number becomes negative, and is refused.
     return cursor.take(rows, cursor.varint(rows).view(np.int64))
 
 
-def packed(cursor: ByteCursor, rows: Numbers, kind: str) -> tuple[Numbers, Numbers]:
+def read_packed(cursor: ByteCursor, rows: Numbers, kind: str) -> tuple[Numbers, Numbers]:
     """Read all numbers of some messages' packed fields.
 
     Returns:
         The message of each number, and the numbers, in order.
     """
-    starts, sizes = bytes_of(cursor, rows)
+    starts, sizes = read_bytes(cursor, rows)
     if kind in _FORMS:
         width = FIXED[wire_of(kind)]
         wrong = sizes % width != 0
         counts = np.where(wrong, 0, sizes // width)
-        found = _fixed(cursor, _along(starts, counts, width), kind)
+        fixed_numbers = _read_fixed(cursor, _spread_positions(starts, counts, width), kind)
         cursor.mark(rows, wrong)
-        return np.repeat(rows, counts), found
-    at = _along(starts, sizes, 1)
+        return np.repeat(rows, counts), fixed_numbers
+    at = _spread_positions(starts, sizes, 1)
     stops = cursor.bytes[at] < 128
     # The last byte of each field has to end a number.
     ends = (np.cumsum(sizes) - 1)[sizes > 0]
@@ -64,17 +64,17 @@ def packed(cursor: ByteCursor, rows: Numbers, kind: str) -> tuple[Numbers, Numbe
         cursor.mark(rows, wrong)
         fine = ~wrong
         rows, starts, sizes = rows[fine], starts[fine], sizes[fine]
-        at = _along(starts, sizes, 1)
+        at = _spread_positions(starts, sizes, 1)
         stops = cursor.bytes[at] < 128
     last = np.flatnonzero(stops)
     first = np.concatenate([[0], last[:-1] + 1]) if len(last) else last
     owners = np.repeat(rows, sizes)[last]
     word, _, beyond = cursor.varints(at[first])
     cursor.mark(owners, beyond | (last - first >= _MOST_BYTES))
-    return owners, _whole(word, kind)
+    return owners, _convert_varints(word, kind)
 
 
-def narrowed(raw: Numbers, kind: str) -> tuple[pl.Series, Numbers]:
+def convert_numbers(raw: Numbers, kind: str) -> tuple[pl.Series, Numbers]:
     """Convert raw numbers to their kind, and return which of them no column can hold."""
     wrong = raw < 0 if kind in _UNSIGNED else np.zeros(len(raw), bool)
     if kind == "double":
@@ -87,14 +87,14 @@ def narrowed(raw: Numbers, kind: str) -> tuple[pl.Series, Numbers]:
     return pl.Series(raw.astype(np.int32) if narrow else raw), wrong
 
 
-def _fixed(cursor: ByteCursor, at: Numbers, kind: str) -> Numbers:
+def _read_fixed(cursor: ByteCursor, at: Numbers, kind: str) -> Numbers:
     form = _FORMS[kind]
     if kind in ("double", "float"):
         form = form.replace("f", "i")
     return cursor.words(at, form).astype(np.int64)
 
 
-def _whole(word: Numbers, kind: str) -> Numbers:
+def _convert_varints(word: Numbers, kind: str) -> Numbers:
     """Convert varints to their kind; bits beyond 32 are cut off, as in Protobuf."""
     if kind in ("int32", "enum"):
         return word.astype(np.uint32).view(np.int32).astype(np.int64)
@@ -107,11 +107,11 @@ def _whole(word: Numbers, kind: str) -> Numbers:
     return (word != 0).astype(np.int64) if kind == "bool" else word.view(np.int64)
 
 
-def _along(starts: Numbers, counts: Numbers, width: int) -> Numbers:
+def _spread_positions(starts: Numbers, counts: Numbers, width: int) -> Numbers:
     """Return ``counts`` positions from each start on, ``width`` bytes apart.
 
     Example:
-        >>> _along(np.array([5, 20]), np.array([2, 1]), 4).tolist()
+        >>> _spread_positions(np.array([5, 20]), np.array([2, 1]), 4).tolist()
         [5, 9, 20]
     """
     before = np.cumsum(counts) - counts

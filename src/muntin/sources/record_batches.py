@@ -114,8 +114,8 @@ class Records:
     def headers(self) -> list[list[tuple[str, bytes | None]]]:
         """Read the headers of each record, one record after the other."""
         data = self.values.data.tobytes()
-        listed = zip(self.header_starts.tolist(), self.header_counts.tolist(), strict=True)
-        return [_headers(data, start, count) for start, count in listed]
+        positions = zip(self.header_starts.tolist(), self.header_counts.tolist(), strict=True)
+        return [_read_headers(data, start, count) for start, count in positions]
 
 
 def split_batches(data: bytes) -> Iterator[RecordBatch]:
@@ -197,16 +197,16 @@ def read_records(batches: Sequence[RecordBatch]) -> Records:
     of_batch = np.repeat(np.arange(len(batches)), counts)
     firsts = np.cumsum(counts) - counts
     cursor = ByteCursor(data, starts.copy(), starts.copy())
-    every = slice(None)
-    length = cursor.zigzag(every)
+    all_rows = slice(None)
+    length = cursor.zigzag(all_rows)
     cursor.end = cursor.at + length
-    _require((length > 0).all() and _follow(starts, cursor.end, ends, firsts, counts))
-    cursor.move(every, 1)
-    timestamps = cursor.zigzag(every)
-    offsets = cursor.zigzag(every)
-    keys = _values(cursor, data)
-    values = _values(cursor, data)
-    header_counts = cursor.zigzag(every)
+    _require((length > 0).all() and _are_adjacent(starts, cursor.end, ends, firsts, counts))
+    cursor.move(all_rows, 1)
+    timestamps = cursor.zigzag(all_rows)
+    offsets = cursor.zigzag(all_rows)
+    keys = _read_values(cursor, data)
+    values = _read_values(cursor, data)
+    header_counts = cursor.zigzag(all_rows)
     header_starts = cursor.at.copy()
     _require(not cursor.bad.any() and (header_counts >= 0).all())
     _skip_headers(cursor, header_counts)
@@ -227,18 +227,18 @@ def _require(holds: Any) -> None:
         raise DamagedBatchError(_FRAMING)
 
 
-def _follow(
-    starts: Numbers, behind: Numbers, ends: Numbers, firsts: Numbers, counts: Numbers
+def _are_adjacent(
+    starts: Numbers, record_ends: Numbers, ends: Numbers, firsts: Numbers, counts: Numbers
 ) -> bool:
     """Return whether each record ends where the next one, or its batch's end, is."""
     expected = np.empty_like(starts)
     expected[:-1] = starts[1:]
     has = counts > 0
     expected[(firsts + counts - 1)[has]] = ends[has]
-    return bool((behind == expected).all())
+    return bool((record_ends == expected).all())
 
 
-def _values(cursor: ByteCursor, data: Bytes) -> ByteValues:
+def _read_values(cursor: ByteCursor, data: Bytes) -> ByteValues:
     """Read the next bytes of each record, which may be null."""
     sizes = cursor.zigzag(slice(None))
     cursor.mark(slice(None), sizes < -1)
@@ -261,7 +261,7 @@ def _skip_headers(cursor: ByteCursor, counts: Numbers) -> None:
         left = left[(counts[left] > 0) & ~cursor.bad[left]]
 
 
-def _headers(data: bytes, at: int, count: int) -> list[tuple[str, bytes | None]]:
+def _read_headers(data: bytes, at: int, count: int) -> list[tuple[str, bytes | None]]:
     headers = []
     for _ in range(count):
         size, at = read_varint(data, at)
@@ -280,7 +280,7 @@ def _decompress(codec: int, body: memoryview, base: int) -> Any:
 
     decompressors: Mapping[int, Any] = {
         1: cramjam.gzip.decompress,
-        2: _from_snappy,
+        2: _decompress_snappy,
         3: cramjam.lz4.decompress,
         4: cramjam.zstd.decompress,
     }
@@ -295,7 +295,7 @@ def _decompress(codec: int, body: memoryview, base: int) -> Any:
 _XERIAL = b"\x82SNAPPY\x00"
 
 
-def _from_snappy(body: bytes) -> bytes:
+def _decompress_snappy(body: bytes) -> bytes:
     """Decompress Snappy: blocks after a header, as Java's clients write them, or one block."""
     import cramjam
 

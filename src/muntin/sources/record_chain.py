@@ -55,25 +55,30 @@ def _guess_records(data: Bytes, begins: Numbers, ends: Numbers, counts: Numbers)
     # Odd numbers are negative; a length of three bytes isn't guessed.
     plain = (low & 1 == 0) & (length >= _SHORTEST) & ~(long & (high > 127))
     plain &= data[attributes] == 0
-    at, behind = at[plain], (attributes + length)[plain]
+    at, next_positions = at[plain], (attributes + length)[plain]
     for _ in range(_PRUNINGS):
         if len(at) <= total:
             break
-        at, behind = _prune(at, behind, first, end)
-    if len(at) != total or at[0] != first or behind[-1] != end or (behind[:-1] != at[1:]).any():
+        at, next_positions = _prune(at, next_positions, first, end)
+    if (
+        len(at) != total
+        or at[0] != first
+        or next_positions[-1] != end
+        or (next_positions[:-1] != at[1:]).any()
+    ):
         return None
     has = counts > 0
     return at if (at[(np.cumsum(counts) - counts)[has]] == begins[has]).all() else None
 
 
-def _prune(at: Numbers, behind: Numbers, first: int, end: int) -> tuple[Numbers, Numbers]:
+def _prune(at: Numbers, next_positions: Numbers, first: int, end: int) -> tuple[Numbers, Numbers]:
     """Drop guessed records that don't begin at the end of another, or end at no beginning."""
-    following = np.searchsorted(at, behind)
-    follows = np.append(at, -1)[following] == behind
+    following = np.searchsorted(at, next_positions)
+    follows = np.append(at, -1)[following] == next_positions
     preceded = at == first
     preceded[following[follows]] = True
-    chained = (follows | (behind == end)) & preceded
-    return at[chained], behind[chained]
+    chained = (follows | (next_positions == end)) & preceded
+    return at[chained], next_positions[chained]
 
 
 def _follow_records(data: Bytes, at: Numbers, ends: Numbers, counts: Numbers) -> Numbers:
@@ -87,21 +92,21 @@ def _follow_records(data: Bytes, at: Numbers, ends: Numbers, counts: Numbers) ->
     starts = np.empty(int(counts.sum()), np.int64)
     cursor = ByteCursor(data, at, ends)
     for step, width in enumerate(wide):
-        place = at[:width]
-        starts[firsts[:width] + step] = place
-        low = data[place].astype(np.int64)
+        position = at[:width]
+        starts[firsts[:width] + step] = position
+        low = data[position].astype(np.int64)
         if (low < 128).all():
-            place = place + 1 + (low >> 1)
+            position = position + 1 + (low >> 1)
         else:
-            word, size, _ = cursor.varints(place)
-            place = place + size + unzigzag(word)
-        if ((place <= at[:width]) | (place > ends[:width])).any():
+            word, size, _ = cursor.varints(position)
+            position = position + size + unzigzag(word)
+        if ((position <= at[:width]) | (position > ends[:width])).any():
             raise BrokenChainError
-        at[:width] = place
-    left = counts > steps
-    if left.any():
+        at[:width] = position
+    has_more = counts > steps
+    if has_more.any():
         whole = data.tobytes()
-        rest = zip(*(part[left].tolist() for part in (at, ends, counts, firsts)), strict=True)
+        rest = zip(*(part[has_more].tolist() for part in (at, ends, counts, firsts)), strict=True)
         for begin, end, count, first in rest:
             starts[first + steps : first + count] = _follow_one(whole, begin, end, count - steps)
     return starts
@@ -118,8 +123,8 @@ def _follow_one(data: bytes, at: int, end: int, count: int) -> list[int]:
         elif (high := data[at + 1]) < 128:
             at += 2 + ((low & 127 | high << 7) >> 1)
         else:
-            number, behind = read_varint(data, at)
-            at = behind + number
+            number, position = read_varint(data, at)
+            at = position + number
         if not 0 < at <= end:
             raise BrokenChainError
     return starts

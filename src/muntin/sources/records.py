@@ -26,17 +26,17 @@ def read_records(path: Path, size: int, *, quotes: bool) -> Iterator[list[bytes]
     """
     rest = b""
     with path.open("rb") as file:
-        left = size
-        while left or rest:
-            chunk = file.read(min(left, _CHUNK))
-            if left and not chunk:
-                raise OSError(f"it ends {left} bytes early")
-            left -= len(chunk)
-            records, rest = cut_records(rest + chunk, quotes=quotes, last=not left)
+        remaining = size
+        while remaining or rest:
+            chunk = file.read(min(remaining, _CHUNK))
+            if remaining and not chunk:
+                raise OSError(f"it ends {remaining} bytes early")
+            remaining -= len(chunk)
+            records, rest = split_records(rest + chunk, quotes=quotes, last=not remaining)
             yield [record for record in records if record.strip()]
 
 
-def cut_records(data: bytes, *, quotes: bool, last: bool) -> tuple[list[bytes], bytes]:
+def split_records(data: bytes, *, quotes: bool, last: bool) -> tuple[list[bytes], bytes]:
     r"""Return the complete records at the beginning of some bytes, and the rest.
 
     Args:
@@ -45,21 +45,21 @@ def cut_records(data: bytes, *, quotes: bool, last: bool) -> tuple[list[bytes], 
         last: Whether these are the last bytes, so that there is no rest.
 
     Example:
-        >>> cut_records(b'1,"a\nb"\n2,c', quotes=True, last=False)
+        >>> split_records(b'1,"a\nb"\n2,c', quotes=True, last=False)
         ([b'1,"a\nb"'], b'2,c')
     """
     lines = data.split(b"\n")
     # A line that ends within a field has an odd number of quotes, or a quote that is escaped by a
     # backslash.
     if quotes and b'"' in data and (b'\\"' in data or any(n.count(b'"') & 1 for n in lines)):
-        return _cut_quoted(data, last=last)
+        return _split_quoted(data, last=last)
     rest = lines.pop()
     if last and rest:
         lines, rest = [*lines, rest], b""
     return lines, rest
 
 
-def _cut_quoted(data: bytes, *, last: bool) -> tuple[list[bytes], bytes]:
+def _split_quoted(data: bytes, *, last: bool) -> tuple[list[bytes], bytes]:
     records, at = [], 0
     while at < len(data):
         end = _record_end(data, at, last=last)

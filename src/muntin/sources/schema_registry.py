@@ -56,8 +56,8 @@ class Registry:
         answer = self.get(f"subjects/{quote(subject, safe='')}/versions/latest")
         if answer is None:
             raise SourceError(
-                f"the registry at {self.place} has no schema of {subject!r}; register one, or give "
-                "the one to read by: schema='{…}'"
+                f"the registry at {self.origin} has no schema of {subject!r}. Register one, or "
+                "give one with schema='{…}'"
             )
         if not isinstance(answer, dict) or not isinstance(answer.get("schema"), str):
             self._refuse_answer(f"schema of {subject!r}")
@@ -73,23 +73,23 @@ class Registry:
         path = f"subjects/{quote(f'{topic}-value', safe='')}/versions"
         answer = self.get(path, {"schema": schema})
         if answer is None:
-            raise SourceError(f"the registry at {self.place} takes no schemas")
+            raise SourceError(f"the registry at {self.origin} takes no schemas")
         number = answer.get("id") if isinstance(answer, dict) else None
         if not isinstance(number, int) or not 0 <= number < 2**32:
             self._refuse_answer("number of a schema")
         return number
 
     @property
-    def place(self) -> str:
+    def origin(self) -> str:
         """The address without credentials."""
         return _origin(urlsplit(self.url))
 
-    def get(self, path: str, sent: Mapping[str, Any] | None = None) -> Any:
+    def get(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """Send a request to the registry and return the JSON of its answer.
 
         Args:
             path: Path below the registry's address.
-            sent: JSON to send in a POST request; without it, a GET request is sent.
+            body: JSON to send in a POST request; without it, a GET request is sent.
 
         Returns:
             Any JSON value; ``None`` if the registry has no such entry.
@@ -97,29 +97,29 @@ class Registry:
         Raises:
             SourceError: When it refuses the request, or is away for longer than the patience.
         """
-        where = f"{self.place}{urlsplit(self.url).path.rstrip('/')}/{path}"
-        patience = Patience(f"the schema registry at {self.place}", self.patience)
-        request = self._request(where, sent)
+        address = f"{self.origin}{urlsplit(self.url).path.rstrip('/')}/{path}"
+        patience = Patience(f"the schema registry at {self.origin}", self.patience)
+        request = self._create_request(address, body)
         try:
-            return patience.run(lambda: _within(_TIMEOUT, lambda: _ask(request)))
+            return patience.run(lambda: _run_with_timeout(_TIMEOUT, lambda: _ask(request)))
         except AwayError as error:
             problem = f"hasn't answered for {self.patience:.0f} s: {error}"
-            raise SourceError(f"the schema registry {problem} ({where})") from None
+            raise SourceError(f"the schema registry {problem} ({address})") from None
         except _RefusedError as error:
-            raise SourceError(f"the schema registry {error} ({where})") from None
+            raise SourceError(f"the schema registry {error} ({address})") from None
 
-    def _request(self, where: str, sent: Mapping[str, Any] | None) -> Request:
+    def _create_request(self, address: str, content: Mapping[str, Any] | None) -> Request:
         parts, headers = urlsplit(self.url), {"Accept": "application/json"}
         if parts.username is not None:
             pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
             headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
-        body = None if sent is None else json.dumps(sent).encode()
+        body = None if content is None else json.dumps(content).encode()
         if body is not None:
             headers["Content-Type"] = "application/vnd.schemaregistry.v1+json"
-        return Request(where, body, headers)
+        return Request(address, body, headers)
 
     def _refuse_answer(self, wanted: str) -> NoReturn:
-        raise SourceError(f"the registry at {self.place} answers with JSON that is no {wanted}")
+        raise SourceError(f"the registry at {self.origin} answers with JSON that is no {wanted}")
 
 
 def registry_at(url: str | None, patience: float = _PATIENCE) -> Registry | None:
@@ -152,7 +152,8 @@ class _SameOrigin(HTTPRedirectHandler):
         """Return a request for the new address, or refuse the redirect."""
         if _origin(urlsplit(req.full_url)) != (target := _origin(urlsplit(newurl))):
             raise _RefusedError(
-                f"redirects to {target} ({code}), where its credentials don't go; give that address"
+                f"redirects to {target} ({code}), which doesn't get its credentials. "
+                f"Give that address"
             )
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
@@ -185,7 +186,7 @@ def _ask(request: Request) -> Any:
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise AwayError(f"answers {status} with what isn't JSON") from error
+        raise AwayError(f"answers {status} without valid JSON") from error
 
 
 def _body(answer: Any) -> bytes:
@@ -203,7 +204,7 @@ def _is_page(error: HTTPError) -> bool:
         return True
 
 
-def _within(seconds: float, call: Callable[[], Any]) -> Any:
+def _run_with_timeout(seconds: float, call: Callable[[], Any]) -> Any:
     """Call a function in a thread, and give up waiting for its result after some seconds.
 
     A socket's timeout restarts with each byte, so a slow server could keep one waiting for hours.

@@ -24,74 +24,80 @@ _FIXED = re.compile(
 _TRUTH = {"true": True, "false": False}
 
 
-def readable(dtype: pl.DataType) -> bool:
+def is_readable(dtype: pl.DataType) -> bool:
     """Return whether a column of a type can be read from text."""
     return isinstance(dtype, (*WHOLE, *REAL, pl.Datetime, pl.Date, pl.Boolean, pl.String))
 
 
-def typed(
-    found: pl.DataFrame, schema: Mapping[str, pl.DataType], zone: SessionZone
+def convert_texts(
+    texts: pl.DataFrame, schema: Mapping[str, pl.DataType], zone: SessionZone
 ) -> tuple[pl.DataFrame, pl.Series]:
     """Convert columns of texts, or of values, to their types; an invalid text becomes null.
 
     Returns:
         The columns, and which rows have an invalid value.
     """
-    columns = {name: _cast(found[name], dtype, zone) for name, dtype in schema.items()}
-    bad = pl.repeat(False, len(found), dtype=pl.Boolean, eager=True)
+    columns = {name: _convert(texts[name], dtype, zone) for name, dtype in schema.items()}
+    bad = pl.repeat(False, len(texts), dtype=pl.Boolean, eager=True)
     for name, column in columns.items():
-        bad |= column.is_null() & found[name].is_not_null()
+        bad |= column.is_null() & texts[name].is_not_null()
     return pl.DataFrame(list(columns.values())), bad
 
 
-def sound(frame: pl.DataFrame, bad: pl.Series) -> pl.DataFrame:
+def null_malformed(frame: pl.DataFrame, bad: pl.Series) -> pl.DataFrame:
     """Return a frame whose malformed rows are null."""
     if not bad.any():
         return frame
     return frame.select(pl.when(~bad).then(pl.col(name)).alias(name) for name in frame.columns)
 
 
-def spread(found: pl.DataFrame, rows: Any, count: int) -> pl.DataFrame:
+def spread_rows(frame: pl.DataFrame, rows: Any, count: int) -> pl.DataFrame:
     """Return ``count`` rows: those of a frame at some positions, and nulls at the others."""
     number = np.full(count, -1)
     number[rows] = np.arange(len(rows))
-    place = pl.Series(number)
-    return found.select(pl.all().gather(place.set(place < 0, None)))
+    positions = pl.Series(number)
+    return frame.select(pl.all().gather(positions.set(positions < 0, None)))
 
 
-def _cast(column: pl.Series, dtype: pl.DataType, zone: SessionZone) -> pl.Series:
+def _convert(column: pl.Series, dtype: pl.DataType, zone: SessionZone) -> pl.Series:
     if isinstance(dtype, pl.Decimal):
         numbers = [None if text is None else decimal_of(text, dtype) for text in column]
         return pl.Series(column.name, numbers, dtype=dtype)
     if isinstance(dtype, pl.Date):
         return column.str.to_date("%Y-%m-%d", strict=False)
     if isinstance(dtype, pl.Datetime):
-        return _times(column, _LOCAL if dtype.time_zone is None else _ZONED + _LOCAL, dtype, zone)
+        return _parse_times(
+            column, _LOCAL if dtype.time_zone is None else _ZONED + _LOCAL, dtype, zone
+        )
     if isinstance(dtype, pl.Boolean) and column.dtype == pl.String:
         return column.str.to_lowercase().replace_strict(_TRUTH, default=None, return_dtype=dtype)
     return column.cast(dtype, strict=False)
 
 
-def _times(
+def _parse_times(
     text: pl.Series, formats: Sequence[str], dtype: pl.Datetime, zone: SessionZone
 ) -> pl.Series:
     """Convert ISO 8601 texts to times, down to the minute or the day; others become null."""
-    found = pl.Series(text.name, [None], dtype=dtype).new_from_index(0, len(text))
-    for form in (*_likely(text, dtype), *formats):
-        left = found.is_null() & text.is_not_null()
-        if not left.any():
+    times = pl.Series(text.name, [None], dtype=dtype).new_from_index(0, len(text))
+    for form in (*_guess_formats(text, dtype), *formats):
+        is_unparsed = times.is_null() & text.is_not_null()
+        if not is_unparsed.any():
             break
         zoned = form in _ZONED or form.endswith("Z")
-        read = text.filter(left).str.to_datetime(
+        read = text.filter(is_unparsed).str.to_datetime(
             form, time_unit="us", time_zone="UTC" if zoned else None, strict=False
         )
         if not zoned and dtype.time_zone is not None:
             read = zone.to_instants(read)
-        found = read.cast(dtype) if left.all() else found.scatter(left.arg_true(), read.cast(dtype))
-    return found.alias(text.name)
+        times = (
+            read.cast(dtype)
+            if is_unparsed.all()
+            else times.scatter(is_unparsed.arg_true(), read.cast(dtype))
+        )
+    return times.alias(text.name)
 
 
-def _likely(text: pl.Series, dtype: pl.Datetime) -> list[str]:
+def _guess_formats(text: pl.Series, dtype: pl.Datetime) -> list[str]:
     """Return the first value's format, if it is one that Polars reads four times faster."""
     whole = text.drop_nulls().head(1).to_list()
     likely = _FIXED.fullmatch(whole[0]) if whole else None

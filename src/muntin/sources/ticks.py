@@ -99,5 +99,5 @@ def ticks(rate: float = 1.0) -> TickSource:
         ticks(100)
     """
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not rate > 0:
-        raise OptionError("rate", rate, "isn't above 0", "give messages a second, as in ticks(100)")
+        raise OptionError("rate", rate, "isn't above 0", "give messages per second: ticks(100)")
     return TickSource(float(rate))

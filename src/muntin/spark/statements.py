@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial, reduce
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column as SparkColumn
@@ -15,10 +15,9 @@ from pyspark.sql import functions as F
 
 from muntin.engine.operator import RESULTS
 from muntin.hosts.pair_columns import SUFFIX
-from muntin.model.aggregates import Aggregate
+from muntin.hosts.statements import Resolver, resolve_name
 from muntin.model.errors import OptionError, SqlError
-from muntin.model.joins import SIDES, Newest, Side
-from muntin.model.kinds import Kind
+from muntin.model.joins import SIDES, Newest
 from muntin.model.pipeline import (
     ROWS,
     Column,
@@ -34,13 +33,11 @@ from muntin.model.pipeline import (
     Windowing,
     quote_name,
 )
-from muntin.model.sessions import Sessions
 from muntin.sinks.declared import Surroundings
 from muntin.spark.host.chain import bounds_of, fed_by, kept, lag_of, marked, pairable, with_time
 from muntin.spark.join import Joined
 from muntin.spark.join_plan import build_join
 from muntin.spark.lookups import beside_windows, both, in_full, looked_up, refuse_offset
-from muntin.spark.rolling import build_rolling_rows
 from muntin.spark.session import require, session
 from muntin.spark.sinks.ranked import RankedShape, one_by_one
 from muntin.spark.sinks.ranked import rows_of as rows_in_window
@@ -55,6 +52,7 @@ from muntin.spark.sources.inputs import Input
 from muntin.spark.sources.naming import time_of
 from muntin.spark.sources.tables import read
 from muntin.spark.window_plan import build
+from muntin.spark.window_rows import build_rolling_rows
 from muntin.spark.windowed import WindowedAggregate
 
 if TYPE_CHECKING:
@@ -114,8 +112,7 @@ def asked(
             made.show_in(lowered.order)
         return made
     except OptionError as error:
-        problem = f"{error.option} {error.value!r} {error.problem}"
-        raise SqlError(question.text, lowered.place(error), problem, error.hint) from error
+        raise question.locate(error) from error
     except PySparkException as error:
         text, at = question.place(refused(lowered.query, find))
         problem = f"Spark doesn't take this: {plainly(error)}"
@@ -145,20 +142,18 @@ def _aggregated(windowing: Windowing, find: Find) -> WindowedAggregate:
     keys = tuple(_key(frame, key) for key in windowing.keys)
     if spec.offset:
         refuse_offset(windowing.source, spec.offset)
-    offset = spec.offset and (named(frame, spec.offset[0]), named(frame, spec.offset[1]))
-    aggregates = {name: _reading(frame, agg) for name, agg in spec.aggregates.items()}
+    resolver = Resolver(frame.columns, _parse)
+    bare = resolver.resolve_spec(spec)
     if windowing.ranking is not None:
-        aggregates = {ROWS: rows_in_window(frame, windowing.ranking)}
-    clock = None if windowing.clock is None else named(frame, windowing.clock)
-    time = None if spec.time is None else named(frame, spec.time)
-    frame, fed = with_time(frame, fed_by(frame), time)
-    time, computed = time_of(frame, time)
-    bare = replace(spec, keys=(), time=time, aggregates=aggregates, offset=offset)
-    bare = replace(bare, windows=_with_gaps(spec.windows))
+        bare = replace(bare, aggregates={ROWS: rows_in_window(frame, windowing.ranking)})
+    clock = resolver.resolve(windowing.clock)
+    frame, fed = with_time(frame, fed_by(frame), bare.time)
+    time, computed = time_of(frame, bare.time)
+    bare = replace(bare, time=time)
     if fed is not None and not bare.lateness:
         bare = replace(bare, lateness=lag_of(fed))
     given = Input(
-        frame, time, windowing.where, clock, spec.max_ahead, offset, fed, computed=computed
+        frame, time, windowing.where, clock, spec.max_ahead, bare.offset, fed, computed=computed
     )
     if windowing.each and windowing.columns is None:
         return build_rolling_rows(given, keys, bare, windowing.shards)
@@ -187,11 +182,12 @@ def _joined(joining: Joining, find: Find) -> Joined:
     for place, side in enumerate(SIDES):
         fed = fed_by(frames[side], each_change=newest)
         frame = frames[side] = frames[side] if newest else pairable(frames[side], fed)
-        known = _side(frame, spec.side(side), joining.names[place])
+        resolver = Resolver(frame.columns, _parse)
+        known = resolver.resolve_side(spec.side(side), joining.names[place])
         if fed is not None and not known.lateness:
             known = replace(known, lateness=lag_of(fed))
         spec = spec.with_side(side, known)
-        clock = joining.clocks[place] and named(frame, str(joining.clocks[place]))
+        clock = resolver.resolve(joining.clocks[place])
         inputs[side] = Input(frame, known.time, None, clock, known.max_ahead, known.offset, fed)
     both = spec.how not in ("semi", "anti") and not newest
     plan = build_join(inputs, spec, SUFFIX, joining.shards, both_keys=both)
@@ -201,17 +197,6 @@ def _joined(joining: Joining, find: Find) -> Joined:
     made = SelectedJoin(plan.feeding() if shape.computes else plan, shape)
     _ = made.results.schema
     return made
-
-
-def _side(frame: DataFrame, side: Side, name: str) -> Side:
-    keys = tuple(named(frame, key) for key in side.keys)
-    for key in keys:
-        if key not in frame.columns:
-            hint = f"give some of {', '.join(frame.columns)}"
-            raise OptionError("on", key, f"isn't a column of {name}", hint)
-    time = side.time and named(frame, side.time)
-    offset = side.offset and (named(frame, side.offset[0]), named(frame, side.offset[1]))
-    return replace(side, keys=keys, time=time, offset=offset)
 
 
 def refused(query: Query, find: Find) -> str | None:
@@ -336,35 +321,15 @@ class _Chosen:
         return {**whole, **bounds_of(((c.name, c.text) for c in shown), known)}
 
 
-def named(frame: DataFrame, name: str) -> str:
-    """Return a column's name in the frame's own spelling, since SQL ignores case."""
-    if name in frame.columns:
-        return name
-    like = [column for column in frame.columns if column.lower() == name.lower()]
-    return like[0] if len(like) == 1 else name
+def _parse(option: str, text: str) -> SparkColumn:
+    return F.expr(text)
 
 
 def _key(frame: DataFrame, key: Column) -> SparkColumn | str:
-    own = named(frame, key.name)
+    own = resolve_name(frame.columns, key.name)
     if key.bare and (own in frame.columns or key.text != key.name or own.isidentifier()):
         return own if own == key.name else F.col(quote_name(own)).alias(key.name)
     if own in frame.columns or set("`.") & set(key.name):
         taken = "is another column of the table" if own in frame.columns else "is no column's name"
         raise OptionError("key", key.name, taken, "give the key a name of its own with AS")
     return F.expr(key.text).alias(key.name)
-
-
-def _with_gaps(windows: Kind) -> Kind:
-    """Return windows whose gaps are an expression of Spark's, where messages have own gaps."""
-    if isinstance(windows, Sessions) and isinstance(windows.by, Expression):
-        return replace(windows, by=F.expr(windows.by.text))
-    return windows
-
-
-def _reading(frame: DataFrame, aggregate: Aggregate) -> Aggregate:
-    def column(given: Any) -> Any:
-        if isinstance(given, Expression):
-            return F.expr(given.text)
-        return named(frame, given) if isinstance(given, str) else given
-
-    return replace(aggregate, column=column(aggregate.column), by=column(aggregate.by))

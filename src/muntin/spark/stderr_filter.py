@@ -2,7 +2,8 @@
 
 When Spark starts, it prints which logging profile it uses and that it has no native Hadoop library.
 For each batch with state it starts a Python process that prints each of its steps. Sometimes a
-socket that is closed twice causes a harmless NullPointerException. Loggers can't be configured to
+socket that is closed twice causes a harmless NullPointerException, and a process for Python workers
+that Spark no longer needs prints a BrokenPipeError. Loggers can't be configured to
 omit these lines, or aren't set up yet. So a JVM that muntin starts writes to a pipe, and a thread
 copies all other lines to stderr.
 """
@@ -25,6 +26,10 @@ _START = re.compile(
     rb"|.* WARN NativeCodeLoader: Unable to load native-hadoop library"
 )
 _TWICE_CLOSED = re.compile(rb"NullPointerException.*stateServerSocket", re.DOTALL)
+_WORKER_NOT_NEEDED = re.compile(
+    rb'Traceback \(most recent call last\):\n(\s+File "[^"]*pyspark/daemon\.py", .*\n(    .*\n)*)+'
+    rb"BrokenPipeError: .*\n?"
+)
 # Lines that continue a record: stack traces and the names of their exceptions.
 _GOES_ON = re.compile(rb"\s|Caused by:|(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error)\b")
 # Longest time that a line waits for lines that continue its record, seconds.
@@ -62,7 +67,7 @@ class StderrFilter:
             if self._dropped and line == b"\n":
                 continue  # each step is followed by an empty line
             self._dropped = False
-            if not (self._record and line.strip() and _GOES_ON.match(line)):
+            if not self._goes_on(line):
                 yield self._ended()
             if _STEP in line:
                 self._dropped = True
@@ -71,9 +76,20 @@ class StderrFilter:
             else:
                 self._record.append(line)
 
+    def _goes_on(self, line: bytes) -> bool:
+        """Return whether a line continues the present record."""
+        if not (self._record and line.strip()):
+            return False
+        # The first line without indentation after the frames of a traceback is its error.
+        in_traceback = self._record[0].startswith(b"Traceback (") and (
+            len(self._record) == 1 or self._record[-1].startswith(b" ")
+        )
+        return in_traceback or _GOES_ON.match(line) is not None
+
     def _ended(self) -> bytes:
         record, self._record = b"".join(self._record), []
-        return b"" if _TWICE_CLOSED.search(record) else record
+        harmless = _TWICE_CLOSED.search(record) or _WORKER_NOT_NEEDED.fullmatch(record)
+        return b"" if harmless else record
 
 
 @contextmanager

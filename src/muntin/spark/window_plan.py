@@ -13,7 +13,7 @@ from pyspark.sql.types import CalendarIntervalType, DayTimeIntervalType, StringT
 
 from muntin.engine.operator import REJECTED, RESULTS
 from muntin.engine.windows.operator import WindowOperator
-from muntin.hosts.clock import period_of
+from muntin.hosts.clock import period_of_windows
 from muntin.model.aggregates import Aggregate
 from muntin.model.errors import OptionError
 from muntin.model.grouping_sets import GROUPING_ID
@@ -73,8 +73,7 @@ def build(
         zone=zone_of(source.messages, time, whole=given.fed is None),
     )
     used = frozenset((*whole.types, *(spec.offset or ())))
-    # With a negative lateness, the watermark would be ahead of rows that are still to come.
-    follows = spec.axis == "time" and spec.idle is None and spec.lateness >= 0
+    follows = spec.follows_upstream(spec.axis)
     source = replace(source, used=used, ordered=whole.by_arrival, follows=follows)
     source = source.with_clocks(whole)
 
@@ -87,7 +86,7 @@ def build(
 def _plan(
     spec: WindowSpec, source: OperatorInput, asked: int | None, again: Callable[[int], Plan]
 ) -> Plan:
-    given, firing = source.input, spec.firing
+    given = source.input
     make = partial(WindowOperator, spec, source.schema)
     known = source.messages.schema
     if given.time is not None:
@@ -96,9 +95,7 @@ def _plan(
     chain = chained((source,), rejected_schema(given.frame.schema, given.moments))
     schemas = {RESULTS: results, REJECTED: chain.rejected}
     stage = Stage(make, slots(spec.shards or 1), schemas, identity(), chain.beside)
-    period = None
-    if given.clock is None:
-        period = period_of((firing.early, firing.late if firing.grace else None), spec.idle)
+    period = period_of_windows(spec) if given.clock is None else None
     plan = Plan(spec, stage, chain.sources, period, spec.keys, asked, again)
     return replace(plan, lean=partial(_lean, plan, spec, *chain.sources))
 

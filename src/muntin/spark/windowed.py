@@ -40,7 +40,7 @@ class Windowed(WindowSentence["WindowedAggregate"]):
     def _build(self, spec: WindowSpec, keys: tuple[Any, ...]) -> WindowedAggregate:
         require(self._frame.sparkSession)
         if emits_messages(spec):
-            from muntin.spark.rolling import build_rolling_rows
+            from muntin.spark.window_rows import build_rolling_rows
 
             return build_rolling_rows(self.input, keys, spec, self._shards)
         return WindowedAggregate(build(self.input, keys, spec, self._shards))
@@ -48,7 +48,7 @@ class Windowed(WindowSentence["WindowedAggregate"]):
     def _build_top(
         self, spec: WindowSpec, keys: tuple[Any, ...], n: int, by: Any, ascending: Any
     ) -> WindowedAggregate:
-        from muntin.spark.top import top_messages
+        from muntin.spark.window_rows import top_messages
 
         return top_messages(self.input, keys, spec, n, by, ascending)
 
@@ -93,7 +93,7 @@ class WindowedAggregate(QueryDefinition, WindowDefinition["WindowedAggregate"]):
         return marked(self._emitted().where(str(upstream.keep)), upstream)
 
     def _top(self, n: int, by: Any, per: Any, ascending: Any) -> WindowedAggregate:
-        from muntin.spark.top import top_windows
+        from muntin.spark.window_rows import top_windows
 
         rows = self.full if self._upstream().revises else self.results
         return top_windows(rows, n, by, per, ascending)

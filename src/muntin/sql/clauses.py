@@ -7,7 +7,7 @@ from typing import Any
 from sqlglot.tokens import TokenType
 
 from muntin.model.inputs import AHEAD, BY_GREATEST, BY_SOURCE, InputOptions, WatermarkBy
-from muntin.model.policies import Each, Every, EveryRows, Fill, OnePolicy, RowsOrEvery
+from muntin.model.policies import After, Each, Every, EveryRows, Fill, OnePolicy, RowsOrEvery
 from muntin.sql import lengths
 from muntin.sql.cursor import Cursor, Span
 from muntin.sql.syntax import Emit, PolicyClause, ThenClause, Watermark, WhenClause
@@ -19,7 +19,8 @@ _EMIT = (
 )
 _POLICY = (
     "write EVERY 5 SECONDS, EVERY 100 ROWS, EVERY 5 SECONDS OR 100 ROWS, "
-    "EVERY 5 SECONDS AT LEAST 100 ROWS, WHEN count(*) > 5, or EACH; "
+    "EVERY 5 SECONDS AT LEAST 100 ROWS, AFTER 5 SECONDS, "
+    "AFTER 5 SECONDS SINCE LAST, WHEN count(*) > 5, or EACH; "
     "or one first and another from then on, EACH THEN EVERY 1 MINUTE"
 )
 _WATERMARK = (
@@ -119,26 +120,52 @@ def _one(cursor: Cursor) -> OnePolicy | WhenClause:
     if cursor.takes("EACH"):
         cursor.takes("MESSAGE") or cursor.takes("ROW")
         return Each()
-    cursor.needs("EVERY", hint=_POLICY)
-    if cursor.takes("ROW") or cursor.takes("MESSAGE"):
-        return Each()
-    found: dict[str, int] = {}
+    after = cursor.takes("AFTER")
+    if not after:
+        cursor.needs("EVERY", hint=_POLICY)
+        if cursor.takes("ROW") or cursor.takes("MESSAGE"):
+            return Each()
+    lengths_by_axis: dict[str, int] = {}
+    since = None
     while True:
-        every = lengths.length(cursor)
-        if every.axis == "number":
-            cursor.fail(every.span, "a period needs a unit", _POLICY)
-        if every.value == 0:
-            cursor.fail(every.span, "the period is zero", _POLICY)
-        if every.axis in found:
-            cursor.fail(every.span, "EVERY says twice how often", _POLICY)
-        found[every.axis] = every.value
+        length = _period(cursor, lengths_by_axis, after=after)
+        lengths_by_axis[length.axis] = length.value
+        since = _since(cursor) if after else since
         if not cursor.takes("OR"):
             break
-        cursor.takes("EVERY")
-    rows, period = found.get("rows"), found.get("time")
-    if rows is None:
-        return Every(found["time"], _least(cursor))
-    return EveryRows(rows) if period is None else RowsOrEvery(rows, period)
+        after = cursor.takes("AFTER")
+        after or cursor.takes("EVERY")
+    rows, period = lengths_by_axis.get("rows"), lengths_by_axis.get("time")
+    if since is not None and period is not None:
+        return After(period, since, rows)
+    if period is None:
+        return EveryRows(lengths_by_axis["rows"])
+    return Every(period, _least(cursor)) if rows is None else RowsOrEvery(rows, period)
+
+
+def _period(cursor: Cursor, lengths_by_axis: dict[str, int], *, after: bool) -> lengths.Length:
+    """Read the length after ``EVERY`` or ``AFTER``."""
+    length = lengths.length(cursor)
+    if length.axis == "number":
+        cursor.fail(length.span, "a period needs a unit", _POLICY)
+    if length.value == 0:
+        cursor.fail(length.span, "the period is zero", _POLICY)
+    if after and length.axis != "time":
+        cursor.fail(length.span, "AFTER waits for a time", _POLICY)
+    if length.axis in lengths_by_axis:
+        cursor.fail(length.span, "EVERY says twice how often", _POLICY)
+    return length
+
+
+def _since(cursor: Cursor) -> str:
+    """Read ``SINCE LAST MESSAGE`` after a time, if it comes next; ``first`` is the default."""
+    if not cursor.takes("SINCE"):
+        return "first"
+    since = "last" if cursor.takes("LAST") else "first"
+    if since == "first":
+        cursor.needs("FIRST", hint=_POLICY)
+    cursor.takes("MESSAGE") or cursor.takes("ROW")
+    return since
 
 
 def _least(cursor: Cursor) -> int:

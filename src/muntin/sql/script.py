@@ -54,6 +54,14 @@ class Question:
             return self.text, self.lowered.places[asked]
         return self.earlier.get(asked, (self.text, self.lowered.spans["select"]))
 
+    def locate(self, error: OptionError) -> SqlError:
+        """Return the error of an option with its place: that of its expression, or its clause."""
+        text, span = self.text, self.lowered.place(error)
+        if isinstance(error.value, str) and error.value in {*self.lowered.places, *self.earlier}:
+            text, span = self.place(error.value)
+        problem = f"{error.option} {error.value!r} {error.problem}"
+        return SqlError(text, span, problem, error.hint)
+
 
 @dataclass
 class Definitions:

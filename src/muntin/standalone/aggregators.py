@@ -10,6 +10,7 @@ import polars as pl
 
 from muntin.model.axis import MAX_POSITION, MIN_POSITION
 from muntin.model.errors import MuntinError, OptionError
+from muntin.model.policies import ages_of
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 from muntin.standalone.input_fields import InputFields
@@ -64,6 +65,9 @@ class AggregatingOperator(StandaloneOperator):
             self._windows = StoredAggregation(
                 spec, KeyValueBlobs(self.store, name=name), message_blobs
             )
+            if ages_of(spec.firing.early, spec.firing.late):
+                # The age of a message counts from the clock in force when it is added.
+                self._windows.clock.advance(clock())
             if self._stream.has_types:
                 self._open_windows()
                 self._flushed = self._windows.next_offsets

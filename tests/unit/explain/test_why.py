@@ -62,6 +62,13 @@ TEN = AT.tumbling("10 seconds")
             "wait for the clock to pass 1970-01-01 00:00:20 (every 10 seconds)",
         ),
         (
+            TEN.early(after="10 seconds", since="last", rows=5),
+            3,
+            window(0, messages=1, unemitted_early=1),
+            "1 of 5 new messages are there, or 1 new messages wait until 10 seconds of wall clock "
+            "have passed since the last of them",
+        ),
+        (
             TEN.early(rows=3, then={"rows": 100}),
             3,
             window(0, messages=1, unemitted_early=1),

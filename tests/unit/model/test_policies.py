@@ -7,6 +7,7 @@ import pytest
 from muntin.model.axis import MINUTE, SECOND
 from muntin.model.errors import OptionError
 from muntin.model.policies import (
+    After,
     Each,
     Every,
     EveryRows,
@@ -15,6 +16,7 @@ from muntin.model.policies import (
     Policy,
     RowsOrEvery,
     When,
+    ages_of,
     policy,
 )
 
@@ -39,6 +41,17 @@ from muntin.model.policies import (
             (False, 1, None, None, None, {"every": "1 minute"}),
             FirstThen(EveryRows(1), Every(MINUTE)),
             "first every 1 rows, then every 1 minute of wall clock",
+        ),
+        (
+            (False, None, None, None, None, None, "1 minute"),
+            After(MINUTE),
+            "1 minute after the first new message",
+        ),
+        (
+            (False, 3, None, None, None, {"after": "1 s", "since": "last"}, "1 minute", "last"),
+            FirstThen(After(MINUTE, "last", 3), After(SECOND, "last")),
+            "first every 3 rows or 1 minute after the last new message, then 1 second after the "
+            "last new message",
         ),
     ],
 )
@@ -97,6 +110,29 @@ def test_less_than_a_row(rows: int) -> None:
 def test_at_least_goes_with_the_clock_alone(asked: tuple[Any, ...], problem: str) -> None:
     with pytest.raises(OptionError, match=problem):
         policy("early", *asked)
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ({"since": "last"}, "since='last' says from when.*after=DURATION"),
+        ({"after": "1 s", "since": "middle"}, "since='middle' is no message"),
+        ({"after": "1 s", "every": "1 s"}, "after='1 s' is a clock beside another"),
+        ({"after": "1 s", "rows": 2, "at_least": 2}, "after='1 s' is a clock beside another"),
+        ({"after": "0 s"}, "after='0 s' is zero"),
+        ({"after": "1 s", "each": True}, "asks for each message and for more"),
+        ({"after": "1 s", "when": "n > 2"}, "says so alone"),
+        ({"after": "1 s", "rows": 0}, "less than one row"),
+    ],
+)
+def test_words_that_cannot_stand_beside_after(words: dict[str, Any], problem: str) -> None:
+    with pytest.raises(OptionError, match=problem):
+        policy("early", **words)
+
+
+def test_ages_are_compared_at_every_tenth_of_the_wait() -> None:
+    assert (After(MINUTE).period, After(5, "last").period) == (6 * SECOND, 1)
+    assert ages_of(FirstThen(After(9, "last"), After(9)), Every(9)) == ["first", "last"]
 
 
 def test_a_period_of_nothing() -> None:

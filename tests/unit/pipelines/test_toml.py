@@ -100,6 +100,10 @@ def test_windows_are_those_of_sql(windows, call):
             'early = { every = "1 s", at_least = 9 }\nfull = { repeat = false }',
             "EARLY EVERY 1 SECOND AT LEAST 9 ROWS FULL IF CHANGED",
         ),
+        (
+            'early = { rows = 9, after = "1 s", since = "last" }',
+            "EARLY EVERY 9 ROWS OR AFTER 1 SECOND SINCE LAST",
+        ),
         ('fill = { value = "zero", up_to = "1 day" }', "FILL ZERO UP TO 1 DAY"),
         ('early = { every = "1 s" }\nkeep = "2 days"', "EARLY EVERY 1 SECOND RETAIN 2 DAYS"),
         ('late = { rows = 2 }\ngrace = "1 hour"', "LATE EVERY 2 ROWS GRACE 1 HOUR"),

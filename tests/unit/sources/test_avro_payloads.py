@@ -330,9 +330,9 @@ def test_a_name_may_be_used_again_and_a_namespace_is_its_surroundings() -> None:
         ("{", "isn't JSON"),
         ('"long"', "isn't the schema of a record"),
         (json.dumps(of({"type": "array", "items": "Row"})), "isn't decoded in columns"),
-        (json.dumps(of({"type": "array"})), "has None where a type is due"),
+        (json.dumps(of({"type": "array"})), "has None instead of a type"),
         (json.dumps(of({"type": "map", "values": {"type": "fixed", "name": "F", "size": 0}})),
-         "a list of what takes no bytes"),
+         "a list whose items have no bytes"),
         (json.dumps(of(["null", "long", "string"])), "union"),
         (json.dumps(of("Row")), "isn't decoded in columns"),
         (json.dumps(of({"type": "long", "logicalType": "timestamp-nanos"})), "timestamp-nanos"),
@@ -358,8 +358,8 @@ def test_a_name_may_be_used_again_and_a_namespace_is_its_surroundings() -> None:
         (json.dumps(of({"type": "enum", "name": "E", "symbols": "AB"})), "symbols of an enum"),
         (json.dumps(of({"type": "enum", "name": "E", "symbols": [1]})), "symbols of an enum"),
         (json.dumps(of({"type": "enum", "name": "E", "symbols": ["A", "A"]})), "symbols of an"),
-        (json.dumps(of({"type": ["record"]})), "where a type is due|isn't decoded|union"),
-        (json.dumps(of({"type": {}})), "has None where a type is due"),
+        (json.dumps(of({"type": ["record"]})), "instead of a type|isn't decoded|union"),
+        (json.dumps(of({"type": {}})), "has None instead of a type"),
         (json.dumps(of(["null", ["null", "int"]])), "union"),
         (json.dumps(of(["null", {"type": ["null", "int"]}])), "union"),
         (json.dumps(of({"type": "record", "name": "Q", "namespace": 5, "fields": []})), "space"),
@@ -375,7 +375,7 @@ def test_a_name_may_be_used_again_and_a_namespace_is_its_surroundings() -> None:
         (json.dumps({"type": "record", "name": "R", "fields": [
             {"name": f"f{n}", "type": "int"} for n in range(3000)]}), "more than 2500 columns"),
         (json.dumps({"type": "record", "name": "R", "fields": [
-            {"name": "a", "type": "int"}, {"name": "A", "type": "int"}]}), "two of one name"),
+            {"name": "a", "type": "int"}, {"name": "A", "type": "int"}]}), "fields of one name"),
     ],
 )  # fmt: skip
 def test_what_isnt_decoded_in_columns_is_said(schema: str, problem: str) -> None:

@@ -14,7 +14,7 @@ from tests.unit.sources.damage import damage
 
 from muntin.engine.session_zone import SessionZone
 from muntin.sources.json_payloads import JsonPayloads
-from muntin.sources.text_values import readable
+from muntin.sources.text_values import is_readable
 
 SCHEMA: dict[str, pl.DataType] = {
     "small": pl.Int8(),
@@ -161,9 +161,9 @@ def test_times_may_be_written_in_several_ways_in_one_block() -> None:
 
 
 def test_other_types_are_for_sparks_reader() -> None:
-    assert not readable(pl.Decimal(10, 2))
-    assert not readable(pl.List(pl.Int64))
-    assert all(readable(dtype) for dtype in SCHEMA.values())
+    assert not is_readable(pl.Decimal(10, 2))
+    assert not is_readable(pl.List(pl.Int64))
+    assert all(is_readable(dtype) for dtype in SCHEMA.values())
 
 
 def test_text_alone_takes_every_value_and_no_broken_message() -> None:

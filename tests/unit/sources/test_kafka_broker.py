@@ -27,7 +27,7 @@ def test_where_to_begin() -> None:
      datetime(2026, 1, 31)],
 )  # fmt: skip
 def test_what_says_no_beginning_is_refused(wrong: str | datetime) -> None:
-    with pytest.raises(OptionError, match=r"starting=.* is none of those"):
+    with pytest.raises(OptionError, match=r"starting=.* isn't a starting position"):
         starting_text_of(wrong)
 
 

@@ -49,7 +49,7 @@ def test_a_topic_created_again_has_another_id(kafka: Kafka) -> None:
 def test_a_topic_that_is_gone_isnt_one_that_never_was(
     kafka: Kafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kafka_broker, "_LEARNING", 0.5)
+    monkeypatch.setattr(kafka_broker, "_LOADING", 0.5)
     topic = kafka.topic(1)
     broker = asked(kafka, topic)
     ids = broker.describe().ids
@@ -115,7 +115,7 @@ def test_a_reader_notices_that_its_topic_is_another_one(
     send(kafka, topic, 8)
     # Messages that it has are read, and then taken for none.
     list(read(client, False, [Range(topic, 0, 3, 5)], ("value",)))
-    with pytest.raises(SourceError, match="nothing of the batch is taken"):
+    with pytest.raises(SourceError, match="The batch is discarded"):
         watch.refuse_other_topics()
 
 

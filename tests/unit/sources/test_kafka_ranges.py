@@ -10,11 +10,11 @@ from muntin.model.errors import SourceError
 from muntin.sources.kafka_ranges import (
     ends_of,
     lag_of,
+    limit_batch,
     ranges_of,
     refuse_expired,
     refuse_recreated,
-    shares,
-    within,
+    split_ranges,
 )
 
 ends = st.dictionaries(
@@ -27,7 +27,7 @@ ends = st.dictionaries(
 @given(ends, st.integers(1, 8))
 def test_tasks_share_all_offsets_in_order(newest: dict[str, dict[str, int]], tasks: int) -> None:
     ranges = ranges_of({}, newest)
-    parts = shares(ranges, tasks) if ranges else []
+    parts = split_ranges(ranges, tasks) if ranges else []
     assert len(parts) <= tasks
     flat = [one for part in parts for one in part]
     assert [(t, p, o) for t, p, s, e in flat for o in (s, e - 1)] == sorted(
@@ -46,7 +46,7 @@ def test_tasks_share_all_offsets_in_order(newest: dict[str, dict[str, int]], tas
 def test_a_limit_is_kept_and_something_is_read(
     newest: dict[str, dict[str, int]], limit: int
 ) -> None:
-    taken = within({}, newest, limit)
+    taken = limit_batch({}, newest, limit)
     counts = [end for numbers in taken.values() for end in numbers.values()]
     there = [end for numbers in newest.values() for end in numbers.values()]
     assert sum(counts) <= limit + len(counts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from muntin.model.errors import OptionError
-from muntin.sources.kafka_tables import reading, writing
+from muntin.sources.kafka_tables import reading_arguments, writing_arguments
 
 FLINK = {"topic": "orders", "properties.bootstrap.servers": "h:1"}
 
@@ -17,7 +17,7 @@ def test_flinks_client_options_are_the_clients() -> None:
         "properties.sasl.username": "u",
         "properties.group.id": "billing",
     }
-    arguments = reading("orders", FLINK | secure)
+    arguments = reading_arguments("orders", FLINK | secure)
     assert arguments["group"] == "billing"
     assert arguments["options"] == {
         "kafka.security.protocol": "SASL_SSL",
@@ -42,7 +42,7 @@ def test_flinks_client_options_are_the_clients() -> None:
     ],
 )  # fmt: skip
 def test_where_to_begin(options: dict[str, str], starting: str) -> None:
-    assert reading("orders", FLINK | options)["starting"] == starting
+    assert reading_arguments("orders", FLINK | options)["starting"] == starting
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_where_to_begin(options: dict[str, str], starting: str) -> None:
         ({"scan.startup.mode": "timestamp", "scan.startup.timestamp-millis": "soon"}, "a time"),
         ({"scan.startup.mode": "specific-offsets", "scan.startup.specific-offsets": "0:5"},
          "give 'partition:0,offset:42"),
-        ({"scan.startup.mode": "earliest-offset", "starting": "latest"}, "give one of both"),
+        ({"scan.startup.mode": "earliest-offset", "starting": "latest"}, "give one of them"),
         ({"scan.startup.modus": "latest-offset"}, r"did you mean 'scan\.startup\.mode'"),
         ({"properties.security.protocl": "SSL"}, r"did you mean 'security\.protocol'"),
         ({"propertis.security.protocol": "SSL"}, "isn't an option"),
@@ -69,7 +69,7 @@ def test_where_to_begin(options: dict[str, str], starting: str) -> None:
         ({"topic-pattern": "o.*"}, "name the topics"),
         ({"scan.bounded.mode": "latest-offset"}, "batch mode"),
         ({"scan.parallelism": "4"}, "shared out"),
-        ({"value.format": "csv", "format": "json"}, "isn't what 'format' says"),
+        ({"value.format": "csv", "format": "json"}, "contradicts 'format'"),
         ({"value.fromat": "csv"}, "did you mean 'value.format'|did you mean 'format'"),
         ({"headers": "yes"}, "headers='yes' is neither true nor false"),
         ({"per_batch": "many"}, "per_batch='many' isn't a whole number"),
@@ -80,7 +80,7 @@ def test_where_to_begin(options: dict[str, str], starting: str) -> None:
 )  # fmt: skip
 def test_what_isnt_done_is_refused_by_name(options: dict[str, str], match: str) -> None:
     with pytest.raises(OptionError, match=match):
-        reading("orders", FLINK | options)
+        reading_arguments("orders", FLINK | options)
 
 
 def test_options_that_say_what_is_so_are_taken() -> None:
@@ -92,7 +92,7 @@ def test_options_that_say_what_is_so_are_taken() -> None:
         "value.fields-include": "ALL",
         "scan.bounded.mode": "unbounded",
     }
-    arguments = reading("orders", FLINK | usual)
+    arguments = reading_arguments("orders", FLINK | usual)
     assert arguments == {"servers": "h:1", "topic": ["orders"], "format": "json", "options": {}}
 
 
@@ -103,7 +103,7 @@ def test_flinks_registry_is_one_with_its_user() -> None:
         "value.avro-confluent.basic-auth.credentials-source": "USER_INFO",
         "value.avro-confluent.basic-auth.user-info": "me:p/w",
     }
-    arguments = reading("orders", FLINK | options)
+    arguments = reading_arguments("orders", FLINK | options)
     assert (arguments["format"], arguments["registry"]) == (
         "avro",
         "https://me:p%2Fw@registry:8081",
@@ -112,15 +112,15 @@ def test_flinks_registry_is_one_with_its_user() -> None:
 
 def test_topics_are_several_with_commas_or_semicolons() -> None:
     for text in ("a,b", "a;b", "a; b"):
-        assert reading("t", {**FLINK, "topic": text})["topic"] == ["a", "b"]
+        assert reading_arguments("t", {**FLINK, "topic": text})["topic"] == ["a", "b"]
     with pytest.raises(OptionError, match="add 'topic'"):
-        reading("t", {"bootstrap.servers": "h:1"})
+        reading_arguments("t", {"bootstrap.servers": "h:1"})
     with pytest.raises(OptionError, match=r"add 'bootstrap\.servers'"):
-        reading("t", {"topic": "a"})
+        reading_arguments("t", {"topic": "a"})
 
 
 def test_what_writes_takes_the_same_names() -> None:
-    arguments = writing("totals", {
+    arguments = writing_arguments("totals", {
         **FLINK, "key.format": "json", "key.fields": "shop;day", "value.format": "json",
         "properties.linger.ms": "20", "sink.delivery-guarantee": "at-least-once",
     })  # fmt: skip
@@ -130,4 +130,4 @@ def test_what_writes_takes_the_same_names() -> None:
     }  # fmt: skip
     for name in ("scan.startup.mode", "sink.parallelism", "topic-pattern", "starting", "headers"):
         with pytest.raises(OptionError, match=name.replace(".", r"\.")):
-            writing("totals", {**FLINK, name: "x"})
+            writing_arguments("totals", {**FLINK, name: "x"})

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muntin.sources import records
-from muntin.sources.records import cut_records, read_records
+from muntin.sources.records import read_records, split_records
 
 FIELDS = st.text(st.sampled_from('a,"\n\\é'), max_size=4)
 
@@ -21,7 +21,7 @@ def cut(data: bytes, at: list[int], *, quotes: bool) -> list[bytes]:
     """Records of bytes that come in parts."""
     found, rest, before = [], b"", 0
     for end in [*sorted({min(n, len(data)) for n in at}), len(data)]:
-        some, rest = cut_records(rest + data[before:end], quotes=quotes, last=end == len(data))
+        some, rest = split_records(rest + data[before:end], quotes=quotes, last=end == len(data))
         found += some
         before = end
         if end == len(data):
@@ -59,7 +59,7 @@ def test_without_quotes_a_record_is_a_line(data: bytes, at: list[int]) -> None:
     ],
 )
 def test_quotes_that_are_none_or_stay_open(data: bytes, found: list[bytes]) -> None:
-    assert cut_records(data, quotes=True, last=True) == (found, b"")
+    assert split_records(data, quotes=True, last=True) == (found, b"")
 
 
 def test_a_large_file_is_read_in_parts_and_empty_lines_are_none(

@@ -226,6 +226,18 @@ EMITS = [
             each=True, then={"rows": 2, "every": "1 minute"}, grace="1 hour"
         ),
     ),
+    ("EMIT EARLY AFTER 5 SECONDS", HOURS.early(after="5 seconds")),
+    (
+        "EMIT EARLY AFTER INTERVAL '5' SECOND SINCE LAST MESSAGE",
+        HOURS.early(after="5 seconds", since="last"),
+    ),
+    (
+        "EMIT EARLY AFTER 5 SECONDS SINCE FIRST OR EVERY 100 ROWS LATE EVERY 3 ROWS OR AFTER "
+        "1 MINUTE SINCE LAST THEN AFTER 1 HOUR GRACE 1 DAY",
+        HOURS.early(after="5 seconds", rows=100).late(
+            rows=3, after="1 minute", since="last", then={"after": "1 hour"}, grace="1 day"
+        ),
+    ),
     ("EMIT CHANGES FULL IF CHANGED", HOURS.early(each=True).full(repeat=False)),
     (
         "EMIT FULL IF CHANGED EARLY EVERY 5 SECONDS",

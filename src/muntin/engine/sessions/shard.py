@@ -25,7 +25,14 @@ from numpy.typing import NDArray
 from muntin.engine import columns
 from muntin.engine.admission import split_rejected
 from muntin.engine.conditions import add_condition_columns, drop_condition_columns
-from muntin.engine.firing import BatchClock, is_due, is_due_by_clock
+from muntin.engine.firing import (
+    MAX_WINDOW,
+    SINCE,
+    BatchClock,
+    is_due,
+    is_due_by_clock,
+    since_columns,
+)
 from muntin.engine.output import Output
 from muntin.engine.results import build_values
 from muntin.engine.sessions.combine import SessionCombiner, grouped, merged
@@ -63,6 +70,7 @@ class SessionShard(WindowShard):
         self._bounds = [*self._identity, last]
         first = isinstance(self.spec.firing.late, FirstThen)
         self._counts = [FIRED, UNEMITTED, *([FIRED_LATE] if first else [])]
+        self._times = since_columns(self.spec.firing.early, self.spec.firing.late)
         self.sessions = table("sessions", last, None, self._newest, self.keys, self._complete)
         wait = combiner.patience + self.spec.lateness
         width = segment_length(wait if self.windows.by is None else wait + HOUR)
@@ -122,7 +130,8 @@ class SessionShard(WindowShard):
             nothing = self._no_sessions()
             return nothing, nothing.with_columns(columns.number(_INTO)), late
         new = pl.concat(cells, how="diagonal").with_columns(self._zeros())
-        new = new.with_columns(pl.col(columns.MESSAGES).alias(UNEMITTED))
+        now = [columns.number(name, moment.wall) for name in self._times]
+        new = new.with_columns(pl.col(columns.MESSAGES).alias(UNEMITTED), *now)
         old = stored.filter(pl.col(columns.LAST) > moment.closed_before)
         rows, group = grouped(
             [old.with_columns(old=True), new.with_columns(old=False)], self.combiner
@@ -172,7 +181,8 @@ class SessionShard(WindowShard):
         begins = np.flatnonzero(np.diff(group, prepend=-1))
         olds = np.add.reduceat(was.astype(np.int64), begins)
         news = np.diff(np.append(begins, len(rows))) - olds
-        whole = merged(rows.drop("old", RETRACTS, *self._counts), group, self.combiner)
+        own = ["old", RETRACTS, *self._counts, *self._times]
+        whole = merged(rows.drop(own), group, self.combiner)
         begin = whole[columns.FIRST].to_numpy()
         lost = (whole[columns.LAST].to_numpy() <= moment.closed_before) & (olds == 0)
         taken = (news > 0) & ~lost
@@ -183,6 +193,7 @@ class SessionShard(WindowShard):
         same &= whole[columns.LAST].to_numpy() == lasts
         counts = {c: np.add.reduceat(rows[c].to_numpy(), begins) for c in self._counts}
         counts[FIRED] = np.where(same, counts[FIRED], 0)
+        counts |= self._merge_times(rows, begins)
         whole = whole.with_columns(pl.Series(c, count) for c, count in counts.items())
         whole = self._with_retracts(whole, rows, group, was & ~same[group])
         absorbed = rows.with_columns(pl.Series(_INTO, begin[group]))
@@ -192,6 +203,23 @@ class SessionShard(WindowShard):
         self.retained.add(changed)
         self.retained.add(absorbed, -1)
         return changed, absorbed, late
+
+    def _merge_times(
+        self, rows: pl.DataFrame, begins: NDArray[np.int64]
+    ) -> dict[str, NDArray[np.int64]]:
+        """Return when the first, or the last, unemitted message of each session came."""
+        waits = rows[UNEMITTED].to_numpy() > 0
+        merged_times = {}
+        for name in self._times:
+            times = rows[name].to_numpy()
+            if name == SINCE["first"]:
+                first = np.minimum.reduceat(np.where(waits, times, MAX_WINDOW), begins)
+                merged_times[name] = first
+            else:
+                merged_times[name] = np.maximum.reduceat(
+                    np.where(waits, times, -MAX_WINDOW), begins
+                )
+        return merged_times
 
     def _with_retracts(
         self,
@@ -391,7 +419,8 @@ class SessionShard(WindowShard):
         return self.combiner.no_windows.with_columns(self._zeros())
 
     def _zeros(self) -> list[pl.Expr]:
-        return [*(columns.number(name) for name in self._counts), _NO_RETRACTS]
+        numbers = [*self._counts, *self._times]
+        return [*(columns.number(name) for name in numbers), _NO_RETRACTS]
 
     def _complete(self, stored: pl.DataFrame) -> pl.DataFrame:
         """Complete stored sessions with the columns that were added since."""
@@ -399,8 +428,10 @@ class SessionShard(WindowShard):
         if RETRACTS not in whole.columns:
             # Earlier versions retracted at once.
             whole = whole.with_columns(_NO_RETRACTS)
-        if FIRED_LATE not in self._counts:
-            return whole
-        # The column is missing if another late policy wrote the state.
-        known = pl.col(FIRED_LATE).fill_null(0) if FIRED_LATE in stored.columns else pl.lit(0)
-        return whole.with_columns(known.cast(pl.Int64).alias(FIRED_LATE))
+        numbers = [*self._counts, *self._times]
+        # These columns are missing if other policies wrote the state.
+        optional = [name for name in (FIRED_LATE, *SINCE.values()) if name in numbers]
+        absent = [columns.number(name) for name in optional if name not in stored.columns]
+        return whole.with_columns(absent).with_columns(
+            pl.col(name).fill_null(0).cast(pl.Int64) for name in optional
+        )

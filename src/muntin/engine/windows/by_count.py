@@ -15,7 +15,7 @@ import polars as pl
 
 from muntin.engine import admission, columns
 from muntin.engine.conditions import add_condition_columns, drop_condition_columns
-from muntin.engine.firing import BatchClock, is_due, is_due_by_clock
+from muntin.engine.firing import SINCE, BatchClock, is_due, is_due_by_clock, since_columns
 from muntin.engine.output import Output
 from muntin.engine.results import build_values
 from muntin.engine.windows.combine import Combined, Combiner
@@ -46,6 +46,7 @@ class ArrivalShard(WindowShard):
         self._identity = [columns.WINDOW, *self.keys]
         # A window that ends with its message has ended at once.
         self._early = None if combiner.slides_by_rows else self.spec.firing.early
+        self._times = since_columns(self._early)
         self.cells = table("cells", _POSITION, None, self._select_newest, self.keys)
         self.changes = table("changes", _POSITION, None, self._select_newest, self.keys)
         # The keys with something to emit when the wall clock passes a period.
@@ -58,7 +59,7 @@ class ArrivalShard(WindowShard):
         cells, heads = self._add_stored(new_cells, heads, clock, final)
         windows = join_null_safe(self._compose(cells), heads, self.keys, "inner")
         windows = self._mark_full(windows, final)
-        changes = self._collect_changes(new_cells, heads)
+        changes = self._collect_changes(new_cells, heads, clock)
         emitted = self._select_emitting(windows, changes, clock)
         if final:
             self.state.clear()
@@ -158,7 +159,9 @@ class ArrivalShard(WindowShard):
             is_full = pl.lit(True)
         return windows.with_columns(is_full.alias("__full")).drop("__end", HEAD, BEFORE)
 
-    def _collect_changes(self, new_cells: pl.DataFrame, heads: pl.DataFrame) -> pl.DataFrame:
+    def _collect_changes(
+        self, new_cells: pl.DataFrame, heads: pl.DataFrame, moment: BatchClock
+    ) -> pl.DataFrame:
         """Return the changes that aren't emitted yet by window, with the number of its firings."""
         if self._early is None:
             return self._no_changes()
@@ -166,18 +169,27 @@ class ArrivalShard(WindowShard):
         waiting = self._select_newest(stored, self._no_changes())
         waiting = waiting.filter(pl.col(columns.WINDOW).is_not_null())
         new = copy_to_windows(new_cells, None, None, self.combiner.paned_windows).drop(columns.PANE)
-        frames = [waiting, new.with_columns(_ZERO.alias(FIRED))]
+        now = [columns.number(name, moment.wall) for name in self._times]
+        frames = [waiting, new.with_columns(_ZERO.alias(FIRED), *now)]
         rows = pl.concat([f for f in frames if len(f)] or frames[:1], how="diagonal")
-        fired = rows.group_by(self._identity).agg(pl.col(FIRED).sum())
-        merged = self.combiner.merge([rows.drop(FIRED, _POSITION, strict=False)], by=self._identity)
+        times = [
+            pl.col(name).min() if name == SINCE["first"] else pl.col(name).max()
+            for name in self._times
+            if name in rows.columns
+        ]
+        fired = rows.group_by(self._identity).agg(pl.col(FIRED).sum(), *times)
+        counted = rows.drop(FIRED, _POSITION, *SINCE.values(), strict=False)
+        merged = self.combiner.merge([counted], by=self._identity)
         return join_null_safe(merged, fired, self._identity, "inner")
 
     def _select_emitting(
         self, windows: pl.DataFrame, changes: pl.DataFrame, clock: BatchClock
     ) -> pl.DataFrame:
         """Return the windows that emit."""
-        unemitted_counts = changes.select(*self._identity, FIRED, unemitted=columns.MESSAGES)
-        windows = join_null_safe(windows, unemitted_counts, self._identity, "left")
+        absent = [columns.number(name) for name in self._times if name not in changes.columns]
+        changes = changes.with_columns(absent)
+        counts = changes.select(*self._identity, FIRED, *self._times, unemitted=columns.MESSAGES)
+        windows = join_null_safe(windows, counts, self._identity, "left")
         early = pl.lit(False)
         windows = add_condition_columns(windows, [self._early], self.combiner)
         if self._early is not None:
@@ -194,11 +206,12 @@ class ArrivalShard(WindowShard):
             emission.alias(columns.EMISSION), pl.col(FIRED).fill_null(0).alias(columns.REVISION)
         ).filter(pl.col(columns.EMISSION).is_not_null())
         windows = drop_condition_columns(windows, [self._early])
-        emitted = windows.drop("__full", "unemitted", FIRED)
+        emitted = windows.drop("__full", "unemitted", FIRED, *self._times)
         if self.spec.firing.accumulate or self._early is None:
             return emitted
         emitted = emitted.select(*self._identity, columns.EMISSION, columns.REVISION)
-        return join_null_safe(emitted, changes.drop(FIRED), self._identity, "left")
+        new = changes.drop(FIRED, *self._times)
+        return join_null_safe(emitted, new, self._identity, "left")
 
     def _store_cells(self, cells: pl.DataFrame, heads: pl.DataFrame) -> None:
         """Store the open panes of the keys that got messages."""

@@ -21,7 +21,7 @@ from muntin.engine.windows.overlap import copy_to_windows
 from muntin.engine.windows.paned import FIRED, LATE, PanedShard
 from muntin.engine.windows.prefixes import Prefixes
 from muntin.engine.windows.waiting import BEFORE, Waiting
-from muntin.model.policies import Each, FirstThen, When, by_message
+from muntin.model.policies import Each, FirstThen, When, ages_of, by_message
 from muntin.state.lookup import join_null_safe
 from muntin.state.runs import add_range
 
@@ -44,7 +44,7 @@ class EachShard(PanedShard):
 
     def _allows(self, waiting: Waiting, wall: int) -> bool:
         policy = waiting.policy
-        if isinstance(policy, When | FirstThen):
+        if isinstance(policy, When | FirstThen) or ages_of(policy):
             return False
         if isinstance(policy, Each):
             # Windows that another policy left waiting emit with the next message.

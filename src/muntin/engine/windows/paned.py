@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from muntin.engine import columns, conditions
-from muntin.engine.firing import BatchClock
+from muntin.engine.firing import SINCE, BatchClock
 from muntin.engine.output import Output
 from muntin.engine.results import build_values
 from muntin.engine.windows.combine import Combined, Combiner
@@ -294,7 +294,8 @@ class PanedShard(WindowShard):
 
     def _only_new(self, composed: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
         """Replace the partials of windows by the changes since they last emitted."""
-        return join_null_safe(composed.select(self._identity), new, self._identity, "left")
+        changes = new.drop(SINCE.values(), strict=False)
+        return join_null_safe(composed.select(self._identity), changes, self._identity, "left")
 
     def _with_marks(
         self,
@@ -341,11 +342,16 @@ class PanedShard(WindowShard):
         self.early.drop_before(clock.after + 1)
 
     def _merge_changes(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        times = [name for name in SINCE.values() if any(name in f.columns for f in frames)]
         if self.spec.firing.accumulate:
             frame = pl.concat(frames, how="diagonal")
-            whole = frame.group_by(self._identity).agg(pl.col(columns.MESSAGES).sum())
+            whole = frame.group_by(self._identity).agg(pl.col(columns.MESSAGES, *times).sum())
             return whole.filter(pl.col(columns.MESSAGES) != 0)
-        return self.combiner.merge(frames, by=self._identity)
+        merged = self.combiner.merge(frames, by=self._identity)
+        if not times:
+            return merged
+        sums = pl.concat(frames, how="diagonal").group_by(self._identity).agg(pl.col(times).sum())
+        return join_null_safe(merged, sums, self._identity, "inner")
 
     def _add_marks(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         return (

@@ -3,7 +3,8 @@
 Changes are appended to a table, and add up. With a policy by rows, only a window's own messages can
 make it due. So only the keys of a batch are read, and emitted changes are cancelled by rows with
 the opposite sign. Partial results can't be cancelled: if firings emit only what is new, the table
-is rewritten when a window emits.
+is rewritten when a window emits. Policies by the age of a message need the time of the first or the
+last one. It is stored as its difference from the time before, so that it adds up, too.
 """
 
 from __future__ import annotations
@@ -13,7 +14,14 @@ from collections.abc import Callable, Sequence
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.firing import BatchClock, is_due, is_due_by_clock, may_be_due
+from muntin.engine.firing import (
+    SINCE,
+    BatchClock,
+    is_due,
+    is_due_by_clock,
+    may_be_due,
+    since_columns,
+)
 from muntin.model.policies import EveryRows, Policy, RowsOrEvery, by_change, by_message
 from muntin.state.lookup import join_null_safe
 from muntin.state.runs import Merge, Runs, find_extent, join_runs
@@ -49,6 +57,7 @@ class Waiting:
         self.policy = policy
         self.late = late
         self.additive = additive
+        self._times = since_columns(policy)
         self._identity = list(identity)
         # New windows can only be counted if waiting windows are looked up by key.
         self.counted = None
@@ -94,12 +103,34 @@ class Waiting:
         low = self.table.low
         if self.policy is None or (not len(changes) and low is None):
             return changes.clear()
-        if not may_be_due(self.policy, clock) and not self._closes(changes, clock):
+        changes = self._with_times(changes, clock)
+        if (
+            self.counted is None
+            and not may_be_due(self.policy, clock)
+            and not self._closes(changes, clock)
+        ):
             self.table.append(changes)
             return changes.clear()
         if self.counted is None or is_due_by_clock(self.policy, clock):
             return self._take_from_all(changes, clock, mark)
         return self._take_from_changed(changes, clock, mark)
+
+    def _with_times(self, changes: pl.DataFrame, moment: BatchClock) -> pl.DataFrame:
+        """Add the times that the policy needs, as differences from the stored ones."""
+        if not self._times:
+            return changes
+        before = self._read_stored(changes).select(
+            *self._identity, pl.col(self._times).name.prefix(BEFORE)
+        )
+        known = join_null_safe(changes, before, self._identity, "left")
+        wall = pl.lit(moment.wall, dtype=pl.Int64)
+        added = []
+        for name in self._times:
+            stored = pl.col(BEFORE + name)
+            # The first message of those that wait stays the first one.
+            change = stored - stored if name == SINCE["first"] else wall - stored
+            added.append(change.fill_null(wall).alias(name))
+        return known.with_columns(added).drop([BEFORE + name for name in self._times])
 
     def take_each(self, changes: pl.DataFrame) -> pl.DataFrame:
         """Add messages that count as a step each, while no clock passes and no window closes.
@@ -165,7 +196,7 @@ class Waiting:
         if not self.late:
             changes = changes.filter(pl.col(columns.WINDOW) > clock.after)
         before = self._read_stored(changes)
-        waiting = _sum_messages([before, self._slim(changes)], self._identity)
+        waiting = self._summed([before, self._slim(changes)])
         passed = join_null_safe(
             self._find_passed(changes.clear(), clock), changes, self._identity, "anti"
         )
@@ -177,7 +208,7 @@ class Waiting:
         self.counted += len(still_waiting) - len(before) - len(passed)
         rest = join_null_safe(changes, emitting, self._identity, "anti")
         emitted = join_null_safe(before, emitting, self._identity, "semi")
-        cancelled = emitted.with_columns(-pl.col(columns.MESSAGES))
+        cancelled = emitted.with_columns(-pl.col(columns.MESSAGES, *self._times))
         self.table.append(pl.concat([rest, cancelled], how="diagonal") if len(cancelled) else rest)
         return emitting
 
@@ -198,12 +229,10 @@ class Waiting:
         if not len(changes):
             return self._slim(changes)
         keys = changes.select(self.table.keys).unique()
-        stored = self.table.read(*find_extent(changes[columns.WINDOW]), keys)
-        frames = [changes.clear(), *stored]
+        frames_found = self.table.read(*find_extent(changes[columns.WINDOW]), keys)
+        frames = [changes.clear(), *frames_found]
         waiting = pl.concat(self._slim(frame) for frame in frames)
-        return _sum_messages(
-            [join_null_safe(waiting, changes, self._identity, "semi")], self._identity
-        )
+        return self._summed([join_null_safe(waiting, changes, self._identity, "semi")])
 
     def _find_passed(self, nothing: pl.DataFrame, clock: BatchClock) -> pl.DataFrame:
         """Return the windows that stop waiting in this step, with their stored changes."""
@@ -213,13 +242,19 @@ class Waiting:
         stored = self.table.read(low + 1, high) if low < high else []
         is_passed = pl.col(columns.WINDOW).is_between(low + 1, high)
         frames = [nothing, *(frame.filter(is_passed) for frame in stored)]
-        return _sum_messages([self._slim(frame) for frame in frames], self._identity)
+        return self._summed([self._slim(frame) for frame in frames])
 
     def _slim(self, changes: pl.DataFrame) -> pl.DataFrame:
-        return changes.select(*self._identity, columns.MESSAGES)
+        # Rows that were stored under another policy have no times.
+        absent = [columns.number(name) for name in self._times if name not in changes.columns]
+        return changes.with_columns(absent).select(*self._identity, columns.MESSAGES, *self._times)
 
-
-def _sum_messages(frames: Sequence[pl.DataFrame], identity: Sequence[str]) -> pl.DataFrame:
-    """Sum the waiting messages by window, without windows that have none."""
-    whole = pl.concat(frames).group_by(identity).agg(pl.col(columns.MESSAGES).sum())
-    return whole.filter(pl.col(columns.MESSAGES) > 0)
+    def _summed(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        """Sum the waiting messages by window, without windows that have none."""
+        sums = pl.col(columns.MESSAGES, *self._times).sum()
+        return (
+            pl.concat(frames)
+            .group_by(self._identity)
+            .agg(sums)
+            .filter(pl.col(columns.MESSAGES) > 0)
+        )

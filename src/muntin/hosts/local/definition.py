@@ -78,13 +78,13 @@ class LocalWindowedAggregate(LocalDefinition, WindowDefinition["LocalWindowedAgg
         return self._to_input_kind(full)
 
     def _top(self, n: int, by: Any, per: Any, ascending: Any) -> LocalWindowedAggregate:
-        from muntin.hosts.local.ranked import top_windows
+        from muntin.hosts.local.window_rows import rank_windows
 
         upstream = self.upstream
         if upstream.emits_again:
             _ = self.full  # raises if full firings aren't whole results
             upstream = Upstream(self.plan, full=True)
-        return LocalWindowedAggregate(top_windows(upstream, n, by, per, ascending))
+        return LocalWindowedAggregate(rank_windows(upstream, n, by, per, ascending))
 
     def _describe(self, rates: Rates | None) -> str:
         return explain(self.plan, rates)

@@ -10,8 +10,8 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.utf8 import GARBLED
-from muntin.hosts.local.expressions import parse_sql_expression, resolve_condition, spell_as
-from muntin.hosts.local.plan import Plan, Shape, Upstream
+from muntin.hosts.local.expressions import parse_sql_expression, resolve_condition
+from muntin.hosts.local.plan import Plan, Upstream
 from muntin.model.errors import OptionError
 from muntin.model.pipeline import Column
 from muntin.sources.frames import FrameSource
@@ -164,16 +164,4 @@ def with_selection(plan: Plan, selection: RowSelection, *, keeps_end: bool) -> P
     def apply(results: pl.DataFrame) -> pl.DataFrame:
         return selection.apply(results if before is None else before.apply(results))
 
-    schema = selection.schema_of(plan.shown)
-    shape = Shape(schema, apply, None, by_window=False, has_end=keeps_end)
-    again = plan.again
-    return replace(
-        plan,
-        shape=shape,
-        again=lambda count: with_selection(again(count), selection, keeps_end=keeps_end),
-    )
-
-
-def resolve_name(schema: pl.Schema, name: str) -> str:
-    """Return a column's name in the rows' own spelling, since SQL ignores case."""
-    return spell_as(name, schema) or name
+    return plan.select(apply, None, has_end=keeps_end)

@@ -6,12 +6,11 @@ and Spark agree, and refuses others by name.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 import polars as pl
 
 from muntin.hosts.local.sql_text import read_sql
 from muntin.hosts.local.sql_values import Unportable, Value, column_value
+from muntin.hosts.statements import spell_as
 from muntin.model.errors import OptionError
 
 Expression = str | pl.Expr
@@ -106,14 +105,6 @@ def _find_sql_column(schema: pl.Schema, option: str, text: str, path: list[str])
             raise OptionError(option, text, f"has {'.'.join(path)}, which isn't a field", hint)
         expression, dtype = expression.struct.field(field), _instance(fields[field])
     return column_value(expression, dtype)
-
-
-def spell_as(name: str, names: Collection[str]) -> str | None:
-    """Return the spelling of a name among columns or fields, ignoring case; `None` without one."""
-    if name in names:
-        return name
-    same = [other for other in names if other.lower() == name.lower()]
-    return same[0] if len(same) == 1 else None
 
 
 def find_type(schema: pl.Schema, option: str, expression: pl.Expr, shown_as: object) -> pl.DataType:

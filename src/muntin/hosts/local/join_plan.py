@@ -8,8 +8,8 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.joins.operator import JoinOperator
-from muntin.hosts.chain import change_grace
-from muntin.hosts.clock import period_of
+from muntin.hosts.chain import with_change_grace
+from muntin.hosts.clock import period_of_join
 from muntin.hosts.local.messages import result_time_type
 from muntin.hosts.local.plan import (
     Input,
@@ -43,7 +43,7 @@ def build_join(
         return build_join(given, asked, suffix, shards or count, both_keys=both_keys)
 
     if isinstance(spec.bound, Newest):
-        spec = _with_change_grace(inputs, spec)
+        spec = with_change_grace(spec, {side: one.fed for side, one in inputs.items()})
     spec = replace(spec, shards=shards or DEFAULT_SHARDS)
     sources = []
     for side in SIDES:
@@ -55,10 +55,6 @@ def build_join(
     joiner = operator.joiner
     rejected = dict(joiner.nothing_rejected.schema)
     rejected[columns.WATERMARK] = result_time_type(sources[0].reader.time_type)
-    keys = None
-    if joiner.revises:
-        bounds = (columns.WINDOW_START, columns.WINDOW_END)
-        keys = tuple(key for key in spec.left.keys if key not in bounds)
     named: dict[str, Input] = {side: inputs[side] for side in SIDES}
     return Plan(
         spec,
@@ -66,8 +62,8 @@ def build_join(
         tuple(sources),
         results=joiner.nothing_emitted().schema,
         layout=lay_out_rejected(pl.Schema(rejected), named, joins=True),
-        period=_period(inputs, spec),
-        keys=keys,
+        period=period_of_join([spec.side(side) for side in SIDES if inputs[side].clock is None]),
+        keys=spec.result_keys,
         shards=spec.shards or 1,
         asked=shards,
         again=again,
@@ -80,30 +76,7 @@ def _side(side: SideName, given: Input, spec: JoinSpec) -> tuple[JoinSpec, Opera
     types = {name: str(kind) for name, kind in reader.schema.items()}
     zone = "UTC" if reader.time_type == pl.String() else None
     own = replace(spec.side(side), types=types, zone=zone)
-    time = [] if own.time is None else [own.time]
-    used = frozenset((*own.keys, *(own.offset or ()), *time, *own.clocks))
-    reader = replace(reader, used=used, partitions=has_clocks(given, own))
-    follows = spec.axis == "time" and own.idle is None
+    reader = replace(reader, used=own.used_columns, partitions=has_clocks(given, own))
+    follows = own.follows_upstream(spec.axis)
     ahead = given.fed.ahead(own.time) if given.fed is not None and follows else None
     return spec.with_side(side, own), OperatorInput(side, given.rows, reader, ahead)
-
-
-def _period(inputs: dict[SideName, Input], spec: JoinSpec) -> int | None:
-    """Return how often the join has something due by the machine's clock, microseconds."""
-    clocked = [spec.side(side) for side in SIDES if inputs[side].clock is None]
-    policies = [policy for one in clocked for policy in (one.firing.early, one.firing.late)]
-    return period_of(policies, *(one.idle for one in clocked))
-
-
-def _with_change_grace(inputs: dict[SideName, Input], spec: JoinSpec) -> JoinSpec:
-    """Return the join with at least the grace of the windows on each side."""
-    for name in SIDES:
-        side, fed = spec.side(name), inputs[name].fed
-        if fed is not None:
-            late = change_grace(
-                fed.plan.spec, side.keys, full=fed.full, whole_rows=fed.plan.whole_rows
-            )
-            grace = max(late, side.firing.grace)
-            firing = replace(side.firing, grace=grace, retention=grace)
-            spec = spec.with_side(name, replace(side, firing=firing))
-    return spec

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import polars as pl
@@ -10,7 +10,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.joins.joiner import SIDE
 from muntin.engine.operator import Operator
-from muntin.hosts.chain import DEPTH, WINDOW_TIME, Spec, emits_again, end_ahead
+from muntin.hosts.chain import DEPTH, WINDOW_TIME, Spec, change_grace, emits_again, end_ahead
 from muntin.hosts.local.expressions import Expression
 from muntin.hosts.local.messages import MessageReader, make_message_reader
 from muntin.hosts.local.rejected import RejectedLayout, Upstreams
@@ -36,8 +36,8 @@ class Shape:
     schema: pl.Schema
     apply: Callable[[pl.DataFrame], pl.DataFrame]
     keys: tuple[str, ...] | None
-    by_window: bool = True
-    has_end: bool = True
+    by_window: bool
+    has_end: bool
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,11 @@ class Upstream:
         if end is None or not self.plan.keeps_end:
             return None
         return {columns.WINDOW_END: end, WINDOW_TIME: end - 1}.get(time or "")
+
+    def change_grace(self, keys: Collection[str]) -> int:
+        """Return how long after its end a window may change, microseconds."""
+        whole_rows = self.plan.whole_rows
+        return change_grace(self.plan.spec, keys, full=self.full, whole_rows=whole_rows)
 
     def rows(self, results: pl.DataFrame) -> pl.DataFrame:
         """Return results as the rows that the next operator reads, with `window_time`."""
@@ -275,6 +280,29 @@ class Plan:
         has_join = any(plan.joins for plan in self.plans)
         marks = frozenset([*([SIDE] if has_join else []), *([DEPTH] if self.depth else [])])
         return Upstreams(self.layout.schema, self.joins, has_join, self.depth, marks)
+
+    def select(
+        self,
+        apply: Callable[[pl.DataFrame], pl.DataFrame],
+        keys: tuple[str, ...] | None,
+        *,
+        by_window: bool = False,
+        has_end: bool = False,
+    ) -> Plan:
+        """Return the plan with a select list over the operator's results.
+
+        Args:
+            apply: Computes the selected rows.
+            keys: The columns that identify a row together with its window.
+            by_window: Whether each row still stands for one window, with its keys and bounds.
+            has_end: Whether `window_end` is unchanged.
+        """
+        schema = apply(pl.DataFrame(schema=self.results)).schema
+        return self._with_shape(Shape(schema, apply, keys, by_window, has_end))
+
+    def _with_shape(self, shape: Shape) -> Plan:
+        again = self.again
+        return replace(self, shape=shape, again=lambda count: again(count)._with_shape(shape))
 
     def with_shards(self, count: int) -> Plan:
         """Return the plan with a shard count for every operator that didn't ask for one."""

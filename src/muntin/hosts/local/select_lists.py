@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import polars as pl
 
 from muntin.engine import columns
 from muntin.hosts.local.expressions import parse_sql_expression, resolve_condition
-from muntin.hosts.local.plan import Plan, Shape
+from muntin.hosts.local.plan import Plan
 from muntin.hosts.pair_columns import PairColumns
 from muntin.model.pipeline import SIDE_COLUMNS, Column, Joining, Windowing
 
 _HOLDS = "__muntin_holds"
 _EMISSION = pl.col(columns.EMISSION)
 _ALWAYS = (columns.WINDOW_START, columns.WINDOW_END, columns.EMISSION)
-_OWN = (columns.EMISSION, columns.REVISION)
 MakeRows = Callable[[pl.DataFrame], pl.DataFrame]
 
 
@@ -33,7 +31,7 @@ def show_windows(plan: Plan, windowing: Windowing) -> Plan:
         return plan
     has_end = any(_is_bound(one, columns.WINDOW_END) for one in windowing.columns)
     apply = _window_rows(plan.results, windowing)
-    return _with_shape(plan, apply, plan.keys, by_window=True, has_end=has_end)
+    return plan.select(apply, plan.keys, by_window=True, has_end=has_end)
 
 
 def show_pairs(plan: Plan, joining: Joining, names: PairColumns) -> Plan:
@@ -45,12 +43,10 @@ def show_pairs(plan: Plan, joining: Joining, names: PairColumns) -> Plan:
     name_columns = _name_pairs(plan.results, names)
     schema = name_columns(pl.DataFrame(schema=plan.results)).schema
     holds = None if joining.where is None else resolve_condition(schema, "WHERE", joining.where)
-    own = _OWN if names.identity else _OWN[:1]
     shown: list[pl.Expr] | None = None
     if joining.columns is not None:
-        selected = [one for one in joining.columns if one.name not in own]
-        shown = [_pair_column(schema, one, names.identity) for one in selected]
-        shown += [pl.col(name) for name in own]
+        shown = [_pair_column(schema, one, names) for one in names.select(joining.columns)]
+        shown += [pl.col(name) for name in names.own]
 
     def apply(results: pl.DataFrame) -> pl.DataFrame:
         rows = name_columns(results)
@@ -59,22 +55,7 @@ def show_pairs(plan: Plan, joining: Joining, names: PairColumns) -> Plan:
             return rows.drop(*SIDE_COLUMNS, strict=False)
         return rows.select(shown)
 
-    return _with_shape(plan, apply, plan.keys, by_window=False, has_end=False)
-
-
-def _with_shape(
-    plan: Plan, apply: MakeRows, keys: tuple[str, ...] | None, *, by_window: bool, has_end: bool
-) -> Plan:
-    schema = apply(pl.DataFrame(schema=plan.results)).schema
-    shape = Shape(schema, apply, keys, by_window=by_window, has_end=has_end)
-    again = plan.again
-    return replace(
-        plan,
-        shape=shape,
-        again=lambda count: _with_shape(
-            again(count), apply, keys, by_window=by_window, has_end=has_end
-        ),
-    )
+    return plan.select(apply, plan.keys)
 
 
 def _window_rows(schema: pl.Schema, windowing: Windowing) -> MakeRows:
@@ -125,23 +106,17 @@ def _is_bound(column: Column, bound: str) -> bool:
 
 def _name_pairs(schema: pl.Schema, names: PairColumns) -> MakeRows:
     """Return the function that adds to pairs every name that expressions may use."""
-    others = {one: two for one, two in names.merged if two in schema}
-    plain = []
-    for name in schema:
-        if name in others:
-            plain.append(pl.coalesce(name, others[name]).alias(name))
-        elif name not in others.values():
-            plain.append(pl.col(name))
-    for side, shown in zip(SIDE_COLUMNS, names.sides, strict=True):
-        fields = [pl.col(two).alias(one) for one, two in shown.items() if two in schema]
-        if fields:
-            plain.append(pl.struct(fields).alias(side))
+    plain = [
+        pl.col(name) if other is None else pl.coalesce(name, other).alias(name)
+        for name, other in names.name_plain(schema)
+    ]
+    for side, shown in names.name_sides(schema):
+        plain.append(pl.struct(pl.col(two).alias(one) for one, two in shown.items()).alias(side))
     return lambda rows: rows.select(plain)
 
 
-def _pair_column(schema: pl.Schema, column: Column, identity: tuple[str, ...]) -> pl.Expr:
+def _pair_column(schema: pl.Schema, column: Column, names: PairColumns) -> pl.Expr:
     value = parse_sql_expression(schema, "SELECT", column.text)
-    if identity and column.name not in identity:
-        # The computed columns of a retraction are null, whatever their expressions yield.
+    if names.is_null_in_retractions(column):
         value = pl.when(_EMISSION != "retract").then(value)
     return value.alias(column.name)

@@ -5,28 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, NoReturn
+from functools import partial
+from typing import NoReturn
 
 import polars as pl
 
 from muntin.engine import columns
 from muntin.hosts.chain import disorder, refuse_revisions
 from muntin.hosts.local.definition import LocalDefinition, LocalJoined, LocalWindowedAggregate
-from muntin.hosts.local.derived import derive, resolve_name
+from muntin.hosts.local.derived import derive
 from muntin.hosts.local.expressions import UnportableError, parse_sql_expression
 from muntin.hosts.local.join_plan import build_join
 from muntin.hosts.local.plan import Input, Upstream
 from muntin.hosts.local.select_lists import show_pairs, show_windows
 from muntin.hosts.local.window_plan import build_windows
 from muntin.hosts.pair_columns import SUFFIX, PairColumns
-from muntin.model.aggregates import Aggregate
+from muntin.hosts.statements import Resolver, resolve_name
 from muntin.model.errors import OptionError
-from muntin.model.joins import SIDES, Newest, Side, SideName
-from muntin.model.kinds import Kind
+from muntin.model.joins import SIDES, Newest, SideName
 from muntin.model.pipeline import (
     Column,
     Derived,
-    Expression,
     Joining,
     Lookup,
     Query,
@@ -35,7 +34,6 @@ from muntin.model.pipeline import (
     Union,
     Windowing,
 )
-from muntin.model.sessions import Sessions
 from muntin.sources.source import Source
 
 TableRows = Source | Upstream
@@ -81,19 +79,10 @@ def _bind_windows(windowing: Windowing, find: FindRows) -> LocalWindowedAggregat
     late = spec.lateness
     if isinstance(rows, Upstream) and not late:
         late = disorder(rows.plan.spec)
-    bare = replace(
-        spec,
-        keys=(),
-        time=_resolve(schema, spec.time),
-        aggregates={name: _resolve_operands(schema, one) for name, one in spec.aggregates.items()},
-        offset=_resolve_offset(schema, spec.offset),
-        windows=_resolve_gaps(schema, spec.windows),
-        lateness=late,
-    )
-    messages = Input(
-        rows, bare.time, windowing.where, _resolve(schema, windowing.clock), spec.max_ahead,
-        bare.offset,
-    )  # fmt: skip
+    resolver = _resolver(schema)
+    bare = replace(resolver.resolve_spec(spec), lateness=late)
+    clock = resolver.resolve(windowing.clock)
+    messages = Input(rows, bare.time, windowing.where, clock, spec.max_ahead, bare.offset)
     keys = tuple(_resolve_key(schema, key) for key in windowing.keys)
     plan = build_windows(messages, keys, bare, windowing.shards)
     return LocalWindowedAggregate(show_windows(plan, windowing))
@@ -106,14 +95,14 @@ def _bind_join(joining: Joining, find: FindRows) -> LocalJoined:
     for number, side in enumerate(SIDES):
         relation = joining.left if side == "left" else joining.right
         rows = _bind_rows(relation, find, each_change=is_newest)
-        schema = rows.schema
-        marks = _resolve_side(schema, spec.side(side), joining.names[number])
+        resolver = _resolver(rows.schema)
+        marks = resolver.resolve_side(spec.side(side), joining.names[number])
         hidden: tuple[str, ...] = ()
         if isinstance(rows, Upstream):
             marks = replace(marks, lateness=marks.lateness or disorder(rows.plan.spec))
             hidden = () if is_newest else (columns.EMISSION, columns.REVISION)
         spec = spec.with_side(side, marks)
-        clock = _resolve(schema, joining.clocks[number])
+        clock = resolver.resolve(joining.clocks[number])
         inputs[side] = Input(rows, marks.time, None, clock, marks.max_ahead, marks.offset, hidden)
     both = spec.how not in ("semi", "anti") and not is_newest
     plan = build_join(inputs, spec, SUFFIX, joining.shards, both_keys=both)
@@ -145,30 +134,8 @@ def _refuse(part: str) -> NoReturn:
     raise UnportableError("SELECT", part, "needs Spark", ON_SPARK)
 
 
-def _resolve_side(schema: pl.Schema, side: Side, name: str) -> Side:
-    keys = tuple(resolve_name(schema, key) for key in side.keys)
-    for key in keys:
-        if key not in schema:
-            hint = f"give some of {', '.join(schema)}"
-            raise OptionError("on", key, f"isn't a column of {name}", hint)
-    return replace(
-        side,
-        keys=keys,
-        time=_resolve(schema, side.time),
-        offset=_resolve_offset(schema, side.offset),
-    )
-
-
-def _resolve(schema: pl.Schema, name: str | None) -> str | None:
-    return None if name is None else resolve_name(schema, name)
-
-
-def _resolve_offset(schema: pl.Schema, offset: tuple[str, str] | None) -> tuple[str, str] | None:
-    return (
-        None
-        if offset is None
-        else (resolve_name(schema, offset[0]), resolve_name(schema, offset[1]))
-    )
+def _resolver(schema: pl.Schema) -> Resolver:
+    return Resolver(schema, partial(parse_sql_expression, schema))
 
 
 def _resolve_key(schema: pl.Schema, key: Column) -> str | pl.Expr:
@@ -180,22 +147,6 @@ def _resolve_key(schema: pl.Schema, key: Column) -> str | pl.Expr:
         hint = "give the key a name of its own with AS"
         raise OptionError("key", key.name, "is another column of the table", hint)
     return parse_sql_expression(schema, "key", key.text).alias(key.name)
-
-
-def _resolve_operands(schema: pl.Schema, aggregate: Aggregate) -> Aggregate:
-    def operand(column: Any) -> Any:
-        if isinstance(column, Expression):
-            return parse_sql_expression(schema, "agg", column.text)
-        return resolve_name(schema, column) if isinstance(column, str) else column
-
-    return replace(aggregate, column=operand(aggregate.column), by=operand(aggregate.by))
-
-
-def _resolve_gaps(schema: pl.Schema, windows: Kind) -> Kind:
-    """Return windows whose gaps are a Polars expression, where messages have own gaps."""
-    if isinstance(windows, Sessions) and isinstance(windows.by, Expression):
-        return replace(windows, by=parse_sql_expression(schema, "by", windows.by.text))
-    return windows
 
 
 def index_by_name(tables: Mapping[str, TableRows]) -> Mapping[str, TableRows]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import muntin
 from muntin.hosts.local.derived import derive
 from muntin.model.errors import OptionError
 from muntin.model.pipeline import Column, DeclaredTable
@@ -11,8 +12,7 @@ from muntin.model.reader_options import check_reader, translate_options
 from muntin.model.table_options import parse_boolean
 from muntin.sinks.declared import Surroundings
 from muntin.sources.files import files
-from muntin.sources.kafka import KafkaTopics
-from muntin.sources.kafka_tables import reading
+from muntin.sources.kafka_tables import reading_arguments
 from muntin.sources.source import Source
 from muntin.sources.ticks import ticks
 
@@ -54,7 +54,7 @@ def source_of(table: DeclaredTable, around: Surroundings) -> Source:
     connector, options = translate_options(table)
     source: Source
     if connector == "kafka":
-        source = KafkaTopics.describe(columns=table.columns, **reading(table.name, options))
+        source = muntin.kafka(columns=table.columns, **reading_arguments(table.name, options))
     elif connector == "rate":
         source = _ticks(options)
     else:

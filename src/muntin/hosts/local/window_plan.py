@@ -12,7 +12,7 @@ from muntin.engine import columns
 from muntin.engine.dtypes import shape_of
 from muntin.engine.results import no_results
 from muntin.engine.windows.operator import WindowOperator
-from muntin.hosts.clock import period_of
+from muntin.hosts.clock import period_of_windows
 from muntin.hosts.local.messages import (
     MessageReader,
     resolve_named,
@@ -54,22 +54,19 @@ def build_windows(
     """
     reader, whole = _complete(given, keys, spec, shards)
     operator = WindowOperator(whole, reader.schema)
-    follows = spec.axis == "time" and spec.idle is None and spec.lateness >= 0
+    follows = spec.follows_upstream(spec.axis)
     ahead = given.fed.ahead(reader.time_name) if given.fed is not None and follows else None
 
     def again(count: int) -> Plan:
         return build_windows(set_upstream_shards(given, count), keys, spec, shards or count)
 
-    period, firing = None, whole.firing
-    if given.clock is None:
-        period = period_of((firing.early, firing.late if firing.grace else None), whole.idle)
     return Plan(
         whole,
         operator,
         (OperatorInput("", given.rows, reader, ahead),),
         results=_results(operator, reader),
         layout=lay_out_rejected(_rejected(reader), {"": given}, joins=False),
-        period=period,
+        period=period_of_windows(whole) if given.clock is None else None,
         keys=whole.keys,
         shards=whole.shards or 1,
         asked=shards,

@@ -12,8 +12,8 @@ from muntin.hosts.chain import WINDOW_TIME, disorder, refuse_revisions
 from muntin.hosts.local.definition import LocalDefinition, LocalWindowedAggregate
 from muntin.hosts.local.expressions import Expression
 from muntin.hosts.local.plan import Input, Upstream
-from muntin.hosts.local.rolling import plan_rolling_rows
 from muntin.hosts.local.window_plan import build_windows
+from muntin.hosts.local.window_rows import plan_rolling_rows, rank_messages
 from muntin.hosts.sentence import SentenceOptions, WindowSentence, list_keys, make_shared_parts
 from muntin.model.errors import OptionError
 from muntin.model.rolling import emits_messages
@@ -39,9 +39,7 @@ class LocalWindowed(WindowSentence[LocalWindowedAggregate]):
     def _build_top(
         self, spec: WindowSpec, keys: tuple[Any, ...], n: int, by: Any, ascending: Any
     ) -> LocalWindowedAggregate:
-        from muntin.hosts.local.ranked import top_messages
-
-        return LocalWindowedAggregate(top_messages(self.input, keys, spec, n, by, ascending))
+        return LocalWindowedAggregate(rank_messages(self.input, keys, spec, n, by, ascending))
 
     @property
     def input(self) -> Input:

@@ -171,6 +171,11 @@ class Upstream:
             known = step.bounds(known)
         return known.get(time)
 
+    def change_grace(self, keys: Collection[str]) -> int:
+        """Return how long after its end a window may change, microseconds."""
+        whole_rows = all(step.by_window for step in self.steps)
+        return change_grace(self.plan.spec, keys, full=self.full, whole_rows=whole_rows)
+
     def then(self, step: RowByRow) -> Upstream:
         """Return this operator with one more transformation of its results."""
         return replace(self, steps=(*self.steps, step))
@@ -359,23 +364,6 @@ def with_time(
     if not timed or WINDOW_TIME in kinds:
         return frame, upstream
     return _WithTime().of_frame(frame), upstream.then(_WithTime())
-
-
-def changing(upstream: Upstream, keys: Collection[str]) -> int:
-    """Return the grace of a side's windows, where the join emits each of their changes.
-
-    Args:
-        upstream: The windows.
-        keys: The columns of them that the join compares.
-
-    Returns:
-        How long after its end a window may change, microseconds.
-
-    Raises:
-        OptionError: When a row isn't one whole window that these columns identify.
-    """
-    whole_rows = all(step.by_window for step in upstream.steps)
-    return change_grace(upstream.plan.spec, keys, full=upstream.full, whole_rows=whole_rows)
 
 
 def pairable(frame: DataFrame, upstream: Upstream | None) -> DataFrame:

@@ -10,25 +10,20 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from muntin.engine import columns
+from muntin.hosts.chain import WINDOW_TIME
+from muntin.hosts.ranking import BOUNDS, SORT_KEY, ranked_columns
 from muntin.model.aggregates import Aggregate, collect_list, top_k
-from muntin.model.errors import OptionError
 from muntin.model.pipeline import FIRST, LAST, PLACE, ROW, ROWS, Choice, Ranking, quote_name
 from muntin.spark.host.chain import kept
 
-_BY = "__muntin_by"
-_BOUNDS = (columns.WINDOW_START, columns.WINDOW_END)
 _OWN = (columns.EMISSION, columns.REVISION)
-WINDOW_TIME = "window_time"
 
 
 def rows_of(frame: DataFrame, ranking: Ranking) -> Aggregate:
     """Return the aggregate that collects the rows of a window."""
-    own = {ranking.number, *(() if ranking.chained else (*_BOUNDS, *_OWN))}
-    for name in frame.columns:
-        if name in own:
-            raise columns.make_clash_error("column", name, "the rows of windows")
-    shown = [F.col(quote_name(name)) for name in frame.columns if name not in (*_BOUNDS, *_OWN)]
-    by = [F.expr(text).alias(f"{_BY}{place}") for place, text in enumerate(ranking.by)]
+    names = ranked_columns(frame.columns, ranking.number, chained=ranking.chained)
+    shown = [F.col(quote_name(name)) for name in names]
+    by = [F.expr(text).alias(f"{SORT_KEY}{place}") for place, text in enumerate(ranking.by)]
     row = F.struct(*by, *shown)
     if ranking.most is None:
         return collect_list(row)
@@ -77,10 +72,10 @@ class RankedShape:
     def _numbered(self, frame: DataFrame, beside: Sequence[str]) -> tuple[DataFrame, list[str]]:
         """Return the rows with all of their columns, and the names that ``*`` stands for."""
         kind: Any = frame.schema[ROWS].dataType
-        fields = [name for name in kind.elementType.names if not name.startswith(_BY)]
-        bounds = (FIRST, LAST) if self.ranking.chained else _BOUNDS
+        fields = [name for name in kind.elementType.names if not name.startswith(SORT_KEY)]
+        bounds = (FIRST, LAST) if self.ranking.chained else BOUNDS
         exploded = one_by_one(frame)
-        shown = {name: f"{bound}" for name, bound in zip(_BOUNDS, bounds, strict=True)}
+        shown = {name: f"{bound}" for name, bound in zip(BOUNDS, bounds, strict=True)}
         rest = {name: f"{ROW}.{quote_name(name)}" for name in fields if name not in self.per}
         # The columns of the row follow the keys and the window's bounds.
         whole = {key: quote_name(key) for key in self.per} | shown | rest
@@ -104,7 +99,7 @@ class RankedShape:
         for column in choice.columns:
             every = {name: quote_name(name) for name in shown} if column.text == "*" else {}
             made |= every or {column.name: column.text}
-        lacking = [name for name in (*self.per, *_BOUNDS) if name not in made]
+        lacking = [name for name in (*self.per, *BOUNDS) if name not in made]
         texts = {name: quote_name(name) for name in lacking} | made
         texts.setdefault(self.ranking.number, quote_name(self.ranking.number))
         shaped = [
@@ -112,16 +107,3 @@ class RankedShape:
         ]
         names = [name for name in texts if name not in _OWN]
         return frame.selectExpr(*shaped, *_OWN, *beside), names
-
-
-def ranking_of(
-    most: int, by: Sequence[str], ascending: bool | Sequence[bool], number: str, *, chained: bool
-) -> Ranking:
-    """Return the ranking of the first rows of each window, for the Python interface."""
-    if not by:
-        raise OptionError("by", by, "orders by nothing", 'name columns, as in by="price"')
-    ups = [ascending] * len(by) if isinstance(ascending, bool) else list(ascending)
-    if len(ups) != len(by):
-        hint = "give one for each column of by, or one for all"
-        raise OptionError("ascending", ascending, f"isn't for {len(by)} columns", hint)
-    return Ranking(number, tuple(map(quote_name, by)), tuple(ups), most, (), chained)

@@ -32,7 +32,6 @@ from muntin.spark.sinks.writers import check, table_schema
 from muntin.spark.windowed import WindowedAggregate
 
 _HOLDS = "__muntin_holds"
-_OWN = (columns.EMISSION, columns.REVISION)
 # A plain column, or a field of a side, without any computation.
 _NAME = r"(?:`(?:[^`]|``)+`|\w+)"
 _COLUMN = re.compile(rf"{_NAME}(?:\.{_NAME})*")
@@ -193,23 +192,19 @@ class PairShape:
 
     def named(self, frame: DataFrame) -> DataFrame:
         """Return pairs with every name by which expressions may refer to their columns."""
-        there = set(frame.columns)
-        qualified = []
-        for side, names in zip(SIDE_COLUMNS, self.names.sides, strict=True):
-            known = {own: shown for own, shown in names.items() if shown in there}
-            fields = ", ".join(f"{_text(own)}, {quote_name(shown)}" for own, shown in known.items())
-            if known:
-                # A struct with the name of the side lets expressions qualify its columns.
-                qualified.append(f"named_struct({fields}) AS {quote_name(side)}")
-        others = {one: two for one, two in self.names.merged if two in there}
-        plain = []
-        for name in frame.columns:
+        shown = []
+        for name, other in self.names.name_plain(frame.columns):
             text = quote_name(name)
-            if name in others:
-                text = f"coalesce({text}, {quote_name(others[name])}) AS {text}"
-            if name not in others.values():
-                plain.append(text)
-        return frame.selectExpr(*plain, *qualified)
+            shown.append(
+                text if other is None else f"coalesce({text}, {quote_name(other)}) AS {text}"
+            )
+        for side, names in self.names.name_sides(frame.columns):
+            fields = ", ".join(
+                f"{_text(own)}, {quote_name(column)}" for own, column in names.items()
+            )
+            # A struct with the name of the side lets expressions qualify its columns.
+            shown.append(f"named_struct({fields}) AS {quote_name(side)}")
+        return frame.selectExpr(*shown)
 
     def of_frame(self, frame: DataFrame, beside: Sequence[str] = ()) -> DataFrame:
         whole = self.named(frame)
@@ -217,14 +212,12 @@ class PairShape:
             whole = kept(whole, self.where, beside)
         if self.columns is None:
             return whole.drop(*SIDE_COLUMNS)
-        own = _OWN if self.names.identity else _OWN[:1]
-        shown = [self._shown(c) for c in self.columns if c.name not in own]
-        return whole.selectExpr(*shown, *own, *beside)
+        shown = map(self._shown, self.names.select(self.columns))
+        return whole.selectExpr(*shown, *self.names.own, *beside)
 
     def _shown(self, column: Column) -> str:
-        if not self.names.identity or column.name in self.names.identity:
+        if not self.names.is_null_in_retractions(column):
             return f"{column.text} AS {quote_name(column.name)}"
-        # The computed columns of a retraction are null, whatever their expressions yield.
         alive = f"{columns.EMISSION} <> 'retract'"
         return f"CASE WHEN {alive} THEN {column.text} END AS {quote_name(column.name)}"
 

@@ -270,10 +270,14 @@ class OperatorInput:
         as_rows = self.ordered or given.arrived is not None
         topics = None if as_rows or (local and asked) else columnar(frame)
         if topics is not None and derived <= {columns.MALFORMED} and self.time == given.time:
-            marks = columns.MALFORMED if derived else None
             rows, reader = topics
-            reader = replace(reader, wanted=wanted, flags=flags, partitions=self.partitions)
-            return replace(reader, marks=marks), rows
+            return replace(
+                reader,
+                wanted=wanted,
+                flags=flags,
+                has_partition_names=self.partitions,
+                malformed_flag=columns.MALFORMED if derived else None,
+            ), rows
         # Files carry one clock, too, and the clock that messages are stamped with is never local.
         as_rows = as_rows or bool(derived) or (local and given.stamped)
         found = None if as_rows else files(frame, now)

@@ -30,14 +30,14 @@ from muntin.sources.kafka_broker import Broker, Described, Offsets, TopicIds, To
 from muntin.sources.kafka_columns import KafkaReader
 from muntin.sources.kafka_consumer import Range
 from muntin.sources.kafka_ranges import (
-    GO_ON,
+    CONTINUE_HINT,
     ends_of,
+    limit_batch,
     partition_backlog,
     ranges_of,
     refuse_expired,
     refuse_recreated,
-    shares,
-    within,
+    split_ranges,
 )
 from muntin.spark.host.internals.data_sources import register
 from muntin.spark.host.internals.jvm import is_connected
@@ -104,7 +104,7 @@ class _Reader:
         """Return the ranges as the partitions of a batch."""
         if not ranges:
             return []
-        return [_Ranges(part, now, ids, backlog) for part in shares(ranges, self.tasks)]
+        return [_Ranges(part, now, ids, backlog) for part in split_ranges(ranges, self.tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, _Ranges):
@@ -147,7 +147,7 @@ class _Stream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
             refuse_expired(ranges, self.broker.earliest(described.partitions))
         ends = newest
         if isinstance(limit, ReadMaxRows):
-            ends = within(before, newest, limit.max_rows)
+            ends = limit_batch(before, newest, limit.max_rows)
         # Without new messages, keep the offset: a new clock alone would start a batch.
         if not ranges:
             return start
@@ -186,7 +186,7 @@ class _Stream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
                 reads = ", ".join(map(repr, self.topics.names))
                 raise SourceError(
                     f"the checkpoint has read topic {topic!r}, and the query reads {reads}. Name "
-                    f"the topics that it read, too. {GO_ON}"
+                    f"the topics that it read, too. {CONTINUE_HINT}"
                 )
 
     def _newest(self) -> tuple[Described, Offsets]:

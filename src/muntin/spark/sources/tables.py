@@ -10,12 +10,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+import muntin
 from muntin.model.errors import OptionError
 from muntin.model.pipeline import Column, DeclaredTable, quote_name
 from muntin.model.reader_options import check_reader, translate_options
 from muntin.sinks.declared import Surroundings
-from muntin.sources.kafka import KafkaTopics
-from muntin.sources.kafka_tables import reading
+from muntin.sources.kafka_tables import reading_arguments
 from muntin.spark.redaction import hide_secrets
 from muntin.spark.sources.decimals import LONG_TEXTS, as_text, from_text, has_decimals
 from muntin.spark.sources.kafka import read_topics
@@ -37,7 +37,7 @@ def read(spark: SparkSession, table: DeclaredTable, around: Surroundings) -> Dat
     hide_secrets(spark)
     reader = spark.readStream if table.stream else spark.read
     if table.connector == "kafka":
-        topics = KafkaTopics.describe(columns=table.columns, **reading(table.name, options))
+        topics = muntin.kafka(columns=table.columns, **reading_arguments(table.name, options))
         return computed(read_topics(topics, spark, streaming=table.stream), table.computed)
     reader = reader.format(table.connector)
     if table.connector == "json":

@@ -8,7 +8,16 @@ from typing import Any
 
 from muntin.model.aggregates import Aggregate
 from muntin.model.conditions import parse_condition
-from muntin.model.policies import Each, Every, EveryRows, OnePolicy, RowsOrEvery, When, turn
+from muntin.model.policies import (
+    After,
+    Each,
+    Every,
+    EveryRows,
+    OnePolicy,
+    RowsOrEvery,
+    When,
+    turn,
+)
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 from muntin.testing.oracle.marks import Watermarks
@@ -98,6 +107,12 @@ def _is_due(spec: WindowSpec, policy: OnePolicy, window: Window, ending: Ending)
         case RowsOrEvery(rows, period):
             either = (EveryRows(rows), Every(period))
             return any(_is_due(spec, one, window, ending) for one in either)
+        case After(wait, since, rows):
+            if rows is not None and len(window.unemitted) >= rows:
+                return True
+            clocks = [one.wall for one in window.unemitted]
+            age = ending.wall - (min(clocks) if since == "first" else max(clocks))
+            return age >= wait and _is_due(spec, Every(policy.period), window, ending)
         case When(condition):
             held = _values(spec, window, window.messages)
             held |= dict.fromkeys(_overflown(spec, held))

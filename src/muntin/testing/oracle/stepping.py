@@ -114,7 +114,7 @@ class Oracle:
             reasons.append(self._reason_to_reject(message, wall))
             after.pass_offset(message)
             if reasons[-1] is None:
-                placed.append(after.place(message))
+                placed.append(after.place(message)._replace(wall=wall))
             moved |= reasons[-1] is None or after.pass_keyless(message, reasons[-1], wall)
         after.pass_clocks(wall, backlog)
         after.pass_time(moved, wall, self._wall)

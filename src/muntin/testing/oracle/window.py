@@ -13,11 +13,12 @@ Position = int | float
 
 
 class Placed(NamedTuple):
-    """A message with its key and position."""
+    """A message with its key, its position, and the wall clock of the step that read it."""
 
     key: Key
     position: int
     message: Message
+    wall: int = 0
 
 
 @dataclass

@@ -1,0 +1,77 @@
+"""The order and the columns of ranked rows, which both hosts share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from muntin.engine import columns
+from muntin.model.errors import OptionError
+
+RANK = "rank"
+"""The column of a row's number."""
+SORT_KEY = "__muntin_by"
+"""The prefix of the sort keys among the fields of a ranked row."""
+BOUNDS = (columns.WINDOW_START, columns.WINDOW_END)
+_OWN = (columns.EMISSION, columns.REVISION)
+Names = str | Sequence[str]
+Ascending = bool | Sequence[bool]
+
+
+def check_names(option: str, names: Names, available: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of columns as a tuple.
+
+    Raises:
+        OptionError: When one isn't available; the error names it.
+    """
+    names = (names,) if isinstance(names, str) else tuple(names)
+    for name in names:
+        if not isinstance(name, str) or name not in available:
+            hint = f"give some of {', '.join(available)}"
+            raise OptionError(option, name, "isn't the name of a column", hint)
+    return names
+
+
+def check_order(
+    by: Names, ascending: Ascending, available: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[bool, ...]]:
+    """Return the columns that rows are ordered by, and whether the least value is first in each.
+
+    Raises:
+        OptionError: When a column isn't available, or there is no direction for each.
+    """
+    names = check_names("by", by, available)
+    if not names:
+        raise OptionError("by", by, "orders by nothing", 'name columns, as in by="price"')
+    directions = (ascending,) * len(names) if isinstance(ascending, bool) else tuple(ascending)
+    if len(directions) != len(names):
+        hint = "give one for each column of by, or one for all"
+        raise OptionError("ascending", ascending, f"isn't for {len(names)} columns", hint)
+    return names, directions
+
+
+def ranked_columns(available: Sequence[str], number: str, *, chained: bool) -> list[str]:
+    """Return the columns of ranked rows: those of the input without a window's own columns.
+
+    Args:
+        available: The columns of the input.
+        number: The column of a row's number.
+        chained: Whether the rows are windows, which have such columns.
+
+    Raises:
+        OptionError: When the input has a column that ranked rows get.
+    """
+    added = {number} if chained else {number, *BOUNDS, *_OWN}
+    for name in available:
+        if name in added:
+            raise columns.make_clash_error("column", name, "the rows of windows")
+    return [name for name in available if name not in (*BOUNDS, *_OWN)]
+
+
+def check_bounds(n: int, available: Sequence[str]) -> None:
+    """Refuse to rank windows whose bounds aren't among their columns.
+
+    Raises:
+        OptionError: When they aren't.
+    """
+    if not {*BOUNDS} <= {*available}:
+        raise OptionError("top", n, "needs windows with their bounds", "select them")

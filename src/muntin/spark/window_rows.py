@@ -1,0 +1,92 @@
+"""Builds queries that emit rows of windows: each message, or the first ones in an order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from muntin.engine.columns import EMISSION, REVISION, WINDOW_END, WINDOW_START
+from muntin.hosts.ranking import RANK, Ascending, Names, check_bounds, check_names, check_order
+from muntin.model.pipeline import FIRST, LAST, NUMBER, PLACE, ROW, ROWS, Ranking, quote_name
+from muntin.model.pipeline import Column as Selected
+from muntin.model.ranking import moments, refuse
+from muntin.model.rolling import add_messages, message_columns
+from muntin.model.spec import WindowSpec
+from muntin.spark.host.chain import fed_by
+from muntin.spark.session import require
+from muntin.spark.sinks.ranked import RankedShape, rows_of
+from muntin.spark.sinks.selected import EachShape, SelectedAggregate
+from muntin.spark.sources.inputs import Input
+from muntin.spark.window_plan import build
+
+
+def build_rolling_rows(
+    given: Input,
+    keys: tuple[Column | str, ...],
+    spec: WindowSpec,
+    shards: int | None = None,
+) -> SelectedAggregate:
+    """Build a query that emits each message as a row.
+
+    Args:
+        given: The input.
+        keys: Key columns, by name or as expressions.
+        spec: The query, without keys and columns, which are added here.
+        shards: The number of shards; `None` is one for each core.
+
+    Raises:
+        OptionError: When a column, a type or a policy can't work; the error names it.
+    """
+    names = message_columns(spec, given.frame.columns, chained=given.fed is not None)
+    bare = [key for key in keys if isinstance(key, str)]
+    names = [name for name in names if name not in bare]
+    fields = [F.col(quote_name(name)) for name in names] or [F.lit(0).alias("__muntin_none")]
+    spec = replace(spec, aggregates=add_messages(spec, F.struct(*fields)))
+    plan = build(given, keys, spec, shards)
+    own = plan.keys or ()
+    whole = (*own, WINDOW_START, WINDOW_END)
+    computed = [name for name in spec.aggregates if name != ROWS]
+    shown = [
+        *(Selected(name, quote_name(name)) for name in whole),
+        *(Selected(name, f"{ROW}.{quote_name(name)}") for name in names if name not in own),
+        *(Selected(name, quote_name(name)) for name in (*computed, EMISSION, REVISION)),
+        Selected(NUMBER, f"{PLACE} + 1"),
+    ]
+    return SelectedAggregate(plan, EachShape(tuple(shown), None, (*own, NUMBER)))
+
+
+def top_messages(
+    given: Input, keys: tuple[Column | str, ...], spec: WindowSpec, n: int, by: Names, up: Ascending
+) -> SelectedAggregate:
+    """Build a query for the first messages of each window, with a spec without aggregates."""
+    require(given.frame.sparkSession)
+    ranking = _rank(given.frame, n, by, up, chained=False)
+    refuse(spec)
+    return _select_rows(given, keys, spec, ranking)
+
+
+def top_windows(
+    frame: DataFrame, n: int, by: Names, per: Names, up: Ascending
+) -> SelectedAggregate:
+    """Build a query for the first of the windows that have the same bounds."""
+    check_bounds(n, frame.columns)
+    ranking = _rank(frame, n, by, up, chained=True)
+    bounds = F.col(WINDOW_START).alias(FIRST), F.col(WINDOW_END).alias(LAST)
+    keys: tuple[Column | str, ...] = (*bounds, *check_names("per", per, frame.columns))
+    given = Input(frame, WINDOW_END, fed=fed_by(frame))
+    return _select_rows(given, keys, moments(WINDOW_END), ranking)
+
+
+def _rank(frame: DataFrame, n: int, by: Names, up: Ascending, *, chained: bool) -> Ranking:
+    names, directions = check_order(by, up, frame.columns)
+    return Ranking(RANK, tuple(map(quote_name, names)), directions, n, (), chained)
+
+
+def _select_rows(
+    given: Input, keys: tuple[Column | str, ...], spec: WindowSpec, ranking: Ranking
+) -> SelectedAggregate:
+    aggregates = {ROWS: rows_of(given.frame, ranking)}
+    plan = build(given, keys, replace(spec, aggregates=aggregates))
+    return SelectedAggregate(plan, RankedShape.of(ranking, plan.keys or ()))
