@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from tests.spark.feed import Feed, at
 
 import muntin as mt
-from muntin.cli.page import put
+from muntin.cli.page import add_query
 from muntin.engine.operator import REJECTED
 from muntin.hosts.inspect.observed import newest, plain
 from muntin.serve import Feed as PageFeed
@@ -35,7 +35,7 @@ def test_a_query_is_shown_batch_by_batch(spark: SparkSession, tmp_path: Path) ->
     query = windows.start(checkpoint=str(tmp_path / "checkpoint"))
     page = PageFeed()
     try:
-        put(page, query)
+        add_query(page, query)
         assert query.await_idle(120)
         feed.add(("a", at(30), 1), ("b", at(3), 5), ("a", None, 2))
         assert query.await_idle(120)
@@ -139,7 +139,7 @@ def test_the_page_shows_the_windows_that_the_sink_gets(
     )
     page = PageFeed()
     try:
-        put(page, query)
+        add_query(page, query)
         assert query.await_idle(120)
     finally:
         query.stop()
