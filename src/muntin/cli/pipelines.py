@@ -18,7 +18,7 @@ from muntin.cli.console import print_text
 from muntin.dataframe.host import Host
 from muntin.model.errors import MuntinError, OptionError, ProblemsError
 from muntin.model.pipeline import Pipeline
-from muntin.pipelines.files import SUFFIXES, read
+from muntin.pipelines.files import SUFFIXES, read_pipeline
 
 if TYPE_CHECKING:
     from muntin.pipelines.checks import Checked
@@ -113,7 +113,7 @@ def read_checked_pipeline(
     """
     problems: list[MuntinError] = []
     # A missing extra is reported here, before the imports that need it.
-    pipeline = read(path, values, whole=whole, problems=problems)
+    pipeline = read_pipeline(path, values, whole=whole, problems=problems)
     from muntin.pipelines.checks import check
 
     # Sinks are slow to import.

@@ -72,10 +72,10 @@ def sql(
     """
     from muntin.sql import door
 
-    named: dict[str, Any] = dict(tables)
+    tables_by_name: dict[str, Any] = dict(tables)
     session: Any = None
     if isinstance(source, Mapping):
-        named |= source
+        tables_by_name |= source
     elif isinstance(source, str):
         if statement:
             hint = "write mt.sql(statement, clicks=clicks), or mt.sql(spark, statement)"
@@ -85,20 +85,20 @@ def sql(
         session = source
     question = door.question(statement)
     if question.explain is not None:
-        hint = "leave EXPLAIN out, and ask .explain() of what mt.sql gives; muntin sql takes it"
-        raise SqlError(statement, question.explain, "mt.sql gives a query, not a text", hint)
-    if _choose(question, session, named, host) == "spark":
+        hint = "leave EXPLAIN out, and call .explain() on the result; muntin sql takes EXPLAIN"
+        raise SqlError(statement, question.explain, "mt.sql returns a query, not a text", hint)
+    if _choose_host(question, session, tables_by_name, host) == "spark":
         from muntin.spark.statements import ask_spark
 
-        return ask_spark(session, question, named)
-    return _ask_here(question, named)
+        return ask_spark(session, question, tables_by_name)
+    return _query_locally(question, tables_by_name)
 
 
-def _choose(
-    question: Question, session: object, named: Mapping[str, Any], asked: Host | None
+def _choose_host(
+    question: Question, session: object, tables: Mapping[str, Any], requested_host: Host | None
 ) -> Host:
     """Return the host of a statement, which must be the same for all of its inputs."""
-    hosts = {name: choose_host(name, table, None) for name, table in named.items()}
+    hosts = {name: choose_host(name, table, None) for name, table in tables.items()}
     if session is not None:
         hosts["the session"] = "spark"
     if len({*hosts.values()}) > 1:
@@ -106,32 +106,34 @@ def _choose(
         hint = "give all of them as DataFrames of Spark's, or none"
         raise OptionError("tables", shown, "are read on several hosts", hint)
     natural = next(iter(hosts.values()), None)
-    if asked is not None and (asked not in get_args(Host) or natural not in (None, asked)):
+    if requested_host is not None and (
+        requested_host not in get_args(Host) or natural not in (None, requested_host)
+    ):
         problem = f"can't read inputs of the {natural} host" if natural else "isn't a host"
-        raise OptionError("host", asked, problem, 'give "spark" or "local", or omit it')
-    return asked or natural or _host_of_declared(question)
+        raise OptionError("host", requested_host, problem, 'give "spark" or "local", or omit it')
+    return requested_host or natural or _host_of_declared(question)
 
 
 def _host_of_declared(question: Question) -> Host:
     """Return the host that reads the tables that a statement declares."""
-    read = find_tables(question.lowered.query)
-    declared = [table for name, table in question.tables.items() if name in read]
+    tables_read = find_tables(question.lowered.query)
+    declared = [table for name, table in question.tables.items() if name in tables_read]
     return "spark" if any(map(needs_spark, declared)) else "local"
 
 
-def _ask_here(question: Question, named: Mapping[str, Any]) -> LocalDefinition:
+def _query_locally(question: Question, tables: Mapping[str, Any]) -> LocalDefinition:
     """Build a query in this process, and open its tables."""
-    rows_by_name = index_by_name({name: find_rows(name, table) for name, table in named.items()})
-    around = Surroundings({}, os.environ)
+    rows_by_name = index_by_name({name: find_rows(name, table) for name, table in tables.items()})
+    surroundings = Surroundings({}, os.environ)
 
     def find(name: str) -> TableRows:
         if name.lower() in rows_by_name:
             return rows_by_name[name.lower()]
         table = question.tables.get(name.lower())
         if table is None:
-            hint = "give it by its name, as in mt.sql(statement, clicks=clicks)"
-            raise OptionError("FROM", name, "isn't known", hint)
-        return source_of(table, around)
+            hint = "pass it by name, as in mt.sql(statement, clicks=clicks)"
+            raise OptionError("FROM", name, "isn't a table", hint)
+        return source_of(table, surroundings)
 
     lowered = question.lowered
     try:

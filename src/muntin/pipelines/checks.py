@@ -76,17 +76,19 @@ def check(pipeline: Pipeline, check_sink: Callable[[DeclaredTable], None]) -> Ch
         check_sink: Raises an ``OptionError`` if a table can't be written to.
     """
     checked = Checked()
-    written = {name.lower() for flow in pipeline.flows for name in _outputs(flow)}
-    reading = [flow.query for flow in pipeline.flows]
-    read = frozenset[str]().union(*map(find_tables, reading))
+    written_tables = {name.lower() for flow in pipeline.flows for name in _output_names(flow)}
+    queries = [flow.query for flow in pipeline.flows]
+    read_tables = frozenset[str]().union(*map(find_tables, queries))
     for name, table in pipeline.tables.items():
-        checked.problems += _of_table(table, name in read, name in written, check_sink)
+        checked.problems += _check_declaration(
+            table, name in read_tables, name in written_tables, check_sink
+        )
     for flow in pipeline.flows:
         checker = _Checker(pipeline, flow.name)
-        checker.relation(flow.query)
+        checker.check_relation(flow.query)
         target = pipeline.tables.get((flow.results or "").lower())
         if target is not None:
-            checker.sink(target, flow.query)
+            checker.check_sink(target, flow.query)
         checked.problems += checker.problems
         checked.cautions += checker.cautions
         if checker.needs_spark and not checker.problems:
@@ -94,11 +96,11 @@ def check(pipeline: Pipeline, check_sink: Callable[[DeclaredTable], None]) -> Ch
     return checked
 
 
-def _outputs(flow: Flow) -> Iterator[str]:
+def _output_names(flow: Flow) -> Iterator[str]:
     yield from (name for name in (flow.results, flow.rejected) if name is not None)
 
 
-def _of_table(
+def _check_declaration(
     table: DeclaredTable, is_read: bool, is_written: bool, check_sink: Callable[..., None]
 ) -> Iterator[MuntinError]:
     """Yield the mistakes of one table."""
@@ -117,7 +119,7 @@ def _of_table(
 
 
 def _refuse_reading_parts(table: DeclaredTable, is_read: bool) -> None:
-    """Refuse parts of a table that only matter when it is read."""
+    """Refuse options that have no effect on a table that is only written."""
     if is_read:
         return
     marks = table.marks
@@ -127,7 +129,7 @@ def _refuse_reading_parts(table: DeclaredTable, is_read: bool) -> None:
     for part, value in parts.items():
         if value is not None:
             hint = f"leave it out: {table.name} is written to"
-            raise OptionError(part, value, "has a meaning only for a table that is read", hint)
+            raise OptionError(part, value, "has no effect on a table that is only written", hint)
 
 
 def _about(table: DeclaredTable, error: OptionError) -> PipelineCheckError:
@@ -144,63 +146,68 @@ class _Checker:
         self.cautions: list[str] = []
         self.needs_spark = False
 
-    def relation(self, relation: Relation) -> Columns | None:
+    def check_relation(self, relation: Relation) -> Columns | None:
         """Check a relation; return its columns, ``None`` if only Spark knows them."""
         if isinstance(relation, Reading):
-            return self._table(relation.name)
+            return self._check_table(relation.name)
         if isinstance(relation, Derived):
-            columns = self.relation(relation.source)
-            self._expressions([relation.where], columns, "boolean")
-            return self._shown(relation.columns, columns)
+            columns = self.check_relation(relation.source)
+            self._check_expressions([relation.where], columns, "boolean")
+            return self._check_select_list(relation.columns, columns)
         if isinstance(relation, Windowing):
-            return self._windowing(relation)
+            return self._check_windowing(relation)
         self.needs_spark = True
         if isinstance(relation, Joining):
             sides = relation.left, relation.right
-            found = [self.relation(side) for side in sides]
+            columns_of_sides = [self.check_relation(side) for side in sides]
             for side, columns, spec in zip(
-                relation.names, found, (relation.spec.left, relation.spec.right), strict=True
+                relation.names,
+                columns_of_sides,
+                (relation.spec.left, relation.spec.right),
+                strict=True,
             ):
-                self._named([*spec.keys, spec.time], columns, f" of {side}")
+                self._check_names([*spec.keys, spec.time], columns, f" of {side}")
         else:
             for name in find_tables(relation):
-                self._table(name)
+                self._check_table(name)
         return None
 
-    def _table(self, name: str) -> Columns | None:
+    def _check_table(self, name: str) -> Columns | None:
         table = self.pipeline.tables.get(name.lower())
         if table is None:
             if "." in name:
                 self.needs_spark = True
                 return None
-            known = [one.name for one in self.pipeline.tables.values()]
-            close = nearest_name(name, known)
-            hint = f"write {close}" if close else f"write CREATE TABLE {name} (…) WITH (…)"
-            self._problem(name, f"there is no table {name}", hint)
+            names = [one.name for one in self.pipeline.tables.values()]
+            nearest = nearest_name(name, names)
+            hint = f"write {nearest}" if nearest else f"write CREATE TABLE {name} (…) WITH (…)"
+            self._add_problem(name, f"there is no table {name}", hint)
             return None
         columns = _columns_of(table)
         if columns is None:
             self.needs_spark = True
             return None
         for column in table.computed:
-            self._expressions([column.text], columns)
+            self._check_expressions([column.text], columns)
             columns = {**columns, column.name.lower(): None}
-        self._named([table.marks.time, table.marks.clock, *(table.marks.offset or ())], columns)
+        self._check_names(
+            [table.marks.time, table.marks.clock, *(table.marks.offset or ())], columns
+        )
         return columns
 
-    def _windowing(self, query: Windowing) -> Columns | None:
-        columns, spec = self.relation(query.source), query.spec
+    def _check_windowing(self, query: Windowing) -> Columns | None:
+        columns, spec = self.check_relation(query.source), query.spec
         self.needs_spark |= bool(query.ranking or query.each or query.lookups or query.having)
-        self._named([spec.time, *(spec.offset or ()), query.clock], columns)
-        self._expressions([query.where], columns, "boolean")
-        self._expressions([key.text for key in query.keys], columns)
+        self._check_names([spec.time, *(spec.offset or ()), query.clock], columns)
+        self._check_expressions([query.where], columns, "boolean")
+        self._check_expressions([key.text for key in query.keys], columns)
         if columns is not None and spec.time is not None and spec.axis == "time":
             shape = columns.get(spec.time.lower())
             if shape is not None and shape.family not in ("timestamp", "date", "string"):
                 hint = "give a column of TIMESTAMP; timestamp_millis(ms) makes one of a number"
-                self._problem(spec.time, f"{spec.time} is {shape.text}, and no time", hint)
+                self._add_problem(spec.time, f"{spec.time} is {shape.text}, not a time", hint)
         for name, aggregate in spec.aggregates.items():
-            self._aggregate(name, aggregate, columns)
+            self._check_aggregate(name, aggregate, columns)
         names = (*(key.name for key in query.keys), *spec.aggregates)
         results: Columns = {**dict.fromkeys(map(str.lower, names)), **_BOUNDS, **_OWN}
         if query.ranking is not None or query.lookups or query.each:
@@ -211,21 +218,21 @@ class _Checker:
             }
         return results
 
-    def _aggregate(self, name: str, aggregate: Aggregate, columns: Columns | None) -> None:
-        for given in aggregate.columns:
-            text = given.text if isinstance(given, Expression) else quote_name(str(given))
-            family = self._expressions([text], columns)
-            if family is None or columns is None or given is not aggregate.column:
+    def _check_aggregate(self, name: str, aggregate: Aggregate, columns: Columns | None) -> None:
+        for argument in aggregate.columns:
+            text = argument.text if isinstance(argument, Expression) else quote_name(str(argument))
+            family = self._check_expressions([text], columns)
+            if family is None or columns is None or argument is not aggregate.column:
                 self.needs_spark |= family is None
                 continue
-            shape = columns.get(str(given).strip("`").lower()) or Shape(family, family)
+            shape = columns.get(str(argument).strip("`").lower()) or Shape(family, family)
             if not aggregate.entry.accepts.accepts(shape):
                 hint = aggregate.entry.accepts.hint_for(shape)
-                self._problem("", f"{name}: {aggregate.kind} doesn't take {shape.text}", hint)
+                self._add_problem("", f"{name}: {aggregate.kind} doesn't take {shape.text}", hint)
 
-    def sink(self, table: DeclaredTable, query: Query) -> None:
+    def check_sink(self, table: DeclaredTable, query: Query) -> None:
         """Check the inserted columns against those that a sink declares."""
-        inserted = inserted_columns(query)
+        inserted = list_inserted_columns(query)
         if table.columns is None or inserted is None:
             return
         try:
@@ -233,31 +240,35 @@ class _Checker:
         except OptionError as error:
             self.problems.append(_about(table, error))
 
-    def _shown(self, shown: Iterable[Column] | None, columns: Columns | None) -> Columns | None:
-        if shown is None:
+    def _check_select_list(
+        self, select_list: Iterable[Column] | None, columns: Columns | None
+    ) -> Columns | None:
+        if select_list is None:
             return columns
-        made: dict[str, Shape | None] = {}
-        for column in shown:
+        selected: dict[str, Shape | None] = {}
+        for column in select_list:
             if column.text == "*":
                 if columns is None:
                     return None
-                made |= columns
+                selected |= columns
                 continue
-            self._expressions([column.text], columns)
+            self._check_expressions([column.text], columns)
             name = column.text.strip("`").lower()
-            made[column.name.lower()] = None if columns is None else columns.get(name)
-        return made
+            selected[column.name.lower()] = None if columns is None else columns.get(name)
+        return selected
 
-    def _named(self, names: Iterable[str | None], columns: Columns | None, where: str = "") -> None:
+    def _check_names(
+        self, names: Iterable[str | None], columns: Columns | None, where: str = ""
+    ) -> None:
         for name in names:
             if (
                 name is not None
                 and columns is not None
                 and name.partition(".")[0].lower() not in columns
             ):
-                self._unknown(name, columns, where)
+                self._add_unknown_column(name, columns, where)
 
-    def _expressions(
+    def _check_expressions(
         self, texts: Iterable[str | None], columns: Columns | None, wanted: str | None = None
     ) -> str | None:
         """Check expressions; return the family of the last, ``None`` if only Spark knows it."""
@@ -269,38 +280,38 @@ class _Checker:
                 continue
             unknown = unknown_names(tree, columns)
             for name in unknown:
-                self._unknown(name, columns, text=text)
-            self._units(tree, columns, text)
+                self._add_unknown_column(name, columns, text=text)
+            self._check_time_units(tree, columns, text)
             family = family_of(tree, columns)
             self.needs_spark |= family is None and not unknown
             if wanted is not None and family not in (None, wanted):
                 hint = f"write a condition, such as {text} IS NOT NULL"
-                self._problem(text, f"{text} is no condition but {family}", hint)
+                self._add_problem(text, f"{text} is {family}, not a condition", hint)
         return family
 
-    def _units(self, tree: Expr, columns: Columns, text: str) -> None:
+    def _check_time_units(self, tree: Expr, columns: Columns, text: str) -> None:
         """Refuse whole numbers that become times without a unit, or warn of them."""
         for name, is_cast in times_of_numbers(tree, columns):
             if is_cast:
                 self.cautions.append(
-                    f"query {self.name}: CAST({name} AS TIMESTAMP) takes {name} for seconds; if it "
-                    f"looks like milliseconds (13 digits), write timestamp_millis({name})"
+                    f"query {self.name}: CAST({name} AS TIMESTAMP) reads {name} as seconds. If it "
+                    f"has milliseconds (13 digits), write timestamp_millis({name})"
                 )
             else:
                 hint = f"write TO_TIMESTAMP_LTZ({name}, 3) for milliseconds, or 0 for seconds"
-                self._problem(text, f"TO_TIMESTAMP_LTZ({name}) doesn't say its unit", hint)
+                self._add_problem(text, f"TO_TIMESTAMP_LTZ({name}) has no unit", hint)
 
-    def _unknown(
+    def _add_unknown_column(
         self, name: str, columns: Columns, where: str = "", text: str | None = None
     ) -> None:
         close = nearest_name(name, columns)
         hint = f"write {close}" if close else f"the columns are {', '.join(columns)}"
-        self._problem(text or name, f"there is no column {name}{where}", hint)
+        self._add_problem(text or name, f"there is no column {name}{where}", hint)
 
-    def _problem(self, text: str, problem: str, hint: str) -> None:
-        for asked in (text, quote_name(text)):
-            if asked in self.pipeline.places:
-                whole, span = self.pipeline.places[asked]
+    def _add_problem(self, text: str, problem: str, hint: str) -> None:
+        for place in (text, quote_name(text)):
+            if place in self.pipeline.places:
+                whole, span = self.pipeline.places[place]
                 self.problems.append(SqlError(whole, span, problem, hint))
                 return
         self.problems.append(PipelineCheckError(f"query {self.name}: {problem}; {hint}"))
@@ -326,7 +337,7 @@ def _columns_of(table: DeclaredTable) -> Columns | None:
     return columns or None
 
 
-def inserted_columns(query: Query) -> list[str] | None:
+def list_inserted_columns(query: Query) -> list[str] | None:
     """Return the columns that a query inserts; ``None`` if only Spark knows them."""
     if isinstance(query, Joining) or (isinstance(query, Windowing) and query.ranking is not None):
         return None
@@ -350,6 +361,6 @@ def check_declared(table: DeclaredTable, inserted: Iterable[str]) -> None:
     lacking = {name.lower() for name in declared} - {name.lower() for name in names} - own
     beyond = {name.lower() for name in names} - {name.lower() for name in declared} - own
     if lacking or beyond:
-        hint = f"the query inserts ({', '.join(names)}); name its columns so with AS"
-        problem = "isn't what the query inserts"
+        hint = f"the query inserts ({', '.join(names)}); rename its columns with AS"
+        problem = "differs from the columns that the query inserts"
         raise OptionError("columns", f"({', '.join(declared)})", problem, hint)

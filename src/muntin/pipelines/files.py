@@ -12,9 +12,9 @@ from muntin.model.placeholders import find_names
 SUFFIXES = (".sql", ".toml")
 
 
-def read(
+def read_pipeline(
     path: Path,
-    given: Mapping[str, str],
+    variables: Mapping[str, str],
     *,
     whole: bool = True,
     problems: list[MuntinError] | None = None,
@@ -23,7 +23,7 @@ def read(
 
     Args:
         path: A file of SQL statements (``.sql``) or of TOML (``.toml``).
-        given: Values of ``--set``.
+        variables: Values of ``--set``.
         whole: Whether all placeholders of the file must have values; otherwise those without one
             stay as they are, which is enough to explain the pipeline.
         problems: Collects the mistakes of statements and entries, which are left out of the
@@ -40,20 +40,24 @@ def read(
         hint = f"give the path of a file that ends with {', '.join(SUFFIXES)} or .py"
         raise OptionError("PIPELINE", str(path), "isn't a file", hint)
     text = path.read_text(encoding="utf-8")
-    asked = find_names(text)
-    for name in given:
-        if name not in asked:
-            hint = f"it asks for {', '.join(sorted(asked))}" if asked else "it asks for nothing"
+    placeholders = find_names(text)
+    for name in variables:
+        if name not in placeholders:
+            hint = (
+                f"it asks for {', '.join(sorted(placeholders))}"
+                if placeholders
+                else "it asks for nothing"
+            )
             raise OptionError("--set", name, f"isn't asked for by {path.name}", hint)
-    missing = sorted(asked - given.keys())
+    missing = sorted(placeholders - variables.keys())
     if missing and whole:
         hint = "give " + " ".join(f"--set {name}=..." for name in missing)
         raise OptionError("--set", None, f"lacks {', '.join(missing)}", hint)
-    known = {name: f"${{{name}}}" for name in missing} | dict(given)
+    values = {name: f"${{{name}}}" for name in missing} | dict(variables)
     if path.suffix == ".sql":
         from muntin.sql import door
 
-        return door.pipeline(text, known, problems)
+        return door.pipeline(text, values, problems)
     from muntin.pipelines.toml import pipeline
 
-    return pipeline(text, known, problems)
+    return pipeline(text, values, problems)

@@ -41,15 +41,15 @@ class TableForm(_Part):
         None, description="After how long without messages the watermark follows the wall clock."
     )
     watermark: WatermarkBy | list[Text] | None = Field(
-        None, description="What the watermark goes by: source, greatest, or columns with clocks."
+        None, description="What the watermark follows: source, greatest, or columns with clocks."
     )
     offset: list[Text] | None = Field(
         None, min_length=2, max_length=2, description="Columns of partition and offset."
     )
-    clock: Text | None = Field(None, description="The column that says when a message arrived.")
+    clock: Text | None = Field(None, description="The column with the arrival times of messages.")
     mode: Literal["stream", "batch"] = Field("stream", description="How it is read.")
     options: dict[Text, str | int | float | bool] = Field(
-        {}, description="What the connector takes; secrets only as ${env:NAME}."
+        {}, description="Options of the connector; secrets only as ${env:NAME}."
     )
 
 
@@ -77,7 +77,7 @@ class PolicyForm(OnePolicyForm):
     """When a window emits first, and when it emits after that."""
 
     then: OnePolicyForm | None = Field(
-        None, description="From a window's first early (or late) firing on: every = '1 minute'."
+        None, description="The policy after the first early (or late) emission: every = '1 minute'."
     )
 
 
@@ -90,7 +90,7 @@ class FullForm(_Part):
 class FillForm(_Part):
     """Emissions of windows without messages."""
 
-    value: Literal["zero", "null"] = Field(description="What sums are; counts are 0 in both.")
+    value: Literal["zero", "null"] = Field(description="The value of sums; counts are always 0.")
     up_to: Text = Field(description=f"How long after its last window with a message. {LENGTH}")
 
 
@@ -107,13 +107,15 @@ class WindowsForm(_Part):
     session: Text | None = Field(None, description=f"The gap. {LENGTH}")
     slide: Text | None = Field(None, description="The distance between two starts.")
     step: Text | None = Field(None, description="The distance between two ends.")
-    origin: Text | None = Field(None, description="A moment at which some window starts.")
+    origin: Text | None = Field(None, description="A time at which some window starts.")
     zone: Text | None = Field(
         None, description="A time zone, for calendar days, parts of them, and months."
     )
-    overlap: int | None = Field(None, ge=1, description="In how many windows a message may be.")
+    overlap: int | None = Field(
+        None, ge=1, description="The greatest number of windows that a message may be in."
+    )
     closed: ClosedSides | None = Field(
-        None, description="Of sessions (both, left) and rolling windows: their ends."
+        None, description="The ends that belong to sessions (both, left) and rolling windows."
     )
 
 
@@ -124,28 +126,28 @@ class QueryForm(_Part):
     columns: dict[Text, Text] = Field(
         {}, description="More columns of the source: names and Spark SQL expressions."
     )
-    where: Text | None = Field(None, description="Which messages, in Spark SQL.")
+    where: Text | None = Field(None, description="The condition on messages, in Spark SQL.")
     key: Text | list[Text] = Field([], description="The key columns.")
     nulls: Nulls = Field(
-        "reject", description="Whether NULL in a key is rejected, or a value like any other."
+        "reject", description="Whether NULL in a key is rejected, or a group of its own."
     )
     sets: Literal["rollup", "cube"] | list[list[Text]] | None = Field(
-        None, description="Windows by several choices of the key columns, as GROUPING SETS."
+        None, description="Sets of key columns to group by, as GROUPING SETS."
     )
     windows: WindowsForm
     early: PolicyForm | None = None
     full: FullForm | None = None
     fill: FillForm | None = None
     late: PolicyForm | None = None
-    grace: Text | None = Field(None, description=f"How long late messages are taken. {LENGTH}")
+    grace: Text | None = Field(None, description=f"How long late messages are accepted. {LENGTH}")
     keep: Text | None = Field(None, description=f"How long state is kept. {LENGTH}")
-    deltas: bool = Field(False, description="Whether a firing emits only what is new.")
+    deltas: bool = Field(False, description="Whether an emission has only the new messages.")
     agg: dict[Text, Text] = Field(
         min_length=1, description='Names and aggregates in SQL, "quantile(delay, 0.95)".'
     )
-    having: Text | None = Field(None, description="Which firings hold, in Spark SQL.")
-    into: Text = Field(description="The table that takes the results.")
-    rejected: Text | None = Field(None, description="The table that takes rejected messages.")
+    having: Text | None = Field(None, description="The condition on emissions, in Spark SQL.")
+    into: Text = Field(description="The table of the results.")
+    rejected: Text | None = Field(None, description="The table of rejected messages.")
 
 
 class PipelineForm(_Part):
@@ -157,9 +159,9 @@ class PipelineForm(_Part):
     json_schema: str | None = Field(None, alias="$schema", description="For editors.")
     checkpoint: Text = Field(description="The folder of the queries' progress and state.")
     trigger: Text | None = Field(
-        None, description='A batch at most this often, "5 seconds"; or "available now".'
+        None, description='The time between batches, "5 seconds"; or "available now".'
     )
-    shards: int | None = Field(None, ge=1, description="In how many shards keys are kept.")
+    shards: int | None = Field(None, ge=1, description="The number of shards of the keys.")
     tables: dict[Text, TableForm] = Field(min_length=1)
     queries: dict[Text, QueryForm] = Field(min_length=1)
 

@@ -55,14 +55,14 @@ class PipelineFileError(MuntinError):
 
 def pipeline(
     text: str,
-    given: Mapping[str, str] | None = None,
+    variables: Mapping[str, str] | None = None,
     problems: list[MuntinError] | None = None,
 ) -> Pipeline:
     """Return the pipeline of a TOML text.
 
     Args:
         text: Text of the file.
-        given: Values of the placeholders ``${name}``.
+        variables: Values of the placeholders ``${name}``.
         problems: Collects the mistakes of tables and queries, which are then left out;
             ``None`` raises them.
 
@@ -75,35 +75,35 @@ def pipeline(
     except tomllib.TOMLDecodeError as error:
         raise PipelineFileError(f"this isn't TOML: {error}") from error
     except ValidationError as error:
-        raise PipelineFileError("\n".join(_problems(error))) from error
-    reader = _Reader(form, given or {})
-    made = reader.pipeline(text)
+        raise PipelineFileError("\n".join(_format_errors(error))) from error
+    reader = _Reader(form, variables or {})
+    result = reader.pipeline(text)
     if problems is None:
         ProblemsError.raise_if_any(reader.problems)
     else:
         problems += reader.problems
-    return made
+    return result
 
 
-def _problems(error: ValidationError) -> list[str]:
+def _format_errors(error: ValidationError) -> list[str]:
     """Return pydantic's errors, a line each: entry, problem, and the value if it isn't secret."""
     lines = []
-    for found in error.errors(include_url=False):
-        place = ".".join(str(part) for part in found["loc"])
+    for problem in error.errors(include_url=False):
+        entry = ".".join(str(part) for part in problem["loc"])
         # The value of an unknown entry may be a misplaced secret.
-        named = found["type"] in ("missing", "extra_forbidden")
-        shown = not named and _showable(found["loc"], found["input"])
-        value = f" (not {found['input']!r})" if shown else ""
-        lines.append(f"{place}: {found['msg'][:1].lower()}{found['msg'][1:]}{value}")
+        is_about_entry = problem["type"] in ("missing", "extra_forbidden")
+        shown = not is_about_entry and _may_show(problem["loc"], problem["input"])
+        value = f" (not {problem['input']!r})" if shown else ""
+        lines.append(f"{entry}: {problem['msg'][:1].lower()}{problem['msg'][1:]}{value}")
     return lines
 
 
-def _showable(place: tuple[int | str, ...], value: object) -> bool:
+def _may_show(path: tuple[int | str, ...], value: object) -> bool:
     """Return whether a value may be shown: it is plain, and its entry isn't secret."""
     if isinstance(value, list | dict):
         return False
     try:
-        for part in place:
+        for part in path:
             check_secret(str(part), str(value))
     except OptionError:
         return False
@@ -111,50 +111,50 @@ def _showable(place: tuple[int | str, ...], value: object) -> bool:
 
 
 class _Reader:
-    def __init__(self, form: PipelineForm, given: Mapping[str, str]) -> None:
+    def __init__(self, form: PipelineForm, variables: Mapping[str, str]) -> None:
         self.form = form
-        self.given = given
+        self.variables = variables
         self.tables: dict[str, DeclaredTable] = {}
         self.problems: list[MuntinError] = []
-        self.place = ""
+        self.entry = ""
 
     def pipeline(self, text: str) -> Pipeline:
         form, flows = self.form, []
         for name, table in form.tables.items():
-            with self._noted(f"tables.{name}"):
-                if (known := self.tables.get(name.lower())) is not None:
-                    problem = f"is there already as {known.name}: names are compared without case"
+            with self._collect_problem(f"tables.{name}"):
+                if (earlier := self.tables.get(name.lower())) is not None:
+                    problem = f"is the same as {earlier.name}: names are compared without case"
                     raise OptionError("tables", name, problem, "give it another name")
-                self.tables[name.lower()] = self._table(name, table)
+                self.tables[name.lower()] = self._read_table(name, table)
         for name, query in form.queries.items():
-            with self._noted(f"queries.{name}"):
-                flows.append(self._flow(name, query))
-        with self._noted(""):
+            with self._collect_problem(f"queries.{name}"):
+                flows.append(self._read_flow(name, query))
+        with self._collect_problem(""):
             self._check_outputs(tuple(flows))
         now, every = (form.trigger or "").lower() == "available now", None
-        with self._noted("trigger"):
+        with self._collect_problem("trigger"):
             every = None if now or form.trigger is None else micros("trigger", form.trigger)
         asked = frozenset(find_names(text))
         return Pipeline(self.tables, tuple(flows), form.checkpoint, every, now, asked)
 
     @contextmanager
-    def _noted(self, place: str) -> Iterator[None]:
+    def _collect_problem(self, entry: str) -> Iterator[None]:
         """Collect the mistake of an entry."""
-        self.place = place
+        self.entry = entry
         try:
             yield
         except (OptionError, SqlError) as error:
-            self.problems.append(PipelineFileError(f"{self.place}: {error}"))
+            self.problems.append(PipelineFileError(f"{self.entry}: {error}"))
 
     def _check_outputs(self, flows: tuple[Flow, ...]) -> None:
         """Refuse two outputs in one table."""
         if (clash := shared(flows, self.tables)) is not None:
             first, second = clash
-            self.place = f"queries.{flows[second.query].name}.{second.part}"
+            self.entry = f"queries.{flows[second.query].name}.{second.part}"
             problem = f"is written twice, first by queries.{flows[first.query].name}.{first.part}"
             raise OptionError(second.part, second.table, problem, HINT)
 
-    def _table(self, name: str, table: TableForm) -> DeclaredTable:
+    def _read_table(self, name: str, table: TableForm) -> DeclaredTable:
         options = {
             key: str(value).lower() if isinstance(value, bool) else str(value)
             for key, value in table.options.items()
@@ -173,60 +173,60 @@ class _Reader:
             name,
             table.connector,
             columns,
-            tuple(Column(n, self._filled(e)) for n, e in table.computed.items()),
+            tuple(Column(n, self._fill_placeholders(e)) for n, e in table.computed.items()),
             options,
             marks,
             table.mode == "stream",
         )
 
-    def _flow(self, name: str, query: QueryForm) -> Flow:
+    def _read_flow(self, name: str, query: QueryForm) -> Flow:
         for part, table in (("into", query.into), ("rejected", query.rejected)):
             if table is not None and table.lower() not in map(str.lower, self.form.tables):
-                self.place = f"queries.{name}.{part}"
+                self.entry = f"queries.{name}.{part}"
                 raise OptionError(part, table, "is no table of this file", "add it to [tables]")
         source = self.tables.get(query.source.lower())
         keys = [query.key] if isinstance(query.key, str) else list(query.key)
         computed = {}
         for n, text in query.agg.items():
-            self.place = f"queries.{name}.agg.{n}"
-            computed[n] = aggregate(self._filled(text))
-        self.place = f"queries.{name}"
+            self.entry = f"queries.{name}.agg.{n}"
+            computed[n] = aggregate(self._fill_placeholders(text))
+        self.entry = f"queries.{name}"
         marks = InputOptions() if source is None else source.marks
-        sentence = _sentence(query, marks)
+        sentence = _build_sentence(query, marks)
         spec = sentence._spec(computed, sentence._all_keys(tuple(keys)))
         relation: Reading | Derived = Reading(query.source)
         if query.columns:
-            added = (Column(n, self._filled(text)) for n, text in query.columns.items())
+            added = (Column(n, self._fill_placeholders(text)) for n, text in query.columns.items())
             relation = Derived(relation, (Column("*", "*"), *added))
         each = emits_messages(spec)
         if each and query.having is not None:
-            hint = "leave it out, and choose among the rows where they are read"
-            raise OptionError("having", query.having, "isn't taken with rolling windows", hint)
+            hint = "leave it out, and filter the rows where they are read"
+            raise OptionError("having", query.having, "isn't supported by rolling windows", hint)
         windowing = Windowing(
             relation,
             spec,
             tuple(Column(key, quote_name(key)) for key in spec.key_columns),
-            query.where and self._filled(query.where),
-            self._shown(spec) if query.having else None,
-            query.having and self._filled(query.having),
+            query.where and self._fill_placeholders(query.where),
+            self._select_all(spec) if query.having else None,
+            query.having and self._fill_placeholders(query.having),
             marks.clock,
             self.form.shards,
             each=each,
         )
         return Flow(name, windowing, query.into, query.rejected)
 
-    def _shown(self, spec: WindowSpec) -> tuple[Column, ...]:
-        shown = (*spec.keys, "window_start", "window_end", *spec.aggregates, *_OWN)
-        return tuple(Column(name, name if name in _OWN else quote_name(name)) for name in shown)
+    def _select_all(self, spec: WindowSpec) -> tuple[Column, ...]:
+        names = (*spec.keys, "window_start", "window_end", *spec.aggregates, *_OWN)
+        return tuple(Column(name, name if name in _OWN else quote_name(name)) for name in names)
 
-    def _filled(self, text: str) -> str:
+    def _fill_placeholders(self, text: str) -> str:
         """Return an expression whose placeholders, which must be in quotes, are replaced."""
 
         def value(name: str, _: int) -> str:
-            if name not in self.given:
+            if name not in self.variables:
                 hint = f"give --set {name}=..."
                 raise OptionError(name, f"${{{name}}}", "has no value", hint)
-            return self.given[name]
+            return self.variables[name]
 
         try:
             return fill_expression(text, value)
@@ -235,14 +235,14 @@ class _Reader:
             raise OptionError("--set", str(error), "stands outside of quotes", hint) from error
 
 
-def _length(text: str) -> Length:
-    found = _ROWS.fullmatch(text.strip())
-    return rows(int(found.group(1))) if found else text
+def _parse_length(text: str) -> Length:
+    match = _ROWS.fullmatch(text.strip())
+    return rows(int(match.group(1))) if match else text
 
 
-def _sentence(query: QueryForm, marks: InputOptions) -> Sentence:
+def _build_sentence(query: QueryForm, marks: InputOptions) -> Sentence:
     """Return the Python query that the entries of a query stand for."""
-    sentence = _windows(query.windows, Sentence(_input_options=marks, _nulls=query.nulls))
+    sentence = _choose_windows(query.windows, Sentence(_input_options=marks, _nulls=query.nulls))
     if sentence._windows is not None:
         sentence = replace(sentence, _input_options=marks.on(sentence._windows.axis))
     if query.sets is not None:
@@ -255,31 +255,31 @@ def _sentence(query: QueryForm, marks: InputOptions) -> Sentence:
         sentence = sentence.fill(query.fill.value, up_to=query.fill.up_to)
     if query.late is not None and query.grace is None:
         hint = 'add grace = "1 hour"'
-        raise OptionError("late", query.late.model_dump(), "means nothing without a grace", hint)
+        raise OptionError("late", query.late.model_dump(), "has no effect without a grace", hint)
     if query.grace is not None:
         late: dict[str, Any] = {} if query.late is None else query.late.model_dump()
-        sentence = sentence.late(grace=_length(query.grace), **late)
+        sentence = sentence.late(grace=_parse_length(query.grace), **late)
     if query.keep is not None:
-        sentence = sentence.keep(_length(query.keep))
+        sentence = sentence.keep(_parse_length(query.keep))
     return sentence.deltas() if query.deltas else sentence
 
 
-def _windows(form: WindowsForm, sentence: Sentence) -> Sentence:
+def _choose_windows(form: WindowsForm, sentence: Sentence) -> Sentence:
     chosen = [kind for kind in _USES if getattr(form, kind) is not None]
     if len(chosen) != 1:
         hint = f"give exactly one of {', '.join(_USES)}"
         raise OptionError("windows", ", ".join(chosen) or None, "isn't one kind", hint)
     (kind,) = chosen
-    size, given = getattr(form, kind), form.model_dump(exclude_none=True, exclude={kind})
-    for option, value in given.items():
+    size, options = getattr(form, kind), form.model_dump(exclude_none=True, exclude={kind})
+    for option, value in options.items():
         if option not in _USES[kind]:
             raise OptionError(option, value, f"isn't one of {kind}", "leave it out")
     if kind == "hopping":
         # Windows of whole days slide by a day, unless the file says otherwise.
-        given.setdefault("slide", size if "zone" in given else "")
+        options.setdefault("slide", size if "zone" in options else "")
     if kind == "cumulating":
-        given.setdefault("step", "")
-    for option in given.keys() & {"slide", "step"}:
-        given[option] = _length(given[option])
-    over: Sentence = getattr(sentence, kind)(_length(size), **given)
+        options.setdefault("step", "")
+    for option in options.keys() & {"slide", "step"}:
+        options[option] = _parse_length(options[option])
+    over: Sentence = getattr(sentence, kind)(_parse_length(size), **options)
     return over

@@ -75,18 +75,18 @@ def test_a_pipeline_without_mistakes_has_none(tmp_path: Path) -> None:
         ("n BIGINT,", "n BIGNIT,", "line 2: 'BIGNIT' isn't a type; write for example n STRING"),
         ("n BIGINT,", "n VARCHAR(9),", "line 2: VARCHAR(9) has a length, which isn't checked"),
         ("count(*)", "sum(page)", "query views: n: sum doesn't take STRING; cast it to a long"),
-        ("ts TIMESTAMP,", "ts BIGINT,", "query views: ts is BIGINT, and no time; give a column"),
+        ("ts TIMESTAMP,", "ts BIGINT,", "query views: ts is BIGINT, not a time; give a column"),
         ("'in')", "'in', multiline = 'yes')", "table clicks: multiline='yes' is neither true nor"),
         ("'in')", "'in', mutliLine = 'true')", "table clicks: option='mutliLine' isn't one of the "
          "table clicks; write multiLine"),
         ("'out')", "'out', file = '2')", "table views: option='file' isn't one of the table views; "
          "write files"),
-        ("'out')", "'out', mode = 'batch')", "table views: mode='batch' has a meaning only for a"),
+        ("'out')", "'out', mode = 'batch')", "table views: mode='batch' has no effect on a"),
         ("TABLE views WITH", "TABLE views (page STRING, hits BIGINT) WITH",
-         "table views: columns='(page, hits)' isn't what the query inserts; the query inserts "
-         "(page, window_start, window_end, n); name its columns so with AS"),
-        ("count(*)", "max(TO_TIMESTAMP_LTZ(ms))", "line 5: TO_TIMESTAMP_LTZ(ms) doesn't say its "
-         "unit; write TO_TIMESTAMP_LTZ(ms, 3) for milliseconds, or 0 for seconds"),
+         "table views: columns='(page, hits)' differs from the columns that the query inserts; "
+         "the query inserts (page, window_start, window_end, n); rename its columns with AS"),
+        ("count(*)", "max(TO_TIMESTAMP_LTZ(ms))", "line 5: TO_TIMESTAMP_LTZ(ms) has no unit; "
+         "write TO_TIMESTAMP_LTZ(ms, 3) for milliseconds, or 0 for seconds"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_named(tmp_path: Path, wrong: str, right: str, said: str) -> None:
@@ -136,7 +136,7 @@ def test_a_cast_of_a_whole_number_to_a_time_is_cautioned_of(tmp_path: Path) -> N
     file.write_text(CLICKS + VIEWS + COUNT.replace("count(*)", "max(CAST(ms AS TIMESTAMP))"))
     _, checked = read_checked_pipeline(file, {})
     (caution,) = checked.cautions
-    assert "takes ms for seconds; if it looks like milliseconds (13 digits), write" in caution
+    assert "reads ms as seconds. If it has milliseconds (13 digits), write" in caution
 
 
 def test_names_of_flinks_jdbc_reach_postgres(tmp_path: Path) -> None:

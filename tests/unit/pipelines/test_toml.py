@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from muntin.model.errors import OptionError
-from muntin.pipelines.files import read
+from muntin.pipelines.files import read_pipeline
 from muntin.pipelines.form import schema
 from muntin.pipelines.toml import PipelineFileError, pipeline
 from muntin.sql import door
@@ -167,7 +167,7 @@ def test_having_takes_back_what_holds_no_more():
         ),
         ('tumbling = "1 hour", gap = "1 s"', "", "windows.gap: extra inputs are not permitted"),
         ('tumbling = "1 hour"', 'grace = "3 rows"', "grace='3 rows' isn't measured in time"),
-        ('tumbling = "1 hour"', "late = { each = true }", "means nothing without a grace"),
+        ('tumbling = "1 hour"', "late = { each = true }", "has no effect without a grace"),
         ('tumbling = "1 hour"', "early = {}", "asks for no policy"),
         ('tumbling = "1 hour"', 'rejected = "nowhere"', "queries.out.rejected: rejected='nowhere'"),
         ('tumbling = "1 hour"', 'having = "n > \\"${lots}\\""', "${lots}' has no value"),
@@ -249,7 +249,7 @@ def test_rejected_messages_of_several_queries_may_go_to_one_topic():
 
 def test_tables_that_differ_in_case_alone_are_refused():
     text = TWO.replace("[queries.first]", '[tables.Clicks]\nconnector = "rate"\n[queries.first]')
-    with pytest.raises(PipelineFileError, match=r"tables.Clicks: .* is there already as clicks"):
+    with pytest.raises(PipelineFileError, match=r"tables.Clicks: .* is the same as clicks"):
         pipeline(text)
 
 
@@ -278,7 +278,7 @@ def test_the_published_schema_is_the_one_in_force():
 
 def test_the_examples_say_the_same():
     ours, theirs = (
-        read(ROOT / "examples" / "flights" / f"pipeline.{suffix}", {}, whole=False)
+        read_pipeline(ROOT / "examples" / "flights" / f"pipeline.{suffix}", {}, whole=False)
         for suffix in ("toml", "sql")
     )
     assert ours.flows == theirs.flows
@@ -289,12 +289,12 @@ def test_what_is_given_fits_the_file(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(TOML % ('tumbling = "1 hour"', ""))
     with pytest.raises(OptionError, match=r"lacks data, not; give --set data=\.\.\. --set not="):
-        read(path, {})
+        read_pipeline(path, {})
     with pytest.raises(OptionError, match=r"isn't asked for by mine\.toml; it asks for data, not"):
-        read(path, {"outt": "x"})
-    assert read(path, {"data": "d", "not": "n"}).flows[0].query.where == "k <> 'n'"
+        read_pipeline(path, {"outt": "x"})
+    assert read_pipeline(path, {"data": "d", "not": "n"}).flows[0].query.where == "k <> 'n'"
     with pytest.raises(OptionError, match="isn't a file"):
-        read(tmp_path / "nowhere.sql", {})
+        read_pipeline(tmp_path / "nowhere.sql", {})
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,6 @@ def test_inputs_of_several_hosts_are_refused() -> None:
 
 
 def test_explain_is_refused_where_a_query_is_asked() -> None:
-    with pytest.raises(SqlError, match=r"gives a query, not a text; leave EXPLAIN out") as error:
+    with pytest.raises(SqlError, match=r"returns a query, not a text; leave EXPLAIN out") as error:
         mt.sql({}, f"-- explain it\nEXPLAIN {STATEMENT}")
     assert error.value.span == (14, 21)
