@@ -100,10 +100,10 @@ class MemoryCheckpoint(Checkpoint):
     """A checkpoint that is in memory, with all of its batches."""
 
     def __init__(self, images: Sequence[Image_], batch: int | None = None) -> None:
-        self.given = "memory"
+        self.folder = "memory"
         self.images = list(images)
         self.oldest, self.newest = 0, len(self.images) - 1
-        self.batch = self.newest if batch is None else self.known("batch", batch)
+        self.batch = self.newest if batch is None else self.check_batch("batch", batch)
 
     def texts(self, batch: int | None = None) -> dict[int, str]:
         image = self.images[self.batch if batch is None else batch]
@@ -119,7 +119,7 @@ class MemoryCheckpoint(Checkpoint):
         image = self.images[self.batch]
         return {slot: {n: len(b) for n, b in blobs.items()} for slot, (_, blobs) in image.items()}
 
-    def written_since(self, since: int) -> dict[int, list[bytes]]:
+    def read_written_since(self, since: int) -> dict[int, list[bytes]]:
         then, found = self.images[since], {}
         for image in self.images[since + 1 : self.batch + 1]:
             for slot, (_, blobs) in image.items():

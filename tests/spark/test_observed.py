@@ -16,7 +16,7 @@ from tests.spark.feed import Feed, at
 import muntin as mt
 from muntin.cli.page import add_query
 from muntin.engine.operator import REJECTED
-from muntin.hosts.inspect.observed import newest, plain
+from muntin.hosts.inspect.observed import list_newest, to_json_value
 from muntin.serve import Feed as PageFeed
 from muntin.sinks.batch import Batch
 from muntin.spark.sinks.batch import EmittedRows
@@ -78,8 +78,8 @@ def test_a_query_is_shown_batch_by_batch(spark: SparkSession, tmp_path: Path) ->
     ],
 )
 def test_values_are_told_as_json_can_hold_them(value: object, shown: object) -> None:
-    assert plain(value) == shown
-    json.dumps(plain(value))
+    assert to_json_value(value) == shown
+    json.dumps(to_json_value(value))
 
 
 @pytest.mark.parametrize("shown", [True, False])
@@ -116,8 +116,8 @@ def test_times_that_python_cant_hold_are_shown(spark: SparkSession) -> None:
     schema = spark.createDataFrame([], "at timestamp").schema
     batch = Batch(0, REJECTED, table.schema, None, EmittedRows(emitted, REJECTED, schema))
     wanted = [None if time is None else {"at": time // 1000} for time in times]
-    assert newest(batch, 10) == [one or {"at": None} for one in wanted]
-    assert json.dumps(newest(batch, 2))
+    assert list_newest(batch, 10) == [one or {"at": None} for one in wanted]
+    assert json.dumps(list_newest(batch, 2))
 
 
 @pytest.mark.parametrize("count", [51, 3000])

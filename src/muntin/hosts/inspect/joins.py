@@ -53,8 +53,8 @@ class OpenJoin:
         watermarks: dict[SideName, datetime | None] = {}
         for side in SIDES:
             marks = [m.extra.get("marks", {}) for m in self.checkpoint.read.values()]
-            known = [mark[side] for mark in marks if mark.get(side) is not None]
-            watermarks[side] = as_datetime(max(known)) if known else None
+            latest = [mark[side] for mark in marks if mark.get(side) is not None]
+            watermarks[side] = as_datetime(max(latest)) if latest else None
         return watermarks
 
     @property
@@ -101,10 +101,10 @@ class OpenJoin:
 
     def find_shard(self, key: Any, side: SideName = "left") -> int:
         """Return the number of the shard that owns a key."""
-        only = make_key(self.spec.side(side).keys, self._types[side], key)
+        keys = make_key(self.spec.side(side).keys, self._types[side], key)
         shards = self.spec.shards or 1
         return self.checkpoint.number_shards(shards)[
-            int(assign_shards(only, only.columns, shards)[0])
+            int(assign_shards(keys, keys.columns, shards)[0])
         ]
 
     def schema(self, side: SideName) -> Any:
@@ -138,29 +138,29 @@ class OpenJoin:
     ) -> StateView:
         if side not in SIDES:
             raise OptionError("side", side, "isn't a side", f"give one of {', '.join(SIDES)}")
-        types, own, only, owner = self._types[side], self.spec.side(side), None, None
-        beside = {columns.TIME: pl.Int64(), ID: pl.Int64()}
+        types, side_spec, keys, owner = self._types[side], self.spec.side(side), None, None
+        engine_columns = {columns.TIME: pl.Int64(), ID: pl.Int64()}
         flags = dict.fromkeys([WAITS, MATCHED], pl.Boolean())
-        nothing = pl.DataFrame(schema={**types, **beside, **flags})
+        nothing = pl.DataFrame(schema={**types, **engine_columns, **flags})
         if key is not None:
-            only, owner = make_key(own.keys, types, key), self.find_shard(key, side)
-            only = only.rename(dict(zip(only.columns, own.keys, strict=True)))
-        inside, place = [], pl.col(columns.TIME)
+            keys, owner = make_key(side_spec.keys, types, key), self.find_shard(key, side)
+            keys = keys.rename(dict(zip(keys.columns, side_spec.keys, strict=True)))
+        bounds, position = [], pl.col(columns.TIME)
         if (low := read_position("start", start, self.spec.axis)) is not None:
-            inside.append(place >= low)
+            bounds.append(position >= low)
         if (high := read_position("end", end, self.spec.axis)) is not None:
-            inside.append(place <= high)
+            bounds.append(position <= high)
 
         def rows(manifest: str, blobs: Mapping[int, bytes]) -> pl.DataFrame:
             frames = read_messages(parse_manifest(manifest), side, blobs, partners=partners)[1]
             messages = pl.concat([nothing, *frames], how="diagonal").select(nothing.columns)
             messages = (
-                messages if only is None else join_null_safe(messages, only, own.keys, "semi")
+                messages if keys is None else join_null_safe(messages, keys, side_spec.keys, "semi")
             )
-            return messages.filter(*inside) if inside else messages
+            return messages.filter(*bounds) if bounds else messages
 
         # On the rows axis, numbers of messages are only unique within a partition.
-        identity = [ID, *(own.offset or ())[:1]]
+        identity = [ID, *(side_spec.offset or ())[:1]]
         return StateView(
             self.checkpoint.message_schema(types, WAITS),
             nothing,

@@ -25,7 +25,7 @@ from muntin.explain.why_joins import (
     explain_positions,
 )
 from muntin.hosts.inspect.joins import OpenJoin
-from muntin.hosts.inspect.opening import refuse_table, spec_of
+from muntin.hosts.inspect.opening import read_spec, refuse_table
 from muntin.hosts.inspect.snapshot import StateSnapshot
 from muntin.model.axis import Axis, read_position
 from muntin.model.errors import OptionError
@@ -53,7 +53,7 @@ def explain_state(
     Raises:
         OptionError: When the state, the key or the position isn't valid.
     """
-    spec = spec_of(opened)
+    spec = read_spec(opened)
     refuse_table(opened, table)
     place = position_of(at, spec.axis)
     if isinstance(spec, JoinSpec):

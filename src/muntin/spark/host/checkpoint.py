@@ -65,13 +65,13 @@ class Checkpoint(StateSnapshot):
         find_state_stores(spark)
         self.spark = spark
         self.operator = operator
-        self.given = path
+        self.folder = path
         self.path = home(spark, path if "://" in path else str(PurePath(path)))
         self.operators, self.oldest, self.newest = self._found()
         if not 0 <= operator < self.operators:
             problem = f"isn't one of the {self.operators} operators that keep state in this query"
             raise OptionError("operator", operator, problem, "count from the last one, which is 0")
-        self.batch = self.newest if batch is None else self.known("batch", batch)
+        self.batch = self.newest if batch is None else self.check_batch("batch", batch)
 
     def _found(self) -> tuple[int, int, int]:
         try:
@@ -91,9 +91,9 @@ class Checkpoint(StateSnapshot):
     def _refused(self, said: str) -> OptionError:
         # Spark's reader of state looks for such a folder under its URL-encoded name.
         hint = _START + _NAME if {" ", "%"} & {*self.path} else _START
-        return OptionError("CHECKPOINT", self.given, f"holds no windows ({said})", hint)
+        return OptionError("CHECKPOINT", self.folder, f"holds no windows ({said})", hint)
 
-    def known(self, option: str, batch: int) -> int:
+    def check_batch(self, option: str, batch: int) -> int:
         if not self.oldest <= batch <= self.newest:
             problem = f"isn't kept: there are batches {self.oldest} to {self.newest}"
             hint = "give one of them; spark.sql.streaming.minBatchesToRetain says how many are kept"
@@ -129,7 +129,7 @@ class Checkpoint(StateSnapshot):
         found = slots(len(self.read))
         if set(found) != self.read.keys():
             hint = "wait until its first batch is done"
-            raise OptionError("CHECKPOINT", self.given, "isn't whole yet", hint)
+            raise OptionError("CHECKPOINT", self.folder, "isn't whole yet", hint)
         return [self.read[slot] for slot in found]
 
     def blobs(self, wanted: Mapping[int, Sequence[int]], batch: int | None = None) -> ShardBlobs:
@@ -153,7 +153,7 @@ class Checkpoint(StateSnapshot):
             found.setdefault(row["slot"], {})[row["number"]] = row["size"]
         return found
 
-    def written_since(self, since: int) -> dict[int, list[bytes]]:
+    def read_written_since(self, since: int) -> dict[int, list[bytes]]:
         found: dict[int, list[bytes]] = {}
         until = {"changeStartBatchId": since + 1, "changeEndBatchId": self.batch}
         try:
@@ -164,7 +164,7 @@ class Checkpoint(StateSnapshot):
         except PySparkException as error:
             hint = "start the query with changelog checkpointing, as muntin.session() does"
             said = f"has no change feed ({_first_line(error)})"
-            raise OptionError("CHECKPOINT", self.given, said, hint) from error
+            raise OptionError("CHECKPOINT", self.folder, said, hint) from error
         return found
 
     def number_shards(self, count: int) -> Sequence[int]:

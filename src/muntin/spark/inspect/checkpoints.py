@@ -14,10 +14,10 @@ from muntin.hosts.inspect.report import (
     Sizes,
     StateReport,
     assemble_report,
+    collect_runs,
     list_tables,
-    plain_rows,
     report_state,
-    runs_by_table,
+    to_plain_rows,
 )
 from muntin.hosts.inspect.why import describe_key, explain_state, position_of
 from muntin.model.axis import MIN_POSITION, moment
@@ -84,7 +84,7 @@ def _of_tables(opened: Checkpoint, sizes: Sizes) -> StateReport:
         "watermark": {
             n: None if mark == MIN_POSITION else moment(mark) for n, mark in marks.items()
         },
-        "tables": list_tables(runs_by_table(opened), sizes, lambda *_: None),
+        "tables": list_tables(collect_runs(opened), sizes, lambda *_: None),
     }
 
 
@@ -95,7 +95,7 @@ def _of_windowing(opened: Checkpoint, sizes: Sizes) -> StateReport:
         "kind": "windowing",
         "spec": {name: str(value) for name, value in opened.first.spec.items()},
         "watermark": moment(1000 * max(clocks)) if clocks else None,
-        "tables": list_tables(runs_by_table(opened), sizes, lambda _, place: moment(1000 * place)),
+        "tables": list_tables(collect_runs(opened), sizes, lambda _, place: moment(1000 * place)),
     }
 
 
@@ -105,4 +105,4 @@ def _words(table: Mapping[str, Any]) -> str:
 
 def _table_rows(opened: Checkpoint, table: str | None, key: Sequence[str]) -> list[StateReport]:
     state = OpenTable(opened, one_table(opened, key, table), None, None)
-    return plain_rows(state.framed(state.of_text(key)[1]))
+    return to_plain_rows(state.framed(state.of_text(key)[1]))

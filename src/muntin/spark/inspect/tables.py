@@ -86,7 +86,7 @@ class OpenTable:
         self.batch = opened.batch
         if opened.first.kind != "tables":
             hint = "write muntin.open_state(checkpoint)"
-            raise OptionError("CHECKPOINT", opened.given, "holds no tables", hint)
+            raise OptionError("CHECKPOINT", opened.folder, "holds no tables", hint)
         self._given = (name, default, value_type)
         self._slots = slots(len(opened.shards))
         texts = [opened.manifests[slot] for slot in self._slots]

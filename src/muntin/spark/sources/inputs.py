@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from muntin.engine import columns
-from muntin.hosts.inspect.opening import spec_of
+from muntin.hosts.inspect.opening import read_spec
 from muntin.model.axis import SECOND
 from muntin.model.errors import MuntinError, OptionError, SpecChangedError
 from muntin.model.facts import QuerySpec, compare_facts
@@ -393,7 +393,7 @@ def check_ticks(emitted: DataFrame, checkpoint: str, specs: Sequence[QuerySpec] 
     for number, spec in enumerate(specs):
         with suppress(MuntinError):  # there may be no state yet, or state that isn't of windows
             opened = Checkpoint(emitted.sparkSession, checkpoint, operator=number)
-            then, now = spec_of(opened).facts(), spec.facts()
+            then, now = read_spec(opened).facts(), spec.facts()
             found = compare_facts(then, now, {*then, *now} - (_POLICIES & {*then} & {*now}))
             lines += [f"{line}, of {spec.title}" if number else line for line in found]
     words = ("goes by nothing that ticks", "goes by the machine's clock")
