@@ -16,6 +16,7 @@ from muntin.model.joins import (
     SIDES,
     AsOf,
     Bound,
+    ByArrival,
     JoinSpec,
     Joint,
     Newest,
@@ -81,6 +82,7 @@ class JoinOracle:
         self._marks: dict[tuple[SideName, Any], int] = {}
         self._starts: dict[tuple[SideName, Any], int] = {}
         self._offsets: dict[SideName, set[tuple[Any, Any]]] = {side: set() for side in SIDES}
+        self._table: dict[Any, tuple[int | None, HeldMessage]] = {}
         self._wall: int | None = None
         self._active: dict[SideName, int] = {}
 
@@ -95,7 +97,7 @@ class JoinOracle:
             wall: Wall clock, in microseconds.
             final: Whether the input ends here.
         """
-        step, after = JoinStep(), dict(self._marks)
+        step, after, before = JoinStep(), dict(self._marks), self._marks.get(("right", None))
         self._some: set[SideName] = set()
         for side in SIDES:
             self._record_starts(side, messages[side])
@@ -114,6 +116,8 @@ class JoinOracle:
             self._emit_versions(self._spec.bound, step, final)
         elif isinstance(self._spec.bound, Newest):
             self._emit_changes(step)
+        elif isinstance(self._spec.bound, ByArrival):
+            self._emit_newest(step, before)
         else:
             self._emit_pairs(step, final)
             self._emit_unmatched(step, final)
@@ -165,6 +169,7 @@ class JoinOracle:
             after[side, partition] = max(after.get((side, partition), reached), reached)
         # A message of a session is judged together with the whole session.
         by_itself = not isinstance(self._spec.bound, Joint)
+        by_itself = by_itself and not isinstance(self._spec.bound, ByArrival)
         if reason is None and mark is not None and by_itself and place < self._edge(side, mark):
             reason = "late"
         step.counts[reason or "counted"] += 1
@@ -320,6 +325,27 @@ class JoinOracle:
                 step.rows.append(self._row(one, versions[number], emission))
             elif "left" in self._spec.unmatched:
                 step.rows.append(self._row(one, None, "full"))
+
+    def _emit_newest(self, step: JoinStep, watermark: int | None) -> None:
+        """Emit left messages with the last right row to have arrived.
+
+        ``watermark`` is the right side's before this step; a row goes once it has moved so far on.
+        """
+        right, now = self._spec.right, self._marks.get(("right", None))
+        if right.kept is not None and watermark is not None:
+            gone = watermark - right.kept
+            self._table = {key: row for key, row in self._table.items() if (row[0] or 0) >= gone}
+        apart = (*right.keys, right.time, *(right.offset or ()))
+        for one in [one for one in self._held if one.side == "right"]:
+            values = [value for name, value in one.message.items() if name not in apart]
+            self._table[one.key] = (now, one)
+            if values and all(value is None for value in values):
+                del self._table[one.key]
+        for one in [one for one in self._held if one.side == "left"]:
+            row = self._table.get(one.key) if None not in one.key else None
+            if row is not None or "left" in self._spec.unmatched:
+                step.rows.append(self._row(one, row and row[1], "full"))
+        self._held = []
 
     def _emit_changes(self, step: JoinStep) -> None:
         """Emit the pairs of all keys that have a newer row than before."""

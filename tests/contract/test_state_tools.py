@@ -256,7 +256,7 @@ class TestJoins:
         assert "it is kept until the right side's watermark has passed it" in none
         assert "has no partner among what is kept: no right message of this key is kept" in none
         late = said(checkpoint, ["a"], f"{AT[:-2]}01")
-        assert "is rejected as late: the first place that is taken is" in late
+        assert "is rejected as late: the first accepted position is" in late
         assert "Then the left side's unmatched messages are emitted" in none
 
     @pytest.mark.parametrize("how", HOWS)
@@ -280,16 +280,16 @@ class TestJoins:
         if how == "semi":
             assert "one that has found a partner was emitted then, and isn't kept" in had
         elif "left" in spec.marked:
-            assert "have gone; it had a partner among them, or several" in had
+            assert "were deleted; it had a partner among them, or several" in had
             assert had.endswith("leaves no room for a partner, and has had a partner")
         else:
-            assert "have gone, and whether it had partners among them isn't known" in had
+            assert "were deleted, and whether it had partners among them isn't known" in had
         assert "has no partner among what is kept: no right message of this key" in none
-        assert ("have gone; it had no partner among them" in none) == ("left" in spec.marked)
+        assert ("were deleted; it had no partner among them" in none) == ("left" in spec.marked)
 
     def test_why_a_message_is_late(self) -> None:
         found = said(joined("window").checkpoint, ["a"], "1970-01-01 00:00:00.000001")
-        assert "is rejected as late: the first place that is taken is 1970-01-01" in found
+        assert "is rejected as late: the first accepted position is 1970-01-01" in found
         assert "would be taken now" in said(joined("window").checkpoint, ["a"], "1970-01-01 00:01")
 
     @pytest.mark.parametrize(

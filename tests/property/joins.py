@@ -13,6 +13,7 @@ from muntin.model.joins import (
     HOWS,
     AsOf,
     Bound,
+    ByArrival,
     How,
     JoinNulls,
     JoinSpec,
@@ -66,20 +67,27 @@ def queries(
     """
     on_rows = not orderly and draw(st.booleans())
     versions = limit is None and how in (None, "inner", "left")
-    bound = draw(bounds("rows" if on_rows else "time", sessions=limit is None, versions=versions))
+    axis = "rows" if on_rows else "time"
+    # How a join by arrival ends up depends on how its input is cut.
+    bound = draw(
+        bounds(axis, sessions=limit is None, versions=versions, arrival=versions and not orderly)
+    )
     offset = ("lane", "offset") if on_rows or (not orderly and draw(st.booleans())) else None
     sides: dict[SideName, Side] = {}
-    plain = orderly or isinstance(bound, Joint | AsOf)
+    plain = orderly or isinstance(bound, Joint | AsOf | ByArrival)
+    # A table never expects late messages, and forgets rows by its own clock.
+    newest = isinstance(bound, ByArrival)
     for name in ("left", "right"):
         lateness = 0 if on_rows else draw(st.sampled_from([0, 3, 12]))
         if orderly:
             lateness = 2 * SPAN
-        grace = draw(st.sampled_from([0, 0, 4, 20]))
+        grace = 0 if newest else draw(st.sampled_from([0, 0, 4, 20]))
+        keeps = [0, 0, 5, 30] if newest and name == "right" else [0] if plain else [0, 0, 5, 30]
         firing = Firing(
             early=draw(st.sampled_from(EARLY if plain else policies)),
             late=draw(st.sampled_from(EARLY if plain else policies)),
             grace=grace,
-            retention=grace + draw(st.sampled_from([0] if plain else [0, 0, 5, 30])),
+            retention=grace + draw(st.sampled_from(keeps)),
             rows=limit,
         )
         windows = None
@@ -97,15 +105,16 @@ def queries(
             max_ahead=None if orderly or on_rows else draw(st.sampled_from([None, 30])),
             offset=offset,
         )
-    hows: tuple[How, ...] = ("inner", "left") if isinstance(bound, AsOf) else HOWS
+    looks_up = isinstance(bound, AsOf | ByArrival)
+    hows: tuple[How, ...] = ("inner", "left") if looks_up else HOWS
     chosen = how or draw(st.sampled_from(hows))
     layout = None
-    if chosen == "inner" and not isinstance(bound, AsOf):
+    if chosen == "inner" and not looks_up:
         layout = draw(st.sampled_from([None, "keys", "time"]))
     nulls: JoinNulls = "reject"
     if chosen not in ("inner", "semi") and not isinstance(bound, Joint):
         nulls = draw(st.sampled_from(["reject", "unmatched"]))
-    shared = not on_rows and draw(st.sampled_from([False, False, True]))
+    shared = not on_rows and not newest and draw(st.sampled_from([False, False, True]))
     spec = JoinSpec(
         sides["left"], sides["right"], bound, chosen, layout, nulls=nulls, shared_time=shared
     )
@@ -113,13 +122,22 @@ def queries(
 
 
 @st.composite
-def bounds(draw: st.DrawFn, axis: Any, sessions: bool = True, versions: bool = False) -> Bound:
+def bounds(
+    draw: st.DrawFn,
+    axis: Any,
+    sessions: bool = True,
+    versions: bool = False,
+    arrival: bool = False,
+) -> Bound:
     """What bounds a pair."""
     kinds = ["within", "tumbling", "hopping", "two"]
     if axis == "time":
         kinds += ["cumulating", *(["session"] if sessions else [])]
         kinds += ["version", "version"] if versions else []
+        kinds += ["arrival", "arrival"] if arrival else []
     kind = draw(st.sampled_from(kinds))
+    if kind == "arrival":
+        return ByArrival()
     if kind == "version":
         return AsOf(draw(st.sampled_from([None, None, 0, 6])))
     if kind == "session":
@@ -199,6 +217,8 @@ def messages(
     if not spec.required(side):
         keys += [None]
     message = {"key": draw(st.sampled_from(keys)), "time": draw(times), "id": number}
+    if isinstance(spec.bound, ByArrival) and side == "right" and draw(st.integers(0, 4)) == 0:
+        message["id"] = None
     if given.offset:
         lane = draw(st.sampled_from([0, 0, 0, 1]))
         placed = [m for m in sent if m["lane"] == lane and m["offset"] is not None]

@@ -214,7 +214,7 @@ def look_at_each_operator(spark: SparkSession, folder: Path) -> None:
         assert report_checkpoint(opened, ["z"])["kind"] == "join"
         lines = " ".join(explain_checkpoint(opened, ["a"], "2026-01-01 00:00:40"))
         assert "left       watermark 2026-01-01 0" in lines
-        assert "rejected as late: the first place that is taken" in lines
+        assert "rejected as late: the first accepted position" in lines
     with pytest.raises(mt.OptionError, match="isn't one of the 2 operators that keep state"):
         mt.open_state(old, operator=2)
 

@@ -22,7 +22,7 @@ def test_queries_are_noted_and_not_started(spark: SparkSession, tmp_path: Path) 
     assert not (tmp_path / "checkpoint").exists()
     assert not spark.streams.active
     said = explain(found[0][1])
-    assert "at is never late (it says when a message arrived)" in " ".join(said.split())
+    assert "at is never late (it is the arrival time)" in " ".join(said.split())
     assert "tumbling 1 minute, by key on at" in counts.explain(rate=100)
     assert "for 100 messages a second of 10 keys" in " ".join(
         counts.explain(rate=100, keys=10).split()

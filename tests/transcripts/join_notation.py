@@ -68,6 +68,7 @@ _OF_A_SPEC = {
     "nulls",
     "within",
     "as_of",
+    "newest",
     "each_change",
     "shared_time",
     "left",
@@ -148,7 +149,10 @@ def _spec(item: dict[str, Any], sides: dict[str, dict[str, str]]) -> JoinSpec:
     said = item.get("as_of", "false")
     as_of = said == "true" if said in ("true", "false") else read_length(said)
     each_change = item.get("each_change") == "true"
-    bound = find_bound(within, windows[0], windows[1], as_of=as_of, each_change=each_change)  # type: ignore[arg-type]
+    newest = item.get("newest") == "true"
+    bound = find_bound(  # type: ignore[arg-type]
+        within, windows[0], windows[1], as_of=as_of, newest=newest, each_change=each_change
+    )
     nulls = item.get("nulls", "reject")
     how, shared = item.get("how", "inner"), item.get("shared_time") == "true"
     layout = item.get("layout")

@@ -26,6 +26,7 @@ from muntin.model.joins import (
     SIDES,
     AsOf,
     Bound,
+    ByArrival,
     JoinSpec,
     Joint,
     Newest,
@@ -275,6 +276,8 @@ def _join_spec(spec: JoinSpec, types: Columns) -> Iterator[str]:
     if isinstance(spec.bound, AsOf):
         most = spec.bound.most
         yield f"as_of: {'true' if most is None else _length(most, 'time')}"
+    if isinstance(spec.bound, ByArrival):
+        yield 'newest: "true"'
     if isinstance(spec.bound, Newest):
         yield "each_change: true"
     if spec.shared_time:

@@ -23,6 +23,7 @@ def build() -> typer.Typer:
     from muntin.cli.explain import check, explain, schema
     from muntin.cli.flags import PlainCommand, PlainGroup
     from muntin.cli.inspect import inspect
+    from muntin.cli.move import move
     from muntin.cli.rescale import rescale
     from muntin.cli.run import run
     from muntin.cli.serve import serve
@@ -40,7 +41,7 @@ def build() -> typer.Typer:
         pretty_exceptions_show_locals=False,
     )
     app.callback()(options)
-    looks = (doctor, check, explain, schema, inspect, rescale, serve, sql, warm, why)
+    looks = (doctor, check, explain, schema, inspect, move, rescale, serve, sql, warm, why)
     for command in (run, demo, *looks):
         app.command(cls=PlainCommand)(command)
     table = typer.Typer(cls=PlainGroup)

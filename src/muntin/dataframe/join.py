@@ -28,6 +28,7 @@ class JoinOptions(TypedDict, total=False):
     on: Required[On]
     within: Length | Sequence[Length | int] | None
     as_of: bool | Duration
+    newest: bool
     how: How
     suffix: str
     layout: StateLayout | None
@@ -53,6 +54,7 @@ def join(
     on: On,
     within: Length | Sequence[Length | int] | None = None,
     as_of: bool | Duration = False,
+    newest: bool = False,
     how: How = "inner",
     suffix: str = "_right",
     layout: StateLayout | None = None,
@@ -89,8 +91,12 @@ def join(
             at that time or before. A length (`"1 hour"`) is the largest age of the version. A left
             message is emitted once the right side's watermark has passed it, and isn't corrected
             after that.
+        newest: Whether the partner of a left message is the right side's newest row of its key when
+            it arrives, whatever their times. Nothing waits and nothing is late. A right row whose
+            columns are all NULL, besides its key, time and offset, deletes the row of its key.
+            `.keep("30 days")` on the right side bounds how long a row is kept.
         how: `inner`, `left`, `right`, `full`, `semi` (left messages with a partner,
-            once), `anti` (those without); `inner` or `left` with `as_of`.
+            once), `anti` (those without); `inner` or `left` with `as_of` and `newest`.
         suffix: The suffix of the right side's columns whose names the left side has, too.
         layout: Whether state is sorted by `time` or by `keys` first; by default the join chooses.
         shards: The number of shards of the keys.
@@ -123,6 +129,7 @@ def join(
         "on": on,
         "within": within,
         "as_of": as_of,
+        "newest": newest,
         "how": how,
         "suffix": suffix,
         "layout": layout,

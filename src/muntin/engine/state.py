@@ -90,11 +90,13 @@ class State:
         merge: Merge,
         keys: Sequence[str] = (),
         complete: Complete | None = None,
+        settle: Complete | None = None,
     ) -> Runs:
         """Open a table of ``Runs``, which is saved with the manifest."""
         stored = self.stored.get(name, ())
-        self.tables[name] = Runs(axis, span, self.blobs, self.cache, merge, stored, keys, complete)
-        return self.tables[name]
+        runs = Runs(axis, span, self.blobs, self.cache, merge, stored, keys, complete, settle)
+        self.tables[name] = runs
+        return runs
 
     def clear(self) -> None:
         """Empty all tables."""

@@ -14,6 +14,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.dtypes import dtype_of
 from muntin.engine.joins.as_of import living
+from muntin.engine.joins.by_arrival import ARRIVED, deletes, keep_last
 from muntin.engine.joins.joiner import ID
 from muntin.engine.joins.newest import newest
 from muntin.engine.joins.sessions import LAST, MET, renamed
@@ -23,7 +24,7 @@ from muntin.engine.windows.operator import make_combiner, open_shard
 from muntin.model.by_number import Moving
 from muntin.model.errors import OptionError
 from muntin.model.grouping_sets import GROUPING_ID
-from muntin.model.joins import AsOf, JoinSpec, Newest
+from muntin.model.joins import AsOf, ByArrival, JoinSpec, Newest
 from muntin.model.recall import load_spec
 from muntin.model.spec import WindowSpec
 from muntin.state.blobs import ReadBlobs
@@ -50,9 +51,9 @@ class StateReader:
         """An empty frame of windows, with all columns and types."""
         return build_values(self.combiner.no_windows, self.combiner)
 
-    def key(self, given: Any) -> pl.DataFrame:
+    def key(self, key: Any) -> pl.DataFrame:
         """Convert a key to one row with the types of its columns and the engine's names."""
-        return make_key(self.spec.keys, {GROUPING_ID: pl.Int64(), **self.types}, given)
+        return make_key(self.spec.keys, {GROUPING_ID: pl.Int64(), **self.types}, key)
 
     def find_blobs(
         self, manifest: Manifest, start: int | None = None, end: int | None = None
@@ -155,7 +156,9 @@ def read_messages(
             frames = [renamed(frame) if MET in frame.columns else frame for frame in frames]
             # The latest version of a message says where its session ends now.
             rows = pl.concat(frames, how="diagonal").unique(ID, keep="last")
-            axis = LAST if LAST in rows.columns else columns.TIME
+            axis = next((c for c in (LAST, ARRIVED) if c in rows.columns), columns.TIME)
+            if isinstance(bound, ByArrival):
+                rows = keep_last(rows, keys).filter(~deletes(spec.right, spec.right.types))
             if isinstance(bound, Newest):
                 rows = newest(rows, keys)
             if isinstance(bound, AsOf) and side == "right":

@@ -100,7 +100,7 @@ def _check_output(spec: WindowSpec, rates: Rates | None) -> Iterator[str]:
             yield (
                 f"about {format_amount(emitted)} results a second for "
                 f"{format_amount(rates.rows)} messages a second: "
-                "a larger slide, fewer early firings or deltas() say less"
+                "a larger slide, fewer early emissions or deltas() reduce it"
             )
     floods = any(isinstance(part, Each) for part in parts(spec.firing.early)[-1:])
     if floods and (each > 1 or isinstance(windows, Sliding)):
@@ -112,11 +112,11 @@ def explain_never_late(
 ) -> str | None:
     """Return the reason why a column of event times can't be late, or ``None``."""
     if spec.time is not None and spec.time == clock:
-        return "it says when a message arrived"
+        return "it is the arrival time"
     if table is None or spec.time is None:
         return None
     if table.connector in _STAMPED and spec.time == "timestamp":
-        return f"the source {table.connector} makes it when the message is made or arrives"
+        return f"the source {table.connector} sets it when a message is created or arrives"
     for column in table.computed:
         if column.name == spec.time and _NOW.search(column.text):
             return f"it is {column.text}, the time of reading"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from muntin.model.axis import phrase, spell
-from muntin.model.joins import OTHER, SIDES, AsOf, JoinSpec, Newest, SideName
+from muntin.model.joins import OTHER, SIDES, AsOf, ByArrival, JoinSpec, Newest, SideName
 
 
 def describe_conditions(spec: JoinSpec) -> str:
@@ -27,6 +27,8 @@ def explain_join(
     row = "message"
     if isinstance(spec.bound, AsOf):
         chosen = "as versions are looked up"
+    if isinstance(spec.bound, ByArrival):
+        chosen, row = "as the newest are looked up", "key of the right side"
     if isinstance(spec.bound, Newest):
         chosen, row = "as the newest are looked up", "key, window and side"
     lines = describe_join_head(spec)
@@ -37,7 +39,7 @@ def explain_join(
         if columnar is not None:
             how = "Parquet, in columns, by the workers" if columnar[name] else "rows"
             reads = f"reads {how}; "
-        late = "rejected"
+        late = "taken as well" if isinstance(spec.bound, ByArrival) else "rejected"
         if side.firing.grace:
             late = f"taken for {spell(side.firing.grace, spec.axis)}, let in {side.firing.late}"
         if side.idle is not None:
@@ -62,6 +64,8 @@ def explain_join(
 def _describe_retention(spec: JoinSpec, name: SideName) -> str:
     """Describe how long a side's messages are kept."""
     other = OTHER[name]
+    if isinstance(spec.bound, ByArrival):
+        return _describe_table(spec, name)
     silent = spec.side(other).idle is None and not spec.shared_time
     if isinstance(spec.bound, AsOf):
         text = "the newest of each key, and all behind which the left side's watermark lies"
@@ -80,3 +84,14 @@ def _describe_retention(spec: JoinSpec, name: SideName) -> str:
     if not silent:
         return text
     return f"{text}; without end while the {other} side is silent: .keep() bounds it"
+
+
+def _describe_table(spec: JoinSpec, name: SideName) -> str:
+    """Describe how long a side's rows are kept in a join by arrival."""
+    if name == "left":
+        return "not at all: a message is joined when it arrives, and never waits"
+    text = "the newest row of each key, until a row of NULLs deletes it"
+    limit = spec.right.kept
+    if limit is None:
+        return f"{text}; .keep() bounds how long"
+    return f"{text}, or for {spell(limit, spec.axis)} by its own watermark"

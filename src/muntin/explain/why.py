@@ -56,23 +56,23 @@ def describe_query_state(spec: WindowSpec, clocks: Clocks) -> Iterator[str]:
         yield f"rejected   {rejected}, of all keys so far"
     partly = clocks.counts.get(PARTLY_LATE, 0)
     if partly:
-        yield f"late       {partly:,} of the counted came too late for some of their windows"
+        yield f"late       {partly:,} of the counted were too late for some of their windows"
 
 
 def _describe_clocks(spec: WindowSpec, clocks: Clocks) -> Iterator[str]:
-    """The clocks of the input, and which of them holds the watermark back."""
+    """Describe the clocks of the input, and the one that holds the watermark back."""
     if not clocks.times:
         return
     if clocks.held_by is not None:
         more = "it isn't read to its end"
         if spec.clocks:
             idle = "" if spec.idle is None else f", for {phrase(spec.idle)} of silence at most"
-            more = f"more may come of it{idle}"
+            more = f"more messages of it may come{idle}"
         yield f"held by    {clocks.held_by}: {more}"
     for name, time in [*clocks.times.items()][:MAX_LISTED]:
-        yield f"clock      {name} has come to {moment(time)}"
+        yield f"clock      {name} has reached {moment(time)}"
     if len(clocks.times) > MAX_LISTED:
-        yield f"…          {len(clocks.times) - MAX_LISTED:,} clocks more, which are further"
+        yield f"…          {len(clocks.times) - MAX_LISTED:,} more clocks, which are ahead"
 
 
 def explain_windows(
@@ -127,7 +127,7 @@ def _explain_current(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> It
 def _describe_progress_needed(spec: WindowSpec, position: int) -> str:
     """Describe the message that lets the watermark reach a position."""
     if spec.axis == "rows":
-        return f"row {position - 1} of the partition is there"
+        return f"row {position - 1} of the partition has arrived"
     at = moment(position + spec.lateness)
     return f"a message of any key has the event time {at} or later"
 
@@ -184,7 +184,7 @@ def explain_arrivals(spec: WindowSpec, arrived: int, at: int) -> Iterator[str]:
 def _describe_waiting(policy: OnePolicy, clocks: Clocks, unemitted: int) -> str:
     left = []
     if policy.rows is not None:
-        left.append(f"{unemitted:,} of {policy.rows:,} new messages are there")
+        left.append(f"{unemitted:,} of {policy.rows:,} new messages have arrived")
     if isinstance(policy, After):
         left.append(
             f"{unemitted:,} new messages wait until {phrase(policy.wait)} of wall clock "
@@ -208,7 +208,7 @@ def _explain_past(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> Itera
         lately = f"if the key had a message in the {phrase(fill.up_to)} before"
         yield f"has ended without a message of this key, and is filled {lately}"
     elif not window.messages:
-        yield "has ended without a message of this key, and so said nothing"
+        yield "has ended without a message of this key, and emitted nothing"
     elif window.messages > window.late:
         held = f"holds {window.messages:,} messages"
         unless = "" if spec.firing.repeat else ", unless nothing was new since it emitted early"

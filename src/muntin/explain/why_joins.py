@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from muntin.explain.joins import describe_conditions
 from muntin.model.axis import format_position, spell
-from muntin.model.joins import OTHER, SIDES, AsOf, JoinSpec, Joint, Newest, SideName
+from muntin.model.joins import OTHER, SIDES, AsOf, ByArrival, JoinSpec, Joint, Newest, SideName
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,32 @@ class _Message:
         mine = self.mine
         mark = "none yet" if mine.watermark is None else self._format_own(mine.watermark)
         yield f"watermark {mark}; {len(mine.positions):,} messages of this key are kept"
+        if isinstance(self.spec.bound, ByArrival):
+            yield self._explain_left() if self.side == "left" else self._explain_row()
+            return
         yield from self._explain_kept() if self.at in mine.positions else self._explain_not_kept()
+
+    def _explain_left(self) -> str:
+        """Explain a left message of a join by arrival, which isn't kept."""
+        rows = self.other.positions
+        if rows:
+            partner = f"has the row at {self._format_other(rows[-1])}"
+        elif self.side in self.spec.unmatched:
+            partner = "is emitted unmatched, as this key has no row"
+        else:
+            partner = "isn't emitted, as this key has no row"
+        return f"messages aren't kept: one that arrives now {partner}, whatever its time"
+
+    def _explain_row(self) -> str:
+        """Explain a right row of a join by arrival."""
+        here, rows = f"a row at {self._format_own(self.at)}", self.mine.positions
+        if self.at in rows:
+            return f"{here} is the newest to have arrived: left messages are joined with it"
+        if rows:
+            return (
+                f"{here} isn't the newest to have arrived: that is at {self._format_own(rows[-1])}"
+            )
+        return "this key has no row: none has arrived, it was deleted, or keep() has let it go"
 
     def _explain_kept(self) -> Iterator[str]:
         here, partners = f"a message at {self._format_own(self.at)}", sorted(self._find_partners())
@@ -126,8 +151,8 @@ class _Message:
             return
         grace = spell(self.spec.side(self.side).firing.grace, self.spec.axis)
         yield (
-            f"a message at {here} is rejected as late: the first place that is taken is "
-            f"{self._format_own(edge)} (grace {grace}); a larger lateness or grace would take it"
+            f"a message at {here} is rejected as late: the first accepted position is "
+            f"{self._format_own(edge)} (grace {grace}); a larger lateness or grace would accept it"
         )
 
     def _explain_dropped(self) -> Iterator[str]:
@@ -137,12 +162,12 @@ class _Message:
             return
         first = self._format_own(kept_from)
         if isinstance(bound, Newest):
-            yield f"all before {first} have gone: neither side may change a window there"
+            yield f"all before {first} were deleted: neither side may change a window there"
         elif not isinstance(bound, AsOf):
             yield (
-                f"all before {first} have gone, and which there were isn't known: no "
-                f"{OTHER[self.side]} message can come that would be their partner, or keep() has "
-                f"let them go. {self._describe_unmatched()}"
+                f"all before {first} were deleted, and aren't known any more: no "
+                f"{OTHER[self.side]} message can come that would be their partner, or keep() "
+                f"deleted them. {self._describe_unmatched()}"
             )
         elif self.side == "left":
             yield f"those before {first} have had their version, or none"
@@ -227,7 +252,7 @@ class _Message:
             return
         if bound.partners(self.side, self.at, self.at)[0] >= first_kept:
             return
-        gone = f"{OTHER[self.side]} messages before {self._format_other(first_kept)} have gone"
+        gone = f"{OTHER[self.side]} messages before {self._format_other(first_kept)} were deleted"
         if self.side in self.spec.marked and self.at not in self.mine.matched:
             yield f"{gone}; it had no partner among them"
         elif self.side in self.spec.marked and not self._find_partners():

@@ -1,7 +1,7 @@
 """Bounds of join pairs: a distance, a shared window, a shared session, a version, or a key.
 
 Source: the Samza SQL window operator design (join windows, message keys); Flink's temporal joins
-(versions); Kafka Streams' joins of tables (changes).
+(versions); Kafka Streams' joins of tables (changes), and of a stream with a table (arrival).
 """
 
 from __future__ import annotations
@@ -11,7 +11,17 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import ClassVar, Literal
 
-from muntin.model.axis import Axis, Duration, Length, measure, micros, phrase, spell
+from muntin.model.axis import (
+    MAX_POSITION,
+    MIN_POSITION,
+    Axis,
+    Duration,
+    Length,
+    measure,
+    micros,
+    phrase,
+    spell,
+)
 from muntin.model.errors import OptionError
 from muntin.model.json_dataclass import JsonDataclass
 from muntin.model.kinds import Kind, Paned
@@ -209,7 +219,42 @@ class Newest(JsonDataclass):
         return "the other side's newest row, at each change of either"
 
 
-Bound = Within | Together | Joint | AsOf | Newest
+@dataclass(frozen=True, slots=True)
+class ByArrival(JsonDataclass):
+    """The right side's newest row of a key, in the order of arrival, when a left message arrives.
+
+    Times don't count, so a left message never waits, and no message is late.
+
+    Example:
+        >>> str(ByArrival())
+        'the newest row that has arrived'
+    """
+
+    KIND: ClassVar[str] = "by arrival"
+
+    @property
+    def axis(self) -> Axis:
+        """Time, the only axis that this bound supports."""
+        return "time"
+
+    @property
+    def reach(self) -> int:
+        """Distance of partners, which is 0 since it isn't bounded."""
+        return 0
+
+    def first_taken(self, watermark: int, grace: int) -> int:
+        """Return the first position that is accepted: any, since nothing is late."""
+        return MIN_POSITION
+
+    def partners(self, side: SideName, low: int, high: int) -> tuple[int, int]:
+        """Return the range of the partners of messages between two positions: all of time."""
+        return MIN_POSITION, MAX_POSITION
+
+    def __str__(self) -> str:
+        return "the newest row that has arrived"
+
+
+Bound = Within | Together | Joint | AsOf | Newest | ByArrival
 
 
 def find_bound(
@@ -219,6 +264,7 @@ def find_bound(
     *,
     at_once: bool = False,
     as_of: bool | Duration = False,
+    newest: bool = False,
     each_change: bool = False,
 ) -> Bound:
     """Return the bound of pairs: a distance if one is given, else the windows of the sides.
@@ -230,6 +276,7 @@ def find_bound(
         right: The right side's windows.
         at_once: Whether the times of both sides are among the columns that must be equal.
         as_of: Whether the partner is the right side's newest message, or the greatest age of it.
+        newest: Whether the partner is the right side's last row to have arrived.
         each_change: Whether each change of a side emits the pair of the newest rows again.
 
     Example:
@@ -239,6 +286,9 @@ def find_bound(
         from 5 seconds after to 10 seconds after
     """
     kinds = [kind for kind in (left, right) if kind is not None]
+    if newest is not False:
+        _check_newest(newest, within, kinds, as_of=as_of, each_change=each_change)
+        return ByArrival()
     if each_change:
         _refuse_second_bound(
             "each_change", True, within, kinds, "partners have the same key and time"
@@ -285,6 +335,27 @@ def _share_sliding(kinds: Sequence[Kind]) -> Within:
     kind = kinds[0]
     assert isinstance(kind, Sliding)
     return Within(kind.span, kind.span, kind.axis)
+
+
+def _check_newest(
+    newest: object,
+    within: Length | Sequence[Length | int] | None,
+    kinds: Sequence[Kind],
+    *,
+    as_of: bool | Duration,
+    each_change: bool,
+) -> None:
+    """Refuse options that contradict ``newest``."""
+    if newest is not True:
+        hint = 'give newest=True; .keep("30 days") on the right side bounds the age of its rows'
+        raise OptionError("newest", newest, "isn't True or False", hint)
+    if as_of is not False or each_change:
+        other = "each_change" if each_change else "as_of"
+        hint = "leave one of them out: newest goes by arrival, as_of by time"
+        raise OptionError("newest", True, f"can't be combined with {other}", hint)
+    _refuse_second_bound(
+        "newest", True, within, kinds, "the partner is the newest row, whatever its time"
+    )
 
 
 def _refuse_second_bound(

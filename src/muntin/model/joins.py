@@ -5,6 +5,7 @@ A pair is emitted once, however many windows hold it. One of these bounds it:
 - the distance between the two messages (``Within``);
 - a window or a session that holds both (``Together``, ``Joint``);
 - the version of the left message: the newest right one at its time (``AsOf``);
+- the newest right row when the left message arrives (``ByArrival``);
 - the key alone, where each change of a side emits the pair again (``Newest``).
 
 Each side has its own watermark, and a message is kept as long as the other side may still bring a
@@ -24,6 +25,7 @@ from muntin.model.axis import Axis
 from muntin.model.bounds import (
     AsOf,
     Bound,
+    ByArrival,
     Joint,
     Newest,
     SideName,
@@ -39,9 +41,27 @@ from muntin.model.kinds import Kind
 from muntin.model.policies import DEFAULT_LATE, Each, Every, Firing, FirstThen, Policy, by_change
 
 __all__ = [
-    "HOWS", "LARGE", "OTHER", "SIDES", "AsOf", "Bound", "How", "JoinNulls", "JoinSpec", "Joint",
-    "Newest", "On", "Side", "SideName", "StateLayout", "Together", "Within", "find_bound",
-    "make_pairs", "set_default_policies",
+    "HOWS",
+    "LARGE",
+    "OTHER",
+    "SIDES",
+    "AsOf",
+    "Bound",
+    "ByArrival",
+    "How",
+    "JoinNulls",
+    "JoinSpec",
+    "Joint",
+    "Newest",
+    "On",
+    "Side",
+    "SideName",
+    "StateLayout",
+    "Together",
+    "Within",
+    "find_bound",
+    "make_pairs",
+    "set_default_policies",
 ]  # fmt: skip
 
 How = Literal["inner", "left", "right", "full", "semi", "anti"]
@@ -124,7 +144,10 @@ class JoinSpec(QuerySpec):
         if self.shared_time and self.axis == "rows":
             hint = "leave it out: offsets say who may still come"
             raise OptionError("shared_time", True, "isn't for joins in rows", hint)
-        if isinstance(self.bound, AsOf | Newest):
+        if self.shared_time and isinstance(self.bound, ByArrival):
+            hint = "leave it out: no side waits for the other"
+            raise OptionError("shared_time", True, "isn't for newest joins", hint)
+        if isinstance(self.bound, AsOf | Newest | ByArrival):
             self._check_newest(self.bound)
         for side in SIDES:
             self._check(side, self.side(side))
@@ -148,7 +171,9 @@ class JoinSpec(QuerySpec):
         if not side.firing.repeat:
             text = "isn't for joins: a pair is emitted once"
             raise OptionError("repeat", f"False on the {name}", text, "leave out full()")
-        if isinstance(self.bound, Joint | AsOf | Newest):
+        if isinstance(self.bound, ByArrival):
+            _check_by_arrival(name, side.firing)
+        elif isinstance(self.bound, Joint | AsOf | Newest):
             asks = [p for p in (side.firing.early, side.firing.late) if not isinstance(p, Each)]
             keeps = side.firing.retention != side.firing.grace or side.firing.rows is not None
             if asks or keeps:
@@ -191,9 +216,12 @@ class JoinSpec(QuerySpec):
             text = "isn't for each_change joins: a pair that is given again is known by its key"
             raise OptionError("nulls", self.nulls, text, "leave it out")
 
-    def _check_newest(self, bound: AsOf | Newest) -> None:
+    def _check_newest(self, bound: AsOf | Newest | ByArrival) -> None:
         option, hows = "as_of", HOWS[:2]
         hint = 'give how="inner" or how="left"; swap the sides where the left one has versions'
+        if isinstance(bound, ByArrival):
+            option = "newest"
+            hint = 'give how="inner" or how="left"; swap the sides where the left one is the table'
         if isinstance(bound, Newest):
             option, hows = "each_change", HOWS[:4]
             hint = f"give one of {', '.join(hows)}"
@@ -227,14 +255,14 @@ class JoinSpec(QuerySpec):
         A message is at most as late as its side accepts, and its partner lies within reach of it.
         A shared window counts twice, since it accepts messages until it closes as a whole. ``None``
         where the reach isn't a time, or a policy on the wall clock lets messages in. For ``as_of``
-        joins it refers to the time of the left side.
+        and ``newest`` joins it refers to the time of the left side.
         """
         firings = [self.side(name).firing for name in SIDES]
         slow = any(isinstance(p, Every) for f in firings for p in (f.early, f.late))
         if self.axis == "rows" or isinstance(self.bound, Joint) or slow:
             return None
         waits = [self.side(name).lateness + self.side(name).firing.grace for name in SIDES]
-        if isinstance(self.bound, AsOf):
+        if isinstance(self.bound, AsOf | ByArrival):
             return waits[0]
         reach = 2 * self.bound.longest if isinstance(self.bound, Together) else self.bound.reach
         return reach + max(waits)
@@ -277,7 +305,7 @@ class JoinSpec(QuerySpec):
         """
         if self.layout is not None:
             return self.layout
-        if isinstance(self.bound, Joint | AsOf | Newest):
+        if isinstance(self.bound, Joint | AsOf | Newest | ByArrival):
             return "keys"
         if self.left.firing.rows is not None or self.right.firing.rows is not None:
             return "time"
@@ -317,6 +345,21 @@ class JoinSpec(QuerySpec):
         sides = ((name, self.side(name).free_of_input(then.side(name))) for name in SIDES)
         free = {f"{name} {fact}" for name, free_facts in sides for fact in free_facts}
         return free | ({"nulls"} if then.nulls == "reject" else set())
+
+
+def _check_by_arrival(name: SideName, firing: Firing) -> None:
+    """Refuse the policies of a side that a join by arrival has no use for."""
+    text, hint = "isn't for newest joins: nothing waits and nothing is late", "leave it out"
+    if not isinstance(firing.early, Each):
+        raise OptionError("early", f"{firing.early} on the {name}", text, hint)
+    if firing.grace or not isinstance(firing.late, Each):
+        raise OptionError("late", f"{firing.late} on the {name}", text, hint)
+    if firing.rows is not None:
+        text = "can't be counted here: there is one row of each key"
+        raise OptionError("rows", f"{firing.rows} on the {name}", text, "give .keep(DURATION)")
+    if name == "left" and firing.retention:
+        text = "isn't for newest joins, which keep no left message"
+        raise OptionError("keep", "on the left", text, "give it to the right side")
 
 
 def make_pairs(on: On) -> list[tuple[str, str]]:

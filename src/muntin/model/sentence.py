@@ -396,15 +396,17 @@ def make_join(left: Sentence, right: Sentence, options: Mapping[str, Any]) -> Jo
     Args:
         left: The left input.
         right: The right input.
-        options: The options of `join`: `on`, `within`, `as_of`, `how`, `layout`, `nulls`,
-            `shared_time` and `each_change`.
+        options: The options of `join`: `on`, `within`, `as_of`, `newest`, `how`, `layout`,
+            `nulls`, `shared_time` and `each_change`.
     """
     pairs = make_pairs(options["on"])
     at_once = (left._input_options.time, right._input_options.time) in pairs
-    changes = options["each_change"]
-    kinds = left._windows, right._windows
     bound = find_bound(
-        options["within"], *kinds, at_once=at_once, as_of=options["as_of"], each_change=changes
+        options["within"],
+        left._windows,
+        right._windows,
+        at_once=at_once,
+        **{name: options[name] for name in ("as_of", "newest", "each_change")},
     )
     left_side, right_side = (
         sentence._side(tuple(pair[number] for pair in pairs), bound.axis)

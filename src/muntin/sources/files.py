@@ -187,8 +187,9 @@ class _Seen:
         if offsets is None:
             return cls()
         time_of_oldest, path = offsets["oldest"]
-        recent = {name: [*entry] for name, entry in offsets["recent"].items()}
-        return cls((int(time_of_oldest), str(path)), recent, offsets)
+        # Earlier versions stored names as the pattern gave them, and the folder may be relative.
+        recent = {os.path.abspath(name): [*entry] for name, entry in offsets["recent"].items()}
+        return cls((int(time_of_oldest), os.path.abspath(path) if path else ""), recent, offsets)
 
     def select_new(self, listing: list[ListedFile]) -> list[ListedFile]:
         """Return the unread files of a listing, oldest first."""
@@ -233,7 +234,8 @@ class _Seen:
 
 
 def list_files(pattern: str) -> Iterator[ListedFile]:
-    """Yield the files of a folder or a pattern, without hidden ones."""
+    """Yield the files of a folder or a pattern by absolute paths, without hidden ones."""
+    pattern = os.path.abspath(pattern)
     paths = glob.iglob(pattern, recursive=True)
     if os.path.isdir(pattern):
         paths = glob.iglob(os.path.join(glob.escape(pattern), "**"), recursive=True)

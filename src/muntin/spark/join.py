@@ -70,9 +70,13 @@ def begin_spark_join(left: object, right: object, options: SentenceOptions) -> J
 def _side(side: SideName, given: object, options: SentenceOptions) -> Windowed:
     """Return a side of the join; results of windows have their end as time, and no emissions."""
     each_change = options["each_change"]
+    # A table may change: each of its rows replaces the one before.
+    newest = options["newest"] is True and side == "right"
     if isinstance(given, WindowedAggregate | DataFrame):
         rows = given if isinstance(given, DataFrame) else given.results
-        fed = fed_by(rows, each_change=each_change)
+        fed = fed_by(rows, each_change=each_change or newest)
+        if fed is not None:
+            fed = replace(fed, newest=newest)
         if fed is not None and not fed.plan.joins:
             given = Windowed(_frame=rows, _fed=fed, _input_options=windows_as_messages())
     if not isinstance(given, Windowed):

@@ -30,6 +30,7 @@ from muntin.spark.host.internals.jvm import JvmError, is_connected, silence_spar
 from muntin.spark.remote import Follower, Reporter
 from muntin.spark.rescale import Divide, rescale_in_place
 from muntin.spark.running import CheckedSpec, Record, acquire
+from muntin.spark.seeding import refuse_seed
 from muntin.spark.writing import Destination, Written
 
 _PHASES = ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets")
@@ -239,6 +240,7 @@ class WindowedQuery(Query):
         Raises:
             SpecChangedError: When the checkpoint was written by another spec.
         """
+        refuse_seed(self.spark, self.checkpoint)
         remove_cut_off_move(self.spark, self.checkpoint)
         self._record = Record(self.spark, self.checkpoint, specs)
         progress = self._record.resume()

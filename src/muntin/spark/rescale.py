@@ -13,10 +13,10 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from muntin.engine.joins.division import JoinDivision
@@ -143,32 +143,82 @@ def _write(
         raise OptionError("shards", shards, "is less than one", "give 1 or more")
     spark, operators = opened.spark, range(opened.operators)
     chain = [Checkpoint(spark, opened.folder, opened.batch, number) for number in operators]
+    # After an older batch than the newest, the next ones are planned anew.
+    begun = [opened.batch + 1] if opened.batch == opened.newest else []
+
+    def give_progress() -> None:
+        renumber(spark, opened.path, to, opened.batch, begun, shards)
+
+    counts = [shards] * len(chain)
+    return write_state(spark, chain, to, counts, shards, opened.batch, give_progress, more)
+
+
+class OperatorState(Protocol):
+    """The state of one operator of a query, wherever it is stored."""
+
+    @property
+    def operator(self) -> int:
+        """The number of the operator, counted from the last one."""
+
+    @property
+    def shards(self) -> list[Manifest]:
+        """The manifests in the order of the shards."""
+
+    def state(self) -> DataFrame:
+        """Return the numbers and blobs of the whole state; the manifest may be among them."""
+
+
+def write_state(
+    spark: SparkSession,
+    chain: Sequence[OperatorState],
+    to: str,
+    counts: Sequence[int],
+    partitions: int,
+    batch: int,
+    give_progress: Callable[[], None],
+    more: Mapping[str, Divide] | None = None,
+) -> Checkpoint:
+    """Write the state of a query as a new checkpoint of Spark, and read it back.
+
+    Args:
+        spark: The session.
+        chain: The state of each operator, the last one first.
+        to: The new checkpoint, a folder that doesn't exist yet; an error deletes it.
+        counts: The number of shards of each operator.
+        partitions: The number of Spark's partitions of state, which all operators share.
+        batch: The number of the batch whose state it is.
+        give_progress: Gives the new checkpoint its identity, source offsets and batch number.
+        more: The functions that divide state of kinds that muntin doesn't define, by kind.
+    """
     divisions = [division_of(one.shards, more) for one in chain]
     waiting = f"{to}.moving"
     try:
         texts = [
-            _part(one, division, waiting, shards)
-            for one, division in zip(chain, divisions, strict=True)
+            _part(spark, one, division, waiting, count)
+            for one, division, count in zip(chain, divisions, counts, strict=True)
         ]
-        _load(spark, waiting, to, shards, len(chain))
-        # After an older batch than the newest, the next ones are planned anew.
-        begun = [opened.batch + 1] if opened.batch == opened.newest else []
-        renumber(spark, opened.path, to, opened.batch, begun, shards)
-        made = [Checkpoint(spark, to, operator=number) for number in operators]
+        _load(spark, waiting, to, partitions, len(chain))
+        give_progress()
+        made = [Checkpoint(spark, to, operator=number) for number in range(len(chain))]
         for one, written in zip(made, texts, strict=True):
-            if one.batch != opened.batch or one.manifests != written:
-                raise MuntinError("the new checkpoint doesn't read back as it was written")
-            there = one.sizes()
-            for slot, manifest in one.read.items():
-                for blob in (blob for run in manifest.runs() for blob in run.blobs):
-                    if blob not in there[slot]:
-                        raise missing_blob_error(blob)
+            _check_written(one, batch, written)
     except BaseException:
         HadoopPath(spark, to).delete()
         raise
     finally:
         HadoopPath(spark, waiting).delete()
     return made[0]
+
+
+def _check_written(opened: Checkpoint, batch: int, written: Mapping[int, str]) -> None:
+    """Check that an operator's state reads back as it was written."""
+    if opened.batch != batch or opened.manifests != written:
+        raise MuntinError("the new checkpoint doesn't read back as it was written")
+    sizes = opened.sizes()
+    for slot, manifest in opened.read.items():
+        for blob in (blob for run in manifest.runs() for blob in run.blobs):
+            if blob not in sizes[slot]:
+                raise missing_blob_error(blob)
 
 
 def division_of(
@@ -187,7 +237,9 @@ def division_of(
     return known[kind](manifests)
 
 
-def _part(opened: Checkpoint, division: Division, waiting: str, shards: int) -> dict[int, str]:
+def _part(
+    spark: SparkSession, opened: OperatorState, division: Division, waiting: str, shards: int
+) -> dict[int, str]:
     """Write all blobs split by new shard, and the new manifests; return the manifests by slot."""
     manifests = opened.shards
 
@@ -199,7 +251,7 @@ def _part(opened: Checkpoint, division: Division, waiting: str, shards: int) -> 
                     yield _row(old, shard, secrets.randbits(62), count, part)
 
     runs = opened.state().where(F.col("number") != MANIFEST).select("number", "blob")
-    spark, blobs = opened.spark, f"{waiting}/parts-{opened.operator}"
+    blobs = f"{waiting}/parts-{opened.operator}"
     runs.mapInArrow(by_shard, _MOVED).write.parquet(blobs)
     moved: dict[int, dict[int, tuple[int, int]]] = {}
     parts_of = spark.read.schema(_MOVED).parquet(blobs)

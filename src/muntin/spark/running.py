@@ -130,9 +130,19 @@ class Record:
         for spec, written in zip(self._specs, specs or self._specs_in_state(), strict=False):
             # Ignore the number of shards, since the start has rescaled the state where necessary.
             spec.check_same({**written, STORED_SHARDS: spec.to_dict().get(STORED_SHARDS)})
+        return self.progress_of(committed, stored)
+
+    def progress_of(self, batch: int, stored: Mapping[str, Any] | None = None) -> Progress:
+        """Return the figures after the last batch, of the record or of the state.
+
+        Args:
+            batch: The number of that batch.
+            stored: The record, if it was read already.
+        """
+        stored = self._read() if stored is None else stored
         with suppress(KeyError, TypeError, ValueError):
             progress = Progress.from_dict(stored["progress"])
-            if progress.batch == committed:
+            if progress.batch == batch:
                 return _without_run(progress)
         return self._progress_in_state() or Progress()
 

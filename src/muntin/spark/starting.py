@@ -12,13 +12,14 @@ from pyspark.sql.streaming import DataStreamWriter
 
 from muntin.engine.operator import REJECTED, RESULTS
 from muntin.hosts.definition import StartOptions
+from muntin.hosts.seed import FOLDER
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError
 from muntin.sinks.kafka import KafkaSink
 from muntin.sinks.sink import check_separate_tables, prepare_sinks
 from muntin.spark.explain import noted
 from muntin.spark.host.executors import Executors
-from muntin.spark.host.internals.checkpoints import home
+from muntin.spark.host.internals.checkpoints import home, is_there
 from muntin.spark.host.internals.jvm import is_connected, make_active, session_of
 from muntin.spark.host.internals.plans import reads
 from muntin.spark.host.plan import Plan
@@ -27,6 +28,7 @@ from muntin.spark.query import WindowedQuery
 from muntin.spark.remote import Reporter, check_sendable, started
 from muntin.spark.rescale import fit_checkpoint
 from muntin.spark.running import CheckedSpec
+from muntin.spark.seeding import plant_seed
 from muntin.spark.sinks.writers import check, folders_of
 from muntin.spark.sources.inputs import check_ticks, ending_run
 from muntin.spark.sources.kafka_rows import NAME as KAFKA
@@ -83,6 +85,7 @@ def start(plan: Plan, options: StartOptions) -> WindowedQuery:
             with ending_run() if ends_run else nullcontext():
                 sized = sized.again(count) if ends_run else sized
                 emitted = sized.emitted if shown else sized.counting
+            _begin_moved(checkpoint, emitted, sized.specs, count)
             check_ticks(emitted, checkpoint, sized.specs)
             mine = None if is_connected(plan.spark) else handle
             how = (options.name, options.every, options.available_now, mine, sized.specs)
@@ -94,6 +97,19 @@ def start(plan: Plan, options: StartOptions) -> WindowedQuery:
     if options.available_now and plan.ticks and not is_connected(plan.spark):
         query.ends_run_by(partial(run, ends_run=True))
     return query
+
+
+def _begin_moved(
+    checkpoint: str, emitted: DataFrame, specs: Sequence[CheckedSpec], count: int
+) -> None:
+    """Write the state of a query that was moved here, if the checkpoint has its seed."""
+    spark = emitted.sparkSession
+    if not is_connected(spark):
+        plant_seed(spark, checkpoint, emitted, specs, count)
+    elif remembered(spark, checkpoint) is None and is_there(spark, f"{checkpoint}/{FOLDER}"):
+        problem = "was moved to Spark, and Spark Connect can't write its state"
+        hint = "start it once in a session with a JVM of its own"
+        raise OptionError("checkpoint", checkpoint, problem, hint)
 
 
 def _check_outputs(*outputs: Destination) -> None:

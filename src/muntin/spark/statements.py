@@ -17,7 +17,7 @@ from muntin.engine.operator import RESULTS
 from muntin.hosts.pair_columns import SUFFIX
 from muntin.hosts.statements import Resolver, resolve_name
 from muntin.model.errors import OptionError, SqlError
-from muntin.model.joins import SIDES, Newest
+from muntin.model.joins import SIDES, ByArrival, Newest
 from muntin.model.pipeline import (
     ROWS,
     Column,
@@ -180,7 +180,11 @@ def _joined(joining: Joining, find: Find) -> Joined:
     spec, inputs = joining.spec, {}
     newest = isinstance(spec.bound, Newest)
     for place, side in enumerate(SIDES):
-        fed = fed_by(frames[side], each_change=newest)
+        # A table may change: each of its rows replaces the one before.
+        table = isinstance(spec.bound, ByArrival) and side == "right"
+        fed = fed_by(frames[side], each_change=newest or table)
+        if fed is not None:
+            fed = replace(fed, newest=table)
         frame = frames[side] = frames[side] if newest else pairable(frames[side], fed)
         resolver = Resolver(frame.columns, _parse)
         known = resolver.resolve_side(spec.side(side), joining.names[place])

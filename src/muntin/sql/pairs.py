@@ -2,7 +2,7 @@
 
 Versions are joined as in the SQL of Flink and DuckDB: ``JOIN rates FOR SYSTEM_TIME AS OF orders.at
 ON orders.currency = rates.currency``, and ``ASOF JOIN rates ON orders.currency = rates.currency AND
-orders.at >= rates.at``.
+orders.at >= rates.at``. ``FOR SYSTEM_TIME AS OF PROCTIME()`` is the newest row by arrival.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from sqlglot import exp
 
-from muntin.model.bounds import AsOf, Bound, Newest, Within
+from muntin.model.bounds import AsOf, Bound, ByArrival, Newest, Within
 from muntin.model.pipeline import Windowing
 from muntin.sql.catalog import Resolved, bound_named
 from muntin.sql.cursor import Cursor, Span
@@ -179,6 +179,8 @@ def _version(
 ) -> tuple[Bound, Times, list[exp.Expr]]:
     """Return the bound of a join with the right row's version valid at the left row's time."""
     asked = join.source.as_of
+    if asked is not None and is_processing_time(asked):
+        return _build_arrival_bound(cursor, join, near, halves), (None, None), rest
     times: Times = (None, None) if asked is None else (_asked(cursor, asked, sides), None)
     most = None
     if near is not None:
@@ -189,14 +191,36 @@ def _version(
         most, times = -near.least, (near.columns[0], near.columns[1])
     elif join.as_of:
         rest, times = _compared(cursor, join, rest, sides)
-    elif halves[1].time is None:
-        problem = f"the rows of {halves[1].name} are no versions: they have no event time"
-        hint = "write WATERMARK at DELAY OF ... behind it, or JOIN ... ON where it doesn't change"
-        cursor.fail(join.source.span, problem, hint)
+    else:
+        _check_timed(cursor, join, halves[1])
     if join.within or any(half.length for half in halves):
         hint = "leave OVER or WITHIN out; AND b.at >= a.at - INTERVAL '1' HOUR bounds its age"
         cursor.fail(join.span, "a version is bounded by nothing else", hint)
     return AsOf(most), times, rest
+
+
+def _check_timed(cursor: Cursor, join: Join, right: Half) -> None:
+    """Refuse versions or rows of a table without an event time."""
+    if right.time is None:
+        problem = f"the rows of {right.name} are no versions: they have no event time"
+        hint = "write WATERMARK at DELAY OF ... behind it, or JOIN ... ON where it doesn't change"
+        cursor.fail(join.source.span, problem, hint)
+
+
+def is_processing_time(time: exp.Expr) -> bool:
+    """Return whether an expression is Flink's ``PROCTIME()``."""
+    return isinstance(time, exp.Anonymous) and time.name.upper() == "PROCTIME"
+
+
+def _build_arrival_bound(
+    cursor: Cursor, join: Join, near: Nearness | None, halves: tuple[Half, Half]
+) -> Bound:
+    """Return the bound of a join with the right side's newest row when the left one arrives."""
+    if near is not None or join.within or any(half.length for half in halves):
+        span = join.span if near is None else near.span
+        cursor.fail(span, "the newest row is bounded by nothing else", "leave the other bound out")
+    _check_timed(cursor, join, halves[1])
+    return ByArrival()
 
 
 def _asked(cursor: Cursor, time: exp.Expr, sides: Places) -> str:

@@ -145,7 +145,10 @@ def _column(cursor: Cursor, parts: _Parts, start: int) -> None:
     if cursor.takes("AS"):
         node = cursor.scalar("an expression")
         if isinstance(node, exp.Anonymous) and node.name.upper() == "PROCTIME":
-            hint = f"write {name} AS current_timestamp(), the time of the batch that reads a row"
+            hint = (
+                f"write {name} AS current_timestamp(), the time of the batch that reads a row; "
+                "a join by arrival is FOR SYSTEM_TIME AS OF PROCTIME()"
+            )
             problem = "a time of processing depends on when the query runs"
             cursor.fail(cursor.since(start), problem, hint)
         parts.computed.append((name, node))

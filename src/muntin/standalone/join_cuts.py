@@ -4,7 +4,8 @@ A message that isn't behind its own side's watermark has the same partners in an
 of them has expired. So such messages share a step, also those that wait for the wall clock, which
 doesn't advance meanwhile. A message that is behind, and may be late, is a step of its own. If late
 messages wait, or messages are retained by their own side's clock or by number, the order matters,
-and each message is a step. The same applies if each change emits a pair again.
+and each message is a step. The same applies if each change emits a pair again. A join by arrival
+begins a step with each right row that follows a left message.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from muntin.engine.joins.joiner import REACHED
 from muntin.engine.joins.strategy import SideFrames
 from muntin.model.axis import MIN_POSITION
-from muntin.model.joins import SIDES, JoinSpec, Newest, Side, SideName
+from muntin.model.joins import SIDES, ByArrival, JoinSpec, Newest, Side, SideName
 from muntin.model.policies import Each
 from muntin.standalone.cuts import (
     MessageWatermarks,
@@ -64,12 +66,21 @@ def split_join_steps(
         }
         for side, side_watermarks in watermarks.items():
             own_step[rows[side]] = side_watermarks.is_behind
+    if isinstance(spec.bound, ByArrival):
+        return _split(messages, rows, _find_arrivals(sides, spec), len(sides))
     if isinstance(spec.bound, Newest) or not all(
         _can_share_steps(spec.side(side)) for side in SIDES
     ):
         own_step[:] = True
     cut = np.flatnonzero(own_step)
-    edges = np.unique(np.concatenate([[0], cut, cut + 1, [len(sides)]]))
+    return _split(messages, rows, np.concatenate([cut, cut + 1]), len(sides))
+
+
+def _split(
+    messages: SideFrames, rows: Mapping[SideName, PositionArray], cut: PositionArray, count: int
+) -> list[SideFrames]:
+    """Split messages before some positions in the order of their arrival."""
+    edges = np.unique(np.concatenate([[0], cut, [count]]))
     cuts = {side: np.searchsorted(rows[side], edges).tolist() for side in messages}
     return [
         {
@@ -79,6 +90,18 @@ def split_join_steps(
         }
         for i in range(len(edges) - 1)
     ]
+
+
+def _find_arrivals(sides: NDArray[np.uint8], spec: JoinSpec) -> PositionArray:
+    """Return where the steps of a join by arrival begin.
+
+    Rows of the right side enter their step before its left messages, and nothing is late.
+    """
+    is_right = sides == SIDES.index("right")
+    if spec.right.kept is not None:
+        # The watermark at which a row arrives decides how long it is kept.
+        return np.flatnonzero(is_right)
+    return np.flatnonzero(is_right[1:] & ~is_right[:-1]) + 1
 
 
 def _can_share_steps(side: Side) -> bool:

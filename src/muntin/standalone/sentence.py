@@ -102,6 +102,7 @@ def join(
     on: On,
     within: Length | Sequence[Length | int] | None = None,
     as_of: bool | Duration = False,
+    newest: bool = False,
     how: How = "inner",
     layout: StateLayout | None = None,
     nulls: JoinNulls = "reject",
@@ -124,6 +125,10 @@ def join(
         as_of: Whether the partner of a left message is the right side's newest one of its time or
             before, its version; or how old that may be at most (``"1 hour"``). A left message is
             emitted once the right side's watermark has passed it, and isn't corrected after that.
+        newest: Whether the partner of a left message is the right side's newest row of its key when
+            it arrives, whatever their times. Nothing waits and nothing is late. A right row whose
+            columns are all NULL, besides its key, time and offset, deletes the row of its key.
+            ``.keep("30 days")`` on the right side bounds how long a row is kept.
         how: ``inner``, ``left``, ``right``, ``full``, ``semi`` (left messages with a partner,
             once), ``anti`` (left messages without a partner).
         layout: Whether state is sorted by ``time`` or by ``keys`` first; chosen by default.
@@ -134,8 +139,7 @@ def join(
             that watermark are late.
         each_change: Whether the pair of two windows is emitted again whenever one of them is
             emitted: the newest of both, with ``emission`` and ``revision``. The messages are the
-                outputs of
-            window operators, ``on`` are their keys and bounds, and a side's time is its
+            outputs of window operators, ``on`` are their keys and bounds, and a side's time is its
             ``window_end``; ``.late(grace=…, each=True)`` is how late its windows may change.
 
     Raises:
@@ -157,6 +161,7 @@ def join(
         "on": on,
         "within": within,
         "as_of": as_of,
+        "newest": newest,
         "how": how,
         "layout": layout,
         "nulls": nulls,

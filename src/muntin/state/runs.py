@@ -140,6 +140,8 @@ class Runs:
         stored: The result of ``entries`` when the manifest was written.
         keys: The key columns, if rows are looked up by key; this costs a sort.
         complete: Completes a frame that was read; see ``Frames``.
+        settle: Drops rows of a merge that begins with the oldest run, such as deletions, which hide
+            nothing any more.
     """
 
     traced = False
@@ -154,8 +156,10 @@ class Runs:
         stored: Sequence[Run],
         keys: Sequence[str] = (),
         complete: Complete | None = None,
+        settle: Complete | None = None,
     ) -> None:
         self.keys = list(keys)
+        self.settle = settle
         self.axis = axis
         self.span = span
         self.frames = Frames(blobs, cache, complete)
@@ -228,7 +232,8 @@ class Runs:
     def _merge_runs(self, runs: Sequence[Run], oldest: bool) -> pl.DataFrame:
         """Merge runs; ``oldest`` is true if nothing is stored before them."""
         if self.span is None:
-            return self.merge([self._read_without_hash(run) for run in runs])
+            merged = self.merge([self._read_without_hash(run) for run in runs])
+            return merged if self.settle is None or not oldest else self.settle(merged)
         frames = [(self._read_without_hash(run), run.low, run.high) for run in runs]
         return join_runs(frames, self.axis, self.merge)
 

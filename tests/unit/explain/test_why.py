@@ -65,32 +65,32 @@ TEN = AT.tumbling("10 seconds")
             TEN.early(after="10 seconds", since="last", rows=5),
             3,
             window(0, messages=1, unemitted_early=1),
-            "1 of 5 new messages are there, or 1 new messages wait until 10 seconds of wall clock "
-            "have passed since the last of them",
+            "1 of 5 new messages have arrived, or 1 new messages wait until 10 seconds of wall "
+            "clock have passed since the last of them",
         ),
         (
             TEN.early(rows=3, then={"rows": 100}),
             3,
             window(0, messages=1, unemitted_early=1),
-            "1 of 3 new messages are there",
+            "1 of 3 new messages have arrived",
         ),
         (
             TEN.early(rows=3, then={"rows": 100}),
             3,
             window(0, messages=4, fired=1, unemitted_early=1),
-            "1 of 100 new messages are there",
+            "1 of 100 new messages have arrived",
         ),
         (
             TEN.late(grace="5 seconds", rows=3, then={"rows": 100}),
             11,
             window(0, messages=5, late=2, unemitted_late=2),
-            "2 of 3 new messages are there",
+            "2 of 3 new messages have arrived",
         ),
         (
             TEN.late(grace="5 seconds", rows=3, then={"rows": 100}),
             11,
             window(0, messages=5, late=4, unemitted_late=1),
-            "1 of 100 new messages are there",
+            "1 of 100 new messages have arrived",
         ),
         (TEN, 10, window(0), "closed: the watermark has passed its end; its"),
         (TEN, 10, window(0), "its state is gone (kept 0 seconds after its end)"),
@@ -107,13 +107,13 @@ TEN = AT.tumbling("10 seconds")
             TEN.late(grace="5 seconds", rows=4),
             11,
             window(0, messages=5, late=3, unemitted_late=3),
-            "not emitted again yet: 3 of 4 new messages are there",
+            "not emitted again yet: 3 of 4 new messages have arrived",
         ),
         (
             TEN.late(grace="5 seconds", rows=4, every="1 minute"),
             11,
             window(0, messages=5, late=3, unemitted_late=3),
-            "3 of 4 new messages are there, or 3 new messages wait for the clock to pass",
+            "3 of 4 new messages have arrived, or 3 new messages wait for the clock to pass",
         ),
         (
             TEN.late(grace="5 seconds", each=True),
@@ -175,21 +175,21 @@ GAP = AT.session("10 seconds")
             30,
             SessionSeen(0, 5 * SECOND, 2, 1, 1),
             7,
-            "not emitted again yet: 1 of 3 new messages are there",
+            "not emitted again yet: 1 of 3 new messages have arrived",
         ),
         (
             GAP.late(grace="1 minute", rows=3, then={"rows": 100}),
             30,
             SessionSeen(0, 5 * SECOND, 2, 1, 1, 0),
             7,
-            "not emitted again yet: 1 of 3 new messages are there",
+            "not emitted again yet: 1 of 3 new messages have arrived",
         ),
         (
             GAP.late(grace="1 minute", rows=3, then={"rows": 100}),
             30,
             SessionSeen(0, 5 * SECOND, 5, 2, 1, 1),
             7,
-            "not emitted again yet: 1 of 100 new messages are there",
+            "not emitted again yet: 1 of 100 new messages have arrived",
         ),
         (GAP.late(grace="1 minute"), 30, SessionSeen(0, 5 * SECOND, 2, 1, 0), 7, "late messages"),
     ],
@@ -221,5 +221,5 @@ def test_messages_that_came_too_late_for_some_of_their_windows_are_named() -> No
             facts(TEN), Clocks(0, None, {"seen": 9, "counted": 9, "partly_late": 4})
         )
     )
-    assert "4 of the counted came too late for some of their windows" in emitted
+    assert "4 of the counted were too late for some of their windows" in emitted
     assert "rejected" not in emitted

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.sql.twins import joined, refused
 
 from muntin.model.inputs import AHEAD
-from muntin.model.joins import AsOf, JoinSpec, Side
+from muntin.model.joins import AsOf, ByArrival, JoinSpec, Side
 from muntin.model.policies import Each, Firing
 
 HOUR = 3_600_000_000
@@ -36,6 +36,19 @@ def test_an_alias_stands_behind_the_time():
     found = joined(text.replace("JOIN r", f"JOIN {VERSIONS}"))
     assert found.names == ("o", "v")
     assert found.spec.how == "inner"
+
+
+@pytest.mark.parametrize(("words", "how"), [("", "inner"), ("LEFT", "left")])
+def test_the_newest_row_by_arrival_is_that_of_processing_time(words, how):
+    text = FLINK.replace("o.at", "PROCTIME()", 1).replace("o.at{", "PROCTIME(){")
+    found = joined(
+        text.format(how=words, alias=" AS v")
+        .replace("r.", "v.")
+        .replace("JOIN r", f"JOIN {VERSIONS}")
+    )
+    nulls = "reject" if how == "inner" else "unmatched"
+    right = side("since", 60_000_000)
+    assert found.spec == JoinSpec(side("at"), right, ByArrival(), how, nulls=nulls)
 
 
 @pytest.mark.parametrize(("words", "how"), [("", "inner"), ("LEFT", "left"), ("INNER", "inner")])

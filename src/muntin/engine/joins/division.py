@@ -11,7 +11,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.joins.joiner import ID
 from muntin.engine.joins.sessions import LAST, renamed
-from muntin.model.joins import SIDES, AsOf, JoinSpec, Joint, SideName
+from muntin.model.joins import SIDES, AsOf, ByArrival, JoinSpec, Joint, SideName
 from muntin.model.recall import load_spec
 from muntin.state.manifest import Manifest
 from muntin.state.shards import split_by_shard
@@ -71,7 +71,7 @@ class JoinDivision:
         keys = self.spec.side(side).keys
         if name == "matched":
             return _matched(rows, keys, shards)
-        versions = isinstance(self.spec.bound, AsOf) and side == "right"
+        versions = isinstance(self.spec.bound, AsOf | ByArrival) and side == "right"
         if name == "messages" and first is not None and not versions:
             # This shard may have dropped rows for a limit that another shard still has room for.
             rows = rows.filter(pl.col(LAST if joint else columns.TIME) >= first)

@@ -20,6 +20,7 @@ from muntin.engine.admission import admit, split_rejected
 from muntin.engine.arrival import select_new
 from muntin.engine.firing import MAX_WINDOW
 from muntin.engine.joins.as_of import AsOfJoin
+from muntin.engine.joins.by_arrival import ArrivalJoin
 from muntin.engine.joins.joiner import ID, LATE, Arrived, Joiner
 from muntin.engine.joins.newest import NewestJoin
 from muntin.engine.joins.places import PlaceJoin
@@ -27,12 +28,13 @@ from muntin.engine.joins.sessions import SessionJoin
 from muntin.engine.joins.strategy import JoinClock, JoinStrategy
 from muntin.engine.output import LetIn, Output
 from muntin.engine.state import State
-from muntin.model.joins import SIDES, AsOf, Joint, Newest, SideName
+from muntin.model.joins import SIDES, AsOf, ByArrival, Joint, Newest, SideName
 from muntin.state.blobs import Blobs
 from muntin.state.runs import FrameCache
 
 _STRATEGIES: dict[type, Callable[..., JoinStrategy]] = {
     AsOf: AsOfJoin,
+    ByArrival: ArrivalJoin,
     Joint: SessionJoin,
     Newest: NewestJoin,
 }
@@ -53,8 +55,8 @@ class JoinShard:
         extra = self.state.extra
         self.marks: dict[SideName, int | None] = extra.get("marks", dict.fromkeys(SIDES))
         self.next: dict[SideName, int] = extra.get("next", dict.fromkeys(SIDES, 0))
-        made = _STRATEGIES.get(type(self.spec.bound), PlaceJoin)
-        self.strategy: JoinStrategy = made(joiner, self.state)
+        create = _STRATEGIES.get(type(self.spec.bound), PlaceJoin)
+        self.strategy: JoinStrategy = create(joiner, self.state)
         self.strategy.drop_before(self.strategy.kept_from(self.marks))
 
     def step(self, arrived: SideArrivals, wall: int, *, final: bool = False) -> Output:
@@ -96,9 +98,8 @@ class JoinShard:
 
     @property
     def watermark(self) -> int | None:
-        """The earlier watermark of both sides; ``None`` before the first message of either."""
-        marks = [mark for mark in self.marks.values() if mark is not None]
-        return min(marks) if len(marks) == len(SIDES) else None
+        """The watermark of the join; ``None`` before the first message of either side."""
+        return self.strategy.watermark(self.marks)
 
     def opened(self, side: SideName) -> Iterator[tuple[Any, int, JoinShard]]:
         """Yield the shard as its only partition, which starts at 0."""

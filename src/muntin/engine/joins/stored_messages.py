@@ -11,6 +11,7 @@ from muntin.engine.joins.joiner import ID, LATE, Joiner
 from muntin.engine.state import State
 from muntin.model.joins import SideName
 from muntin.state.lookup import join_null_safe
+from muntin.state.runs import Complete
 
 
 class StoredMessages:
@@ -21,18 +22,35 @@ class StoredMessages:
         side: The side of the messages.
         state: The state of the shard.
         by_keys: Whether messages are searched by key.
+        axis: The column with the position by which messages expire.
+        settle: Drops rows of a merge that nothing is stored before; see ``Runs``.
     """
 
     def __init__(
-        self, joiner: Joiner, side: SideName, state: State, *, by_keys: bool = True
+        self,
+        joiner: Joiner,
+        side: SideName,
+        state: State,
+        *,
+        by_keys: bool = True,
+        axis: str = columns.TIME,
+        settle: Complete | None = None,
     ) -> None:
         self.keys = list(joiner.spec.side(side).keys)
+        self.axis = axis
         numbers = columns.number(ID), pl.lit(False).alias(LATE)
         self.empty = joiner.no_messages(side).with_columns(numbers)
+        if axis != columns.TIME:
+            self.empty = self.empty.with_columns(columns.number(axis))
         self.from_place: int | None = None
         # Without segments, since messages that are soon dropped or replaced don't profit from them.
         self.messages = state.table(
-            f"{side} messages", columns.TIME, None, self._living, self.keys if by_keys else ()
+            f"{side} messages",
+            axis,
+            None,
+            self._living,
+            self.keys if by_keys else (),
+            settle=settle,
         )
 
     @property
@@ -42,14 +60,14 @@ class StoredMessages:
 
     def of(self, only: pl.DataFrame) -> pl.DataFrame:
         """Return all kept messages of some keys."""
-        found = self.messages.read(only=only) if len(only) and self.rows else []
-        return self._living([self.empty, *found])
+        frames = self.messages.read(only=only) if len(only) and self.rows else []
+        return self._living([self.empty, *frames])
 
     def all_near(self, low: int, high: int, only: pl.DataFrame | None = None) -> pl.DataFrame:
         """Return the messages between two positions, both included, of some keys or of all."""
-        found = self._living([self.empty, *self.messages.read(low, high)])
-        found = found.filter(pl.col(columns.TIME).is_between(low, high))
-        return found if only is None else join_null_safe(found, only, self.keys, "semi")
+        messages = self._living([self.empty, *self.messages.read(low, high)])
+        messages = messages.filter(pl.col(columns.TIME).is_between(low, high))
+        return messages if only is None else join_null_safe(messages, only, self.keys, "semi")
 
     def drop_before(self, place: int | None) -> None:
         """Drop the messages before a position, unless it is ``None``."""
@@ -60,4 +78,4 @@ class StoredMessages:
     def _living(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Return the rows that are kept."""
         rows, place = pl.concat(frames), self.from_place
-        return rows if place is None else rows.filter(pl.col(columns.TIME) >= place)
+        return rows if place is None else rows.filter(pl.col(self.axis) >= place)

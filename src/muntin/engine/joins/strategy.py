@@ -100,6 +100,11 @@ class JoinStrategy(ABC):
         assert not isinstance(bound, Joint)
         return None if mark is None else bound.first_taken(mark, self.spec.side(side).firing.grace)
 
+    def watermark(self, marks: SideWatermarks) -> int | None:
+        """Return the join's watermark: the earlier one of both sides, once both have one."""
+        known = [mark for mark in marks.values() if mark is not None]
+        return min(known) if len(known) == len(SIDES) else None
+
     @abstractmethod
     def kept_from(self, marks: SideWatermarks) -> SidePlaces:
         """Return the first position that is kept on each side; ``None`` if all are."""

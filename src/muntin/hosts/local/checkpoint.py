@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, replace
@@ -23,19 +24,22 @@ from typing import Any, Protocol
 from muntin.hosts.leases import LocalLeaseFile, acquire_lease
 from muntin.hosts.local.log import BLOB, COMMIT, PLAN, Log, Place
 from muntin.hosts.local.log_contents import (
-    FORMAT,
     NUMBER_BYTES,
     BlobKey,
     Committed,
     LogContents,
     PlannedBatch,
     Shard,
+    format_begin,
+    format_blob,
+    format_commit,
 )
+from muntin.hosts.seed import is_spark_checkpoint
 from muntin.model.errors import SpecChangedError
 from muntin.state.blobs import Blobs, MemoryBlobs, missing_blob_error
 
-# Size of a log file at which the next one begins, bytes.
-_FILE_BYTES = 64 << 20
+FILE_BYTES = 64 << 20
+"""Size of a log file at which the next one begins, bytes."""
 # Part of a log file that must be in use; below it, its live blobs are copied and it is deleted.
 _LEAST_USED = 0.5
 
@@ -156,13 +160,13 @@ class LogCheckpoint:
     """
 
     def __init__(
-        self, folder: str, sync_every: float | None = 0.0, file_bytes: int = _FILE_BYTES
+        self, folder: str, sync_every: float | None = 0.0, file_bytes: int = FILE_BYTES
     ) -> None:
         self.folder = Path(folder)
-        if (self.folder / "offsets").is_dir() and (self.folder / "state").is_dir():
+        if is_spark_checkpoint(self.folder):
             raise SpecChangedError(
                 f"{folder} is a checkpoint of a query on Spark: give the local query a folder of "
-                "its own"
+                "its own, or move it with muntin move"
             )
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lease = acquire_lease(LocalLeaseFile(self.folder), folder)
@@ -292,7 +296,7 @@ class LogCheckpoint:
         self._lease.release()
 
     def _write_blob(self, key: BlobKey, blob: bytes) -> None:
-        location = self._log.append(BLOB, b"".join(n.to_bytes(8, "little") for n in key) + blob)
+        location = self._log.append(BLOB, format_blob(key, blob))
         self._locations[key] = location
         self._used[location.file] = self._used.get(location.file, 0) + location.length
 
@@ -302,10 +306,7 @@ class LogCheckpoint:
             self._used[location.file] -= location.length
 
     def _write_commit(self) -> None:
-        done = self.committed
-        shards = [[*shard_key, text] for shard_key, text in done.manifests.items()]
-        planned = None if self.planned is None else asdict(self.planned)
-        body = {**asdict(replace(done, manifests={})), "manifests": shards, "planned": planned}
+        body = format_commit(self.committed, self.planned)
         self._log.append(COMMIT, json.dumps(body).encode())
         now, every = time.monotonic(), self._sync_every
         due = every is not None and now - self._last_sync >= every
@@ -316,7 +317,7 @@ class LogCheckpoint:
     def _turn_over(self) -> None:
         """Begin the next file, copy live blobs of sparse files into it, and delete those files."""
         full = self._log.current
-        self._log.begin(full + 1, self._begin())
+        self._log.begin(full + 1, format_begin(self.identity))
         files = [file for file in self._log.files() if file <= full]
         sparse = {
             file
@@ -335,15 +336,13 @@ class LogCheckpoint:
         for file in sparse:
             self._used.pop(file, None)
 
-    def _begin(self) -> bytes:
-        return json.dumps({"format": FORMAT, "identity": self.identity}).encode()
-
     def _open(self) -> None:
         contents = LogContents(self._log)
         if contents.file is None:
             self._log.remove(self._log.files())
-            self.identity = secrets.token_hex(8)
-            self._log.begin(1, self._begin())
+            # Spark takes no other identity than a UUID, if the query moves there.
+            self.identity = str(uuid.uuid4())
+            self._log.begin(1, format_begin(self.identity))
             return
         self.identity = contents.identity
         self.committed, self.planned = contents.committed, contents.planned

@@ -31,9 +31,9 @@ def begin_join(left: object, right: object, options: SentenceOptions) -> LocalJo
     """
     check_shards(options["shards"])
     each_change = options["each_change"]
-    left_side, right_side = (
-        _make_side("left", left, each_change),
-        _make_side("right", right, each_change),
+    left_side = _make_side("left", left, each_change=each_change)
+    right_side = _make_side(
+        "right", right, each_change=each_change, newest=options["newest"] is True
     )
     spec = make_join(left_side, right_side, options)
     inputs: dict[SideName, Input] = {"left": left_side.input, "right": right_side.input}
@@ -45,17 +45,21 @@ def begin_join(left: object, right: object, options: SentenceOptions) -> LocalJo
     return LocalJoined(build_join(inputs, spec, options["suffix"], options["shards"]))
 
 
-def _make_side(side: SideName, value: object, each_change: bool) -> LocalWindowed:
+def _make_side(
+    side: SideName, value: object, *, each_change: bool, newest: bool = False
+) -> LocalWindowed:
     """Return a side of the join; results of windows get their end as time."""
     if isinstance(value, LocalWindowed):
         return value
     rows = None
     if not isinstance(value, LocalJoined):
         try:
-            rows = find_rows(side, value, each_change=each_change)
+            # A table may change: each of its rows replaces the one before.
+            rows = find_rows(side, value, each_change=each_change or newest)
         except OptionError as error:
             if error.option != side:
                 raise
     if not isinstance(rows, Upstream) or rows.plan.joins:
         raise make_side_error(side, value)
+    rows = replace(rows, newest=newest)
     return LocalWindowed(_rows=rows, _time=columns.WINDOW_END, _input_options=windows_as_messages())

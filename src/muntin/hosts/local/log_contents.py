@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from muntin.hosts.local.log import BEGIN, BLOB, COMMIT, PLAN, Log, Place, Record
@@ -33,6 +33,8 @@ class PlannedBatch:
         ends: The end offset of each source.
         final: Whether no message comes after it.
         ends_run: Whether it is the last batch of the run, and so emits what waits for the clock.
+        wall: The clock of time-driven policies, microseconds; `None` is `now`. A batch that Spark
+            has planned has its own.
     """
 
     number: int
@@ -40,6 +42,7 @@ class PlannedBatch:
     ends: tuple[SourceOffsets, ...]
     final: bool = False
     ends_run: bool = False
+    wall: int | None = None
 
 
 @dataclass(frozen=True)
@@ -135,11 +138,9 @@ class LogContents:
             if record.kind == BEGIN:
                 self._check_begin(record, file)
             elif record.kind == PLAN:
-                self.planned = _planned(json.loads(record.body))
+                self.planned = _parse_plan(json.loads(record.body))
             elif record.kind == COMMIT:
-                stored = json.loads(record.body)
-                self.committed = _committed(stored)
-                self.planned = _planned(stored["planned"]) if stored["planned"] else None
+                self.committed, self.planned = parse_commit(json.loads(record.body))
             self._places |= written
             end, written = record.end, {}
         if not last:
@@ -156,13 +157,27 @@ class LogContents:
         self.identity = begin["identity"]
 
 
-def _planned(stored: Mapping[str, Any]) -> PlannedBatch:
-    return PlannedBatch(**{**stored, "ends": tuple(stored["ends"])})
+def format_begin(identity: str) -> bytes:
+    """Return the body of the record that begins a file."""
+    return json.dumps({"format": FORMAT, "identity": identity}).encode()
 
 
-def _committed(stored: Mapping[str, Any]) -> Committed:
+def format_blob(key: BlobKey, blob: bytes) -> bytes:
+    """Return the body of a blob's record."""
+    return b"".join(number.to_bytes(8, "little") for number in key) + blob
+
+
+def format_commit(committed: Committed, planned: PlannedBatch | None) -> dict[str, Any]:
+    """Return a commit, and the batch that was planned after it, as plain JSON."""
+    manifests = [[*shard, text] for shard, text in committed.manifests.items()]
+    plan = None if planned is None else asdict(planned)
+    return {**asdict(replace(committed, manifests={})), "manifests": manifests, "planned": plan}
+
+
+def parse_commit(stored: Mapping[str, Any]) -> tuple[Committed, PlannedBatch | None]:
+    """Parse the JSON that `format_commit` returns."""
     manifests = {(operator, shard): text for operator, shard, text in stored["manifests"]}
-    return Committed(
+    committed = Committed(
         stored["number"],
         tuple(stored["ends"]),
         stored["final"],
@@ -170,3 +185,8 @@ def _committed(stored: Mapping[str, Any]) -> Committed:
         tuple(stored["shards"]),
         manifests,
     )
+    return committed, _parse_plan(stored["planned"]) if stored["planned"] else None
+
+
+def _parse_plan(stored: Mapping[str, Any]) -> PlannedBatch:
+    return PlannedBatch(**{**stored, "ends": tuple(stored["ends"])})

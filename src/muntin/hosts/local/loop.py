@@ -174,7 +174,8 @@ class Loop:
         read = (reader.read(start, end) for reader, start, end in ranges)
         wall = None
         if self._period is not None:
-            wall, self._last_tick = batch.now, batch.now // self._period
+            wall = batch.now if batch.wall is None else batch.wall
+            self._last_tick = wall // self._period
         pairs = zip(self._readers, batch.ends, strict=True)
         rest = (remainder_of(reader, end) for reader, end in pairs)
         emitted = self._run.step(

@@ -40,6 +40,8 @@ class MessageReader:
         time: The event time as an expression; `None` where there is none.
         time_name: The name of the event time.
         where: The condition that a message must meet; the others are counted as `filtered`.
+        result_filter: The condition of an upstream operator's results that count; it may name
+            columns that messages don't have. The others are filtered, and have no time.
         clock: The arrival time of a message; `None` is the clock of the machine.
         max_ahead: How far ahead of the clock a time may be, microseconds; `None` is any.
         malformed: The column with the bytes that couldn't be decoded, if the source has one.
@@ -53,6 +55,7 @@ class MessageReader:
     time: pl.Expr | None = None
     time_name: str | None = None
     where: pl.Expr | None = None
+    result_filter: pl.Expr | None = None
     clock: pl.Expr | None = None
     max_ahead: int | None = None
     malformed: str | None = None
@@ -109,11 +112,14 @@ class MessageReader:
             time = to_microseconds(self.time, kind)
             if kind == pl.String():
                 malformed.append(self.time.is_not_null() & time.is_null())
+            if self.result_filter is not None:
+                time = pl.when(self.result_filter).then(time)
         flags.append(time.alias(columns.TIME))
         if malformed:
             flags.append(pl.any_horizontal(malformed).fill_null(False).alias(columns.MALFORMED))
-        if self.where is not None:
-            flags.append(self.where.alias(columns.KEEP))
+        conditions = [one for one in (self.where, self.result_filter) if one is not None]
+        if conditions:
+            flags.append(pl.all_horizontal(conditions).alias(columns.KEEP))
         wall: pl.Expr = pl.lit(self._local(now), dtype=pl.Int64)
         if self.clock is not None:
             wall = to_microseconds(self.clock, self._clock_type)

@@ -48,11 +48,21 @@ class Upstream:
         plan: Its plan.
         full: Whether only its full firings count; the others are filtered out.
         each_change: Whether the next operator takes every revision of a window.
+        newest: Whether the next operator replaces a row by any later one, so that retractions are
+            filtered out: the merged session follows them.
     """
 
     plan: Plan
     full: bool = False
     each_change: bool = False
+    newest: bool = False
+
+    @property
+    def result_filter(self) -> pl.Expr | None:
+        """The condition of the results that count; ``None`` where all do."""
+        if self.full:
+            return pl.col(columns.EMISSION) == "full"
+        return pl.col(columns.EMISSION) != "retract" if self.newest and self.emits_again else None
 
     @property
     def schema(self) -> pl.Schema:
@@ -147,13 +157,8 @@ class Input:
             offset=self.offset,
             malformed=getattr(self.rows, "malformed", None),
         )
-        if self.fed is not None and self.fed.full:
-            full = pl.col(columns.EMISSION) == "full"
-            where_full = full if reader.where is None else reader.where & full
-            # An early result carries the end of its window, which the watermark hasn't reached.
-            time = None if reader.time is None else pl.when(full).then(reader.time)
-            reader = replace(reader, where=where_full, time=time)
-        return reader
+        # An early result carries the end of its window, which the watermark hasn't reached.
+        return replace(reader, result_filter=None if self.fed is None else self.fed.result_filter)
 
 
 @dataclass(frozen=True)
@@ -249,14 +254,14 @@ class Plan:
     @property
     def sources(self) -> tuple[Source, ...]:
         """All sources of the chain, in the order in which batches read them."""
-        found: list[Source] = []
+        sources: list[Source] = []
         for operator_input in self.inputs:
-            found += (
+            sources += (
                 operator_input.rows.plan.sources
                 if isinstance(operator_input.rows, Upstream)
                 else (operator_input.rows,)
             )
-        return tuple(found)
+        return tuple(sources)
 
     @property
     def streams(self) -> bool:
@@ -279,7 +284,8 @@ class Plan:
         """The layout of its rejected messages, for a downstream operator."""
         has_join = any(plan.joins for plan in self.plans)
         marks = frozenset([*([SIDE] if has_join else []), *([DEPTH] if self.depth else [])])
-        return Upstreams(self.layout.schema, self.joins, has_join, self.depth, marks)
+        depth = self.depth + (0 if self.joins else 1)
+        return Upstreams(self.layout.schema, self.joins, has_join, depth, marks)
 
     def select(
         self,

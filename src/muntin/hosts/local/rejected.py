@@ -24,7 +24,7 @@ class Upstreams:
         schema: The columns of its rejected messages; the last two are the reason and the watermark.
         joins: Whether it is a join.
         has_join: Whether it is a join or has one upstream.
-        depth: The number of windows of the chain that its messages have passed.
+        depth: The number of windows of the chain that its results have passed.
         marks: The columns that say which operator rejected a message.
     """
 

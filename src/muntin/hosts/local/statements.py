@@ -22,7 +22,7 @@ from muntin.hosts.local.window_plan import build_windows
 from muntin.hosts.pair_columns import SUFFIX, PairColumns
 from muntin.hosts.statements import Resolver, resolve_name
 from muntin.model.errors import OptionError
-from muntin.model.joins import SIDES, Newest, SideName
+from muntin.model.joins import SIDES, ByArrival, Newest, SideName
 from muntin.model.pipeline import (
     Column,
     Derived,
@@ -91,16 +91,20 @@ def _bind_windows(windowing: Windowing, find: FindRows) -> LocalWindowedAggregat
 def _bind_join(joining: Joining, find: FindRows) -> LocalJoined:
     spec = joining.spec
     is_newest = isinstance(spec.bound, Newest)
+    is_table = isinstance(spec.bound, ByArrival)
     inputs: dict[SideName, Input] = {}
     for number, side in enumerate(SIDES):
         relation = joining.left if side == "left" else joining.right
-        rows = _bind_rows(relation, find, each_change=is_newest)
+        # A table may change: each of its rows replaces the one before.
+        changes = is_newest or (is_table and side == "right")
+        rows = _bind_rows(relation, find, each_change=changes)
         resolver = _resolver(rows.schema)
         marks = resolver.resolve_side(spec.side(side), joining.names[number])
         hidden: tuple[str, ...] = ()
         if isinstance(rows, Upstream):
             marks = replace(marks, lateness=marks.lateness or disorder(rows.plan.spec))
             hidden = () if is_newest else (columns.EMISSION, columns.REVISION)
+            rows = replace(rows, newest=is_table)
         spec = spec.with_side(side, marks)
         clock = resolver.resolve(joining.clocks[number])
         inputs[side] = Input(rows, marks.time, None, clock, marks.max_ahead, marks.offset, hidden)

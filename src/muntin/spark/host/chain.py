@@ -133,11 +133,14 @@ class Upstream:
         plan: Its plan.
         steps: The transformations of its results, in order.
         full: Whether only its full firings count; the others are filtered out.
+        newest: Whether the next operator replaces a row by any later one, so that retractions are
+            filtered out: the merged session follows them.
     """
 
     plan: Plan
     steps: tuple[RowByRow, ...] = ()
     full: bool = False
+    newest: bool = False
 
     @property
     def depth(self) -> int:
@@ -152,7 +155,9 @@ class Upstream:
     @property
     def keep(self) -> str | None:
         """The SQL condition of the results that count; ``None`` where all do."""
-        return f"{columns.EMISSION} = 'full'" if self.full else None
+        if self.full:
+            return f"{columns.EMISSION} = 'full'"
+        return f"{columns.EMISSION} <> 'retract'" if self.newest and self.revises else None
 
     def ahead(self, time: str) -> int | None:
         """Return by how much the least time still to come exceeds the watermark, microseconds.

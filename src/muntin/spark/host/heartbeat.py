@@ -43,15 +43,25 @@ class Heartbeat(DataSource):
         return _Ticks(int(self.options["period"]), self.options.get(ENDS_RUN) == "true")
 
 
-def is_tick(offset: str) -> bool:
-    """Return whether an offset in a checkpoint belongs to this source."""
+def tick_offset(tick: int, *, ends_run: bool) -> dict[str, int]:
+    """Return the offset of a tick: its moment in microseconds, and whether it ends a run."""
+    return {_TICK: tick, _LAST: 1} if ends_run else {_TICK: tick}
+
+
+def parse_tick(offset: str) -> tuple[int, bool] | None:
+    """Return the moment of a tick and whether it ends a run; ``None`` for other sources' offsets.
+
+    Example:
+        >>> parse_tick('{"tick": 5, "last": 1}'), parse_tick('{"logOffset": 5}')
+        ((5, True), None)
+    """
     try:
         found = json.loads(offset)
     except ValueError:
-        return False
+        return None
     # Compare all names, since the offsets of other sources may have any.
     ticks = isinstance(found, dict) and _TICK in found and found.keys() <= {_TICK, _LAST}
-    return ticks and isinstance(found[_TICK], int)
+    return (found[_TICK], _LAST in found) if ticks and isinstance(found[_TICK], int) else None
 
 
 class _Ticks(DataSourceStreamReader, SupportsTriggerAvailableNow):

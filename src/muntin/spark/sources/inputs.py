@@ -22,7 +22,7 @@ from muntin.model.facts import QuerySpec, compare_facts
 from muntin.model.inputs import BY_GREATEST, BY_SOURCE, InputSpec, check_clocks
 from muntin.sources.flags import NOW, Flags
 from muntin.spark.host.checkpoint import Checkpoint
-from muntin.spark.host.heartbeat import ENDS_RUN, NAME, Heartbeat, is_tick
+from muntin.spark.host.heartbeat import ENDS_RUN, NAME, Heartbeat, parse_tick
 from muntin.spark.host.internals.checkpoints import newest_offsets
 from muntin.spark.host.internals.data_sources import register
 from muntin.spark.host.internals.plans import reads
@@ -408,4 +408,4 @@ def check_ticks(emitted: DataFrame, checkpoint: str, specs: Sequence[QuerySpec] 
 def _had_ticks(emitted: DataFrame, checkpoint: str) -> bool | None:
     """Return whether a checkpoint's sources include ticks; ``None`` where it has no offsets yet."""
     lines = newest_offsets(emitted.sparkSession, checkpoint)
-    return None if lines is None else any(is_tick(line) for line in lines[2:])
+    return None if lines is None else any(parse_tick(line) is not None for line in lines[2:])

@@ -105,7 +105,7 @@ def test_why_a_window_has_a_pair_or_none():
 
     gone = said("a", 10)
     assert "partners the other side's newest row, at each change of either" in gone
-    assert "all before 1970-01-01 00:00:00.00003 have gone: neither side may change" in gone
+    assert "all before 1970-01-01 00:00:00.00003 were deleted: neither side may change" in gone
     alone = said("z", 90)
     assert "has no partner among what is kept: no right message of this key is kept" in alone
     assert "it is kept while either side may change its window" in alone

@@ -251,3 +251,15 @@ def test_a_finite_side_holds_nothing_back(tmp_path: Path) -> None:
         assert sorted(rows)[:3] == [("a", 1), ("a", 1), ("b", 2)]
     finally:
         query.stop()
+
+
+def test_rejected_messages_say_which_windows_of_a_chain_rejected_them(tmp_path: Path) -> None:
+    frame = _frame(40).with_columns(
+        k=pl.when(pl.col("at").dt.second() == 3).then(None).otherwise("k")
+    )
+    inner = _counted(frame)
+    lost = pl.col("k").replace("k", None).alias("page")
+    outer = mt.windowed(inner, key=lost, time="window_time")
+    rejected = outer.tumbling("20 seconds").agg(n=mt.count()).rejected
+    rows = rejected.select("stage", "reason", "n").sort("stage", "n", nulls_last=True).rows()
+    assert rows == [(1, "null_key", None), *[(2, "null_key", n) for n in (9, 10, 10, 10)]]

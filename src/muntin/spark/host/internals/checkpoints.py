@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from muntin.model.errors import MuntinError
-from muntin.spark.host.internals.hadoop_path import HadoopPath
+from muntin.spark.host.internals.hadoop_path import HadoopPath, url_of
 from muntin.spark.host.internals.jvm import is_connected
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 # The folder below a checkpoint with those that replace it, by number, and the suffix of the file
 # that marks one of them as complete.
 MOVED, _WHOLE = "moved", ".whole"
+# The suffix of a log of files that contains all earlier ones.
+_COMPACT = ".compact"
+FilesRead = Sequence[tuple[str, int]]
+"""The files of a batch: their paths and times of modification, milliseconds."""
 
 
 def is_there(spark: SparkSession, path: str) -> bool:
@@ -121,10 +125,15 @@ def planned_offsets(spark: SparkSession, checkpoint: str, batch: int) -> list[st
     if is_connected(spark):
         return []
     try:
-        path = HadoopPath(spark, f"{home(spark, checkpoint)}/offsets/{batch}")
-        return path.read().split("\n")[2:]
+        return offset_lines(spark, checkpoint, batch)[2:]
     except Py4JJavaError:
         return []  # Only a figure of the progress needs it, which is no reason to fail a batch.
+
+
+def offset_lines(spark: SparkSession, checkpoint: str, batch: int) -> list[str]:
+    """Return the lines of a planned batch, as `newest_offsets` does; none where there is none."""
+    path = HadoopPath(spark, f"{home(spark, checkpoint)}/offsets/{batch}")
+    return path.read().split("\n") if path.exists() else []
 
 
 def _offsets_read(spark: SparkSession, checkpoint: str) -> list[str] | None:
@@ -165,15 +174,7 @@ def renumber(
         shards: The number of shards of the new one.
     """
     before, after = HadoopPath(spark, old), HadoopPath(spark, new)
-    for operator in (after / "state").children():
-        for store in operator.children():
-            if store.name.isdigit():
-                _renumber_store(store, batch + 1)
-    # The commit names the files of the state that count, which were written just now.
-    commit = (after / "commits" / "0").read()
-    for log in ("offsets", "commits", "sources"):
-        (after / log).delete()
-    (after / "commits" / str(batch)).write(commit)
+    _renumber_state(after, batch)
     # Spark needs the offsets of the batch before, too, as the start of the last one's range.
     planned = [number for number in begun if (before / "offsets" / str(number)).exists()]
     for number in (*([batch - 1] if batch else []), batch, *planned):
@@ -183,6 +184,90 @@ def renumber(
         if (before / kept).exists():
             (after / kept).delete()
             (before / kept).copy(after / kept)
+
+
+def begin_at(
+    spark: SparkSession,
+    new: str,
+    identity: str,
+    batch: int,
+    planned: Mapping[int, tuple[int, Sequence[str]]],
+) -> None:
+    """Give a new checkpoint the identity, source offsets and batch number of a query.
+
+    Args:
+        spark: The session.
+        new: The checkpoint, in which one batch has written the state.
+        identity: The identity of the query.
+        batch: The batch whose state it has.
+        planned: By number, the clock of a batch, microseconds, and the end offset of each source:
+            of that batch, and of a later one that was planned.
+    """
+    after = HadoopPath(spark, new)
+    version, head, *_ = (after / "offsets" / "0").read().split("\n")
+    _renumber_state(after, batch)
+    # Spark needs the offsets of the batch before, too, as the start of the last one's range.
+    before = {batch - 1: planned[batch]} if batch else {}
+    for number, (now, ends) in {**before, **planned}.items():
+        facts = {**json.loads(head), "batchTimestampMs": now // 1000}
+        text = "\n".join([version, json.dumps(facts), *ends])
+        (after / "offsets" / str(number)).write(text)
+    metadata = after / "metadata"
+    metadata.delete()
+    metadata.write(json.dumps({"id": identity}))
+
+
+def write_files_read(
+    spark: SparkSession, home: str, source: int, batches: Sequence[FilesRead]
+) -> None:
+    """Write the log of a source of files, by which Spark knows those that it has read.
+
+    Args:
+        spark: The session.
+        home: The folder of Spark's own files of the query.
+        source: The number of the source.
+        batches: The files of each batch, from number 0: local paths, and times of modification in
+            milliseconds.
+    """
+    folder = HadoopPath(spark, f"{home}/sources/{source}")
+    for number, files in enumerate(batches):
+        entries = (
+            {"path": url_of(spark, path), "timestamp": time, "batchId": number}
+            for path, time in files
+        )
+        (folder / str(number)).write("\n".join(["v1", *map(json.dumps, entries)]))
+
+
+def read_files_read(spark: SparkSession, home: str, source: int) -> list[tuple[int, str, int]]:
+    """Return the batch, the URL and the time, in milliseconds, of each file that a source has read.
+
+    Returns:
+        The files; none where the source has no log of files.
+    """
+    logs = {one.name: one for one in HadoopPath(spark, f"{home}/sources/{source}").children()}
+    compact = max((int(n.removesuffix(_COMPACT)) for n in logs if n.endswith(_COMPACT)), default=-1)
+    names = [f"{compact}{_COMPACT}"] if compact >= 0 else []
+    names += sorted((n for n in logs if n.isdigit() and int(n) > compact), key=int)
+    files = []
+    for name in names:
+        for line in logs[name].read().split("\n")[1:]:
+            entry = json.loads(line) if line.startswith("{") else {}
+            if entry.keys() >= {"path", "timestamp", "batchId"}:
+                files.append((entry["batchId"], entry["path"], entry["timestamp"]))
+    return files
+
+
+def _renumber_state(new: HadoopPath, batch: int) -> None:
+    """Give the state that the first batch of a checkpoint has written another batch's number."""
+    for operator in (new / "state").children():
+        for store in operator.children():
+            if store.name.isdigit():
+                _renumber_store(store, batch + 1)
+    # The commit names the files of the state that count, which were written just now.
+    commit = (new / "commits" / "0").read()
+    for log in ("offsets", "commits", "sources"):
+        (new / log).delete()
+    (new / "commits" / str(batch)).write(commit)
 
 
 def _give_place(old: HadoopPath, new: HadoopPath, batch: int, shards: int) -> None:

@@ -91,3 +91,14 @@ class HadoopPath:
         self._jvm.org.apache.hadoop.fs.FileUtil.copy(
             self._files, self._path, to._files, to._path, False, settings
         )
+
+
+def url_of(spark: SparkSession, path: str) -> str:
+    """Return the path of a file of this machine as the URL by which Spark knows it."""
+    return str(classes_of(spark).org.apache.hadoop.fs.Path(f"file://{path}").toUri().toString())
+
+
+def path_of(spark: SparkSession, url: str) -> str | None:
+    """Return the path on this machine of a URL of Spark's; ``None`` if the file isn't local."""
+    uri = classes_of(spark).java.net.URI(url)
+    return str(uri.getPath()) if uri.getScheme() in ("file", None) else None

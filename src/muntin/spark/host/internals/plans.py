@@ -55,6 +55,20 @@ def streams(frame: DataFrame) -> int | None:
     return sum(bool(leaf.isStreaming()) for leaf in _leaves(_analyzed(frame)))
 
 
+def streams_in_order(frame: DataFrame) -> list[tuple[str, int]]:
+    """Return the streams that a plan reads, in the order in which Spark stores their offsets.
+
+    Returns:
+        The name of each, and its number. A stream that is read twice has one number.
+    """
+    leaves = [leaf for leaf in _leaves(_analyzed(frame)) if leaf.isStreaming()]
+    numbers: list[int] = []
+    for position, leaf in enumerate(leaves):
+        same = next((n for n in range(position) if leaves[n].equals(leaf)), None)
+        numbers.append(max(numbers, default=-1) + 1 if same is None else numbers[same])
+    return [(str(leaf.toString()), number) for leaf, number in zip(leaves, numbers, strict=True)]
+
+
 def nodes(frame: DataFrame) -> list[Any] | None:
     """Return the nodes of a plan as Spark writes them as JSON; ``None`` where it can't be read."""
     if not is_seen(frame):

@@ -1,0 +1,53 @@
+"""``muntin move``: carries a stopped query from one host to the other."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from muntin.cli.console import print_text, report_errors, session_for
+
+
+class Host(StrEnum):
+    """The hosts to which a query can move."""
+
+    SPARK = "spark"
+    LOCAL = "local"
+
+
+def move(
+    checkpoint: Annotated[
+        Path, typer.Argument(help="Checkpoint folder of a stopped query.", metavar="FROM")
+    ],
+    target: Annotated[
+        Path,
+        typer.Argument(
+            help="Folder of the new checkpoint; empty, or one that doesn't exist.", metavar="TO"
+        ),
+    ],
+    to: Annotated[Host, typer.Option(help="Host that runs the query from now on.")],
+) -> None:
+    """Carry a stopped query between Spark and the local host.
+
+    State, source offsets and batch numbers move; the old checkpoint
+    stays unchanged. Start the same query from the new one, and don't
+    start the old one again.
+    """
+    from muntin.dataframe.move import move as moved
+
+    console = Console()
+    old, new = str(checkpoint.resolve()), str(target.resolve())
+    if to is Host.SPARK:
+        with report_errors():
+            batch = moved(old, new, to="spark")
+    else:
+        with session_for("move", checkpoint, console, "Reading the state") as spark:
+            batch = moved(old, new, to="local", spark=spark)
+    host = "Spark" if to is Host.SPARK else "the local host"
+    print_text(
+        console, f"{target} continues after batch {batch}; start the query from it on {host}"
+    )

@@ -1,0 +1,177 @@
+"""Reads a stopped query on Spark whole, so that it can move to the local host."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from muntin.hosts.local.log_contents import BlobKey, Committed, PlannedBatch
+from muntin.hosts.local.move import refuse_kind
+from muntin.hosts.seed import FOLDER, Seed
+from muntin.model.errors import OptionError
+from muntin.sources.source import SourceOffsets
+from muntin.spark.host.checkpoint import Checkpoint
+from muntin.spark.host.heartbeat import parse_tick
+from muntin.spark.host.internals.checkpoints import home, offset_lines, query_of, read_files_read
+from muntin.spark.host.internals.hadoop_path import path_of
+from muntin.spark.host.internals.jvm import is_connected
+from muntin.spark.host.shards import slots
+from muntin.spark.running import Record, acquire
+from muntin.spark.seeding import has_seed
+
+_HINT = "read topics of Kafka or files of this machine, or begin there with a new checkpoint"
+
+
+@contextmanager
+def read_query(
+    spark: SparkSession, folder: str
+) -> Iterator[tuple[Seed, Iterator[tuple[BlobKey, bytes]]]]:
+    """Read a stopped query on Spark, which can't start inside the context.
+
+    Raises:
+        OptionError: When it runs, has no commit, or can't run on the local host.
+    """
+    if is_connected(spark):
+        hint = "use a session with a JVM of its own"
+        raise OptionError("spark", "Spark Connect", "can't read the files of a checkpoint", hint)
+    if has_seed(spark, folder):
+        problem = f"was moved to Spark and not started there (it has {FOLDER})"
+        raise OptionError("FROM", folder, problem, "move the checkpoint that it came from")
+    newest = Checkpoint(spark, folder)
+    lease = acquire(spark, folder)
+    try:
+        # A query may have ended meanwhile.
+        newest = Checkpoint(spark, folder)
+        chain = [Checkpoint(spark, folder, newest.batch, n) for n in range(newest.operators)]
+        for one in chain:
+            refuse_kind(folder, one.first.kind)
+        yield _read_seed(spark, folder, chain), _read_blobs(chain)
+    finally:
+        lease.release()
+
+
+def _read_seed(spark: SparkSession, folder: str, chain: Sequence[Checkpoint]) -> Seed:
+    batch = chain[0].batch
+    done = _parse_batch(spark, folder, batch)
+    manifests = {
+        (number, shard): one.manifests[slot]
+        for number, one in enumerate(chain)
+        for shard, slot in enumerate(slots(len(one.shards)))
+    }
+    shards = tuple(len(one.shards) for one in chain)
+    progress = Record(spark, folder).progress_of(batch).to_dict()
+    committed = Committed(batch, done.ends, False, progress, shards, manifests)
+    begun = offset_lines(spark, folder, batch + 1)
+    planned = _parse_batch(spark, folder, batch + 1, done.ends) if begun else None
+    return Seed(query_of(spark, folder), committed, planned)
+
+
+def _read_blobs(chain: Sequence[Checkpoint]) -> Iterator[tuple[BlobKey, bytes]]:
+    """Yield the blobs that the manifests name, one shard after another."""
+    for number, one in enumerate(chain):
+        for shard, slot in enumerate(slots(len(one.shards))):
+            wanted = [blob for run in one.read[slot].runs() for blob in run.blobs]
+            for blob_number, blob in one.blobs({slot: wanted})[slot].items():
+                yield (number, shard, blob_number), blob
+
+
+def _parse_batch(
+    spark: SparkSession, folder: str, batch: int, before: Sequence[SourceOffsets] = ()
+) -> PlannedBatch:
+    """Return a batch that Spark has planned, as the local host stores it.
+
+    Args:
+        spark: The session.
+        folder: The checkpoint.
+        batch: The number of the batch.
+        before: The end offset of each source in the batch before; none if its files don't matter.
+
+    Raises:
+        OptionError: When the local host doesn't have a source.
+    """
+    _, head, *lines = offset_lines(spark, folder, batch)
+    ticks = [tick for tick in map(parse_tick, lines) if tick is not None]
+    own = [(n, line) for n, line in enumerate(lines) if parse_tick(line) is None]
+    sources = [_Line(spark, folder, number, line) for number, line in own]
+    ends = [one.parse(before[position] if before else None) for position, one in enumerate(sources)]
+    stamps = [end.pop("now", 0) for end in ends]
+    now = max(stamps, default=0) or int(json.loads(head)["batchTimestampMs"]) * 1000
+    return PlannedBatch(
+        batch,
+        now,
+        tuple(ends),
+        ends_run=any(last for _, last in ticks),
+        wall=max((tick for tick, _ in ticks), default=None),
+    )
+
+
+@dataclass(frozen=True)
+class _Line:
+    """The offset of a source in a checkpoint of Spark.
+
+    Attributes:
+        spark: The session.
+        folder: The checkpoint.
+        number: The number of the source.
+        text: The offset.
+    """
+
+    spark: SparkSession
+    folder: str
+    number: int
+    text: str
+
+    def parse(self, before: SourceOffsets | None) -> dict[str, Any]:
+        """Return the offset as the local host stores it; one of Kafka's also has its clock."""
+        # A source of files without any file has no offset yet.
+        offset = {"logOffset": -1} if self.text == "-" else json.loads(self.text)
+        if isinstance(offset, dict) and "ends" in offset and "newest" in offset:
+            return dict(offset)
+        if isinstance(offset, dict) and "ends" in offset:
+            return {**offset, "newest": offset["ends"]}
+        if isinstance(offset, dict) and offset.keys() == {"logOffset"}:
+            return self._parse_files(int(offset["logOffset"]), before)
+        if isinstance(offset, dict) and offset and all(map(_has_partitions, offset.values())):
+            return {"ends": offset, "ids": {}, "newest": offset}
+        problem = f"reads a source that the local host doesn't have (with offset {self.text[:60]})"
+        raise OptionError("FROM", self.folder, problem, _HINT)
+
+    def _parse_files(self, last: int, before: SourceOffsets | None) -> dict[str, Any]:
+        """Return the offset of a source of files, by the log of those that it has read."""
+        files = read_files_read(self.spark, home(self.spark, self.folder), self.number)
+        read = [(url, time) for number, url, time in files if number <= last]
+        if last >= 0 and not read:
+            problem = f"reads a source without a log of files (with offset {self.text[:60]})"
+            raise OptionError("FROM", self.folder, problem, _HINT)
+        recent = {}
+        for url, time in read:
+            path = path_of(self.spark, url)
+            if path is None:
+                problem = f"reads {url}, which isn't a file of this machine"
+                raise OptionError("FROM", self.folder, problem, _HINT)
+            recent[path] = _stat_file(path, time)
+        new = [] if before is None else sorted(recent.keys() - before["recent"].keys())
+        batch = [[path, recent[path][1]] for path in new]
+        return {"oldest": [0, ""], "recent": recent, "batch": batch}
+
+
+def _has_partitions(value: object) -> bool:
+    """Return whether a value is a topic's partitions with their offsets."""
+    return isinstance(value, dict) and all(
+        name.isdigit() and isinstance(offset, int) for name, offset in value.items()
+    )
+
+
+def _stat_file(path: str, time: int) -> list[int]:
+    """Return the time of modification, nanoseconds, and the size of a file that may be deleted."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return [time * 1_000_000, 0]
+    return [status.st_mtime_ns, status.st_size]
