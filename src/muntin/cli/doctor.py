@@ -81,7 +81,7 @@ def run_checks(quick: bool) -> Iterator[Finding]:
     yield check_python()
     yield from check_libraries(_NEEDED, "--force-reinstall muntin")
     yield check_temporary_files()
-    yield from check_spark(quick)
+    yield from check_spark_parts(quick)
     yield from check_extras()
 
 
@@ -92,7 +92,7 @@ def check_python() -> Finding:
     return Finding("Python", sys.version_info >= _PYTHON, detail, hint)
 
 
-def check_spark(quick: bool) -> Iterator[Finding]:
+def check_spark_parts(quick: bool) -> Iterator[Finding]:
     """Check Java and Spark, which only queries on Spark need."""
     if find_spec("pyspark") is None:
         hint = "for queries on Spark: pip install 'muntin[spark]'"
@@ -103,7 +103,7 @@ def check_spark(quick: bool) -> Iterator[Finding]:
     yield home
     if not quick and home.good:
         yield run_spark()
-    yield check_connector()
+    yield find_connector()
     yield describe_network()
 
 
@@ -187,7 +187,7 @@ def _is_installed(module: str) -> bool:
         return False
 
 
-def check_connector() -> Finding:
+def find_connector() -> Finding:
     """Check where Spark's Kafka connector would be loaded from."""
     jars = os.environ.get("MUNTIN_KAFKA_JARS")
     if jars is not None:

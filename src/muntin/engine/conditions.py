@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from muntin.engine.windows.combine import Combiner
-from muntin.model.conditions import COMPARE, Name, Operation, parse_condition
+from muntin.model.conditions import COMPARE, Clause, Name, parse_condition
 from muntin.model.errors import OptionError
 from muntin.model.policies import Policy, When, parts
 
@@ -72,7 +72,7 @@ def _evaluate(windows: pl.DataFrame, text: str, combiner: Combiner) -> pl.Series
 def _build_expression(node: Any) -> pl.Expr:
     if isinstance(node, Name):
         return pl.col(node.name)
-    if not isinstance(node, Operation):
+    if not isinstance(node, Clause):
         return pl.lit(node)
     parts = [_build_expression(part) for part in node.parts]
     match node.sign:

@@ -215,10 +215,10 @@ SEEN = pl.Schema(
         "stage": pl.String(),
     }
 )
-"""The columns that ``describe_windows`` returns."""
+"""The columns that ``list_key_windows`` returns."""
 
 
-def describe_windows(
+def list_key_windows(
     spec: WindowSpec,
     named: Mapping[str, list[int]],
     blobs: BlobBytes,

@@ -47,7 +47,7 @@ class Name:
 
 
 @dataclass(frozen=True)
-class Operation:
+class Clause:
     """A node of a condition: ``AND``, ``OR``, ``NOT`` or a comparison."""
 
     sign: str
@@ -63,7 +63,7 @@ class Condition:
         names: The aggregates and keys in it, each once.
     """
 
-    tree: Operation
+    tree: Clause
     names: tuple[str, ...]
 
     def holds(self, values: Mapping[str, Any]) -> bool:
@@ -94,7 +94,7 @@ def parse_condition(text: str) -> Condition:
 def _find_names(node: Any) -> Iterator[str]:
     if isinstance(node, Name):
         yield node.name
-    elif isinstance(node, Operation):
+    elif isinstance(node, Clause):
         for part in node.parts:
             yield from _find_names(part)
 
@@ -102,7 +102,7 @@ def _find_names(node: Any) -> Iterator[str]:
 def _evaluate(node: Any, values: Mapping[str, Any]) -> Any:
     if isinstance(node, Name):
         return values[node.name]
-    if not isinstance(node, Operation):
+    if not isinstance(node, Clause):
         return node
     parts = [_evaluate(part, values) for part in node.parts]
     if node.sign == "AND":
@@ -136,7 +136,7 @@ class _Reader:
     def _fail(self, problem: str) -> NoReturn:
         raise OptionError("when", self.text, problem, _HINT)
 
-    def read(self) -> Operation:
+    def read(self) -> Clause:
         node = self._parse_disjunction()
         if self.at < len(self.tokens):
             self._fail(f"can't be read at {self.tokens[self.at][1]!r}")
@@ -157,22 +157,20 @@ class _Reader:
         parts = [part()]
         while self._accept(word):
             parts.append(part())
-        return (
-            parts[0] if len(parts) == 1 else Operation(word, tuple(map(self._to_condition, parts)))
-        )
+        return parts[0] if len(parts) == 1 else Clause(word, tuple(map(self._to_condition, parts)))
 
     def _parse_negation(self) -> Any:
         return (
-            Operation("NOT", (self._to_condition(self._parse_negation()),))
+            Clause("NOT", (self._to_condition(self._parse_negation()),))
             if self._accept("NOT")
             else self._parse_comparison()
         )
 
-    def _to_condition(self, node: Any) -> Operation:
+    def _to_condition(self, node: Any) -> Clause:
         """Return a node as a condition; a name alone is compared with true."""
         if isinstance(node, Name):
-            return Operation("=", (node, True))
-        return node if isinstance(node, Operation) else self._fail(f"has no comparison at {node!r}")
+            return Clause("=", (node, True))
+        return node if isinstance(node, Clause) else self._fail(f"has no comparison at {node!r}")
 
     def _parse_comparison(self) -> Any:
         left = self._parse_operand()
@@ -181,13 +179,13 @@ class _Reader:
             return left
         sign = {"!=": "<>", "==": "="}.get(sign, sign)
         right = self._parse_operand()
-        if isinstance(left, Operation) or isinstance(right, Operation):
+        if isinstance(left, Clause) or isinstance(right, Clause):
             self._fail("compares a condition")
         if not isinstance(left, Name):
             left, right, sign = right, left, _MIRRORED.get(sign, sign)
         if not isinstance(left, Name):
             self._fail("compares two constants")
-        return Operation(sign, (left, right))
+        return Clause(sign, (left, right))
 
     def _parse_operand(self) -> Any:
         if self._accept("("):

@@ -69,12 +69,12 @@ def test_a_folder_that_cant_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_where_the_connector_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MUNTIN_KAFKA_JARS", str(tmp_path))
-    assert doctor.check_connector().good is False
+    assert doctor.find_connector().good is False
     (tmp_path / "connector.jar").touch()
-    assert doctor.check_connector().good
+    assert doctor.find_connector().good
     monkeypatch.delenv("MUNTIN_KAFKA_JARS")
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    assert doctor.check_connector().good is None
+    assert doctor.find_connector().good is None
 
 
 def test_a_python_without_spark_is_well(monkeypatch: pytest.MonkeyPatch) -> None:

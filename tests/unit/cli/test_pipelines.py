@@ -76,7 +76,7 @@ def test_one_query_or_several_are_taken():
 
 @pytest.mark.parametrize("returned", [None, [], [1], "query"])
 def test_anything_else_is_refused(returned):
-    with pytest.raises(OptionError, match=r"return what \.start"):
+    with pytest.raises(OptionError, match=r"return the query that \.start"):
         list_queries(returned)
 
 

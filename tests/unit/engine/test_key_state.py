@@ -47,7 +47,7 @@ def known(query: Combiner, *batches: list[tuple[object, ...]]) -> pl.DataFrame:
     manifest = parse_manifest(store.load() or "")
     named = key_state.find_blobs(facts, manifest.tables, None, None)
     key = key_state.parse_key(facts.keys, facts.types, ["a"])
-    return key_state.describe_windows(facts, named, store.blobs, key, (None, None), manifest)
+    return key_state.list_key_windows(facts, named, store.blobs, key, (None, None), manifest)
 
 
 def test_null_is_given_as_a_text_that_no_key_has_by_chance() -> None:

@@ -119,7 +119,7 @@ class DecimalMean(DecimalSum):
         number, sign = wide.split_sign(self._read_limbs(frame))
         count = np.maximum(self._count(frame), 1)
         factor = 10 ** (self.dtype.scale - self.column_dtype.scale)
-        whole, remainder = wide.divide(number, count)
+        whole, remainder = wide.divide_limbs(number, count)
         whole, remainder = wide.multiply(whole, factor), remainder * factor
         whole[0] = whole[0] + remainder // count + self._is_up(remainder % count, count)
         return wide.carry(whole), sign

@@ -91,7 +91,7 @@ def multiply(number: Limbs, factor: int) -> Limbs:
     return carry([limb * np.int64(factor) for limb in number])
 
 
-def divide(number: Limbs, by: NDArray[np.int64]) -> tuple[Limbs, NDArray[np.int64]]:
+def divide_limbs(number: Limbs, by: NDArray[np.int64]) -> tuple[Limbs, NDArray[np.int64]]:
     """Divide magnitudes by counts below 2**47; return quotients and remainders."""
     remainder = np.zeros(len(by), dtype=np.int64)
     quotient: Limbs = []

@@ -122,7 +122,7 @@ class OpenWindows:
             wanted = {shard: [n for mine in numbers.values() for n in mine]}
             blobs = self.checkpoint.blobs(wanted)[shard]
             frames.append(
-                key_state.describe_windows(spec, numbers, blobs, named, (low, high), manifest)
+                key_state.list_key_windows(spec, numbers, blobs, named, (low, high), manifest)
             )
         bounds = pl.col(columns.WINDOW_START, columns.WINDOW_END)
         frame = pl.concat(frames).sort(columns.WINDOW_START, columns.WINDOW_END)

@@ -110,7 +110,7 @@ def test_long_division() -> None:
     limbs = [
         np.array([n >> 32 * i & 0xFFFFFFFF for n in numbers], dtype=np.int64) for i in range(6)
     ]
-    quotient, left = wide.divide(limbs, by)
+    quotient, left = wide.divide_limbs(limbs, by)
     found = [sum(int(x[i]) << 32 * n for n, x in enumerate(quotient)) for i in range(4)]
     assert found == [n // int(d) for n, d in zip(numbers, by, strict=True)]
     assert left.tolist() == [n % int(d) for n, d in zip(numbers, by, strict=True)]

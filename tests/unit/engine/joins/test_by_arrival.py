@@ -142,9 +142,9 @@ def test_policies_without_a_use_are_refused(side, firing, option):
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"as_of": True}, "stands beside as_of"),
-        ({"each_change": True}, "stands beside each_change"),
-        ({"within": "5 minutes"}, "stands beside within"),
+        ({"as_of": True}, "can't be combined with as_of"),
+        ({"each_change": True}, "can't be combined with each_change"),
+        ({"within": "5 minutes"}, "can't be combined with within"),
         ({"newest": "1 day"}, "isn't True or False"),
     ],
 )
