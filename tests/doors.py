@@ -38,7 +38,7 @@ from muntin.state.shards import split_by_shard
 from muntin.stores import Image, KeyValue, memory, rocks
 from muntin.testing.oracle import Oracle, OracleStep
 from muntin.testing.oracle.emitting import nulls_first
-from muntin.testing.oracle.stepping import COUNTS
+from muntin.testing.oracle.stepping import OUTCOMES
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ class EngineDoor:
         firings.sort(key=lambda row: in_order(row, spec))
         counts = _counted(shards)
         counts.subtract(before)
-        zeros = dict.fromkeys(COUNTS, 0)
+        zeros = dict.fromkeys(OUTCOMES, 0)
         ends = step.final and spec.axis == "time"
         watermark = math.inf if ends else shards[0].state.watermark
         return OracleStep(firings, rejected, {**zeros, **counts}, watermark)
@@ -274,7 +274,7 @@ class OperatorRun:
         if self.door.restart:
             operator.close()
             self.operator = self.opened()
-        zeros = dict.fromkeys(COUNTS, 0)
+        zeros = dict.fromkeys(OUTCOMES, 0)
         return OracleStep(firings, rejected, {**zeros, **counts}, watermark)
 
     def _batch(self, step: Batch) -> Any:

@@ -13,6 +13,7 @@ import polars as pl
 from tests.join_oracle import JoinOracle, JoinStep
 
 from muntin.engine import columns
+from muntin.engine.clocks import ClockTime
 from muntin.engine.joins.joiner import SIDE, Arrived, Joiner
 from muntin.engine.joins.operator import join_shard
 from muntin.model.joins import SIDES, JoinSpec, Joint, Side, SideName
@@ -38,12 +39,14 @@ class JoinBatch:
         right: Columns of each right message.
         wall: Wall clock, in microseconds.
         final: Whether the input ends here.
+        backlog: Whether a side's source, of one partition, has more messages than the step reads.
     """
 
     left: list[dict[str, Any]] = field(default_factory=list)
     right: list[dict[str, Any]] = field(default_factory=list)
     wall: int = 0
     final: bool = False
+    backlog: dict[SideName, bool] = field(default_factory=dict)
 
     def side(self, name: SideName) -> list[dict[str, Any]]:
         return self.left if name == "left" else self.right
@@ -77,7 +80,9 @@ class OracleJoinDoor:
     def run(self, spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch]) -> list[JoinStep]:
         oracle = JoinOracle(spec, {side: list(types[side]) for side in SIDES})
         return [
-            oracle.step({side: step.side(side) for side in SIDES}, step.wall, step.final)
+            oracle.step(
+                {side: step.side(side) for side in SIDES}, step.wall, step.final, step.backlog
+            )
             for step in steps
         ]
 
@@ -151,6 +156,9 @@ class EngineJoinDoor:
         found: list[list[Arrived]] = [[] for _ in range(self.shards)]
         for messages_of_task in (messages[:half], messages[half:]):
             arrived = joiner.arrive(side, messages_of_task)
+            if side in step.backlog:
+                time = ClockTime("partition", arrived.latest, step.backlog[side])
+                arrived = replace(arrived, partitions=[time])
             cut = split_by_shard(arrived.messages, list(given.keys), self.shards)
             for shard, mine in enumerate(found):
                 part = cut.get(shard, arrived.messages.clear())
@@ -228,7 +236,7 @@ class StandaloneJoinDoor:
         return f"standalone-{self.store}{ways}"
 
     def runs(self, spec: JoinSpec, steps: Sequence[JoinBatch]) -> bool:
-        return True
+        return not any(step.backlog for step in steps)
 
     def run(self, spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch]) -> list[JoinStep]:
         with tempfile.TemporaryDirectory() as folder:

@@ -28,7 +28,7 @@ from muntin.model.policies import Every
 from muntin.model.spec import DUPLICATES
 from muntin.testing.oracle.placing import bounds
 from muntin.testing.oracle.stepping import REASONS
-from muntin.testing.oracle.window import Message
+from muntin.testing.oracle.window import OracleMessage
 
 
 @dataclass
@@ -43,7 +43,7 @@ class JoinStep:
     """
 
     rows: list[dict[str, Any]] = field(default_factory=list)
-    rejected: list[tuple[SideName, Message, str, int | None]] = field(default_factory=list)
+    rejected: list[tuple[SideName, OracleMessage, str, int | None]] = field(default_factory=list)
     counts: dict[str, int] = field(
         default_factory=lambda: dict.fromkeys(("seen", "counted", DUPLICATES, *REASONS), 0)
     )
@@ -55,7 +55,7 @@ class HeldMessage:
     """An accepted message that may still match others."""
 
     side: SideName
-    message: Message
+    message: OracleMessage
     key: tuple[Any, ...]
     partition: Any
     place: int
@@ -82,12 +82,18 @@ class JoinOracle:
         self._marks: dict[tuple[SideName, Any], int] = {}
         self._starts: dict[tuple[SideName, Any], int] = {}
         self._offsets: dict[SideName, set[tuple[Any, Any]]] = {side: set() for side in SIDES}
+        self._caught_up: dict[SideName, bool] = {}
+        self._passed: int | None = None
         self._table: dict[Any, tuple[int | None, HeldMessage]] = {}
         self._wall: int | None = None
         self._active: dict[SideName, int] = {}
 
     def step(
-        self, messages: Mapping[SideName, Sequence[Message]], wall: int, final: bool = False
+        self,
+        messages: Mapping[SideName, Sequence[OracleMessage]],
+        wall: int,
+        final: bool = False,
+        backlog: Mapping[SideName, bool] | None = None,
     ) -> JoinStep:
         """Process one micro-batch of both sides.
 
@@ -96,7 +102,9 @@ class JoinOracle:
                 could not be read as a time.
             wall: Wall clock, in microseconds.
             final: Whether the input ends here.
+            backlog: Whether a side's source has more messages; of other sides it isn't known.
         """
+        self._caught_up |= {side: not behind for side, behind in (backlog or {}).items()}
         step, after, before = JoinStep(), dict(self._marks), self._marks.get(("right", None))
         self._some: set[SideName] = set()
         for side in SIDES:
@@ -125,7 +133,7 @@ class JoinOracle:
         step.watermarks = {side: self._marks.get((side, None)) for side in SIDES}
         return step
 
-    def _record_starts(self, side: SideName, messages: Sequence[Message]) -> None:
+    def _record_starts(self, side: SideName, messages: Sequence[OracleMessage]) -> None:
         offset = self._spec.side(side).offset
         if offset is None or self._spec.axis == "time":
             return
@@ -140,7 +148,7 @@ class JoinOracle:
     def _take(
         self,
         side: SideName,
-        message: Message,
+        message: OracleMessage,
         wall: int,
         after: dict[tuple[SideName, Any], int],
         step: JoinStep,
@@ -219,7 +227,7 @@ class JoinOracle:
         reach = self._spec.bound.sessions.reach
         return len(edges) == len(SIDES) and min(edges) - max(self._session(one)) >= reach
 
-    def _placed(self, side: SideName, message: Message) -> tuple[Any, int]:
+    def _placed(self, side: SideName, message: OracleMessage) -> tuple[Any, int]:
         """Return the partition and the position of a message on its axis."""
         given = self._spec.side(side)
         if self._spec.axis == "rows":
@@ -231,7 +239,7 @@ class JoinOracle:
         time = message[given.time]  # type: ignore[index]
         return None, time if isinstance(time, int) else 0
 
-    def _refused(self, side: SideName, message: Message, wall: int) -> str | None:
+    def _refused(self, side: SideName, message: OracleMessage, wall: int) -> str | None:
         given = self._spec.side(side)
         if given.offset is not None and None in [message[column] for column in given.offset]:
             return "malformed"
@@ -249,7 +257,7 @@ class JoinOracle:
             return "malformed" if abs(message[given.time]) >= FARTHEST else None
         return None
 
-    def _is_timely(self, side: SideName, message: Message, wall: int) -> bool:
+    def _is_timely(self, side: SideName, message: OracleMessage, wall: int) -> bool:
         """Return whether a message without a key may move the watermark."""
         given = self._spec.side(side)
         if given.time is None:
@@ -306,7 +314,13 @@ class JoinOracle:
 
     def _emit_versions(self, bound: AsOf, step: JoinStep, final: bool) -> None:
         """Emit left messages with their newest right versions, once the right side has passed."""
-        passed = self._marks.get(("right", None))
+        left = self._marks.get(("left", None))
+        if self._caught_up.get("right") and left is not None:
+            # The right side isn't waited for: the greatest time of either one counts.
+            reached = left + self._spec.left.lateness - self._spec.right.lateness
+            self._passed = reached if self._passed is None else max(self._passed, reached)
+        known = (self._marks.get(("right", None)), self._passed)
+        passed = max((time for time in known if time is not None), default=None)
         versions = [one for one in self._held if one.side == "right"]
         for one in [one for one in self._held if one.side == "left"]:
             if not final and (passed is None or one.place >= passed):

@@ -28,7 +28,7 @@ from muntin.sources.frames import FrameSource
 from muntin.sources.source import Remainder
 from muntin.state.blobs import MemoryBlobs
 from muntin.testing.oracle import OracleStep
-from muntin.testing.oracle.stepping import COUNTS
+from muntin.testing.oracle.stepping import OUTCOMES
 
 _TYPES: dict[str, pl.DataType] = {
     "string": pl.String(),
@@ -61,7 +61,7 @@ class LocalDoor:
 
     def run(self, spec: WindowSpec, steps: Sequence[Batch]) -> list[OracleStep]:
         plan, frames = window_plan(spec, steps, self.shards)
-        found, totals = [], dict.fromkeys((*COUNTS, "filtered"), 0)
+        found, totals = [], dict.fromkeys((*OUTCOMES, "filtered"), 0)
         with Run(plan, self.restart) as run:
             for step, frame in zip(steps, frames, strict=True):
                 emitted = run.step([frame], step.wall, final=step.final, backlog=step.backlog)
@@ -233,7 +233,7 @@ class LocalJoinDoor:
 
     def run(self, spec: JoinSpec, types: Columns, steps: Sequence[JoinBatch]) -> list[JoinStep]:
         plan, frames = join_plan(spec, types, steps, self.shards)
-        found, totals = [], dict.fromkeys(COUNTS, 0)
+        found, totals = [], dict.fromkeys(OUTCOMES, 0)
         with Run(plan, self.restart) as run:
             for number, step in enumerate(steps):
                 both = [frames[side][number] for side in SIDES]

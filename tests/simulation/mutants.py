@@ -112,7 +112,7 @@ MUTANTS = [
     Mutant("the checksum of a record isn't compared", "hosts.local.log:_record",
            "or zlib.crc32(body) != checksum", "", "local", "counting"),
     Mutant("a batch that was planned is forgotten", f"{_CONTENTS}._replay",
-           "self.planned = _planned(json.loads(record.body))", "pass", "local", "counting"),
+           "self.planned = _parse_plan(json.loads(record.body))", "pass", "local", "counting"),
     Mutant("a batch that was planned is planned anew", f"{_LOOP}.batches",
            "self.checkpoint.planned or self._plan()", "self._plan()", "local", "counting"),
     Mutant("a batch is committed before the sinks have it", f"{_LOOP}._step",

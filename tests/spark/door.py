@@ -31,7 +31,7 @@ from muntin.spark.sources.inputs import Input
 from muntin.spark.window_plan import build
 from muntin.spark.windowed import WindowedAggregate
 from muntin.testing.oracle import OracleStep
-from muntin.testing.oracle.stepping import COUNTS
+from muntin.testing.oracle.stepping import OUTCOMES
 
 _CLOCK, _TAKE = "at_wall", "take"
 _TYPES = {"string": pa.string(), "long": pa.int64(), "double": pa.float64(), "boolean": pa.bool_()}
@@ -193,7 +193,7 @@ def _step(
     new["seen"] = new.get("seen", 0) - new.pop("filtered", 0)
     marks = {shard["watermark"] for shard in progress}
     assert len(marks) == 1
-    zeros = dict.fromkeys(COUNTS, 0)
+    zeros = dict.fromkeys(OUTCOMES, 0)
     for row in rejected:
         for column in (_CLOCK, _TAKE):
             del row[column]

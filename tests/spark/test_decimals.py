@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from muntin.model.pipeline import DeclaredTable
-from muntin.sources.kafka_columns import MALFORMED
+from muntin.sources.source import MALFORMED
 from muntin.spark.sources.kafka_parsing import parse_rows
 from muntin.spark.sources.tables import Surroundings, read
 

@@ -77,7 +77,17 @@ _OF_A_SPEC = {
 }
 _OF_A_SIDE = {"columns", "windows", "lateness", "ahead", "idle", "grace", "keep", "rows"}
 _OF_A_SIDE |= {"early", "late", "offset", "time"}
-_OF_A_STEP = {"wall", "left", "right", "both", "final", "expect", "rejected", "watermarks"}
+_OF_A_STEP = {
+    "backlog",
+    "wall",
+    "left",
+    "right",
+    "both",
+    "final",
+    "expect",
+    "rejected",
+    "watermarks",
+}
 
 
 @dataclass(frozen=True)
@@ -211,7 +221,10 @@ def _step(step: dict[str, Any], columns: dict[str, dict[str, str]]) -> JoinBatch
         for side in SIDES
     }
     final = step.get("final") == "true"
-    return JoinBatch(messages["left"], messages["right"], read_time(step["wall"]), final)
+    # A side with a plus has more messages than the step reads; one without is read to its end.
+    backlog = {s.rstrip("+"): s.endswith("+") for s in step.get("backlog", "").split()}
+    wall = read_time(step["wall"])
+    return JoinBatch(messages["left"], messages["right"], wall, final, backlog)
 
 
 def _expected(

@@ -90,7 +90,8 @@ def join(
         as_of: Whether the partner of a left message is its version: the right side's newest message
             at that time or before. A length (`"1 hour"`) is the largest age of the version. A left
             message is emitted once the right side's watermark has passed it, and isn't corrected
-            after that.
+            after that. A right side in Kafka that is read to its end isn't waited for: then the
+            greatest time of both sides, less the right side's `lateness=`, must have passed it.
         newest: Whether the partner of a left message is the right side's newest row of its key when
             it arrives, whatever their times. Nothing waits and nothing is late. A right row whose
             columns are all NULL, besides its key, time and offset, deletes the row of its key.

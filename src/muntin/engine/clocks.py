@@ -151,6 +151,11 @@ class InputClocks:
             return self.latest()
         return None if None in holding else min(time for time in holding if time is not None)
 
+    @property
+    def are_caught_up(self) -> bool:
+        """True if they are the clocks of partitions, all of which are read to their end."""
+        return bool(self._stored) and all(behind is False for _, behind, _ in self._stored.values())
+
     def latest(self) -> int | None:
         """Return the greatest time of all clocks."""
         times = (time for time, _, _ in self._stored.values() if time is not None)

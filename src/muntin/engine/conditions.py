@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from muntin.engine.windows.combine import Combiner
-from muntin.model.conditions import COMPARE, Clause, Name, parse_condition
+from muntin.model.conditions import COMPARE, Name, Term, read_condition
 from muntin.model.errors import OptionError
 from muntin.model.policies import Policy, When, parts
 
@@ -60,7 +60,7 @@ def check_conditions(combiner: Combiner) -> None:
 
 
 def _evaluate(windows: pl.DataFrame, text: str, combiner: Combiner) -> pl.Series:
-    condition, spec = parse_condition(text), combiner.spec
+    condition, spec = read_condition(text), combiner.spec
     named = zip(spec.aggregates, combiner.algebras, strict=True)
     values = {name: algebra.lower(windows) for name, algebra in named if name in condition.names}
     keys = dict(zip(spec.keys, combiner.keys, strict=False))
@@ -72,7 +72,7 @@ def _evaluate(windows: pl.DataFrame, text: str, combiner: Combiner) -> pl.Series
 def _build_expression(node: Any) -> pl.Expr:
     if isinstance(node, Name):
         return pl.col(node.name)
-    if not isinstance(node, Clause):
+    if not isinstance(node, Term):
         return pl.lit(node)
     parts = [_build_expression(part) for part in node.parts]
     match node.sign:

@@ -206,6 +206,10 @@ class State:
         active: dict[str, int] = self.extra.get(_ACTIVE, {})
         return idle is not None and name in active and wall >= active[name] + idle
 
+    def is_caught_up(self, name: str = "") -> bool:
+        """Return whether all partitions of an input's source are known to be read to their end."""
+        return name in self.extra.get(_CLOCKS, {}) and self.clocks(name).are_caught_up
+
     def note_active(self, wall: int, name: str = "") -> None:
         """Record the time at which an input last had messages, unless the clock isn't set yet."""
         if abs(wall) < FARTHEST:

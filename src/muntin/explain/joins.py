@@ -72,7 +72,7 @@ def _describe_retention(spec: JoinSpec, name: SideName) -> str:
         waits = "without end while the left side is silent"
         if name == "left":
             text = "until the right side's watermark has passed it, and its version is certain"
-            waits = "while the right side is silent it waits"
+            waits = "while the right side is silent it waits, unless a topic is read to its end"
         return f"{text}; {waits}" if silent else text
     if isinstance(spec.bound, Newest):
         text = "while either side may change the window"

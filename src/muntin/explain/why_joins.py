@@ -268,7 +268,9 @@ class _Message:
                 f"it is kept while either side may change its window. {self._describe_unmatched()}"
             )
         elif isinstance(self.spec.bound, AsOf):
-            until = "until the right side's watermark has passed it"
+            until = (
+                "until the right side's watermark has passed it, or its topic is read to its end"
+            )
             if self.side == "right":
                 return (
                     "it is kept until a newer version lies before all that the left side may bring"

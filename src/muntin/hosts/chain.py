@@ -5,9 +5,10 @@ On both hosts, these rules only depend on the specs.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import NoReturn, Protocol
+from typing import Any, NoReturn
 
 from muntin.engine import columns
 from muntin.model.errors import OptionError
@@ -106,14 +107,50 @@ def change_grace(spec: Spec, keys: Collection[str], *, full: bool, whole_rows: b
     return 0 if full else spec.firing.grace
 
 
-class Changing(Protocol):
-    """An upstream operator whose results change."""
+class UpstreamOperator(ABC):
+    """An operator whose results another one takes, in one query.
+
+    Attributes:
+        plan: Its plan.
+        full: Whether only its full firings count; the others are filtered out.
+    """
+
+    plan: Any
+    full: bool
+
+    @property
+    @abstractmethod
+    def whole_rows(self) -> bool:
+        """True if a firing stays one row with the window's keys and bounds."""
+
+    @property
+    def emits_again(self) -> bool:
+        """True if it may emit a window more than once, and each of these rows counts."""
+        return emits_again(self.plan.spec, full=self.full, streams=self.plan.streams)
+
+    @property
+    def depth(self) -> int:
+        """The number of windows of the chain that its results have passed."""
+        return depth_of(self.plan) + (0 if self.plan.joins else 1)
 
     def change_grace(self, keys: Collection[str]) -> int:
         """Return how long after its end a window may change, microseconds."""
+        return change_grace(self.plan.spec, keys, full=self.full, whole_rows=self.whole_rows)
 
 
-def with_change_grace(spec: JoinSpec, upstreams: Mapping[SideName, Changing | None]) -> JoinSpec:
+def depth_of(plan: Any) -> int:
+    """Return the largest number of windows of the chain that messages of a plan have passed."""
+    return max((fed.depth for fed in plan.fed), default=0)
+
+
+def has_join(plan: Any) -> bool:
+    """Return whether a plan or one upstream of it is a join."""
+    return plan.joins or any(has_join(fed.plan) for fed in plan.fed)
+
+
+def with_change_grace(
+    spec: JoinSpec, upstreams: Mapping[SideName, UpstreamOperator | None]
+) -> JoinSpec:
     """Return a join with at least the grace of the windows on each side.
 
     Args:

@@ -123,10 +123,10 @@ class Definition(ABC, Generic[P, Q]):
         return self._start(StartOptions(*options))
 
 
-Complete = TypeVar("Complete")
+C = TypeVar("C")
 
 
-class WindowDefinition(ABC, Generic[Complete]):
+class WindowDefinition(ABC, Generic[C]):
     """The operations of complete windows that other queries don't have."""
 
     plan: Any
@@ -140,7 +140,7 @@ class WindowDefinition(ABC, Generic[Complete]):
         """Return the full firings, each of which is a whole result."""
 
     @abstractmethod
-    def _top(self, n: int, by: Any, per: Any, ascending: Any) -> Complete:
+    def _top(self, n: int, by: Any, per: Any, ascending: Any) -> C:
         """Return the first `n` of the windows that have the same bounds."""
 
     @property
@@ -171,7 +171,7 @@ class WindowDefinition(ABC, Generic[Complete]):
         by: str | Sequence[str],
         per: str | Sequence[str] = (),
         ascending: bool | Sequence[bool] = False,
-    ) -> Complete:
+    ) -> C:
         """Rank the windows that have the same bounds, and take the first `n`.
 
         The columns are those of the results, and `rank`, from 1. Each row is emitted once, when

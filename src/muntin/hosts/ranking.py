@@ -11,13 +11,13 @@ RANK = "rank"
 """The column of a row's number."""
 SORT_KEY = "__muntin_by"
 """The prefix of the sort keys among the fields of a ranked row."""
-BOUNDS = (columns.WINDOW_START, columns.WINDOW_END)
+WINDOW_BOUNDS = (columns.WINDOW_START, columns.WINDOW_END)
 _OWN = (columns.EMISSION, columns.REVISION)
 Names = str | Sequence[str]
 Ascending = bool | Sequence[bool]
 
 
-def check_names(option: str, names: Names, available: Sequence[str]) -> tuple[str, ...]:
+def list_columns(option: str, names: Names, available: Sequence[str]) -> tuple[str, ...]:
     """Return the names of columns as a tuple.
 
     Raises:
@@ -39,7 +39,7 @@ def check_order(
     Raises:
         OptionError: When a column isn't available, or there is no direction for each.
     """
-    names = check_names("by", by, available)
+    names = list_columns("by", by, available)
     if not names:
         raise OptionError("by", by, "orders by nothing", 'name columns, as in by="price"')
     directions = (ascending,) * len(names) if isinstance(ascending, bool) else tuple(ascending)
@@ -60,11 +60,11 @@ def ranked_columns(available: Sequence[str], number: str, *, chained: bool) -> l
     Raises:
         OptionError: When the input has a column that ranked rows get.
     """
-    added = {number} if chained else {number, *BOUNDS, *_OWN}
+    added = {number} if chained else {number, *WINDOW_BOUNDS, *_OWN}
     for name in available:
         if name in added:
             raise columns.make_clash_error("column", name, "the rows of windows")
-    return [name for name in available if name not in (*BOUNDS, *_OWN)]
+    return [name for name in available if name not in (*WINDOW_BOUNDS, *_OWN)]
 
 
 def check_bounds(n: int, available: Sequence[str]) -> None:
@@ -73,5 +73,5 @@ def check_bounds(n: int, available: Sequence[str]) -> None:
     Raises:
         OptionError: When they aren't.
     """
-    if not {*BOUNDS} <= {*available}:
+    if not {*WINDOW_BOUNDS} <= {*available}:
         raise OptionError("top", n, "needs windows with their bounds", "select them")

@@ -11,12 +11,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal, NoReturn
+from typing import Any, NoReturn
 
 from muntin.model.aggregates.plainly import rank
 from muntin.model.errors import OptionError
 
-Comparison = Literal["=", "<>", "<", "<=", ">", ">="]
 COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq,
     "<>": operator.ne,
@@ -47,7 +46,7 @@ class Name:
 
 
 @dataclass(frozen=True)
-class Clause:
+class Term:
     """A node of a condition: ``AND``, ``OR``, ``NOT`` or a comparison."""
 
     sign: str
@@ -63,28 +62,28 @@ class Condition:
         names: The aggregates and keys in it, each once.
     """
 
-    tree: Clause
+    tree: Term
     names: tuple[str, ...]
 
     def holds(self, values: Mapping[str, Any]) -> bool:
         """Return whether the condition is true for some values; unknown (NULL) isn't true.
 
         Example:
-            >>> parse_condition("worst > 100 OR NOT n = 3").holds({"worst": None, "n": 4})
+            >>> read_condition("worst > 100 OR NOT n = 3").holds({"worst": None, "n": 4})
             True
         """
         return _evaluate(self.tree, values) is True
 
 
 @cache
-def parse_condition(text: str) -> Condition:
+def read_condition(text: str) -> Condition:
     """Parse a condition.
 
     Raises:
         OptionError: When the text can't be parsed.
 
     Example:
-        >>> parse_condition("worst > 100 AND n <> 3").names
+        >>> read_condition("worst > 100 AND n <> 3").names
         ('worst', 'n')
     """
     tree = _Reader(text).read()
@@ -94,7 +93,7 @@ def parse_condition(text: str) -> Condition:
 def _find_names(node: Any) -> Iterator[str]:
     if isinstance(node, Name):
         yield node.name
-    elif isinstance(node, Clause):
+    elif isinstance(node, Term):
         for part in node.parts:
             yield from _find_names(part)
 
@@ -102,7 +101,7 @@ def _find_names(node: Any) -> Iterator[str]:
 def _evaluate(node: Any, values: Mapping[str, Any]) -> Any:
     if isinstance(node, Name):
         return values[node.name]
-    if not isinstance(node, Clause):
+    if not isinstance(node, Term):
         return node
     parts = [_evaluate(part, values) for part in node.parts]
     if node.sign == "AND":
@@ -136,7 +135,7 @@ class _Reader:
     def _fail(self, problem: str) -> NoReturn:
         raise OptionError("when", self.text, problem, _HINT)
 
-    def read(self) -> Clause:
+    def read(self) -> Term:
         node = self._parse_disjunction()
         if self.at < len(self.tokens):
             self._fail(f"can't be read at {self.tokens[self.at][1]!r}")
@@ -157,20 +156,20 @@ class _Reader:
         parts = [part()]
         while self._accept(word):
             parts.append(part())
-        return parts[0] if len(parts) == 1 else Clause(word, tuple(map(self._to_condition, parts)))
+        return parts[0] if len(parts) == 1 else Term(word, tuple(map(self._to_condition, parts)))
 
     def _parse_negation(self) -> Any:
         return (
-            Clause("NOT", (self._to_condition(self._parse_negation()),))
+            Term("NOT", (self._to_condition(self._parse_negation()),))
             if self._accept("NOT")
             else self._parse_comparison()
         )
 
-    def _to_condition(self, node: Any) -> Clause:
+    def _to_condition(self, node: Any) -> Term:
         """Return a node as a condition; a name alone is compared with true."""
         if isinstance(node, Name):
-            return Clause("=", (node, True))
-        return node if isinstance(node, Clause) else self._fail(f"has no comparison at {node!r}")
+            return Term("=", (node, True))
+        return node if isinstance(node, Term) else self._fail(f"has no comparison at {node!r}")
 
     def _parse_comparison(self) -> Any:
         left = self._parse_operand()
@@ -179,13 +178,13 @@ class _Reader:
             return left
         sign = {"!=": "<>", "==": "="}.get(sign, sign)
         right = self._parse_operand()
-        if isinstance(left, Clause) or isinstance(right, Clause):
+        if isinstance(left, Term) or isinstance(right, Term):
             self._fail("compares a condition")
         if not isinstance(left, Name):
             left, right, sign = right, left, _MIRRORED.get(sign, sign)
         if not isinstance(left, Name):
             self._fail("compares two constants")
-        return Clause(sign, (left, right))
+        return Term(sign, (left, right))
 
     def _parse_operand(self) -> Any:
         if self._accept("("):

@@ -38,20 +38,6 @@ def names_fact(value: Sequence[str]) -> Fact:
     return Fact(tuple(value), ", ".join(map(format_name, value)))
 
 
-def source_facts(
-    lateness: int, idle: int | None, offset: Sequence[str] | None, zone: str | None
-) -> dict[str, Fact]:
-    """Return the facts of a source; options that aren't set have no fact."""
-    facts = {"lateness": length_fact(lateness)}
-    if idle is not None:
-        facts["idle"] = length_fact(idle)
-    if offset is not None:
-        facts["offset"] = names_fact(offset)
-    if zone is not None:
-        facts["zone"] = make_fact(zone)
-    return facts
-
-
 def format_name(name: str) -> str:
     """Format a column's name for a sentence, in quotes where it could be misread.
 
@@ -90,9 +76,9 @@ class QuerySpec(JsonDataclass, ABC):
         """Return the names of facts that may differ from the spec that wrote the state."""
         return ()
 
-    def differences(self, then: Self) -> list[str]:
+    def differences(self, old: Self) -> list[str]:
         """Return the changes since an earlier spec that aren't allowed, in words."""
-        return compare_facts(then.facts(), self.facts(), self.free(then))
+        return compare_facts(old.facts(), self.facts(), self.free(old))
 
     def words(self) -> dict[str, str]:
         """Return the facts in words, by name."""

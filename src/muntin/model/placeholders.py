@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from muntin.model.errors import OptionError
 from muntin.model.secrets import reveals_secret
 
-NAME = re.compile(r"\$\{(\w+)\}")
+PLACEHOLDER = re.compile(r"\$\{(\w+)\}")
 _HOLE = r"\$\{\w+\}"
 # Tokens outside of quotes: comments, opening quotes, placeholders. Tokens inside: escapes, the
 # closing quote, placeholders. In backticks, the only escape is a doubled backtick.
@@ -25,14 +25,14 @@ _ESCAPES = ("'", '"', "`")
 _EITHER = re.compile(r"\$\{(env:)?(\w+)\}")
 
 
-def find_names(value: str) -> set[str]:
+def placeholder_names(value: str) -> set[str]:
     """Return the names that ``--set`` must define for a value.
 
     Example:
-        >>> sorted(find_names("${out}/${env:HOME}/${day}"))
+        >>> sorted(placeholder_names("${out}/${env:HOME}/${day}"))
         ['day', 'out']
     """
-    return set(NAME.findall(value))
+    return set(PLACEHOLDER.findall(value))
 
 
 def fill_available(value: str, values: Mapping[str, str]) -> str:
@@ -42,7 +42,7 @@ def fill_available(value: str, values: Mapping[str, str]) -> str:
         >>> fill_available("${out}/${day}", {"out": "/data"})
         '/data/${day}'
     """
-    return NAME.sub(lambda match: values.get(match.group(1), match.group()), value)
+    return PLACEHOLDER.sub(lambda match: values.get(match.group(1), match.group()), value)
 
 
 class OutsideQuotesError(Exception):
@@ -68,7 +68,7 @@ def fill_expression(text: str, value_of: Callable[[str, int], str]) -> str:
     copied, position, quote = 0, 0, ""
     while match := (_INSIDE[quote[-1]] if quote else _OUTSIDE).search(text, position):
         token, position = match.group(), match.end()
-        if (placeholder := NAME.fullmatch(token)) is not None:
+        if (placeholder := PLACEHOLDER.fullmatch(token)) is not None:
             if quote not in _ESCAPES:
                 raise OutsideQuotesError(token)
             value = _escape(value_of(placeholder.group(1), match.start()), quote)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, TypedDict, get_args
 
 from muntin.model.axis import SECOND, Duration, micros, phrase
-from muntin.model.conditions import parse_condition
+from muntin.model.conditions import read_condition
 from muntin.model.errors import OptionError
 from muntin.model.json_dataclass import JsonDataclass
 
@@ -312,7 +312,7 @@ def _one(
         if each or any(word is not None for word in (rows, every, at_least, after, since)):
             hint = "leave the others out: the condition is looked at after each batch"
             raise OptionError("when", when, "can't be combined with other triggers", hint)
-        parse_condition(when)
+        read_condition(when)
         return When(when)
     if since is not None and after is None:
         raise OptionError("since", since, "says from when a time counts", "give after=DURATION")

@@ -17,13 +17,13 @@ from muntin.model.table_options import (
     accept_any,
     make_caseless_choice,
     nearest_name,
-    number,
     parse_boolean,
-    parse_integer,
+    parse_number,
+    parse_whole,
     refuse_option,
 )
 
-When = Literal["always", "stream", "batch", "no columns"]
+Usage = Literal["always", "stream", "batch", "no columns"]
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,12 @@ class ReaderOption:
 
     name: str
     convert: Convert = accept_any
-    when: When = "always"
+    when: Usage = "always"
     required: bool = False
 
 
 def _options(
-    names: str, convert: Convert = accept_any, when: When = "always"
+    names: str, convert: Convert = accept_any, when: Usage = "always"
 ) -> list[ReaderOption]:
     return [ReaderOption(name, convert, when) for name in names.split()]
 
@@ -54,18 +54,18 @@ _FILES = [
     *_options("pathGlobFilter"),
     *_options("recursiveFileLookup ignoreCorruptFiles ignoreMissingFiles", parse_boolean),
     *_options("modifiedBefore modifiedAfter", when="batch"),
-    *_options("maxFilesPerTrigger", parse_integer, "stream"),
+    *_options("maxFilesPerTrigger", parse_whole, "stream"),
     *_options("maxBytesPerTrigger maxFileAge sourceArchiveDir", when="stream"),
     *_options("latestFirst fileNameOnly", parse_boolean, "stream"),
     *_options("cleanSource", make_caseless_choice("off", "delete", "archive"), "stream"),
-    *_options("maxCachedFiles", parse_integer, "stream"),
+    *_options("maxCachedFiles", parse_whole, "stream"),
 ]
 _PARSED = [
     *_options("mode", make_caseless_choice("PERMISSIVE", "DROPMALFORMED", "FAILFAST")),
     *_options("columnNameOfCorruptRecord dateFormat timestampFormat timestampNTZFormat encoding"),
     *_options("charset lineSep locale timeZone"),
     *_options("multiLine enableDateTimeParsingFallback", parse_boolean),
-    *_options("samplingRatio", number, "no columns"),
+    *_options("samplingRatio", parse_number, "no columns"),
 ]
 _JSON = [
     *_options("primitivesAsString prefersDecimal dropFieldIfAllNull", parse_boolean, "no columns"),
@@ -74,7 +74,7 @@ _JSON = [
     *_options("allowComments allowUnquotedFieldNames allowSingleQuotes", parse_boolean),
     *_options("allowNumericLeadingZeros allowBackslashEscapingAnyCharacter", parse_boolean),
     *_options("allowUnquotedControlChars allowNonNumericNumbers", parse_boolean),
-    *_options("maxNestingDepth maxNumLen maxStringLen", parse_integer),
+    *_options("maxNestingDepth maxNumLen maxStringLen", parse_whole),
 ]
 _CSV = [
     *_options("sep delimiter quote escape comment nullValue nanValue positiveInf negativeInf"),
@@ -84,14 +84,14 @@ _CSV = [
         "header enforceSchema ignoreLeadingWhiteSpace ignoreTrailingWhiteSpace", parse_boolean
     ),
     *_options("inferSchema preferDate", parse_boolean, "no columns"),
-    *_options("maxColumns maxCharsPerColumn inputBufferSize", parse_integer),
+    *_options("maxColumns maxCharsPerColumn inputBufferSize", parse_whole),
 ]
 _REBASE = make_caseless_choice("EXCEPTION", "CORRECTED", "LEGACY")
 _JDBC = [
     ReaderOption("url", required=True),
     *_options("dbtable query user password driver partitionColumn lowerBound upperBound"),
     *_options("sessionInitStatement customSchema prepareQuery hint connectionProvider"),
-    *_options("numPartitions queryTimeout fetchsize", parse_integer),
+    *_options("numPartitions queryTimeout fetchsize", parse_whole),
     *_options("pushDownPredicate pushDownAggregate pushDownLimit pushDownOffset", parse_boolean),
     *_options("pushDownTableSample preferTimestampNTZ", parse_boolean),
 ]
@@ -105,16 +105,16 @@ READERS: Mapping[str, tuple[ReaderOption, ...]] = {
     "orc": (*_FILES, *_options("mergeSchema", parse_boolean, "no columns")),
     "text": (*_FILES, *_options("wholetext", parse_boolean), *_options("lineSep encoding")),
     "rate": (
-        *_options("rowsPerSecond numPartitions", parse_integer, "stream"),
+        *_options("rowsPerSecond numPartitions", parse_whole, "stream"),
         *_options("rampUpTime", when="stream"),
     ),
     "rate-micro-batch": (
-        ReaderOption("rowsPerBatch", parse_integer, "stream", required=True),
-        *_options("numPartitions advanceMillisPerBatch startTimestamp", parse_integer, "stream"),
+        ReaderOption("rowsPerBatch", parse_whole, "stream", required=True),
+        *_options("numPartitions advanceMillisPerBatch startTimestamp", parse_whole, "stream"),
     ),
     "socket": (
         ReaderOption("host", when="stream", required=True),
-        ReaderOption("port", parse_integer, "stream", required=True),
+        ReaderOption("port", parse_whole, "stream", required=True),
         *_options("includeTimestamp", parse_boolean, "stream"),
     ),
     "jdbc": tuple(_JDBC),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 # Names of options that suggest a secret. Java reads this pattern, too.
-NAMES = (
+SECRET_NAMES = (
     r"password|passwd|passphrase|pwd(?![a-z])|(?<![a-z])pass(?![a-z])|secret|token|credential|jaas"
     r"|private.?key|keystore\.key|key\.?store\.key|encryption[\w.\-]{0,40}key|access.?key"
     r"|account.?key|api.?key|user\.?info|authorization"
@@ -36,18 +36,18 @@ _PEM_WHOLE = rf"({_PEM}.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z))"
 _SCHEME = r"(?:(?:Bearer|Basic|Digest|Token|ApiKey)\s+)?"
 
 # The value of ``spark.sql.redaction.options.regex``, which Spark matches with names and values.
-FOR_SPARK = rf"(?i)url|{NAMES}|{_PEM}|{_ADDRESS}|{_PARAMETER}"
+FOR_SPARK = rf"(?i)url|{SECRET_NAMES}|{_PEM}|{_ADDRESS}|{_PARAMETER}"
 
-_NAME = re.compile(NAMES, re.IGNORECASE)
+_NAME = re.compile(SECRET_NAMES, re.IGNORECASE)
 _INSIDE = re.compile(rf"{_ADDRESS}|{_PARAMETER}|{_PEM_WHOLE}", re.IGNORECASE | re.DOTALL)
 _KEY = re.compile(_PEM_WHOLE, re.DOTALL)
 _FROM_ENVIRONMENT = re.compile(r"\$\{env:\w+\}")
 # name = 'value', name: value, "name"="value", as statements, files and plans have them.
 _WORD = r"[\w.\-]{0,100}"
 _PAIR = re.compile(
-    rf"(?:{_WORD}(?:{NAMES}){_WORD}(?:['\"`]?\s*=>?|['\"`]\s*:)"
+    rf"(?:{_WORD}(?:{SECRET_NAMES}){_WORD}(?:['\"`]?\s*=>?|['\"`]\s*:)"
     # After a slash it is the user of an address.
-    rf"|(?<![\w.\-/]){_WORD}(?:{NAMES}){_WORD}\s*:(?!//))\s*{_SCHEME}"
+    rf"|(?<![\w.\-/]){_WORD}(?:{SECRET_NAMES}){_WORD}\s*:(?!//))\s*{_SCHEME}"
     r"(?:'((?:[^'\\]|\\.)+)'?|\"((?:[^\"\\]|\\.)+)\"?"
     r"|([^\s,;)\]}'\"&]+(?:&(?![\w.\-]+=)[^\s,;)\]}'\"&]*)*))",
     re.IGNORECASE,

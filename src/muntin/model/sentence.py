@@ -390,7 +390,7 @@ class Sentence:
         return keys
 
 
-def make_join(left: Sentence, right: Sentence, options: Mapping[str, Any]) -> JoinSpec:
+def join_sides(left: Sentence, right: Sentence, options: Mapping[str, Any]) -> JoinSpec:
     """Return the join of two inputs, with all lengths measured on the axis of its bound.
 
     Args:

@@ -65,10 +65,10 @@ def _has_order(shape: Shape) -> bool:
 
 
 ANY = Rule(lambda shape: True)
-WHOLE = Rule(_is_storable, "cast it to a type that Arrow and Polars know")
+STORABLE = Rule(_is_storable, "cast it to a type that Arrow and Polars know")
 ORDER = Rule(_has_order, "give what has an order: a part of it, or cast it to a string")
 TRUTH = Rule(_accept_families("boolean"), "give a condition such as col('delay') > 60")
-NUMBER = Rule(
+NUMERIC = Rule(
     _accept_families("integer", "float", "decimal"),
     "cast it to a long or a double first",
     {"interval": "cast it to decimal(18, 6) first, which is its length in seconds"},

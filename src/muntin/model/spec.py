@@ -14,7 +14,7 @@ from muntin.model.aggregates import Aggregate
 from muntin.model.aggregates.entry import LIST
 from muntin.model.axis import Axis, phrase, spell
 from muntin.model.by_number import Moving
-from muntin.model.conditions import parse_condition
+from muntin.model.conditions import read_condition
 from muntin.model.errors import OptionError
 from muntin.model.facts import STORED_SHARDS, Fact, QuerySpec, make_fact, names_fact
 from muntin.model.grouping_sets import GROUPING_ID, format_sets
@@ -103,7 +103,7 @@ class WindowSpec(QuerySpec, InputSpec):
     def check_conditions(self) -> None:
         """Refuse conditions of policies on names that are no aggregate and no key of the query."""
         for policy in (*parts(self.firing.early), *parts(self.firing.late)):
-            for name in parse_condition(policy.condition).names if isinstance(policy, When) else ():
+            for name in read_condition(policy.condition).names if isinstance(policy, When) else ():
                 aggregate = self.aggregates.get(name)
                 if aggregate is not None and aggregate.entry.gives == LIST:
                     hint = "compare a number or a text, such as a count"

@@ -122,7 +122,7 @@ def convert(name: str, text: str, kind: Any) -> Any:
     if bool in kinds:
         return parse_boolean(name, text)
     if int in kinds:
-        return parse_integer(name, text)
+        return parse_whole(name, text)
     return text
 
 
@@ -133,14 +133,14 @@ def parse_boolean(name: str, text: str) -> bool:
     return text.lower() == "true"
 
 
-def parse_integer(name: str, text: str) -> int:
+def parse_whole(name: str, text: str) -> int:
     """Convert the text of an option to an integer."""
     if not text.strip().isdecimal():
         raise OptionError(name, text, "isn't a whole number", "write for example '4'")
     return int(text)
 
 
-def number(name: str, text: str) -> str:
+def parse_number(name: str, text: str) -> str:
     """Return the text of an option; refuse it if it isn't a number."""
     try:
         float(text)

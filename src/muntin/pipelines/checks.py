@@ -39,14 +39,14 @@ from muntin.sql.references import (
     unknown_names,
 )
 
-Columns = Mapping[str, Shape | None]
+Shapes = Mapping[str, Shape | None]
 """The columns of a relation, in lower case, with their shapes; ``None`` if unknown."""
 _STAMP, _TEXT, _WHOLE = (Shape(one, one) for one in ("timestamp", "string", "integer"))
-_KAFKAS: Columns = {"key": _TEXT, "topic": _TEXT, "partition": _WHOLE, "offset": _WHOLE,
+_KAFKAS: Shapes = {"key": _TEXT, "topic": _TEXT, "partition": _WHOLE, "offset": _WHOLE,
                     "timestamp": _STAMP, "headers": None}  # fmt: skip
-_RATES: Columns = {"timestamp": _STAMP, "value": _WHOLE}
-_OWN: Columns = {"emission": _TEXT, "revision": _WHOLE}
-_BOUNDS: Columns = {"window_start": _STAMP, "window_end": _STAMP}
+_RATES: Shapes = {"timestamp": _STAMP, "value": _WHOLE}
+_OWN: Shapes = {"emission": _TEXT, "revision": _WHOLE}
+_BOUNDS: Shapes = {"window_start": _STAMP, "window_end": _STAMP}
 
 
 class PipelineCheckError(MuntinError):
@@ -68,7 +68,7 @@ class Checked:
     cautions: list[str] = field(default_factory=list)
 
 
-def check(pipeline: Pipeline, check_sink: Callable[[DeclaredTable], None]) -> Checked:
+def check_pipeline(pipeline: Pipeline, check_sink: Callable[[DeclaredTable], None]) -> Checked:
     """Check a pipeline without Spark.
 
     Args:
@@ -146,7 +146,7 @@ class _Checker:
         self.cautions: list[str] = []
         self.needs_spark = False
 
-    def check_relation(self, relation: Relation) -> Columns | None:
+    def check_relation(self, relation: Relation) -> Shapes | None:
         """Check a relation; return its columns, ``None`` if only Spark knows them."""
         if isinstance(relation, Reading):
             return self._check_table(relation.name)
@@ -172,7 +172,7 @@ class _Checker:
                 self._check_table(name)
         return None
 
-    def _check_table(self, name: str) -> Columns | None:
+    def _check_table(self, name: str) -> Shapes | None:
         table = self.pipeline.tables.get(name.lower())
         if table is None:
             if "." in name:
@@ -195,7 +195,7 @@ class _Checker:
         )
         return columns
 
-    def _check_windowing(self, query: Windowing) -> Columns | None:
+    def _check_windowing(self, query: Windowing) -> Shapes | None:
         columns, spec = self.check_relation(query.source), query.spec
         self.needs_spark |= bool(query.ranking or query.each or query.lookups or query.having)
         self._check_names([spec.time, *(spec.offset or ()), query.clock], columns)
@@ -209,7 +209,7 @@ class _Checker:
         for name, aggregate in spec.aggregates.items():
             self._check_aggregate(name, aggregate, columns)
         names = (*(key.name for key in query.keys), *spec.aggregates)
-        results: Columns = {**dict.fromkeys(map(str.lower, names)), **_BOUNDS, **_OWN}
+        results: Shapes = {**dict.fromkeys(map(str.lower, names)), **_BOUNDS, **_OWN}
         if query.ranking is not None or query.lookups or query.each:
             return None
         if query.columns is not None:
@@ -218,7 +218,7 @@ class _Checker:
             }
         return results
 
-    def _check_aggregate(self, name: str, aggregate: Aggregate, columns: Columns | None) -> None:
+    def _check_aggregate(self, name: str, aggregate: Aggregate, columns: Shapes | None) -> None:
         for argument in aggregate.columns:
             text = argument.text if isinstance(argument, Expression) else quote_name(str(argument))
             family = self._check_expressions([text], columns)
@@ -241,8 +241,8 @@ class _Checker:
             self.problems.append(_about(table, error))
 
     def _check_select_list(
-        self, select_list: Iterable[Column] | None, columns: Columns | None
-    ) -> Columns | None:
+        self, select_list: Iterable[Column] | None, columns: Shapes | None
+    ) -> Shapes | None:
         if select_list is None:
             return columns
         selected: dict[str, Shape | None] = {}
@@ -258,7 +258,7 @@ class _Checker:
         return selected
 
     def _check_names(
-        self, names: Iterable[str | None], columns: Columns | None, where: str = ""
+        self, names: Iterable[str | None], columns: Shapes | None, where: str = ""
     ) -> None:
         for name in names:
             if (
@@ -269,7 +269,7 @@ class _Checker:
                 self._add_unknown_column(name, columns, where)
 
     def _check_expressions(
-        self, texts: Iterable[str | None], columns: Columns | None, wanted: str | None = None
+        self, texts: Iterable[str | None], columns: Shapes | None, wanted: str | None = None
     ) -> str | None:
         """Check expressions; return the family of the last, ``None`` if only Spark knows it."""
         family = None
@@ -289,7 +289,7 @@ class _Checker:
                 self._add_problem(text, f"{text} is {family}, not a condition", hint)
         return family
 
-    def _check_time_units(self, tree: Expr, columns: Columns, text: str) -> None:
+    def _check_time_units(self, tree: Expr, columns: Shapes, text: str) -> None:
         """Refuse whole numbers that become times without a unit, or warn of them."""
         for name, is_cast in times_of_numbers(tree, columns):
             if is_cast:
@@ -302,7 +302,7 @@ class _Checker:
                 self._add_problem(text, f"TO_TIMESTAMP_LTZ({name}) has no unit", hint)
 
     def _add_unknown_column(
-        self, name: str, columns: Columns, where: str = "", text: str | None = None
+        self, name: str, columns: Shapes, where: str = "", text: str | None = None
     ) -> None:
         close = nearest_name(name, columns)
         hint = f"write {close}" if close else f"the columns are {', '.join(columns)}"
@@ -317,7 +317,7 @@ class _Checker:
         self.problems.append(PipelineCheckError(f"query {self.name}: {problem}; {hint}"))
 
 
-def _columns_of(table: DeclaredTable) -> Columns | None:
+def _columns_of(table: DeclaredTable) -> Shapes | None:
     """Return the columns of a table without its computed ones; ``None`` if unknown."""
     declared = columns_of_ddl(table.columns) if table.columns else {}
     columns = {name.lower(): shape_of_type(kind) for name, kind in declared.items()}

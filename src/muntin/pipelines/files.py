@@ -7,7 +7,7 @@ from pathlib import Path
 
 from muntin.model.errors import MuntinError, OptionError
 from muntin.model.pipeline import Pipeline
-from muntin.model.placeholders import find_names
+from muntin.model.placeholders import placeholder_names
 
 SUFFIXES = (".sql", ".toml")
 
@@ -40,7 +40,7 @@ def read_pipeline(
         hint = f"give the path of a file that ends with {', '.join(SUFFIXES)} or .py"
         raise OptionError("PIPELINE", str(path), "isn't a file", hint)
     text = path.read_text(encoding="utf-8")
-    placeholders = find_names(text)
+    placeholders = placeholder_names(text)
     for name in variables:
         if name not in placeholders:
             hint = (

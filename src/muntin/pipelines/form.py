@@ -166,7 +166,7 @@ class PipelineForm(_Part):
     queries: dict[Text, QueryForm] = Field(min_length=1)
 
 
-def schema() -> dict[str, Any]:
+def form_schema() -> dict[str, Any]:
     """Return the JSON Schema of a pipeline file."""
     generated = PipelineForm.model_json_schema(by_alias=True)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **generated}

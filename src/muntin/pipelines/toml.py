@@ -22,7 +22,12 @@ from muntin.model.pipeline import (
     Windowing,
     quote_name,
 )
-from muntin.model.placeholders import OutsideQuotesError, check_secret, fill_expression, find_names
+from muntin.model.placeholders import (
+    OutsideQuotesError,
+    check_secret,
+    fill_expression,
+    placeholder_names,
+)
 from muntin.model.rolling import emits_messages
 from muntin.model.sentence import Sentence
 from muntin.model.spec import WindowSpec
@@ -134,7 +139,7 @@ class _Reader:
         now, every = (form.trigger or "").lower() == "available now", None
         with self._collect_problem("trigger"):
             every = None if now or form.trigger is None else micros("trigger", form.trigger)
-        asked = frozenset(find_names(text))
+        asked = frozenset(placeholder_names(text))
         return Pipeline(self.tables, tuple(flows), form.checkpoint, every, now, asked)
 
     @contextmanager

@@ -49,7 +49,7 @@ def sink(table: DeclaredTable, around: Surroundings) -> Sink:
     return function(**arguments_of(function, table.name, options, translated=names))
 
 
-def check_sink(table: DeclaredTable, given: Mapping[str, str]) -> None:
+def check_declared_sink(table: DeclaredTable, given: Mapping[str, str]) -> None:
     """Refuse a table that can't be written to, without a session.
 
     Values that aren't given yet, by ``--set`` or the environment, stay as they are written.

@@ -16,8 +16,9 @@ from muntin.sinks.batch import Batch
 from muntin.sinks.kafka_messages import Encoding, Sender
 from muntin.sinks.sink import report_refused
 from muntin.sources.kafka_client import of_librdkafka, refuse_unknown
-from muntin.sources.kafka_columns import MALFORMED, OWN
+from muntin.sources.kafka_columns import OWN
 from muntin.sources.schema_registry import Registry, registry_at
+from muntin.sources.source import MALFORMED
 
 # These columns become headers, so that the value of a dead letter is the original message.
 _REJECTED_HEADERS = ("topic", "partition", "offset", "timestamp", columns.REASON, columns.WATERMARK)

@@ -75,7 +75,7 @@ class _Parser:
                 raise OptionError(self.option, name, "is twice among the columns", _HINT)
             if self._peek() == ":":
                 self._next()
-            columns[name] = self._type()
+            columns[name] = self.type()
             if self._peek().lower() == "not":
                 self._expect("not")
                 self._expect("null")
@@ -83,17 +83,18 @@ class _Parser:
                 self._expect(",")
         return columns
 
-    def _type(self) -> pl.DataType:
+    def type(self) -> pl.DataType:
+        """Read a type."""
         word = self._next().lower()
         if word == "array":
             self._expect("<")
-            kind: pl.DataType = pl.List(self._type())
+            kind: pl.DataType = pl.List(self.type())
             self._expect(">")
         elif word == "map":
             self._expect("<")
-            key = self._type()
+            key = self.type()
             self._expect(",")
-            kind = pl.Map(key, self._type())
+            kind = pl.Map(key, self.type())
             self._expect(">")
         elif word == "struct":
             self._expect("<")
@@ -109,6 +110,11 @@ class _Parser:
         else:
             raise OptionError(self.option, word, "isn't a type", _TYPES)
         return kind
+
+    def end(self) -> None:
+        """Refuse what follows."""
+        if self._peek():
+            raise self._unreadable()
 
     def _numbers(self) -> list[int]:
         """Read whole numbers in parentheses."""
@@ -148,8 +154,40 @@ class _Parser:
         return OptionError(self.option, self.text, f"can't be read near {rest!r}", _HINT)
 
 
-def plain_columns(columns: str | Mapping[str, pl.DataType]) -> dict[str, pl.DataType]:
-    """Return the columns that a user passes as text or as a Polars schema."""
+def plain_columns(columns: str | Mapping[str, pl.DataType | str]) -> dict[str, pl.DataType]:
+    """Return the columns that a user passes as text, or as names with types of either form.
+
+    Args:
+        columns: The text, or the types by name: of Polars, or as text.
+
+    Raises:
+        OptionError: When a type can't be read.
+
+    Example:
+        >>> plain_columns({"id": "long", "tags": pl.List(pl.String)})
+        {'id': Int64, 'tags': List(String)}
+    """
     if isinstance(columns, str):
         return parse_columns(columns)
-    return dict(pl.Schema(columns))
+    plain = {}
+    for name, kind in columns.items():
+        if isinstance(kind, str):
+            plain[name] = parse_type(kind)
+            continue
+        try:
+            plain.update(pl.Schema({name: kind}))
+        except TypeError as error:
+            raise OptionError("columns", kind, f"isn't a type of {name!r}", _TYPES) from error
+    return plain
+
+
+def parse_type(text: str, option: str = "columns") -> pl.DataType:
+    """Return the type that a text such as ``array<string>`` names.
+
+    Raises:
+        OptionError: When the text can't be parsed.
+    """
+    parser = _Parser(text, option)
+    kind = parser.type()
+    parser.end()
+    return kind

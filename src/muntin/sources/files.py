@@ -25,7 +25,8 @@ BadFiles = Literal["fail", "skip"]
 Form = Literal["parquet", "csv", "jsonl"]
 
 _LOG = logging.getLogger(__name__)
-_FORMS = {".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+_JSON_LINES = (".jsonl", ".ndjson", ".json")
+_FORMS = {".parquet": "parquet", ".csv": "csv", **dict.fromkeys(_JSON_LINES, "jsonl")}
 # The number of files remembered by name; an older file counts as read.
 MOST_REMEMBERED = 10_000
 # The approximate bytes of a batch by default.
@@ -253,7 +254,7 @@ def list_files(pattern: str) -> Iterator[ListedFile]:
 def files(
     path: str | PathLike[str],
     *,
-    columns: str | Mapping[str, pl.DataType] | None = None,
+    columns: str | Mapping[str, pl.DataType | str] | None = None,
     format: Form | None = None,
     header: bool | None = None,
     zone: str = "UTC",
@@ -277,8 +278,9 @@ def files(
     Args:
         path: Folder, with all folders below it, or a pattern: ``logs/*.csv``, ``in/**/*.parquet``.
         columns: Names and types of the columns, as text (``"id long, at timestamp"``) or as a
-            schema of Polars. Default: those of the first file.
-        format: ``parquet``, ``csv`` or ``jsonl``. Default: by the ending of the path.
+            mapping, whose types are text or types of Polars. Default: those of the first file.
+        format: ``parquet``, ``csv`` or ``jsonl``. Default: by the ending of the path; files that
+            end in ``.json`` have a value in each line, as in Spark.
         header: Whether the first line of each file of CSV names its columns. Default: where no
             ``columns`` are given.
         zone: The time zone of times without one in text.

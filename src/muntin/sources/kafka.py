@@ -27,17 +27,18 @@ from muntin.sources.kafka_client import (
     refuse_owned,
     refuse_unknown,
 )
-from muntin.sources.kafka_columns import MALFORMED, OWN, KafkaReader, refuse_malformed
+from muntin.sources.kafka_columns import OWN, KafkaReader, refuse_malformed
 from muntin.sources.kafka_source import KafkaSource, KafkaSourceReader
 from muntin.sources.payloads import Payloads, UnreadableError
 from muntin.sources.protobuf_payloads import ProtobufPayloads
 from muntin.sources.protobuf_schema import ProtoMessage
 from muntin.sources.schema_registry import Registry
+from muntin.sources.source import MALFORMED
 from muntin.sources.text_values import is_readable
 
 Form = Literal["json", "csv", "avro", "protobuf"]
 Reader = Literal["spark", "columns"]
-PayloadColumns = str | Mapping[str, pl.DataType]
+PayloadColumns = str | Mapping[str, pl.DataType | str]
 
 _OWN_TYPES: dict[str, pl.DataType] = {
     "key": pl.String(), "value": pl.Binary(), "topic": pl.String(), "partition": pl.Int32(),

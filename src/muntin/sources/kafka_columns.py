@@ -21,11 +21,10 @@ from muntin.sources.kafka_consumer import Columns, Range
 from muntin.sources.kafka_reading import read
 from muntin.sources.kafka_watch import TopicWatch
 from muntin.sources.payloads import Payloads
+from muntin.sources.source import MALFORMED
 
 # Kafka's own columns, besides those of the payload.
 OWN = ("key", "topic", "partition", "offset", "timestamp", "headers")
-# The column with the bytes of a payload that can't be decoded; null for all others.
-MALFORMED = "malformed"
 # The columns that differ by message, with the names of confluent_kafka's methods.
 _FIELDS = {
     "key": "key",

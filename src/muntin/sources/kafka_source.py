@@ -12,7 +12,7 @@ import polars as pl
 from muntin.engine.columns import PARTITION
 from muntin.engine.utf8 import GARBLED
 from muntin.sources.kafka_broker import Broker, Described, Offsets, Topics
-from muntin.sources.kafka_columns import MALFORMED, KafkaReader
+from muntin.sources.kafka_columns import KafkaReader
 from muntin.sources.kafka_ranges import (
     ends_of,
     limit_batch,
@@ -23,7 +23,7 @@ from muntin.sources.kafka_ranges import (
 )
 from muntin.sources.kafka_reading import read
 from muntin.sources.kafka_watch import TopicWatch
-from muntin.sources.source import Planned, SourceOffsets
+from muntin.sources.source import MALFORMED, Planned, SourceOffsets
 
 # How often to look for new partitions of topics, in seconds.
 _DESCRIBING = 5.0

@@ -15,7 +15,7 @@ from muntin.hosts.sentence import (
 )
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, SideName
-from muntin.model.sentence import make_join
+from muntin.model.sentence import join_sides
 from muntin.spark.explain import explain
 from muntin.spark.host.chain import fed_by, pairable
 from muntin.spark.join_plan import build_join
@@ -59,7 +59,7 @@ def begin_spark_join(left: object, right: object, options: SentenceOptions) -> J
     if one._frame.isStreaming != other._frame.isStreaming:
         hint = "give two streaming or two batch DataFrames"
         raise OptionError("right", "one side", "streams and the other doesn't", hint)
-    spec = make_join(one, other, options)
+    spec = join_sides(one, other, options)
     for side, given in zip(SIDES, (one, other), strict=True):
         check_pair_columns(side, given._frame.columns, spec.side(side).keys)
     require(one._frame.sparkSession)

@@ -62,7 +62,7 @@ def build_join(
     joiner = make().joiner
     chain = chained(tuple(sources), _rejected(joiner, inputs))
     columns_of = {RESULTS: _results(joiner, inputs), REJECTED: chain.rejected}
-    stage = Stage(make, slots(count), columns_of, identity(), chain.beside)
+    stage = Stage(make, slots(count), columns_of, identity(), chain.layout)
     period = period_of_join([spec.side(side) for side in SIDES if inputs[side].clock is None])
     return Plan(spec, stage, chain.sources, period, spec.result_keys, shards, again)
 

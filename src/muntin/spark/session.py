@@ -44,6 +44,8 @@ SETTINGS = {
     # Sinks get a batch's rows as a DataFrame. From some two thousand rows on it is cheaper to
     # decode them in tasks than to convert them on the driver.
     f"{_ARROW}.localRelationThreshold": "128KB",
+    # Spark's default is INT96, without a zone, which other readers of Parquet take for nanoseconds.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     **versions.SETTINGS,
 }
 

@@ -14,9 +14,9 @@ from pyspark.sql.types import CalendarIntervalType, DayTimeIntervalType, StringT
 from muntin.engine.operator import REJECTED, RESULTS
 from muntin.engine.windows.operator import WindowOperator
 from muntin.hosts.clock import period_of_windows
+from muntin.hosts.windows import GAP, complete_spec
 from muntin.model.aggregates import Aggregate
 from muntin.model.errors import OptionError
-from muntin.model.grouping_sets import GROUPING_ID
 from muntin.model.kinds import Kind
 from muntin.model.pipeline import quote_name
 from muntin.model.sessions import Sessions
@@ -29,9 +29,6 @@ from muntin.spark.host.task import Stage, identity
 from muntin.spark.host.zones import zone_of
 from muntin.spark.sources.inputs import Input, OperatorInput, Sent
 from muntin.spark.sources.naming import field_of, name_of
-
-# Column of each message's own gap, microseconds.
-_GAP = "__muntin_gap"
 
 
 def build(
@@ -54,20 +51,13 @@ def build(
     shapes = {field.name: shape_of(field.dataType) for field in source.messages.schema.fields}
     for name, aggregate in aggregates.items():
         aggregate.check(shapes, words=f"{name}={spec.aggregates[name]}")
-    read = [*named, *(str(c) for a in aggregates.values() for c in a.columns)]
-    read += [_GAP] if _GAP in sent else []
-    known = source.schema | ({} if time is None else polars_schema(given.timed(time)))
-    read += [name for name in spec.clocks if name in known]
-    types = {c: str(known[c]) for c in (read if time is None else [*read, time])}
-    if spec.sets is not None:
-        named, types[GROUPING_ID] = (*named, GROUPING_ID), "Int64"
-    whole = replace(
+    whole = complete_spec(
         spec,
         keys=named,
         time=time,
         aggregates=aggregates,
-        types=types,
         windows=windows,
+        schema=source.schema | ({} if time is None else polars_schema(given.timed(time))),
         shards=count_shards(frame.sparkSession, shards),
         # The zone that upstream operators depend on is in their own specs.
         zone=zone_of(source.messages, time, whole=given.fed is None),
@@ -94,7 +84,7 @@ def _plan(
     results = result_schema(known, make().combiner)
     chain = chained((source,), rejected_schema(given.frame.schema, given.moments))
     schemas = {RESULTS: results, REJECTED: chain.rejected}
-    stage = Stage(make, slots(spec.shards or 1), schemas, identity(), chain.beside)
+    stage = Stage(make, slots(spec.shards or 1), schemas, identity(), chain.layout)
     period = period_of_windows(spec) if given.clock is None else None
     plan = Plan(spec, stage, chain.sources, period, spec.keys, asked, again)
     return replace(plan, lean=partial(_lean, plan, spec, *chain.sources))
@@ -143,8 +133,8 @@ def _with_gaps(frame: DataFrame, windows: Kind, sent: Sent) -> Kind:
         problem = f"is {kind.simpleString()}, which says no length of time"
         hint = "give an interval, as F.make_dt_interval makes it, or text such as '5 minutes'"
         raise OptionError("by", windows.by, problem, hint)
-    sent[_GAP] = F.unix_micros(F.timestamp_micros(F.lit(0)) + by)
-    return replace(windows, by=_GAP)
+    sent[GAP] = F.unix_micros(F.timestamp_micros(F.lit(0)) + by)
+    return replace(windows, by=GAP)
 
 
 def _with_columns(frame: DataFrame, spec: WindowSpec, sent: Sent) -> dict[str, Aggregate]:

@@ -95,7 +95,7 @@ class WindowedAggregate(QueryDefinition, WindowDefinition["WindowedAggregate"]):
     def _top(self, n: int, by: Any, per: Any, ascending: Any) -> WindowedAggregate:
         from muntin.spark.window_rows import top_windows
 
-        rows = self.full if self._upstream().revises else self.results
+        rows = self.full if self._upstream().emits_again else self.results
         return top_windows(rows, n, by, per, ascending)
 
     def _describe(self, rates: Rates | None) -> str:

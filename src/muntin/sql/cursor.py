@@ -20,7 +20,7 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokens import Token, TokenType
 
 from muntin.model.errors import SqlError
-from muntin.model.placeholders import NAME
+from muntin.model.placeholders import PLACEHOLDER
 
 Span = tuple[int, int]
 Part = TypeVar("Part")
@@ -174,7 +174,7 @@ class Cursor(SparkParser):
                 self.fail(span, f"${{{name}}} has no value", f"give --set {name}=...")
             return self.given[name]
 
-        return NAME.sub(value, text)
+        return PLACEHOLDER.sub(value, text)
 
     def scalar(self, what: str) -> exp.Expr:
         """Read an expression."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from muntin.model.axis import Axis
-from muntin.model.conditions import parse_condition
+from muntin.model.conditions import read_condition
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.policies import Each, Firing, FirstThen, OnePolicy, Policy, When
 from muntin.sql.cursor import Span
@@ -94,7 +94,7 @@ def _one(
         raise SqlError(text, given.span, "there are no aggregates to look at here", hint)
     condition = over_results(given.condition)
     try:
-        parse_condition(condition)
+        read_condition(condition)
     except OptionError as error:
         hint = "compare aggregates and keys with numbers and texts, with AND, OR and NOT"
         raise SqlError(text, given.span, "WHEN compares, and no more", hint) from error

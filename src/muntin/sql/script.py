@@ -17,7 +17,7 @@ from muntin.model.pipeline import (
     quote_name,
     set_shards,
 )
-from muntin.model.placeholders import find_names
+from muntin.model.placeholders import placeholder_names
 from muntin.sql.catalog import Catalog, Resolved
 from muntin.sql.cursor import Cursor, Span
 from muntin.sql.expressions import Scope
@@ -186,10 +186,8 @@ def pipeline(
         ProblemsError.raise_if_any(mistakes)
     else:
         problems += mistakes
-    holes = {
-        hole for t in tables.values() for value in t.options.values() for hole in find_names(value)
-    }
-    asked = frozenset(cursor.used | holes | find_names(checkpoint or ""))
+    texts = [value for table in tables.values() for value in table.options.values()]
+    asked = frozenset(cursor.used).union(*map(placeholder_names, [*texts, checkpoint or ""]))
     places = {name: (text, span) for name, span in cursor.places.items()}
     return Pipeline(
         tables, tuple(flows), checkpoint, made.trigger, made.available_now, asked, places

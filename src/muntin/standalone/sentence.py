@@ -10,7 +10,7 @@ from muntin.model.axis import Duration, Length
 from muntin.model.errors import OptionError
 from muntin.model.inputs import BY_SOURCE, InputOptions
 from muntin.model.joins import How, JoinNulls, JoinSpec, On, StateLayout
-from muntin.model.sentence import Sentence, make_join
+from muntin.model.sentence import Sentence, join_sides
 from muntin.model.spec import Nulls, WindowSpec
 
 
@@ -168,4 +168,4 @@ def join(
         "shared_time": shared_time,
         "each_change": each_change,
     }
-    return make_join(left, right, options)
+    return join_sides(left, right, options)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from muntin.model import aggregates
-from muntin.model.conditions import parse_condition
+from muntin.model.conditions import read_condition
 from muntin.model.errors import OptionError
 from muntin.standalone import windowed
 
@@ -41,7 +41,7 @@ NAN = float("nan")
     ],
 )
 def test_when_a_condition_holds(text: str, values: dict[str, Any], holds: bool) -> None:
-    assert parse_condition(text).holds(values) is holds
+    assert read_condition(text).holds(values) is holds
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_when_a_condition_holds(text: str, values: dict[str, Any], holds: bool) 
 )  # fmt: skip
 def test_what_cannot_be_read(text: str) -> None:
     with pytest.raises(OptionError, match="when"):
-        parse_condition(text)
+        read_condition(text)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from muntin.model.errors import OptionError
 from muntin.pipelines.files import read_pipeline
-from muntin.pipelines.form import schema
+from muntin.pipelines.form import form_schema
 from muntin.pipelines.toml import PipelineFileError, pipeline
 from muntin.sql import door
 
@@ -273,7 +273,7 @@ def test_a_secret_at_the_wrong_place_is_not_shown(more, said):
 
 def test_the_published_schema_is_the_one_in_force():
     published = json.loads((ROOT / "docs" / "pipeline.schema.json").read_text())
-    assert published == schema()
+    assert published == form_schema()
 
 
 def test_the_examples_say_the_same():

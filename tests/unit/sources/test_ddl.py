@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 import pytest
 
@@ -39,3 +41,31 @@ def test_types_in_sparks_words() -> None:
 def test_what_cant_be_read_says_where(text: str, words: str) -> None:
     with pytest.raises(mt.OptionError, match=words):
         parse_columns(text)
+
+
+def test_a_mapping_has_types_as_text_or_of_polars() -> None:
+    mixed: dict[str, Any] = {
+        "id": "bigint",
+        "tags": "array<string>",
+        "at": pl.Date,
+        "x": pl.Decimal(10, 2),
+    }
+    assert plain_columns(mixed) == {
+        "id": pl.Int64,
+        "tags": pl.List(pl.String),
+        "at": pl.Date,
+        "x": pl.Decimal(10, 2),
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("lng", "columns='lng' isn't a type; give boolean, int"),
+        ("long, b int", "near ', b int'"),
+        (7, "columns=7 isn't a type of 'id'; give boolean"),
+    ],
+)
+def test_a_mapping_with_another_type_is_refused(kind: Any, words: str) -> None:
+    with pytest.raises(mt.OptionError, match=words):
+        plain_columns({"id": kind})

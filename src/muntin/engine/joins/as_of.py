@@ -1,8 +1,12 @@
 """A shard of an as-of join: a left message's partner is the newest right one at its time.
 
 A left message waits until the right side's watermark has passed it, since a newer version may come
-until then. The right side keeps the messages that are newer than any left message that may still
-come, and the newest message of each key before that. Others are dropped when their run is merged.
+until then. Where the right side's source is read to its end, it doesn't hold left messages back:
+time passes with the greatest time of either side, less the right side's lateness. A version that
+comes behind that isn't late, and counts for what is emitted from then on.
+
+The right side keeps the messages that are newer than any left message that may still come, and the
+newest message of each key before that. Others are dropped when their run is merged.
 
 Source: Flink's temporal joins (versions of a row by event time).
 """
@@ -33,6 +37,7 @@ from muntin.model.joins import AsOf, JoinSpec
 
 RowNumbers = NDArray[np.int64]
 _ASKS = "__asks"
+_PASSED = "passed"
 
 
 class Versions(StoredMessages):
@@ -68,6 +73,7 @@ class AsOfJoin(JoinStrategy):
     def __init__(self, joiner: Joiner, state: State) -> None:
         super().__init__(joiner)
         assert isinstance(self.spec.bound, AsOf)
+        self.state = state
         # Left messages whose version may still be replaced by a newer one.
         self.waiting = StoredMessages(joiner, "left", state, by_keys=False)
         self.versions = Versions(joiner, state, self.spec.bound.most)
@@ -79,10 +85,35 @@ class AsOfJoin(JoinStrategy):
         asks = None
         if left is not None and right is not None:
             asks = min(left - self.spec.left.firing.grace, right)
-        return {"left": right, "right": asks}
+        return {"left": self._find_later(right, self.passed), "right": asks}
+
+    @property
+    def passed(self) -> int | None:
+        """The position before which left messages were emitted because the right side had ended."""
+        passed: int | None = self.state.extra.get(_PASSED)
+        return passed
+
+    def drop_before(self, places: SidePlaces) -> None:
+        super().drop_before({**places, "left": self._find_later(places["left"], self.passed)})
+
+    def _pass_time(self, moment: JoinClock) -> int | None:
+        """Return the position before which the versions of left messages are certain now."""
+        if moment.final:
+            return MAX_WINDOW
+        left, right = moment.marks["left"], moment.marks["right"]
+        if "right" in moment.caught_up and left is not None:
+            reached = left + self.spec.left.lateness - self.spec.right.lateness
+            self.state.extra[_PASSED] = self._find_later(reached, self.passed)
+        return self._find_later(right, self.passed)
+
+    @staticmethod
+    def _find_later(one: int | None, other: int | None) -> int | None:
+        """Return the later one of two positions, each of which may be unknown."""
+        known = [position for position in (one, other) if position is not None]
+        return max(known, default=None)
 
     def meet(self, new: SideFrames, moment: JoinClock) -> list[pl.DataFrame]:
-        passed = MAX_WINDOW if moment.final else moment.marks["right"]
+        passed = self._pass_time(moment)
         left, place, on_time = new["left"], pl.col(columns.TIME), pl.lit(False).alias(LATE)
         # A message counts as late only in the step in which it arrives.
         versions = new["right"].with_columns(on_time)

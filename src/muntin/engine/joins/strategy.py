@@ -31,6 +31,7 @@ class JoinClock:
         last_wall: The wall clock of the step before; ``None`` for the first step.
         final: Whether the input has ended.
         ends_run: Whether the run ends, so that messages that wait for the wall clock enter now.
+        caught_up: The sides whose source has no more messages than this batch reads, if it tells.
     """
 
     marks: SideWatermarks
@@ -40,6 +41,7 @@ class JoinClock:
     last_wall: int | None
     final: bool
     ends_run: bool = False
+    caught_up: frozenset[SideName] = frozenset()
 
     def passed(self, period: int) -> bool:
         """Return whether the wall clock has passed a multiple of a period since the last step."""

@@ -67,7 +67,7 @@ def make_destinations(
     results, rejected = map(to_sink, sinks)
     checked = [
         Destination(RESULTS, plan.shown, plan.identity, results or MemorySink()),
-        Destination(REJECTED, plan.layout.schema, None, rejected),
+        Destination(REJECTED, pl.Schema(plan.layout.kinds), None, rejected),
     ]
     check_separate_tables(destination.sink for destination in checked)
     for destination in checked:

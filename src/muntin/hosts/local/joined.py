@@ -18,7 +18,7 @@ from muntin.hosts.sentence import (
 )
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, SideName
-from muntin.model.sentence import make_join
+from muntin.model.sentence import join_sides
 
 _FIRING = (columns.EMISSION, columns.REVISION)
 
@@ -35,7 +35,7 @@ def begin_join(left: object, right: object, options: SentenceOptions) -> LocalJo
     right_side = _make_side(
         "right", right, each_change=each_change, newest=options["newest"] is True
     )
-    spec = make_join(left_side, right_side, options)
+    spec = join_sides(left_side, right_side, options)
     inputs: dict[SideName, Input] = {"left": left_side.input, "right": right_side.input}
     for side in SIDES:
         if not each_change and inputs[side].fed is not None:

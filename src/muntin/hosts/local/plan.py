@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.joins.joiner import SIDE
 from muntin.engine.operator import Operator
-from muntin.hosts.chain import DEPTH, WINDOW_TIME, Spec, change_grace, emits_again, end_ahead
+from muntin.hosts.chain import WINDOW_TIME, Spec, UpstreamOperator, end_ahead
 from muntin.hosts.local.expressions import Expression
 from muntin.hosts.local.messages import MessageReader, make_message_reader
-from muntin.hosts.local.rejected import RejectedLayout, Upstreams
+from muntin.hosts.local.rejected import MARK_KINDS, LocalLayout
+from muntin.hosts.rejected import RejectedLayout, layout_upstream
 from muntin.model.errors import OptionError
 from muntin.model.inputs import BY_GREATEST, BY_SOURCE, InputSpec, check_clocks
 from muntin.model.joins import JoinSpec
@@ -22,7 +22,7 @@ from muntin.sources.source import Source
 
 
 @dataclass(frozen=True)
-class Shape:
+class SelectList:
     """A select list over an operator's results.
 
     Attributes:
@@ -41,7 +41,7 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Upstream:
+class Upstream(UpstreamOperator):
     """An operator whose results another one takes, in one query.
 
     Attributes:
@@ -73,14 +73,9 @@ class Upstream:
         return pl.Schema(shown)
 
     @property
-    def emits_again(self) -> bool:
-        """True if it may emit a window more than once, and each of these rows counts."""
-        return emits_again(self.plan.spec, full=self.full, streams=self.plan.streams)
-
-    @property
-    def depth(self) -> int:
-        """The number of windows of the chain that its results have passed."""
-        return self.plan.depth + (0 if self.plan.joins else 1)
+    def whole_rows(self) -> bool:
+        """True if a firing stays one row with the window's keys and bounds."""
+        return self.plan.whole_rows
 
     def ahead(self, time: str | None) -> int | None:
         """Return by how much the least time still to come exceeds the watermark, microseconds."""
@@ -88,11 +83,6 @@ class Upstream:
         if end is None or not self.plan.keeps_end:
             return None
         return {columns.WINDOW_END: end, WINDOW_TIME: end - 1}.get(time or "")
-
-    def change_grace(self, keys: Collection[str]) -> int:
-        """Return how long after its end a window may change, microseconds."""
-        whole_rows = self.plan.whole_rows
-        return change_grace(self.plan.spec, keys, full=self.full, whole_rows=whole_rows)
 
     def rows(self, results: pl.DataFrame) -> pl.DataFrame:
         """Return results as the rows that the next operator reads, with `window_time`."""
@@ -206,13 +196,13 @@ class Plan:
     operator: Operator
     inputs: tuple[OperatorInput, ...]
     results: pl.Schema
-    layout: RejectedLayout
+    layout: LocalLayout
     period: int | None
     keys: tuple[str, ...] | None
     shards: int
     asked: int | None
     again: Callable[[int], Plan]
-    shape: Shape | None = field(default=None)
+    shape: SelectList | None = field(default=None)
 
     @property
     def joins(self) -> bool:
@@ -269,23 +259,10 @@ class Plan:
         return not all(isinstance(source, FrameSource) for source in self.sources)
 
     @property
-    def depth(self) -> int:
-        """The largest number of windows of the chain that its messages have passed."""
-        return max((fed.depth for fed in self.fed), default=0)
-
-    @property
     def ticks(self) -> int | None:
         """The shortest period of the chain's operators, microseconds; `None` without any."""
         periods = [plan.period for plan in self.plans if plan.period is not None]
         return min(periods, default=None)
-
-    @property
-    def upstreams(self) -> Upstreams:
-        """The layout of its rejected messages, for a downstream operator."""
-        has_join = any(plan.joins for plan in self.plans)
-        marks = frozenset([*([SIDE] if has_join else []), *([DEPTH] if self.depth else [])])
-        depth = self.depth + (0 if self.joins else 1)
-        return Upstreams(self.layout.schema, self.joins, has_join, depth, marks)
 
     def select(
         self,
@@ -304,9 +281,9 @@ class Plan:
             has_end: Whether `window_end` is unchanged.
         """
         schema = apply(pl.DataFrame(schema=self.results)).schema
-        return self._with_shape(Shape(schema, apply, keys, by_window, has_end))
+        return self._with_shape(SelectList(schema, apply, keys, by_window, has_end))
 
-    def _with_shape(self, shape: Shape) -> Plan:
+    def _with_shape(self, shape: SelectList) -> Plan:
         again = self.again
         return replace(self, shape=shape, again=lambda count: again(count)._with_shape(shape))
 
@@ -334,12 +311,14 @@ def has_clocks(source: Input, spec: InputSpec) -> bool:
     return partitioned
 
 
-def lay_out_rejected(own: pl.Schema, inputs: Mapping[str, Input], *, joins: bool) -> RejectedLayout:
+def lay_out_rejected(own: pl.Schema, inputs: Mapping[str, Input], *, joins: bool) -> LocalLayout:
     """Return the columns of rejected messages of an operator and of those upstream of it."""
-    fed = {
-        name: source.fed.plan.upstreams for name, source in inputs.items() if source.fed is not None
+    upstreams = {
+        name: layout_upstream(source.fed, source.fed.plan.layout.kinds)
+        for name, source in inputs.items()
+        if source.fed is not None
     }
-    return RejectedLayout.of(own, fed, joins=joins)
+    return RejectedLayout.of(own, upstreams, MARK_KINDS, joins=joins)
 
 
 def set_upstream_shards(source: Input, count: int) -> Input:

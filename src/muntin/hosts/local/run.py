@@ -19,6 +19,7 @@ from muntin.engine.operator import (
     Task,
 )
 from muntin.hosts.local.plan import OperatorInput, Plan, Upstream
+from muntin.hosts.local.rejected import fit_own, fit_upstream
 from muntin.hosts.progress import INNER, STAGE
 from muntin.sources.source import Remainder
 from muntin.state.blobs import Blobs
@@ -80,7 +81,7 @@ class OperatorRun:
             plan.operator.open(self._state(shard))
         self._judged = _read_watermark(self._stores[0])
         self._no_results = pl.DataFrame(schema=plan.shown)
-        self._no_rejected = pl.DataFrame(schema=plan.layout.schema)
+        self._no_rejected = pl.DataFrame(schema=dict(plan.layout.kinds))
         self._upstream_runs: dict[str, OperatorRun] = {}
         number += 1
         for operator_input in plan.inputs:
@@ -123,7 +124,7 @@ class OperatorRun:
                     read, now, wall, final=final, ends_run=ends_run, rest=rest
                 )
                 upstream_rejected.append(
-                    self.plan.layout.fit_upstream(emitted.rejected, operator_input.name)
+                    fit_upstream(self.plan.layout, emitted.rejected, operator_input.name)
                 )
                 stage = operator_input.name or ("join" if operator_input.rows.plan.joins else INNER)
                 reached = _find_event_time(emitted.progress, operator_input.ahead)
@@ -135,7 +136,7 @@ class OperatorRun:
         outputs = self._run_shards(parts, wall, final, ends_run)
         own_progress = [{"shard": shard, **out.progress} for shard, out in enumerate(outputs)]
         own_rejected = [out.rows[REJECTED] for out in outputs if len(out.rows[REJECTED])]
-        fitted = [self.plan.layout.fit_own(rows) for rows in own_rejected]
+        fitted = [fit_own(self.plan.layout, rows) for rows in own_rejected]
         rejected = [rows for rows in (*upstream_rejected, *fitted) if len(rows)]
         return Emitted(
             self._select_results([out.rows[RESULTS] for out in outputs if len(out.rows[RESULTS])]),

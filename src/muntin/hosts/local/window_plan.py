@@ -27,15 +27,13 @@ from muntin.hosts.local.plan import (
     lay_out_rejected,
     set_upstream_shards,
 )
+from muntin.hosts.windows import GAP, complete_spec
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import micros
 from muntin.model.errors import OptionError
-from muntin.model.grouping_sets import GROUPING_ID
 from muntin.model.kinds import Kind
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
-
-_GAP = "__muntin_gap"
 
 
 def build_windows(
@@ -87,24 +85,18 @@ def _complete(
     shapes = {name: shape_of(kind) for name, kind in schema.items()}
     for name, aggregate in aggregates.items():
         aggregate.check(shapes, words=f"{name}={spec.aggregates[name]}")
-    read = [*names, *(str(c) for a in aggregates.values() for c in a.columns), *gaps]
-    read += [name for name in spec.clocks if name in schema]
-    types = {name: str(schema[name]) for name in read}
-    if reader.time_name is not None:
-        types[reader.time_name] = str(reader.time_type)
-    if spec.sets is not None:
-        names, types[GROUPING_ID] = (*names, GROUPING_ID), "Int64"
-    whole = replace(
+    time = reader.time_name
+    whole = complete_spec(
         spec,
         keys=names,
-        time=reader.time_name,
+        time=time,
         aggregates=aggregates,
-        types=types,
         windows=windows,
+        schema=schema if time is None else {**schema, time: reader.time_type},
         shards=shards or DEFAULT_SHARDS,
         zone="UTC" if reader.time_type == pl.String() else None,
     )
-    used = frozenset((*types, *(spec.offset or ())))
+    used = frozenset((*whole.types, *(spec.offset or ())))
     return replace(reader, used=used, partitions=has_clocks(given, whole)), whole
 
 
@@ -182,7 +174,7 @@ def _name_gaps(rows: pl.Schema, windows: Kind) -> tuple[Kind, dict[str, pl.Expr]
         problem = f"is {dtype}, which says no length of time"
         hint = "give a duration, as pl.duration makes it, or text such as '5 minutes'"
         raise OptionError("by", str(windows.by), problem, hint)
-    return replace(windows, by=_GAP), {_GAP: gap}
+    return replace(windows, by=GAP), {GAP: gap}
 
 
 def _lengths(texts: pl.Series) -> pl.Series:

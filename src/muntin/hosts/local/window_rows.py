@@ -12,14 +12,14 @@ from muntin.engine import columns
 from muntin.hosts.local.plan import Input, Plan, Upstream
 from muntin.hosts.local.window_plan import build_windows
 from muntin.hosts.ranking import (
-    BOUNDS,
     RANK,
     SORT_KEY,
+    WINDOW_BOUNDS,
     Ascending,
     Names,
     check_bounds,
-    check_names,
     check_order,
+    list_columns,
     ranked_columns,
 )
 from muntin.model.aggregates import Aggregate, top_k
@@ -55,7 +55,7 @@ def plan_rolling_rows(
     plan = build_windows(given, keys, spec, shards)
     own = plan.keys or ()
     selected = [
-        *map(pl.col, (*own, *BOUNDS)),
+        *map(pl.col, (*own, *WINDOW_BOUNDS)),
         *_fields(name for name in names if name not in own),
         *map(pl.col, (*(name for name in spec.aggregates if name != ROWS), *_OWN, NUMBER)),
     ]
@@ -73,7 +73,7 @@ def rank_messages(
     refuse(spec)
     ranked = _rank(given.schema, n, by, up, chained=False)
     plan = build_windows(given, keys, replace(spec, aggregates={ROWS: ranked}))
-    return _show_ranked(plan, BOUNDS)
+    return _show_ranked(plan, WINDOW_BOUNDS)
 
 
 def rank_windows(upstream: Upstream, n: int, by: Names, per: Names, up: Ascending) -> Plan:
@@ -85,9 +85,9 @@ def rank_windows(upstream: Upstream, n: int, by: Names, per: Names, up: Ascendin
     schema = upstream.plan.shown
     check_bounds(n, [*schema])
     ranked = _rank(schema, n, by, up, chained=True)
-    bounds = pl.col(BOUNDS[0]).alias(FIRST), pl.col(BOUNDS[1]).alias(LAST)
+    bounds = pl.col(WINDOW_BOUNDS[0]).alias(FIRST), pl.col(WINDOW_BOUNDS[1]).alias(LAST)
     given = Input(upstream, columns.WINDOW_END)
-    keys = (*bounds, *check_names("per", per, [*schema]))
+    keys = (*bounds, *list_columns("per", per, [*schema]))
     spec = replace(moments(columns.WINDOW_END), aggregates={ROWS: ranked})
     return _show_ranked(build_windows(given, keys, spec), (FIRST, LAST))
 
@@ -109,7 +109,7 @@ def _show_ranked(plan: Plan, bounds: tuple[str, str]) -> Plan:
     names = (field.name for field in kind.inner.fields)
     selected = [
         *map(pl.col, per),
-        *(pl.col(bound).alias(name) for name, bound in zip(BOUNDS, bounds, strict=True)),
+        *(pl.col(bound).alias(name) for name, bound in zip(WINDOW_BOUNDS, bounds, strict=True)),
         *_fields(name for name in names if not name.startswith(SORT_KEY) and name not in per),
         *map(pl.col, (RANK, *_OWN)),
     ]

@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from muntin.model.aggregates.plainly import distinct_values
+from muntin.model.aggregates.plainly import sort_distinct
 from muntin.model.shapes import Rule
 
 if TYPE_CHECKING:
     from muntin.model.aggregates.aggregate import Aggregate
 
 Factory = TypeVar("Factory", bound="Callable[..., Aggregate]")
-Expr = Any
+EngineExpr = Any
 """A column in a formula: an expression of the engine, of which the model only calls methods."""
 WindowRows = Sequence[tuple[Any, Mapping[str, Any]]]
 """The messages of a window: position and columns, in the order of arrival."""
@@ -43,17 +43,17 @@ class Formula:
         names: The names of the partial columns.
     """
 
-    lift: Callable[[Expr, Aggregate], tuple[Expr, ...]]
-    merge: Callable[..., tuple[Expr, ...]]
-    lower: Callable[..., Expr]
+    lift: Callable[[EngineExpr, Aggregate], tuple[EngineExpr, ...]]
+    merge: Callable[..., tuple[EngineExpr, ...]]
+    lower: Callable[..., EngineExpr]
     names: tuple[str, ...] = ("v",)
 
 
-def _keep_all(values: Expr, agg: Aggregate) -> tuple[Expr]:
+def _keep_all(values: EngineExpr, agg: Aggregate) -> tuple[EngineExpr]:
     return (values,)
 
 
-def _keep_distinct(values: Expr, agg: Aggregate) -> tuple[Expr]:
+def _keep_distinct(values: EngineExpr, agg: Aggregate) -> tuple[EngineExpr]:
     return (values.unique(),)
 
 
@@ -184,7 +184,7 @@ def over_distinct(
 
     def value(values: list[Any], agg: Aggregate) -> Any:
         assert inner.value is not None
-        return inner.value(distinct_values(values), agg)
+        return inner.value(sort_distinct(values), agg)
 
     return entry(
         accepts=accepts,

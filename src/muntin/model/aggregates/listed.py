@@ -7,8 +7,8 @@ from typing import Any
 
 from muntin.model.aggregates.aggregate import Aggregate, NullValues, null_options
 from muntin.model.aggregates.entry import DISTINCT_VALUES, LIST, Sql, WindowRows, entry, every_value
-from muntin.model.aggregates.plainly import distinct_values, rank
-from muntin.model.shapes import ORDER, WHOLE
+from muntin.model.aggregates.plainly import rank, sort_distinct
+from muntin.model.shapes import ORDER, STORABLE
 
 
 def _list_in_order(rows: WindowRows, agg: Aggregate) -> list[Any]:
@@ -18,7 +18,7 @@ def _list_in_order(rows: WindowRows, agg: Aggregate) -> list[Any]:
 
 
 @entry(
-    accepts=WHOLE,
+    accepts=STORABLE,
     gives=LIST,
     empty=[],
     full_state=True,
@@ -58,7 +58,7 @@ def _of_the_latest(rows: WindowRows, agg: Aggregate) -> list[Any]:
 
 
 @entry(
-    accepts=WHOLE,
+    accepts=STORABLE,
     gives=LIST,
     empty=[],
     starts_empty=False,
@@ -95,7 +95,7 @@ def last_values(column: Any, *, nulls: NullValues = "keep") -> Aggregate:
     full_state=True,
     sql=Sql(("COLLECT_SET", "DISTINCT_VALUES"), distinct=("COLLECT_LIST", "ARRAY_AGG")),
     size=every_value,
-    value=lambda values, agg: distinct_values(values),
+    value=lambda values, agg: sort_distinct(values),
     formula=replace(DISTINCT_VALUES, lower=lambda lists, agg: lists.list.unique().list.sort()),
 )
 def distinct(column: Any) -> Aggregate:

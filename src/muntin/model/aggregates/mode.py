@@ -5,21 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from muntin.model.aggregates.aggregate import Aggregate
-from muntin.model.aggregates.entry import SAME, Expr, Formula, Sql, entry, every_value
-from muntin.model.aggregates.plainly import distinct_values, rank
+from muntin.model.aggregates.entry import SAME, EngineExpr, Formula, Sql, entry, every_value
+from muntin.model.aggregates.plainly import rank, sort_distinct
 from muntin.model.shapes import ORDER
 
 
 def _most_frequent(values: list[Any], agg: Aggregate) -> Any:
     ranks = [rank(value) for value in values]
-    return max(distinct_values(values), key=lambda value: ranks.count(rank(value)))
+    return max(sort_distinct(values), key=lambda value: ranks.count(rank(value)))
 
 
-def _lift_counts(values: Expr, agg: Aggregate) -> tuple[Expr, Expr]:
+def _lift_counts(values: EngineExpr, agg: Aggregate) -> tuple[EngineExpr, EngineExpr]:
     return _add_counts(values, values.is_not_null().cast(int), agg)
 
 
-def _add_counts(values: Expr, counts: Expr, agg: Aggregate) -> tuple[Expr, Expr]:
+def _add_counts(
+    values: EngineExpr, counts: EngineExpr, agg: Aggregate
+) -> tuple[EngineExpr, EngineExpr]:
     """Return the distinct values in ascending order, and the count of each."""
     ordered = values.sort()
     ends = ordered.ne_missing(ordered.shift(-1))

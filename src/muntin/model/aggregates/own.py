@@ -10,7 +10,7 @@ from muntin.model.aggregates.aggregate import Aggregate, RowsFunction, UserFunct
 from muntin.model.aggregates.entry import WindowRows, entry, every_value
 from muntin.model.aggregates.plainly import rank_of_any
 from muntin.model.errors import OptionError
-from muntin.model.shapes import WHOLE
+from muntin.model.shapes import STORABLE
 
 _TYPES = ("long", "double", "string", "binary", "boolean")
 
@@ -32,7 +32,7 @@ def _apply_function(rows: WindowRows, agg: Aggregate) -> Any:
     return agg.rows.function([row for _, row in ordered])
 
 
-@entry("user", accepts=WHOLE, starts_empty=False, users=True, value=_fold)
+@entry("user", accepts=STORABLE, starts_empty=False, users=True, value=_fold)
 def aggregate(
     column: Any,
     *,
@@ -84,7 +84,7 @@ def aggregate(
 
 
 @entry(
-    accepts=WHOLE,
+    accepts=STORABLE,
     starts_empty=False,
     users=True,
     full_state=True,

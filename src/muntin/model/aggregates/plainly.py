@@ -39,6 +39,6 @@ def sort_numbers(values: Iterable[Any]) -> list[Any]:
     return sorted((value for value in values if not is_nan(value)), key=rank)
 
 
-def distinct_values(values: Iterable[Any]) -> list[Any]:
+def sort_distinct(values: Iterable[Any]) -> list[Any]:
     """Return the distinct values in ascending order; NaN is one value."""
     return [value for _, value in sorted({rank(value): value for value in values}.items())]

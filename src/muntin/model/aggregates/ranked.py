@@ -13,7 +13,7 @@ from muntin.model.aggregates.entry import (
     ALL_VALUES,
     LIST,
     SAME,
-    Expr,
+    EngineExpr,
     Formula,
     Sql,
     entry,
@@ -21,19 +21,19 @@ from muntin.model.aggregates.entry import (
 )
 from muntin.model.aggregates.plainly import rank, sort_numbers
 from muntin.model.errors import OptionError
-from muntin.model.shapes import NUMBER, ORDER
+from muntin.model.shapes import NUMERIC, ORDER
 
 
 def _take_first(values: list[Any], agg: Aggregate) -> list[Any]:
     """Return the first values in the order of an aggregate, in plain Python."""
-    options = dict(agg.options)
-    ordered = sort_numbers(values)
-    words = list(enumerate(options.get("fields", "").split()))
-    if not words and not options.get("ascending"):
-        ordered.reverse()
-    for index, word in reversed(words):
-        ordered.sort(key=partial(_field_of, index), reverse=word == "desc")
-    return ordered[: options["k"]]
+    known = dict(agg.options)
+    found = sort_numbers(values)
+    words = list(enumerate(known.get("fields", "").split()))
+    if not words and not known.get("ascending"):
+        found.reverse()
+    for place, word in reversed(words):
+        found.sort(key=partial(_field_of, place), reverse=word == "desc")
+    return found[: known["k"]]
 
 
 def _field_of(index: int, value: dict[str, Any]) -> Any:
@@ -42,7 +42,7 @@ def _field_of(index: int, value: dict[str, Any]) -> Any:
     return (False, (False, 0)) if field is None else (True, rank(field))
 
 
-def _lift_first(values: Expr, agg: Aggregate) -> tuple[Expr]:
+def _lift_first(values: EngineExpr, agg: Aggregate) -> tuple[EngineExpr]:
     options = dict(agg.options)
     words = options.get("fields", "").split()
     if not words:
@@ -53,7 +53,7 @@ def _lift_first(values: Expr, agg: Aggregate) -> tuple[Expr]:
     return (values.sort_by(by, descending=descending, nulls_last=descending).head(options["k"]),)
 
 
-def _lower_first(lists: Expr, agg: Aggregate) -> Expr:
+def _lower_first(lists: EngineExpr, agg: Aggregate) -> EngineExpr:
     options = dict(agg.options)
     if not options.get("fields"):
         lists = lists.list.sort(descending=not options.get("ascending"))
@@ -125,7 +125,7 @@ def _middle(values: list[Any], agg: Aggregate) -> float | None:
 
 
 @entry(
-    accepts=NUMBER,
+    accepts=NUMERIC,
     skips_nan=True,
     full_state=True,
     sql=Sql(("MEDIAN",)),
@@ -162,11 +162,11 @@ def median(column: Any) -> Aggregate:
 def find_at_rank(values: list[Any], agg: Aggregate) -> Any:
     """Return the value at the rank ``q`` of an aggregate."""
     ordered = sort_numbers(values)
-    rank_number = math.ceil(agg.option("q") * len(ordered))
-    return ordered[max(1, rank_number) - 1] if ordered else None
+    place = math.ceil(agg.option("q") * len(ordered))
+    return ordered[max(1, place) - 1] if ordered else None
 
 
-def _lower_at_rank(lists: Expr, agg: Aggregate) -> Expr:
+def _lower_at_rank(lists: EngineExpr, agg: Aggregate) -> EngineExpr:
     index = ((agg.option("q") * lists.list.len()).ceil().cast(int) - 1).clip(0)
     return lists.list.sort().list.get(index, null_on_oob=True)
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from muntin.model.aggregates.aggregate import Aggregate
 from muntin.model.aggregates.entry import WORD, Sql, entry
-from muntin.model.aggregates.plainly import distinct_values
+from muntin.model.aggregates.plainly import sort_distinct
 from muntin.model.aggregates.ranked import find_at_rank
 from muntin.model.errors import OptionError
-from muntin.model.shapes import NUMBER, ORDER
+from muntin.model.shapes import NUMERIC, ORDER
 
 
 def _registers(agg: Aggregate, messages: float) -> float:
@@ -21,7 +21,7 @@ def _registers(agg: Aggregate, messages: float) -> float:
     empty=0,
     sql=Sql(("APPROX_COUNT_DISTINCT", "APPROX_DISTINCT")),
     size=_registers,
-    value=lambda values, agg: len(distinct_values(values)),
+    value=lambda values, agg: len(sort_distinct(values)),
 )
 def approx_distinct(column: Any, *, lg_k: int = 12) -> Aggregate:
     """Estimate the number of distinct values by HyperLogLog.
@@ -54,7 +54,7 @@ def approx_distinct(column: Any, *, lg_k: int = 12) -> Aggregate:
 
 
 @entry(
-    accepts=NUMBER,
+    accepts=NUMERIC,
     skips_nan=True,
     sql=Sql(("QUANTILE", "APPROX_PERCENTILE", "PERCENTILE_APPROX"), "number"),
     size=lambda agg, messages: 8 * min(messages, 2.0 * float(agg.option("k"))),

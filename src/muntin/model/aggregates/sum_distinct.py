@@ -7,10 +7,10 @@ from typing import Any
 from muntin.model.aggregates.aggregate import Aggregate
 from muntin.model.aggregates.entry import over_distinct
 from muntin.model.aggregates.sums import sum
-from muntin.model.shapes import NUMBER
+from muntin.model.shapes import NUMERIC
 
 
-@over_distinct(sum, accepts=NUMBER)
+@over_distinct(sum, accepts=NUMERIC)
 def sum_distinct(column: Any) -> Aggregate:
     """Add the distinct values, in the types and with the overflow of ``sum``.
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from muntin.model.aggregates.aggregate import Aggregate
 from muntin.model.aggregates.entry import Sql, entry, fixed_size
-from muntin.model.shapes import NUMBER
+from muntin.model.shapes import NUMERIC
 
 # Enough to add, multiply and divide decimals of 38 digits without rounding.
 _DIGITS = 120
@@ -44,7 +44,7 @@ def _stddev(values: list[Any], agg: Aggregate) -> float | None:
     return None if variance is None else math.sqrt(variance)
 
 
-@entry(accepts=NUMBER, adds=True, overflows=True, sql=Sql(("SUM",)), value=_sum)
+@entry(accepts=NUMERIC, adds=True, overflows=True, sql=Sql(("SUM",)), value=_sum)
 def sum(column: Any) -> Aggregate:
     """Add the values; integers and decimals add exactly.
 
@@ -73,7 +73,7 @@ def sum(column: Any) -> Aggregate:
     return Aggregate("sum", column)
 
 
-@entry(accepts=NUMBER, sql=Sql(("AVG", "MEAN")), value=_mean)
+@entry(accepts=NUMERIC, sql=Sql(("AVG", "MEAN")), value=_mean)
 def mean(column: Any) -> Aggregate:
     """Average the values.
 
@@ -101,7 +101,7 @@ def mean(column: Any) -> Aggregate:
     return Aggregate("mean", column)
 
 
-@entry(accepts=NUMBER, sql=Sql(("VARIANCE", "VAR_SAMP")), size=fixed_size(24), value=_variance)
+@entry(accepts=NUMERIC, sql=Sql(("VARIANCE", "VAR_SAMP")), size=fixed_size(24), value=_variance)
 def variance(column: Any) -> Aggregate:
     """Compute the sample variance, with the divisor ``n - 1``.
 
@@ -129,7 +129,7 @@ def variance(column: Any) -> Aggregate:
 
 
 @entry(
-    accepts=NUMBER, sql=Sql(("STDDEV", "STDDEV_SAMP", "STD")), size=fixed_size(24), value=_stddev
+    accepts=NUMERIC, sql=Sql(("STDDEV", "STDDEV_SAMP", "STD")), size=fixed_size(24), value=_stddev
 )
 def stddev(column: Any) -> Aggregate:
     """Compute the sample standard deviation, the root of ``variance``.

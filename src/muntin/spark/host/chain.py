@@ -9,7 +9,7 @@ the task before the shuffle and the shard, and reach the query together with the
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
@@ -30,21 +30,18 @@ from muntin.engine import columns
 from muntin.engine.joins.joiner import SIDE
 from muntin.hosts.chain import (
     DEPTH,
-    PAIR,
     WINDOW_TIME,
-    change_grace,
+    UpstreamOperator,
     disorder,
-    emits_again,
     end_ahead,
     refuse_revisions,
 )
 from muntin.hosts.progress import INNER
+from muntin.hosts.rejected import RejectedLayout, layout_upstream
 from muntin.model.axis import SECOND
-from muntin.model.errors import OptionError
 from muntin.spark.host.internals.plans import names, remember, remembered
 from muntin.spark.host.messages import BLOB, KIND, PASSED, PROGRESS
 from muntin.spark.host.plan import Plan
-from muntin.spark.host.task import Beside
 from muntin.spark.host.unpack import Unpack
 from muntin.spark.sources.inputs import OperatorInput
 
@@ -55,8 +52,7 @@ _PASSED = [
 ]
 # The SQL of a column, or of a moment that lies a number of seconds before it.
 _MOMENT = re.compile(r"\(?`?(?P<name>\w+)`?(?: - INTERVAL '(?P<before>[0-9.]+)' SECOND)?\)?")
-# Suffix of a column whose name an upstream operator uses with another type.
-_RESULT = "_result"
+_MARK_KINDS: dict[str, DataType] = {SIDE: StringType(), DEPTH: IntegerType()}
 
 
 class RowByRow(Protocol):
@@ -126,7 +122,7 @@ def bounds_of(shown: Iterable[tuple[str, str]], known: Mapping[str, int]) -> dic
 
 
 @dataclass(frozen=True)
-class Upstream:
+class Upstream(UpstreamOperator):
     """An operator whose results another one takes.
 
     Attributes:
@@ -143,21 +139,16 @@ class Upstream:
     newest: bool = False
 
     @property
-    def depth(self) -> int:
-        """The number of windows of the chain that its results have passed."""
-        return _depth(self.plan) + (0 if self.plan.joins else 1)
-
-    @property
-    def revises(self) -> bool:
-        """True if it may emit a window more than once, and each of these rows counts."""
-        return emits_again(self.plan.spec, full=self.full, streams=self.plan.streams)
+    def whole_rows(self) -> bool:
+        """True if a firing stays one row with the window's keys and bounds."""
+        return all(step.by_window for step in self.steps)
 
     @property
     def keep(self) -> str | None:
         """The SQL condition of the results that count; ``None`` where all do."""
         if self.full:
             return f"{columns.EMISSION} = 'full'"
-        return f"{columns.EMISSION} <> 'retract'" if self.newest and self.revises else None
+        return f"{columns.EMISSION} <> 'retract'" if self.newest and self.emits_again else None
 
     def ahead(self, time: str) -> int | None:
         """Return by how much the least time still to come exceeds the watermark, microseconds.
@@ -175,11 +166,6 @@ class Upstream:
         for step in self.steps:
             known = step.bounds(known)
         return known.get(time)
-
-    def change_grace(self, keys: Collection[str]) -> int:
-        """Return how long after its end a window may change, microseconds."""
-        whole_rows = all(step.by_window for step in self.steps)
-        return change_grace(self.plan.spec, keys, full=self.full, whole_rows=whole_rows)
 
     def then(self, step: RowByRow) -> Upstream:
         """Return this operator with one more transformation of its results."""
@@ -206,16 +192,6 @@ class Upstream:
         return rows
 
 
-def _depth(plan: Plan) -> int:
-    """Return the largest number of windows of the chain that messages of a plan have passed."""
-    return max((fed.depth for fed in plan.fed), default=0)
-
-
-def _joins(plan: Plan) -> bool:
-    """Return whether a chain contains a join."""
-    return plan.joins or any(_joins(fed.plan) for fed in plan.fed)
-
-
 @dataclass(frozen=True)
 class Chained:
     """An operator's inputs, some of which may be results of other operators.
@@ -224,13 +200,12 @@ class Chained:
         sources: The inputs; the rejected messages and figures of upstream operators come with their
             results.
         rejected: The columns of rejected messages of all these operators.
-        beside: Where the operator's own rejected messages go among them; ``None`` without upstream
-            operators.
+        layout: The layout of these columns; ``None`` without upstream operators.
     """
 
     sources: tuple[OperatorInput, ...]
     rejected: StructType
-    beside: Beside | None
+    layout: RejectedLayout[DataType] | None
 
 
 def chained(sources: tuple[OperatorInput, ...], rejected: StructType) -> Chained:
@@ -247,28 +222,23 @@ def chained(sources: tuple[OperatorInput, ...], rejected: StructType) -> Chained
     if not fed:
         return Chained(sources, rejected, None)
     joins = bool(sources[0].name)
-    # A message that windows over a join reject is a pair, and belongs to neither side.
-    side = None if joins or not fed[""].plan.joins else PAIR
-    depths = {name: up.depth for name, up in fed.items()}
-    marks: dict[str, DataType] = {}
-    if joins or any(_joins(up.plan) for up in fed.values()):
-        marks[SIDE] = StringType()
-    if any(depths.values()):
-        marks[DEPTH] = IntegerType()
-    whole = _Columns({})
-    named = {
-        name: whole.add(up.plan.rejected, _marks(up.plan), f"_{name}") for name, up in fed.items()
+    upstreams = {
+        name: layout_upstream(upstream, _kinds(upstream.plan.rejected))
+        for name, upstream in fed.items()
     }
-    own = whole.add(rejected, {SIDE} if joins else set(), _RESULT)
-    for name in marks:
-        if name in whole.kinds:
-            raise columns.make_clash_error("column", name, "rejected messages")
-    head = [StructField(name, kind, name == SIDE and not joins) for name, kind in marks.items()]
-    fields = [StructField(name, kind) for name, kind in whole.kinds.items()]
-    schema = StructType([*head, *fields, *rejected.fields[-2:]])
-    stages = {source.name: depths.get(source.name, 0) + 1 for source in sources}
-    beside = Beside(own, {SIDE: side}, {DEPTH: stages})
-    return Chained(tuple(_fed(one, schema, named) for one in sources), schema, beside)
+    layout = RejectedLayout.of(_kinds(rejected), upstreams, _MARK_KINDS, joins=joins)
+    required = {columns.REASON, *([SIDE] if joins else [])}
+    if any(one.depth for one in upstreams.values()):
+        required.add(DEPTH)
+    schema = StructType(
+        [StructField(name, kind, name not in required) for name, kind in layout.kinds.items()]
+    )
+    names = layout.upstream_names
+    return Chained(tuple(_fed(one, schema, names) for one in sources), schema, layout)
+
+
+def _kinds(schema: StructType) -> dict[str, DataType]:
+    return {field.name: field.dataType for field in schema}
 
 
 def _fed(
@@ -282,49 +252,6 @@ def _fed(
     return replace(source, input=replace(source.input, rows=rows))
 
 
-def _marks(plan: Plan) -> set[str]:
-    """Return the columns of a plan's rejected messages that say which operator rejected them."""
-    return {*([SIDE] if _joins(plan) else []), *([DEPTH] if _depth(plan) else [])}
-
-
-@dataclass(frozen=True)
-class _Columns:
-    """The columns of rejected messages of several operators.
-
-    Attributes:
-        kinds: Their types, by name.
-    """
-
-    kinds: dict[str, DataType]
-
-    def add(self, rejected: StructType, but: Collection[str], suffix: str) -> dict[str, str]:
-        """Add an operator's columns; one column serves several where types agree.
-
-        Args:
-            rejected: The columns; the last two are the reason and the watermark.
-            but: Those of them that don't come from the messages.
-            suffix: The suffix of a column whose name is in use with another type.
-
-        Returns:
-            The renamed columns, with their new names.
-
-        Raises:
-            OptionError: When the new name is in use with another type, too.
-        """
-        named = {}
-        for field in rejected.fields[:-2]:
-            name = field.name
-            if name in but:
-                continue
-            if self.kinds.get(name, field.dataType) != field.dataType:
-                name += suffix
-                named[field.name] = name
-            if self.kinds.setdefault(name, field.dataType) != field.dataType:
-                hint = "rename one of them"
-                raise OptionError("column", name, "is a column of two types", hint)
-        return named
-
-
 # The alias of a DataFrame whose rows are revisions of windows; it shows in every plan over it.
 _REVISIONS = "muntin_revisions"
 _FED = "_muntin_fed"
@@ -332,7 +259,7 @@ _FED = "_muntin_fed"
 
 def marked(frame: DataFrame, upstream: Upstream) -> DataFrame:
     """Return a DataFrame of results that `fed_by` recognizes; plans over it show its revisions."""
-    if upstream.revises:
+    if upstream.emits_again:
         frame = frame.alias(_REVISIONS)
     remember(frame, _FED, upstream)
     return frame
@@ -352,7 +279,7 @@ def fed_by(frame: DataFrame, *, each_change: bool = False) -> Upstream | None:
         return None
     upstream: Upstream | None = remembered(frame, _FED)
     derived = upstream is None and frame.isStreaming and _REVISIONS in names(frame)
-    if derived or (upstream is not None and upstream.revises and not each_change):
+    if derived or (upstream is not None and upstream.emits_again and not each_change):
         spec = None if upstream is None else upstream.plan.spec
         refuse_revisions(spec, each_change=each_change)
     return upstream

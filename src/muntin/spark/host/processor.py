@@ -69,8 +69,8 @@ class ShardSteps:
             schema = self.stage.schemas.get(kind)
             if schema is None or not len(frame):
                 continue
-            if kind == REJECTED and self.stage.beside is not None:
-                frame = self.stage.beside.fit(frame, schema)
+            if kind == REJECTED and self.stage.layout is not None:
+                frame = self.stage.layout.add_columns(frame)
             # The JVM receives a shard's output in one piece. When millions of windows close at
             # once, that could exceed its heap, so large output is compressed.
             large = len(frame) > _ROWS_A_BLOB

@@ -17,9 +17,9 @@ from pyspark import TaskContext
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from muntin.engine.joins.joiner import SIDE
 from muntin.engine.operator import Operator, Part, Task
 from muntin.hosts.progress import INNER, STAGE
+from muntin.hosts.rejected import RejectedLayout
 from muntin.spark.host.handoff import in_force
 from muntin.spark.host.messages import KIND, PASSED, PROGRESS, Reader, timed
 from muntin.state.frames import decode_blobs, encode_blobs, encode_frame
@@ -45,34 +45,6 @@ _MOST_OPERATORS = 32
 
 
 @dataclass(frozen=True)
-class Beside:
-    """The layout of an operator's rejected messages among those of upstream operators.
-
-    Attributes:
-        names: The columns that are renamed, with their new names.
-        values: The values of further columns; a column without a value is null.
-        by_side: The values of columns that differ by side of a join. Outside of a join, the side is
-            the empty text.
-    """
-
-    names: Mapping[str, str]
-    values: Mapping[str, Any]
-    by_side: Mapping[str, Mapping[str, Any]]
-
-    def fit(self, frame: pl.DataFrame, schema: StructType) -> pl.DataFrame:
-        """Return rejected messages with the columns of all operators."""
-        frame = frame.rename(dict(self.names), strict=False)
-        wider = [name for name in schema.names if name not in frame.columns]
-        return frame.with_columns(self._value(name).alias(name) for name in wider)
-
-    def _value(self, name: str) -> pl.Expr:
-        by_side = self.by_side.get(name)
-        if by_side is None or "" in by_side:
-            return pl.lit(self.values.get(name) if by_side is None else by_side[""])
-        return pl.col(SIDE).replace_strict(by_side)
-
-
-@dataclass(frozen=True)
 class Stage:
     """The description of an operator that both sides of the shuffle use; it is sent to the workers.
 
@@ -81,7 +53,7 @@ class Stage:
         slots: The grouping key of each shard.
         schemas: The columns of each kind of rows that is emitted.
         identity: A unique name of the operator in this run of its query.
-        beside: The layout of its rejected messages among those of upstream operators.
+        layout: The layout of its rejected messages among those of upstream operators.
         kept: Whether a process reuses the operator between tasks. An operator with functions of
             the user isn't reused, since they may hold any state.
     """
@@ -90,7 +62,7 @@ class Stage:
     slots: tuple[int, ...]
     schemas: Mapping[str, StructType]
     identity: str
-    beside: Beside | None = None
+    layout: RejectedLayout[Any] | None = None
     kept: bool = True
 
     def operator(self) -> Operator:

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from muntin.engine import columns
 from muntin.hosts.chain import WINDOW_TIME
-from muntin.hosts.ranking import BOUNDS, SORT_KEY, ranked_columns
+from muntin.hosts.ranking import SORT_KEY, WINDOW_BOUNDS, ranked_columns
 from muntin.model.aggregates import Aggregate, collect_list, top_k
 from muntin.model.pipeline import FIRST, LAST, PLACE, ROW, ROWS, Choice, Ranking, quote_name
 from muntin.spark.host.chain import kept
@@ -73,9 +73,9 @@ class RankedShape:
         """Return the rows with all of their columns, and the names that ``*`` stands for."""
         kind: Any = frame.schema[ROWS].dataType
         fields = [name for name in kind.elementType.names if not name.startswith(SORT_KEY)]
-        bounds = (FIRST, LAST) if self.ranking.chained else BOUNDS
+        bounds = (FIRST, LAST) if self.ranking.chained else WINDOW_BOUNDS
         exploded = one_by_one(frame)
-        shown = {name: f"{bound}" for name, bound in zip(BOUNDS, bounds, strict=True)}
+        shown = {name: f"{bound}" for name, bound in zip(WINDOW_BOUNDS, bounds, strict=True)}
         rest = {name: f"{ROW}.{quote_name(name)}" for name in fields if name not in self.per}
         # The columns of the row follow the keys and the window's bounds.
         whole = {key: quote_name(key) for key in self.per} | shown | rest
@@ -99,7 +99,7 @@ class RankedShape:
         for column in choice.columns:
             every = {name: quote_name(name) for name in shown} if column.text == "*" else {}
             made |= every or {column.name: column.text}
-        lacking = [name for name in (*self.per, *BOUNDS) if name not in made]
+        lacking = [name for name in (*self.per, *WINDOW_BOUNDS) if name not in made]
         texts = {name: quote_name(name) for name in lacking} | made
         texts.setdefault(self.ranking.number, quote_name(self.ranking.number))
         shaped = [

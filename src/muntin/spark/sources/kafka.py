@@ -20,8 +20,8 @@ from muntin.sources.ddl import plain_columns
 from muntin.sources.kafka import KafkaTopics
 from muntin.sources.kafka_broker import starting_of
 from muntin.sources.kafka_client import refuse_librdkafkas
-from muntin.sources.kafka_columns import MALFORMED
 from muntin.sources.kafka_formats import InColumns
+from muntin.sources.source import MALFORMED
 from muntin.spark.host.internals.versions import BOUNDS_BATCHES
 from muntin.spark.host.schema import polars_schema, spark_schema
 from muntin.spark.host.zones import ZONE_SETTING
@@ -156,7 +156,7 @@ def _message_schema(topics: KafkaTopics, typed: KafkaTopics) -> StructType:
     return schema.add(MALFORMED, "binary", metadata={MARKS_MALFORMED: True})
 
 
-def _as_struct(columns: str | Mapping[str, pl.DataType]) -> StructType:
+def _as_struct(columns: str | Mapping[str, pl.DataType | str]) -> StructType:
     if not isinstance(columns, str):
         return spark_schema(plain_columns(columns))
     if SparkSession.getActiveSession() is None:

@@ -9,7 +9,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from muntin.sources.kafka_columns import MALFORMED, OWN, refuse_malformed
+from muntin.sources.kafka_columns import OWN, refuse_malformed
+from muntin.sources.source import MALFORMED
 from muntin.spark.sources.decimals import LONG_TEXTS, bounded
 from muntin.spark.sources.inputs import MARKS_MALFORMED
 

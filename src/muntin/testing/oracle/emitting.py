@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from muntin.model.aggregates import Aggregate
-from muntin.model.conditions import parse_condition
+from muntin.model.conditions import read_condition
 from muntin.model.policies import (
     After,
     Each,
@@ -21,8 +21,8 @@ from muntin.model.policies import (
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 from muntin.testing.oracle.marks import Watermarks
-from muntin.testing.oracle.values import overflows, value
-from muntin.testing.oracle.window import Key, Placed, Window
+from muntin.testing.oracle.values import exceeds_type, value
+from muntin.testing.oracle.window import Key, OracleWindow, Placed
 
 RETRACT = "retract"
 
@@ -45,8 +45,8 @@ class Ending:
 
 
 def firings(
-    spec: WindowSpec, windows: Iterable[Window], ending: Ending
-) -> list[tuple[Window, str]]:
+    spec: WindowSpec, windows: Iterable[OracleWindow], ending: Ending
+) -> list[tuple[OracleWindow, str]]:
     """Return the windows that emit and their emissions, in order.
 
     Replaced sessions are retracted first. Windows follow by start, then by key, then by end.
@@ -59,7 +59,7 @@ def firings(
     return sorted(emitted, key=_in_order)
 
 
-def _in_order(firing: tuple[Window, str]) -> tuple[bool, int, Key, int]:
+def _in_order(firing: tuple[OracleWindow, str]) -> tuple[bool, int, Key, int]:
     window, emission = firing
     return emission != RETRACT, window.start, nulls_first(window.key), window.end
 
@@ -74,7 +74,7 @@ def nulls_first(key: Key) -> Key:
     return tuple((value is not None, value) for value in key)
 
 
-def _emission(spec: WindowSpec, window: Window, ending: Ending) -> str | None:
+def _emission(spec: WindowSpec, window: OracleWindow, ending: Ending) -> str | None:
     before, after = ending.before.of(window.key), ending.after.of(window.key)
     firing = spec.firing
     if ending.after.final and not window.messages and window.start > ending.after.latest:
@@ -94,7 +94,7 @@ def _emission(spec: WindowSpec, window: Window, ending: Ending) -> str | None:
     return "early" if _is_due(spec, early, window, ending) else None
 
 
-def _is_due(spec: WindowSpec, policy: OnePolicy, window: Window, ending: Ending) -> bool:
+def _is_due(spec: WindowSpec, policy: OnePolicy, window: OracleWindow, ending: Ending) -> bool:
     match policy:
         case Each():
             return True
@@ -116,12 +116,12 @@ def _is_due(spec: WindowSpec, policy: OnePolicy, window: Window, ending: Ending)
         case When(condition):
             held = _values(spec, window, window.messages)
             held |= dict.fromkeys(_overflown(spec, held))
-            return parse_condition(condition).holds(
+            return read_condition(condition).holds(
                 held | dict(zip(spec.keys, window.key, strict=True))
             )
 
 
-def row(spec: WindowSpec, window: Window, emission: str) -> tuple[dict[str, Any], bool]:
+def row(spec: WindowSpec, window: OracleWindow, emission: str) -> tuple[dict[str, Any], bool]:
     """Return the emitted row of a window, and whether a sum in it exceeds 64 bits."""
     messages = window.messages if spec.firing.accumulate else window.unemitted
     key = dict(zip(spec.keys, window.key, strict=True))
@@ -138,7 +138,7 @@ def row(spec: WindowSpec, window: Window, emission: str) -> tuple[dict[str, Any]
     return key | bounds | values | emitted, bool(overflown)
 
 
-def _values(spec: WindowSpec, window: Window, messages: Sequence[Placed]) -> dict[str, Any]:
+def _values(spec: WindowSpec, window: OracleWindow, messages: Sequence[Placed]) -> dict[str, Any]:
     """Return the aggregates of a window; one with a frame takes only the last messages."""
     values = {}
     for name, agg in spec.aggregates.items():
@@ -148,7 +148,7 @@ def _values(spec: WindowSpec, window: Window, messages: Sequence[Placed]) -> dic
     return values
 
 
-def _reads(spec: WindowSpec, agg: Aggregate, window: Window, one: Placed) -> bool:
+def _reads(spec: WindowSpec, agg: Aggregate, window: OracleWindow, one: Placed) -> bool:
     """Return whether an aggregate includes a message of a window."""
     kind = spec.windows
     if not isinstance(kind, Sliding):
@@ -169,5 +169,5 @@ def _reads(spec: WindowSpec, agg: Aggregate, window: Window, one: Placed) -> boo
 
 def _overflown(spec: WindowSpec, values: dict[str, Any]) -> Iterator[str]:
     for name, agg in spec.aggregates.items():
-        if agg.entry.overflows and overflows(values[name]):
+        if agg.entry.overflows and exceeds_type(values[name]):
             yield name

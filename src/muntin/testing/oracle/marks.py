@@ -10,7 +10,7 @@ from typing import Any
 from muntin.model.axis import FARTHEST
 from muntin.model.inputs import BY_GREATEST
 from muntin.model.spec import WindowSpec
-from muntin.testing.oracle.window import Key, Message, Placed, Position
+from muntin.testing.oracle.window import Key, OracleMessage, Placed, Position
 
 
 @dataclass(frozen=True)
@@ -68,14 +68,14 @@ class Watermarks:
             return self.watermark
         return self.reached.get(key if self.spec.by_arrival else key[0], -math.inf)
 
-    def pass_offset(self, message: Message) -> None:
+    def pass_offset(self, message: OracleMessage) -> None:
         """Move the mark of a partition past a message, whether or not a window takes it."""
         if self.spec.axis == "rows" and self.spec.offset is not None:
             partition, offset = (message[column] for column in self.spec.offset)
             if partition is not None and offset is not None:
                 self.reached[partition] = max(self.reached.get(partition, 0), offset + 1)
 
-    def locate(self, message: Message) -> Placed:
+    def locate(self, message: OracleMessage) -> Placed:
         """Return a valid message with its position, and move the mark past it."""
         spec = self.spec
         key = tuple(message[name] for name in spec.key_columns)
@@ -90,7 +90,7 @@ class Watermarks:
         self.reached[key] = number + 1
         return Placed(key, number, message)
 
-    def pass_keyless(self, message: Message, reason: str, wall: int) -> bool:
+    def pass_keyless(self, message: OracleMessage, reason: str, wall: int) -> bool:
         """Let a message that is rejected only for its missing key move the watermark."""
         spec = self.spec
         if reason != "null_key" or spec.axis != "time":
@@ -103,7 +103,7 @@ class Watermarks:
         self._pass_message(message, time)
         return True
 
-    def _pass_message(self, message: Message, time: int) -> None:
+    def _pass_message(self, message: OracleMessage, time: int) -> None:
         """Move the watermark past a message, or its clock if there are several."""
         name = self._clock_of(message)
         if name is None:
@@ -111,7 +111,7 @@ class Watermarks:
         else:
             self.new.append((name, time))
 
-    def _clock_of(self, message: Message) -> Any:
+    def _clock_of(self, message: OracleMessage) -> Any:
         if self.spec.clocks:
             return tuple(message[column] for column in self.spec.clocks)
         if self.partition is None or self.spec.watermark == BY_GREATEST:

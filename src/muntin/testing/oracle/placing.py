@@ -15,10 +15,10 @@ from muntin.model.months import Months
 from muntin.model.sliding import Sliding
 from muntin.model.windows import Windows
 from muntin.testing.oracle.marks import Watermarks
-from muntin.testing.oracle.window import Key, Placed, Window
+from muntin.testing.oracle.window import Key, OracleWindow, Placed
 
 WindowKey = tuple[int, int, Key]
-WindowsByKey = dict[WindowKey, Window]
+WindowsByKey = dict[WindowKey, OracleWindow]
 
 
 @dataclass
@@ -68,7 +68,7 @@ class FixedPlacing(Placing[Paned]):
             mark = marks.of(placed.key)
             taking = [(start, end) for start, end in holding if end + self._grace > mark]
             for start, end in taking:
-                fresh = Window(placed.key, start, end, over=end)
+                fresh = OracleWindow(placed.key, start, end, over=end)
                 window = self.windows.setdefault((start, end, placed.key), fresh)
                 window.take([placed])
             if not taking:
@@ -154,7 +154,7 @@ class SlidingPlacing(Placing[Sliding]):
                 inside = [other for other in counted if start <= other.position < over]
                 rolls = self._kind.rolls and self._kind.axis == "time"
                 shown = end - self._kind.size if rolls else start
-                self.windows[bounds_key] = Window(placed.key, shown, end, over).take(inside)
+                self.windows[bounds_key] = OracleWindow(placed.key, shown, end, over).take(inside)
             elif start <= placed.position < over:
                 self.windows[bounds_key].take([placed])
 

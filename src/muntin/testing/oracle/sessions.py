@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from muntin.model.sessions import Sessions
 from muntin.testing.oracle.marks import Watermarks
 from muntin.testing.oracle.placing import Outcome, Placing
-from muntin.testing.oracle.values import micros_of
-from muntin.testing.oracle.window import Key, Placed, Position, Window
+from muntin.testing.oracle.values import to_micros
+from muntin.testing.oracle.window import Key, OracleWindow, Placed, Position
 
 
 @dataclass
@@ -19,7 +19,7 @@ class _Group:
 
     first: int
     last: int
-    old: list[Window] = field(default_factory=list)
+    old: list[OracleWindow] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
 
 
@@ -33,7 +33,7 @@ class SessionPlacing(Placing[Sessions]):
 
     def __init__(self, kind: Sessions, grace: int) -> None:
         super().__init__(kind, grace)
-        self._remembered: list[Window] = []
+        self._remembered: list[OracleWindow] = []
 
     def take(self, messages: Sequence[Placed], marks: Watermarks) -> Outcome:
         """Assign messages; one is late when its session is closed, or would be."""
@@ -76,7 +76,7 @@ class SessionPlacing(Placing[Sessions]):
     def _find_end(self, placed: Placed) -> int:
         """Return the position up to which a message extends its session, without the gap."""
         by = self._kind.by
-        return placed.position + (0 if by is None else micros_of(placed.message[by]))
+        return placed.position + (0 if by is None else to_micros(placed.message[by]))
 
     def _is_closed(self, last: int, mark: Position) -> bool:
         return last + self._kind.reach + self._grace <= mark
@@ -100,7 +100,7 @@ class SessionPlacing(Placing[Sessions]):
                 current = group
         yield current
 
-    def _last(self, window: Window) -> int:
+    def _last(self, window: OracleWindow) -> int:
         return window.end - self._kind.gap
 
     def _join(self, key: Key, group: _Group, new: list[Placed]) -> None:
@@ -110,7 +110,7 @@ class SessionPlacing(Placing[Sessions]):
             self.windows[bounds].take(new)
             return
         end, over = group.last + self._kind.gap, group.last + self._kind.reach
-        joined = Window(key, group.first, end, over)
+        joined = OracleWindow(key, group.first, end, over)
         for old in group.old:
             del self.windows[old.start, self._last(old), key]
             joined.messages += old.messages

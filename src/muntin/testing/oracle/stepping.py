@@ -14,12 +14,12 @@ from muntin.testing.oracle.emitting import Ending, firings, row
 from muntin.testing.oracle.marks import Watermarks
 from muntin.testing.oracle.placing import FixedPlacing, Placing, SlidingPlacing
 from muntin.testing.oracle.sessions import SessionPlacing
-from muntin.testing.oracle.values import micros_of
-from muntin.testing.oracle.window import Message, Placed, Position, Window
+from muntin.testing.oracle.values import to_micros
+from muntin.testing.oracle.window import OracleMessage, OracleWindow, Placed, Position
 
 # The reasons for which a message is rejected.
 REASONS = ("late", "future", "null_key", "null_time", "malformed", "overflow")
-COUNTS = ("seen", "counted", PARTLY_LATE, DUPLICATES, *REASONS)
+OUTCOMES = ("seen", "counted", PARTLY_LATE, DUPLICATES, *REASONS)
 
 
 @dataclass
@@ -61,7 +61,7 @@ class Oracle:
 
     def step(
         self,
-        messages: Sequence[Message],
+        messages: Sequence[OracleMessage],
         wall: int,
         final: bool = False,
         reached: Position | None = None,
@@ -80,7 +80,7 @@ class Oracle:
         Returns:
             The firings in order of window start, then key; the rejected in order of arrival.
         """
-        result = OracleStep([], [], dict.fromkeys(COUNTS, 0))
+        result = OracleStep([], [], dict.fromkeys(OUTCOMES, 0))
         after = self._watermarks.copy()
         after.final = after.final or final
         self._take(messages, wall, after, result, backlog or {})
@@ -96,7 +96,7 @@ class Oracle:
 
     def _take(
         self,
-        messages: Sequence[Message],
+        messages: Sequence[OracleMessage],
         wall: int,
         after: Watermarks,
         result: OracleStep,
@@ -144,10 +144,10 @@ class Oracle:
                     start, end = kind.start(k), kind.end(k)
                     if start == end:  # The time zone skipped this day.
                         continue
-                    empty = Window(window.key, start, end, over=end)
+                    empty = OracleWindow(window.key, start, end, over=end)
                     windows.setdefault((start, end, window.key), empty)
 
-    def _was_taken_before(self, message: Message) -> bool:
+    def _was_taken_before(self, message: OracleMessage) -> bool:
         """Return whether this offset was seen before, whatever became of the message then."""
         if self._spec.offset is None:
             return False
@@ -158,14 +158,14 @@ class Oracle:
         self._offsets.add(offset)
         return was_taken
 
-    def _reason_to_reject(self, message: Message, wall: int) -> str | None:
+    def _reason_to_reject(self, message: OracleMessage, wall: int) -> str | None:
         """Return the first reason to reject a message; lateness is judged by the windows."""
         spec = self._spec
         if spec.offset is not None and any(message[column] is None for column in spec.offset):
             return "malformed"
         by = spec.own_gap
         if by is not None:
-            gap = None if message[by] is None else micros_of(message[by])
+            gap = None if message[by] is None else to_micros(message[by])
             if gap is None or not 0 < gap <= LONGEST_GAP:
                 return "malformed"
         time = 0 if spec.time is None else message[spec.time]
@@ -179,10 +179,10 @@ class Oracle:
             return "future"
         return "malformed" if abs(time) >= FARTHEST else None
 
-    def _make_rejected_row(self, message: Message, reason: str) -> dict[str, Any]:
+    def _make_rejected_row(self, message: OracleMessage, reason: str) -> dict[str, Any]:
         return {**message, "reason": reason, "watermark": self._watermarks.shown_watermark}
 
-    def _fire(self, window: Window, emission: str, result: OracleStep) -> None:
+    def _fire(self, window: OracleWindow, emission: str, result: OracleStep) -> None:
         emitted, overflown = row(self._spec, window, emission)
         if overflown:
             result.rejected.append(self._make_rejected_row(self._blank(window), "overflow"))
@@ -192,10 +192,10 @@ class Oracle:
         window.revision += 1
         window.emissions |= {emission} if window.messages else set()
 
-    def _blank(self, window: Window) -> Message:
+    def _blank(self, window: OracleWindow) -> OracleMessage:
         """Return a message that represents a window: its key, and its start if possible."""
         spec = self._spec
-        blank: Message = dict.fromkeys(self._columns)
+        blank: OracleMessage = dict.fromkeys(self._columns)
         blank |= dict(zip(spec.key_columns, window.key, strict=False))
         if spec.axis == "time":
             assert spec.time is not None

@@ -26,11 +26,11 @@ def value(agg: Aggregate, messages: Sequence[Placed]) -> Any:
     return entry.value(values, agg) if values else copy(entry.empty)
 
 
-def micros_of(length: int | timedelta) -> int:
+def to_micros(length: int | timedelta) -> int:
     """Return a length from a message, in microseconds."""
     return length if isinstance(length, int) else length // timedelta(microseconds=1)
 
 
-def overflows(value: Any) -> bool:
+def exceeds_type(value: Any) -> bool:
     """Return whether a whole number exceeds 64 bits."""
     return type(value) is int and not _LONG_LEAST <= value <= _LONG_GREATEST

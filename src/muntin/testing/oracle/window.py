@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-Message = dict[str, Any]
+OracleMessage = dict[str, Any]
 Key = tuple[Any, ...]
 Position = int | float
 """A position on the axis; minus infinity before the first message, infinity at the end."""
@@ -17,12 +17,12 @@ class Placed(NamedTuple):
 
     key: Key
     position: int
-    message: Message
+    message: OracleMessage
     wall: int = 0
 
 
 @dataclass
-class Window:
+class OracleWindow:
     """One window of one key.
 
     Attributes:
@@ -47,9 +47,9 @@ class Window:
     unemitted: list[Placed] = field(default_factory=list)
     revision: int = 0
     emissions: set[str] = field(default_factory=set)
-    replaced: list[Window] = field(default_factory=list)
+    replaced: list[OracleWindow] = field(default_factory=list)
 
-    def take(self, messages: Iterable[Placed]) -> Window:
+    def take(self, messages: Iterable[Placed]) -> OracleWindow:
         """Add messages, and return the window."""
         new = list(messages)
         self.messages += new

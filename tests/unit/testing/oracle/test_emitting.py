@@ -9,12 +9,12 @@ from muntin.model.policies import Each, Every, EveryRows, Firing, RowsOrEvery
 from muntin.model.windows import Windows
 from muntin.testing.oracle.emitting import Ending, firings, row
 from muntin.testing.oracle.marks import Watermarks
-from muntin.testing.oracle.window import Window
+from muntin.testing.oracle.window import OracleWindow
 
 
-def window(end: int = 10, emitted: int = 0, start: int = 0, key: str = "a") -> Window:
+def window(end: int = 10, emitted: int = 0, start: int = 0, key: str = "a") -> OracleWindow:
     messages = placed(1, 2, 3)
-    return Window((key,), start, end, end, messages, messages[emitted:], 1 if emitted else 0)
+    return OracleWindow((key,), start, end, end, messages, messages[emitted:], 1 if emitted else 0)
 
 
 def emissions(firing: Firing, before: int, after: int, **options: Any) -> list[str]:

@@ -7,7 +7,7 @@ import pytest
 
 from muntin.model import aggregates
 from muntin.model.aggregates import Aggregate
-from muntin.testing.oracle.values import overflows, value
+from muntin.testing.oracle.values import exceeds_type, value
 from muntin.testing.oracle.window import Placed
 
 NAN = math.nan
@@ -112,7 +112,7 @@ def test_first_and_last_go_by_place() -> None:
 
 @pytest.mark.parametrize("number", [2**63, -(2**63) - 1])
 def test_overflows(number: int) -> None:
-    assert overflows(number)
-    assert not overflows(float(number))
-    assert not overflows(2**63 - 1)
-    assert not overflows(None)
+    assert exceeds_type(number)
+    assert not exceeds_type(float(number))
+    assert not exceeds_type(2**63 - 1)
+    assert not exceeds_type(None)

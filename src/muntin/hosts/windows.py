@@ -1,0 +1,58 @@
+"""Completes windowed queries with the names and the types of their input's columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from muntin.model.aggregates import Aggregate
+from muntin.model.grouping_sets import GROUPING_ID
+from muntin.model.kinds import Kind
+from muntin.model.sessions import Sessions
+from muntin.model.spec import WindowSpec
+
+GAP = "__muntin_gap"
+"""The column of each message's own gap, microseconds."""
+
+
+def complete_spec(
+    spec: WindowSpec,
+    *,
+    keys: tuple[str, ...],
+    time: str | None,
+    aggregates: Mapping[str, Aggregate],
+    windows: Kind,
+    schema: Mapping[str, object],
+    shards: int,
+    zone: str | None,
+) -> WindowSpec:
+    """Return a query over named columns, as a checkpoint stores it.
+
+    Args:
+        spec: The query as the user wrote it.
+        keys: The key columns.
+        time: The event time; `None` where rows are counted.
+        aggregates: The aggregates over named columns.
+        windows: The windows over named columns.
+        schema: The Arrow types of the columns; that of the time is the one in which it is read.
+        shards: The number of shards of the state.
+        zone: The session's time zone, if messages depend on it.
+    """
+    names = [*keys, *(str(column) for one in aggregates.values() for column in one.columns)]
+    if isinstance(windows, Sessions) and windows.by is not None:
+        names.append(str(windows.by))
+    names += [name for name in spec.clocks if name in schema]
+    names += [] if time is None else [time]
+    types = {name: str(schema[name]) for name in names}
+    if spec.sets is not None:
+        keys, types[GROUPING_ID] = (*keys, GROUPING_ID), "Int64"
+    return replace(
+        spec,
+        keys=keys,
+        time=time,
+        aggregates=aggregates,
+        types=types,
+        windows=windows,
+        shards=shards,
+        zone=zone,
+    )
