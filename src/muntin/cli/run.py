@@ -63,20 +63,16 @@ def run(
     console = Console()
     with report_errors():
         values = parse_settings(set_ or [])
-        opened, spark_options = (
-            open_pipeline(pipeline, values, host),
-            parse_spark_settings(conf or []),
-        )
+        opened = open_pipeline(pipeline, values, host)
+        options = parse_spark_settings(conf or [])
         if opened.host == "local":
-            _refuse_sparks_options(master, spark_options, verbose)
+            _refuse_sparks_options(master, options, verbose)
             with quit_on_signals():
                 queries = opened.start(None)
             _serve_metrics(console, queries, metrics)
             watch(queries, console, until_quiet=until_quiet, log=log)
             return
-        with session(
-            console, pipeline.stem, master=master, verbose=verbose, **spark_options
-        ) as spark:
+        with session(console, pipeline.stem, master=master, verbose=verbose, **options) as spark:
             queries = opened.start(spark)
             _serve_metrics(console, queries, metrics)
             watch(queries, console, until_quiet=until_quiet, log=log)

@@ -290,17 +290,15 @@ def find_bound(
         _check_newest(newest, within, kinds, as_of=as_of, each_change=each_change)
         return ByArrival()
     if each_change:
-        _refuse_second_bound(
-            "each_change", True, within, kinds, "partners have the same key and time"
-        )
+        why = "partners have the same key and time"
+        _refuse_second_bound("each_change", True, within, kinds, why)
         if as_of is not False:
             hint = "leave one of them out: a version isn't given again when it changes"
             raise OptionError("each_change", True, "can't be combined with as_of", hint)
         return Newest()
     if as_of is not False:
-        _refuse_second_bound(
-            "as_of", as_of, within, kinds, 'as_of="1 hour" says how old a version may be'
-        )
+        why = 'as_of="1 hour" says how old a version may be'
+        _refuse_second_bound("as_of", as_of, within, kinds, why)
         return AsOf(None if isinstance(as_of, bool) else micros("as_of", as_of))
     if within is not None:
         return _read_within(within)

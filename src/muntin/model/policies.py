@@ -326,7 +326,7 @@ def _one(
     if rows is not None and rows < 1:
         raise OptionError(option, rows, "is less than one row", "give rows=1 or more")
     if after is not None:
-        return _after(rows, every, at_least, after, since)
+        return _make_after(rows, every, at_least, after, since)
     period = None if every is None else micros(option, every, zero=False)
     if at_least is not None:
         if period is None or rows is not None:
@@ -340,7 +340,7 @@ def _one(
     return EveryRows(rows) if period is None else RowsOrEvery(rows, period)
 
 
-def _after(
+def _make_after(
     rows: int | None,
     every: Duration | None,
     at_least: int | None,

@@ -214,7 +214,7 @@ class WindowSpec(QuerySpec, InputSpec):
         free |= {"late", "repeat", "fill", "keep", "keep rows"}
         if self.firing.early is not None and self.firing.accumulate:
             free.add("early")
-        return free | self._added_facts(then)
+        return free | self._find_added_facts(then)
 
     def differences(self, then: WindowSpec) -> list[str]:
         """Return the changes that aren't allowed, with those of the order of aggregates.
@@ -229,7 +229,7 @@ class WindowSpec(QuerySpec, InputSpec):
             lines.append(f"order of aggregates: was {old_words}, is {new_words}")
         return lines
 
-    def _added_facts(self, then: WindowSpec) -> set[str]:
+    def _find_added_facts(self, then: WindowSpec) -> set[str]:
         """Return the facts of aggregates that were added since, if they may be added."""
         old_names, new_names = list(then.aggregates), list(self.aggregates)
         if new_names[: len(old_names)] != old_names or not self.firing.accumulate:

@@ -31,9 +31,9 @@ def nearest_name(name: str, names: Iterable[str]) -> str | None:
 
 def refuse_option(name: str, table: str, names: Iterable[str]) -> OptionError:
     """Return the error for an unknown option of a table, with the nearest known one."""
-    known = sorted(names)
-    close = nearest_name(name, known)
-    hint = f"write {close}" if close else f"its options are {', '.join(known)}"
+    option_names = sorted(names)
+    close = nearest_name(name, option_names)
+    hint = f"write {close}" if close else f"its options are {', '.join(option_names)}"
     return OptionError("option", name, f"isn't one of the table {table}", hint)
 
 

@@ -115,22 +115,22 @@ class Waiting:
             return self._take_from_all(changes, clock, mark)
         return self._take_from_changed(changes, clock, mark)
 
-    def _with_times(self, changes: pl.DataFrame, moment: BatchClock) -> pl.DataFrame:
+    def _with_times(self, changes: pl.DataFrame, clock: BatchClock) -> pl.DataFrame:
         """Add the times that the policy needs, as differences from the stored ones."""
         if not self._times:
             return changes
         before = self._read_stored(changes).select(
             *self._identity, pl.col(self._times).name.prefix(BEFORE)
         )
-        known = join_null_safe(changes, before, self._identity, "left")
-        wall = pl.lit(moment.wall, dtype=pl.Int64)
+        with_stored = join_null_safe(changes, before, self._identity, "left")
+        wall = pl.lit(clock.wall, dtype=pl.Int64)
         added = []
         for name in self._times:
             stored = pl.col(BEFORE + name)
             # The first message of those that wait stays the first one.
             change = stored - stored if name == SINCE["first"] else wall - stored
             added.append(change.fill_null(wall).alias(name))
-        return known.with_columns(added).drop([BEFORE + name for name in self._times])
+        return with_stored.with_columns(added).drop([BEFORE + name for name in self._times])
 
     def take_each(self, changes: pl.DataFrame) -> pl.DataFrame:
         """Add messages that count as a step each, while no clock passes and no window closes.
@@ -196,7 +196,7 @@ class Waiting:
         if not self.late:
             changes = changes.filter(pl.col(columns.WINDOW) > clock.after)
         before = self._read_stored(changes)
-        waiting = self._summed([before, self._slim(changes)])
+        waiting = self._sum_messages([before, self._slim(changes)])
         passed = join_null_safe(
             self._find_passed(changes.clear(), clock), changes, self._identity, "anti"
         )
@@ -232,7 +232,7 @@ class Waiting:
         frames_found = self.table.read(*find_extent(changes[columns.WINDOW]), keys)
         frames = [changes.clear(), *frames_found]
         waiting = pl.concat(self._slim(frame) for frame in frames)
-        return self._summed([join_null_safe(waiting, changes, self._identity, "semi")])
+        return self._sum_messages([join_null_safe(waiting, changes, self._identity, "semi")])
 
     def _find_passed(self, nothing: pl.DataFrame, clock: BatchClock) -> pl.DataFrame:
         """Return the windows that stop waiting in this step, with their stored changes."""
@@ -242,14 +242,14 @@ class Waiting:
         stored = self.table.read(low + 1, high) if low < high else []
         is_passed = pl.col(columns.WINDOW).is_between(low + 1, high)
         frames = [nothing, *(frame.filter(is_passed) for frame in stored)]
-        return self._summed([self._slim(frame) for frame in frames])
+        return self._sum_messages([self._slim(frame) for frame in frames])
 
     def _slim(self, changes: pl.DataFrame) -> pl.DataFrame:
         # Rows that were stored under another policy have no times.
         absent = [columns.number(name) for name in self._times if name not in changes.columns]
         return changes.with_columns(absent).select(*self._identity, columns.MESSAGES, *self._times)
 
-    def _summed(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    def _sum_messages(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Sum the waiting messages by window, without windows that have none."""
         sums = pl.col(columns.MESSAGES, *self._times).sum()
         return (

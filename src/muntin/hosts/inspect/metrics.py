@@ -182,12 +182,12 @@ def _application(
 def _count_upstream(query: Query) -> dict[str, float]:
     """Return the messages of the upstream operators, by their path from the last one."""
 
-    def seen(progress: Progress, way: str) -> Iterator[tuple[str, float]]:
+    def list_seen(progress: Progress, way: str) -> Iterator[tuple[str, float]]:
         for name, before in progress.before.items():
             yield f"{way}{name}", before.seen
-            yield from seen(before, f"{way}{name}/")
+            yield from list_seen(before, f"{way}{name}/")
 
-    return dict(seen(query.progress, ""))
+    return dict(list_seen(query.progress, ""))
 
 
 def _is_ahead(query: Query) -> float:

@@ -68,9 +68,9 @@ def describe_key(key: Sequence[str]) -> str:
 
 def position_of(at: str, axis: Axis) -> int:
     """Return the position that `--at` names."""
-    place = read_position("--at", at, axis)
-    assert place is not None
-    return place
+    position = read_position("--at", at, axis)
+    assert position is not None
+    return position
 
 
 def _of_windows(
@@ -82,7 +82,7 @@ def _of_windows(
     if manifest is None:
         raise _no_shard(key)
     if spec.by_arrival:
-        yield from explain_arrivals(spec, _arrived(opened, shard, manifest, spec, asked), at)
+        yield from explain_arrivals(spec, _count_arrived(opened, shard, manifest, spec, asked), at)
         return
     mine = manifest
     if spec.axis == "rows":
@@ -118,7 +118,7 @@ def _no_shard(key: Sequence[str]) -> OptionError:
     return OptionError("--key", ", ".join(key), "has no shard yet", "wait for the first batch")
 
 
-def _arrived(
+def _count_arrived(
     opened: StateSnapshot, shard: int, manifest: Manifest, spec: WindowSpec, key: pl.DataFrame
 ) -> int:
     """Return the number of messages of a key so far, for windows that count them."""

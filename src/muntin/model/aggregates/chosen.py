@@ -8,13 +8,13 @@ from functools import partial
 from typing import Any
 
 from muntin.model.aggregates.aggregate import Aggregate, NullValues, null_options
-from muntin.model.aggregates.entry import SAME, Sql, WindowRows, entry, fixed_size
+from muntin.model.aggregates.entry import SAME, Sql, WindowRows, constant_size, entry
 from muntin.model.aggregates.plainly import rank
 from muntin.model.shapes import ORDER, STORABLE, TRUTH
 
-_least_or_greatest = partial(entry, accepts=ORDER, gives=SAME, size=fixed_size(8))
+_least_or_greatest = partial(entry, accepts=ORDER, gives=SAME, size=constant_size(8))
 _of_a_message = partial(entry, accepts=STORABLE, gives=SAME, starts_empty=False)
-_of_truths = partial(entry, accepts=TRUTH, size=fixed_size(1))
+_of_truths = partial(entry, accepts=TRUTH, size=constant_size(1))
 
 
 def _by_position(rows: WindowRows, agg: Aggregate) -> Any:

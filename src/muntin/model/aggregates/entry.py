@@ -207,6 +207,6 @@ def every_value(agg: Aggregate, messages: float) -> float:
     return WORD * messages
 
 
-def fixed_size(size: float) -> Callable[[Aggregate, float], float]:
+def constant_size(size: float) -> Callable[[Aggregate, float], float]:
     """Return a function for a partial's size that doesn't depend on the number of messages."""
     return lambda agg, messages: size

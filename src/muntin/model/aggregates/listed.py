@@ -53,7 +53,7 @@ def collect_list(column: Any) -> Aggregate:
 def _of_the_latest(rows: WindowRows, agg: Aggregate) -> list[Any]:
     if agg.skips_nulls:
         rows = [row for row in rows if row[1][agg.column] is not None]
-    latest = max((place for place, _ in rows), default=None)
+    latest = max((position for position, _ in rows), default=None)
     return _list_in_order([row for row in rows if row[0] == latest], agg)
 
 

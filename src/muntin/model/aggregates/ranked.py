@@ -26,14 +26,14 @@ from muntin.model.shapes import NUMERIC, ORDER
 
 def _take_first(values: list[Any], agg: Aggregate) -> list[Any]:
     """Return the first values in the order of an aggregate, in plain Python."""
-    known = dict(agg.options)
-    found = sort_numbers(values)
-    words = list(enumerate(known.get("fields", "").split()))
-    if not words and not known.get("ascending"):
-        found.reverse()
-    for place, word in reversed(words):
-        found.sort(key=partial(_field_of, place), reverse=word == "desc")
-    return found[: known["k"]]
+    options = dict(agg.options)
+    ordered = sort_numbers(values)
+    words = list(enumerate(options.get("fields", "").split()))
+    if not words and not options.get("ascending"):
+        ordered.reverse()
+    for index, word in reversed(words):
+        ordered.sort(key=partial(_field_of, index), reverse=word == "desc")
+    return ordered[: options["k"]]
 
 
 def _field_of(index: int, value: dict[str, Any]) -> Any:
@@ -162,8 +162,8 @@ def median(column: Any) -> Aggregate:
 def find_at_rank(values: list[Any], agg: Aggregate) -> Any:
     """Return the value at the rank ``q`` of an aggregate."""
     ordered = sort_numbers(values)
-    place = math.ceil(agg.option("q") * len(ordered))
-    return ordered[max(1, place) - 1] if ordered else None
+    rank_number = math.ceil(agg.option("q") * len(ordered))
+    return ordered[max(1, rank_number) - 1] if ordered else None
 
 
 def _lower_at_rank(lists: EngineExpr, agg: Aggregate) -> EngineExpr:
