@@ -30,8 +30,8 @@ from muntin.engine.windows.operator import WindowOperator
 from muntin.model import aggregates
 from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.model.spec import WindowSpec
-from muntin.spark.host.chain import _PASSED, Unpack
-from muntin.spark.host.messages import PASSED, as_sent
+from muntin.spark.host.chain import _PASSED_FIELDS, Unpack
+from muntin.spark.host.messages import PASSED, read_rows
 from muntin.spark.host.processor import ShardSteps
 from muntin.spark.host.schema import nullable, polars_schema, result_schema
 from muntin.spark.host.shards import slots
@@ -111,7 +111,7 @@ class Link:
         sent = []
         for name, before in self.fed.items():
             time = self.spec.side(name).time if isinstance(self.spec, JoinSpec) else self.spec.time
-            task = ShuffleTask(self.stage, name, as_sent, time, frozenset(), True)
+            task = ShuffleTask(self.stage, name, read_rows, time, frozenset(), True)
             given = _messages(rows, name) if before is None else before._passed_on(rows, name)
             # Within a query of Spark's, where the suite runs too, batches aren't the chain's.
             with patch("muntin.spark.host.task.in_force", lambda *_: Judged(False, None)):
@@ -126,7 +126,7 @@ class Link:
     def _passed_on(self, rows: list[Message], side: str) -> list[pa.RecordBatch]:
         made = [row.asDict() for row in self._step(rows)]
         fields = [StructField(f.name, f.dataType) for f in self.results.fields]
-        unpack = Unpack(StructType([*fields, *_PASSED]), "inner", side, StructType(), {})
+        unpack = Unpack(StructType([*fields, *_PASSED_FIELDS]), "inner", side, StructType(), {})
         batches = unpack(iter([pa.RecordBatch.from_pylist(made, schema=_EMITTED)]))
         names = [*_taken(self, side).names, *PASSED]
         return [batch.select(names) for batch in batches]

@@ -82,6 +82,7 @@ WINDOWS: dict[str, Kind] = {
     "days": days("2 days", "America/New_York", slide="1 day"),
     "sliding": Sliding(10),
     "sessions": Sessions(5),
+    "sessions of a length": Sessions(5, longest=8),
     "rows": Windows(3, 2, 1, "rows"),
     "rows that slide": Sliding(3, "rows"),
     "offsets": Windows(3, 3, 0, "rows"),

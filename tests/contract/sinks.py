@@ -22,7 +22,7 @@ import muntin as mt
 from muntin.sinks.memory import MemorySink
 from muntin.sinks.sink import Sink
 from muntin.sinks.unwritable import UnwritableRows
-from muntin.spark.sinks.lake import dotted
+from muntin.spark.sinks.lake import quote_table
 from muntin.testing.oracle.emitting import nulls_first
 
 
@@ -184,11 +184,11 @@ class IcebergPlace:
         return OnSpark(mt.to_iceberg(self._name(table), history=history and self._name(history)))
 
     def read(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
-        found = self.spark.table(dotted(self._name(table))).select(*columns)
+        found = self.spark.table(quote_table(self._name(table))).select(*columns)
         return in_order([tuple(row.values()) for row in found.toArrow().to_pylist()])
 
     def drop(self, table: str) -> None:
-        self.spark.sql(f"DROP TABLE {dotted(self._name(table))}")
+        self.spark.sql(f"DROP TABLE {quote_table(self._name(table))}")
 
     def _name(self, table: str) -> str:
         return f"{self.catalog}.db.{table}"

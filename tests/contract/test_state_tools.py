@@ -584,7 +584,7 @@ class TestTables:
         checkpoint = MemoryCheckpoint(images)
         with pytest.raises(OptionError, match=r"holds tables; write muntin\.open_table"):
             read_spec(checkpoint)
-        with pytest.raises(OptionError, match=r"may be in several tables; say which: --table"):
+        with pytest.raises(OptionError, match=r"may be in several tables; give one: --table"):
             reasons(checkpoint, ["a"], AT)
 
 
@@ -602,7 +602,7 @@ class TestWindowing:
                 tool(checkpoint)
         with pytest.raises(OptionError, match=r"holds no tables; write muntin\.open_state"):
             OpenTable(checkpoint, "views", None, None)
-        with pytest.raises(OptionError, match="names no tuple"):
+        with pytest.raises(OptionError, match="isn't for this query"):
             report_of(checkpoint, ["a"])
 
     @pytest.mark.parametrize("options", [{"maxrows": 5, "historyseconds": 0}, {"maxrows": 0}])

@@ -26,7 +26,7 @@ from muntin.model.table_options import options_of
 from muntin.pipelines import form
 from muntin.pipelines.toml import pipeline
 from muntin.sinks.declared import Surroundings, sink
-from muntin.spark.sources.tables import read
+from muntin.spark.sources.tables import read_table
 
 ROOT = Path(__file__).parents[2]
 OTHERS = {"kafka", "memory"}
@@ -117,7 +117,7 @@ def test_an_option_of_a_source_is_honoured_or_refused(
         options = reader.format.return_value.options
         options.return_value = options.return_value.schema.return_value = reader.format.return_value
         reader.format.return_value.schema.return_value = reader.format.return_value
-        read(spark, table, around)
+        read_table(spark, table, around)
         given = {name: v for call in options.call_args_list for name, v in call.kwargs.items()}
         assert given[option.name] == ("x" if option.name == "password" else value)
     if invalid is not walk.ANY:

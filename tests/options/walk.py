@@ -40,8 +40,8 @@ NEEDED = {
 
 VALUES = {
     "truth": ("true", "yes"),
-    "whole_number": ("3", "three"),
-    "number": ("0.5", "half"),
+    "parse_whole": ("3", "three"),
+    "parse_number": ("0.5", "half"),
     "any_text": ("x", ANY),
     "chosen": (None, "no such choice"),
 }
@@ -108,6 +108,7 @@ TOML: dict[str, tuple[Any, Any]] = {
     "windows.sliding": (None, "often"),
     "windows.rolling": (None, "often"),
     "windows.session": (None, "often"),
+    "windows.longest": (None, "1 minute"),
     "windows.slide": (None, "1 minute"),
     "windows.step": (None, "1 minute"),
     "windows.origin": ("2026-01-01T00:00:30", "some day"),

@@ -188,6 +188,7 @@ def _scaled(windows: Kind) -> Kind | None:
             return replace(windows, size=3 * size, slide=3 * slide, origin=3 * origin)
         case Cumulating(size, step, origin):
             return replace(windows, size=3 * size, step=3 * step, origin=3 * origin)
-        case Sessions(gap) if windows.by is None:
-            return replace(windows, gap=3 * gap)
+        case Sessions(gap, longest=longest) if windows.by is None:
+            most = None if longest is None else 3 * longest
+            return replace(windows, gap=3 * gap, longest=most)
     return None

@@ -62,7 +62,8 @@ class Range:
 
     Attributes:
         kinds: ``fixed`` (tumbling, hopping), ``cumulating``, ``days``, ``sliding``, ``sessions``,
-            ``own gaps`` (sessions of which each message has its own gap).
+            ``own gaps`` (sessions of which each message has its own gap), ``longest`` (sessions
+            with a longest duration).
         positions: What a message's position may be: ``time``, ``arrival`` or ``offset``.
         full_state: Whether aggregates may need all messages of a window.
         replays: Whether messages may have offsets on the time axis too, and be emitted again.
@@ -89,9 +90,9 @@ class Range:
 
 _IMPOSSIBLE = {
     ("days", "arrival"), ("days", "offset"), ("sessions", "arrival"), ("own gaps", "arrival"),
-    ("own gaps", "offset"),
+    ("own gaps", "offset"), ("longest", "arrival"), ("longest", "offset"),
 }  # fmt: skip
-SESSIONS = ("sessions", "own gaps")
+SESSIONS = ("sessions", "own gaps", "longest")
 FIRST = Range()
 EVERYTHING = Range(
     ("fixed", "cumulating", "days", "sliding", "sessions"),
@@ -299,6 +300,10 @@ def windows(draw: st.DrawFn, ground: Ground) -> Kind:
         return Sessions(0, draw(_closed), by="gap")
     if ground.kind == "sessions":
         return Sessions(draw(st.integers(1, 5)) * unit, draw(_closed), axis)
+    if ground.kind == "longest":
+        gap = draw(st.integers(1, 5))
+        most = draw(st.integers(gap, 12))
+        return Sessions(gap * unit, draw(_closed), "time", None, most * unit)
     if ground.kind == "cumulating":
         step = draw(st.integers(1, 4))
         origin = draw(st.integers(0, step - 1))

@@ -33,7 +33,7 @@ Bounds = tuple[int, int]
 Key = tuple[Any, ...]
 Said = dict[tuple[Key, Bounds], dict[str, Any]]
 Placed = list[tuple[int, dict[str, Any]]]
-EACH_KIND = [Range((kind,), POSITIONS, True, True, True) for kind in EVERYTHING.kinds]
+EACH_KIND = [Range((kind,), POSITIONS, True, True, True) for kind in (*EVERYTHING.kinds, "longest")]
 
 
 @pytest.mark.parametrize("drawn_from", EACH_KIND, ids=lambda r: r.kinds[0])
@@ -222,10 +222,17 @@ def asked_for(windows: Kind, positions: list[int]) -> Iterator[Bounds]:
 def whole_sessions(windows: Sessions, positions: list[int]) -> Iterator[tuple[Bounds, list[int]]]:
     session: list[int] = []
     for position in positions:
-        apart = position - session[-1] if session else 0
-        if apart > windows.gap or (apart == windows.gap and windows.closed == "left"):
-            yield (session[0], session[-1] + windows.gap), session
+        lengths = [(position - session[-1], windows.gap)] if session else []
+        if session and windows.longest is not None:
+            lengths.append((position - session[0], windows.longest))
+        if any(a > most or (a == most and windows.closed == "left") for a, most in lengths):
+            yield bounds_of_session(windows, session), session
             session = []
         session.append(position)
     if session:
-        yield (session[0], session[-1] + windows.gap), session
+        yield bounds_of_session(windows, session), session
+
+
+def bounds_of_session(windows: Sessions, session: list[int]) -> Bounds:
+    end = session[-1] + windows.gap
+    return session[0], end if windows.longest is None else min(end, session[0] + windows.longest)

@@ -16,7 +16,8 @@ from tests.property.streams import EVERYTHING, EXTREMES, Range, Stream, any_stre
 from muntin.state import runs
 
 EACH_KIND = [
-    Range((kind,), full_state=True, replays=True) for kind in (*EVERYTHING.kinds, "own gaps")
+    Range((kind,), full_state=True, replays=True)
+    for kind in (*EVERYTHING.kinds, "own gaps", "longest")
 ]
 EACH_KIND += [
     replace(EVERYTHING, positions=("arrival",)),

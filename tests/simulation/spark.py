@@ -41,10 +41,10 @@ from muntin.hosts.local.checkpoint import PlannedBatch
 from muntin.hosts.progress import Totals
 from muntin.model.joins import SIDES, SideName
 from muntin.spark.host import handoff, processor, task
-from muntin.spark.host.messages import as_sent
+from muntin.spark.host.messages import read_rows
 from muntin.spark.host.packed import ShardProcessor
-from muntin.spark.host.processor import PROGRESS, ShardSteps, unpack
-from muntin.spark.host.schema import rejected_schema, result_schema, spark_schema
+from muntin.spark.host.processor import PROGRESS, ShardSteps, unpack_blobs
+from muntin.spark.host.schema import add_rejected_columns, result_schema, spark_schema
 from muntin.spark.host.shards import slots
 from muntin.spark.host.task import ShuffleTask, Stage
 from muntin.spark.sources.inputs import WALL
@@ -121,7 +121,7 @@ def stage_of(case: Case, shards: int, identity: str) -> Stage:
     make = partial(WindowOperator, drawn.spec, schema(drawn.spec))
     kinds = {
         RESULTS: result_schema(source, make().combiner),
-        REJECTED: rejected_schema(source, TimestampType()),
+        REJECTED: add_rejected_columns(source, TimestampType()),
     }
     return Stage(make, slots(shards), kinds, identity)
 
@@ -280,7 +280,7 @@ class SparkRun:
         number = 0
         for name, (messages, time) in self._messages(batch).items():
             size = -(-len(messages) // count)
-            shuffle = ShuffleTask(stage, name, as_sent, time, frozenset(), streams=True)
+            shuffle = ShuffleTask(stage, name, read_rows, time, frozenset(), streams=True)
             for part in range(count):
                 mine = messages.slice(part * size, size)
                 work = partial(self._combine, shuffle, mine)
@@ -370,7 +370,7 @@ class SparkRun:
             rows = pl.DataFrame()
             if held:
                 sent = pa.record_batch({"blob": pa.array(held, pa.binary())})
-                rows = pl.from_arrow(pa.Table.from_batches(unpack(iter([sent]))))  # type: ignore[assignment]
+                rows = pl.from_arrow(pa.Table.from_batches(unpack_blobs(iter([sent]))))  # type: ignore[assignment]
             table.write(SimpleNamespace(number=batch, frame=rows))
 
 

@@ -25,10 +25,10 @@ from muntin.model.axis import instant
 from muntin.model.kinds import Kind
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
-from muntin.spark.host.chain import fed_by
+from muntin.spark.host.chain import find_upstream
 from muntin.spark.host.plan import Plan
 from muntin.spark.sources.inputs import Input
-from muntin.spark.window_plan import build
+from muntin.spark.window_plan import build_windows
 from muntin.spark.windowed import WindowedAggregate
 from muntin.testing.oracle import OracleStep
 from muntin.testing.oracle.stepping import OUTCOMES
@@ -82,8 +82,8 @@ class SparkDoor:
             plans = []
             for plan, (*_, spec) in zip(inner, cases, strict=True):
                 full = WindowedAggregate(plan).full
-                given = Input(full, spec.time, fed=fed_by(full))
-                plans.append(build(given, spec.key_columns, replace(spec, types={})))
+                given = Input(full, spec.time, fed=find_upstream(full))
+                plans.append(build_windows(given, spec.key_columns, replace(spec, types={})))
             batches = _batches(plans, cases[0][1][-1], folder)
         found = []
         for number, (_, steps, spec) in enumerate(cases):
@@ -119,7 +119,7 @@ class SparkDoor:
     def _plan(self, spec: WindowSpec, frame: DataFrame) -> Plan:
         bare = replace(spec, types={}, windows=_with_intervals(spec.windows))
         read = Input(frame, spec.time, _TAKE, _CLOCK, spec.max_ahead, spec.offset)
-        return build(read, spec.key_columns, bare)
+        return build_windows(read, spec.key_columns, bare)
 
 
 def _with_intervals(windows: Kind) -> Kind:

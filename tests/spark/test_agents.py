@@ -383,7 +383,7 @@ def test_a_batch_that_fails_is_done_again_whole(
 @pytest.mark.parametrize(
     ("sources", "said"),
     [
-        ({}, "sources='clicks' is read by an agent and isn't there"),
+        ({}, "sources='clicks' is read by an agent and is missing"),
         ({"clicks": [1]}, r"sources='clicks' is a list; .*app\.run\(\)"),
         ({"clicks": {"key": "nobody"}}, "key='nobody' isn't a column of clicks"),
         ({"clicks": {"time": "nobody"}}, "time='nobody' isn't a column of clicks"),

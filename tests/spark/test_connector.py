@@ -172,7 +172,7 @@ def test_a_folder_without_the_connector_is_named(
     with pytest.raises(mt.SettingError, match="nowhere', which isn't a folder"):
         connector.connect(fresh)
     monkeypatch.setenv(connector.FOLDER_VARIABLE, str(tmp_path))
-    with pytest.raises(mt.SettingError, match=r"holds no spark-sql-kafka.*spark__jars__packages="):
+    with pytest.raises(mt.SettingError, match=r"has no spark-sql-kafka.*spark__jars__packages="):
         connector.connect(fresh)
 
 
@@ -183,5 +183,5 @@ def test_without_maven_it_says_what_to_do(
     monkeypatch.delenv(connector.FOLDER_VARIABLE, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(mt.SettingError, match=r"is nowhere; start the session with.*install Maven"):
+    with pytest.raises(mt.SettingError, match=r"is missing. Start the session with.*install Maven"):
         connector.connect(spark.newSession())

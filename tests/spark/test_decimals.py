@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from muntin.model.pipeline import DeclaredTable
 from muntin.sources.source import MALFORMED
 from muntin.spark.sources.kafka_parsing import parse_rows
-from muntin.spark.sources.tables import Surroundings, read
+from muntin.spark.sources.tables import Surroundings, read_table
 
 COLUMNS = (
     "id string, amount decimal(20,4), nested struct<price: decimal(10,2), note: string>, "
@@ -107,7 +107,7 @@ def test_endless_numbers_in_files_are_null(spark: SparkSession, tmp_path: Path, 
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "part").write_text("\n".join([*endless, *sound]))
     table = DeclaredTable("t", form, columns, options={"path": f"{tmp_path}/in"}, stream=False)
-    found = read(spark, table, Surroundings()).collect()
+    found = read_table(spark, table, Surroundings()).collect()
     rows = [row.asDict(recursive=True) for row in found]
     assert len(rows) == len(endless) + len(sound)
     frame = spark.createDataFrame([(text,) for text in sound], "value string")
@@ -128,5 +128,5 @@ def test_a_text_of_any_length_is_read(spark: SparkSession, tmp_path: Path) -> No
     assert bytes(endless[MALFORMED]) == payloads[1].encode()
     (tmp_path / "part").write_text("\n".join(payloads))
     table = DeclaredTable("t", "json", FLAT, options={"path": str(tmp_path)}, stream=False)
-    sizes = read(spark, table, Surroundings()).selectExpr("length(id)", "amount").collect()
+    sizes = read_table(spark, table, Surroundings()).selectExpr("length(id)", "amount").collect()
     assert sizes == [(len(text), Decimal("1.5")), (len(text), None)]

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from tests.spark.feed import Feed, at
 
 import muntin as mt
-from muntin.spark.explain import explain, only_noted
+from muntin.spark.explain import collect_plans, explain
 
 
 def test_queries_are_noted_and_not_started(spark: SparkSession, tmp_path: Path) -> None:
@@ -16,7 +16,7 @@ def test_queries_are_noted_and_not_started(spark: SparkSession, tmp_path: Path) 
     feed.add(("a", at(1), 1))
     windows = mt.windowed(feed.stream(spark), key="key", time="at", clock="at", lateness="1 minute")
     counts = windows.tumbling("1 minute").agg(n=mt.count())
-    with only_noted() as found:
+    with collect_plans() as found:
         counts.start(name="counts", checkpoint=str(tmp_path / "checkpoint"))
     assert [name for name, _ in found] == ["counts"]
     assert not (tmp_path / "checkpoint").exists()

@@ -129,8 +129,8 @@ def test_what_a_worker_sends_as_text_is_read() -> None:
     failure = Failure.of(PythonException(WORKER), 3, "in a worker")
     assert failure is not None
     assert (failure.kind, failure.message) == ("OddError", "two\nlines: of it")
-    assert failure.place == "/home/me/app.py:7, in clean"
-    assert str(failure.rebuilt()) == "OddError: two\nlines: of it"
+    assert failure.location == "/home/me/app.py:7, in clean"
+    assert str(failure.rebuild()) == "OddError: two\nlines: of it"
     assert Failure(**json.loads(json.dumps(asdict(failure)))) == failure
 
 
@@ -141,5 +141,5 @@ def test_where_no_code_of_his_is_in_it_the_error_stays_what_it_is() -> None:
 
 def test_a_class_that_wants_more_than_a_message_is_an_exception_with_its_name() -> None:
     failure = Failure(0, "in a worker", "UnicodeDecodeError", "words", "x", "trace")
-    assert str(failure.rebuilt()) == "UnicodeDecodeError: words"
-    assert failure.rebuilt().__notes__ == ["trace"]
+    assert str(failure.rebuild()) == "UnicodeDecodeError: words"
+    assert failure.rebuild().__notes__ == ["trace"]

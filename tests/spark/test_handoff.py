@@ -10,9 +10,15 @@ from typing import Any
 import pytest
 
 from muntin.spark.host import handoff
-from muntin.spark.host.handoff import Judged, in_force, read, tag, written
+from muntin.spark.host.handoff import (
+    Judged,
+    decode_watermark,
+    encode_watermark,
+    read_watermark,
+    tag_of_batch,
+)
 
-WHOLE = written(5, [(0, 1, 2), ("p", -3, 4)])
+WHOLE = encode_watermark(5, [(0, 1, 2), ("p", -3, 4)])
 
 
 def sealed(value: Any) -> bytes:
@@ -21,12 +27,12 @@ def sealed(value: Any) -> bytes:
 
 
 def test_what_was_left_is_read() -> None:
-    judged = read(WHOLE)
+    judged = decode_watermark(WHOLE)
     assert judged is not None
     assert (judged.known, judged.watermark) == (True, 5)
     assert judged.taken is not None
     assert judged.taken.dumps() == [(0, 1, 2), ("p", -3, 4)]
-    nothing = read(written(None, []))
+    nothing = decode_watermark(encode_watermark(None, []))
     assert nothing is not None
     assert nothing.watermark is None
 
@@ -61,13 +67,13 @@ FOREIGN = [
 def test_what_nobody_wrote_is_as_if_it_were_not_there(
     left: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handoff, "_place", lambda: ("query", 1))
-    monkeypatch.setattr(handoff, "_path", lambda *_: tmp_path / "left")
-    assert in_force("operator") == Judged(False, None)
+    monkeypatch.setattr(handoff, "_find_batch", lambda: ("query", 1))
+    monkeypatch.setattr(handoff, "_path_of", lambda *_: tmp_path / "left")
+    assert read_watermark("operator") == Judged(False, None)
     (tmp_path / "left").write_bytes(left)
-    assert in_force("operator") == Judged(False, None)
+    assert read_watermark("operator") == Judged(False, None)
     (tmp_path / "left").write_bytes(WHOLE)
-    assert in_force("operator").watermark == 5
+    assert read_watermark("operator").watermark == 5
 
 
 class Task:
@@ -81,7 +87,7 @@ class Task:
 
 
 SPARKS = {"sql.streaming.queryId": "q", "streaming.sql.batchId": "3"}
-TAGS = {"spark.job.tags": f"SparkConnect_Tag_{tag('token', 4)},another"}
+TAGS = {"spark.job.tags": f"SparkConnect_Tag_{tag_of_batch('token', 4)},another"}
 
 
 @pytest.mark.parametrize(
@@ -92,12 +98,12 @@ def test_a_task_knows_its_batch_by_spark_or_by_a_tag(
     properties: dict[str, str], place: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(handoff.TaskContext, "get", lambda: Task(**properties))
-    assert handoff._place() == place
+    assert handoff._find_batch() == place
 
 
 def test_where_nothing_says_which_batch_it_is_a_stream_has_no_watermark_that_is_known(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(handoff, "_place", lambda: None)
-    assert in_force("operator") == Judged(False, None)
-    assert in_force("operator", streams=False).known
+    monkeypatch.setattr(handoff, "_find_batch", lambda: None)
+    assert read_watermark("operator") == Judged(False, None)
+    assert read_watermark("operator", streams=False).known

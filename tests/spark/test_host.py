@@ -13,12 +13,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from muntin.engine.operator import Operator, Part, ShardState, StepOutput, Task
-from muntin.spark.host.messages import as_sent
-from muntin.spark.host.plan import emitted
-from muntin.spark.host.processor import PROGRESS, unpacked
+from muntin.spark.host.messages import read_rows
+from muntin.spark.host.plan import build_output
+from muntin.spark.host.processor import PROGRESS, unpack_rows
 from muntin.spark.host.schema import polars_schema
 from muntin.spark.host.shards import slots
-from muntin.spark.host.task import ROW, ShuffleTask, Stage, received
+from muntin.spark.host.task import ROW, ShuffleTask, Stage, read_parts
 from muntin.spark.sources.inputs import Input, OperatorInput
 
 TOTALS = "remainder long, total long"
@@ -72,11 +72,11 @@ def test_a_host_runs_any_operator(spark: SparkSession) -> None:
     frames = [spark.range(10).select(F.col("id").alias("n")) for _ in range(2)]
     totals = spark.createDataFrame([], TOTALS).schema
     make = partial(summing(), 3)
-    stage = Stage(make, slots(2), {"totals": totals}, "sums", kept=False)
+    stage = Stage(make, slots(2), {"totals": totals}, "sums", is_reused=False)
     inputs = zip(frames, "ab", strict=True)
     sources = [OperatorInput(Input(f, None), {"n": None}, name=name) for f, name in inputs]
-    told = emitted(stage, tuple(sources), None).persist()
-    rows = unpacked(told, "totals", totals).collect()
+    told = build_output(stage, tuple(sources), None).persist()
+    rows = unpack_rows(told, "totals", totals).collect()
     assert sorted(map(tuple, rows)) == [(0, 36), (1, 24), (2, 30)]
     progress = [json.loads(row.progress) for row in told.where(f"kind = '{PROGRESS}'").collect()]
     assert sorted(one["shard"] for one in progress) == [0, 1]
@@ -97,12 +97,12 @@ def test_what_a_task_sends_comes_back_as_it_was() -> None:
         def open(self, state: ShardState) -> Any:
             raise AssertionError
 
-    stage = Stage(JsonDataclass, (7, 9), {}, "plain", kept=False)
-    task = ShuffleTask(stage, "side", as_sent, None, frozenset())
+    stage = Stage(JsonDataclass, (7, 9), {}, "plain", is_reused=False)
+    task = ShuffleTask(stage, "side", read_rows, None, frozenset())
     (sent,) = task(iter([pa.record_batch({"n": [1, 2]})]))
     assert sent.schema.names == ROW.names
     assert sent["slot"].to_pylist() == [7, 9]
-    first, second = (received(n, [row]) for n, row in enumerate(sent.to_pylist()))
+    first, second = (read_parts(n, [row]) for n, row in enumerate(sent.to_pylist()))
     (part,) = first
     assert (part.shard, part.input, part.header) == (0, "side", {"a": [1, None]})
     assert {name: frame["n"].to_list() for name, frame in part.frames.items()} == {"x": [1, 2]}
@@ -115,12 +115,12 @@ def test_parts_come_in_the_order_of_tasks() -> None:
         return {"header": json.dumps(header), "frames": []}
 
     rows = [row(2), row(10), {"header": None, "frames": None}, row(0)]
-    assert [part.header["n"] for part in received(0, rows)] == [0, 2, 10]
+    assert [part.header["n"] for part in read_parts(0, rows)] == [0, 2, 10]
 
 
 def test_a_process_keeps_an_operator_unless_it_holds_what_is_the_users() -> None:
     stage = Stage(object, (0,), {}, "kept")  # type: ignore[arg-type]
     assert stage.operator() is stage.operator()
-    fresh = Stage(object, (0,), {}, "fresh", kept=False)  # type: ignore[arg-type]
+    fresh = Stage(object, (0,), {}, "fresh", is_reused=False)  # type: ignore[arg-type]
     assert fresh.operator() is not fresh.operator()
     assert polars_schema(ROW)["header"] == pl.String

@@ -52,8 +52,9 @@ def test_a_first_policy_on_the_wall_clock_needs_a_new_checkpoint(
     check(windows(feed, spark, {"rows": 5}), checkpoint)
     check(windows(feed, spark, LATE["every"]), f"{tmp_path}/another")
     said = (
-        r"goes by nothing that ticks, and this one goes by the machine's clock \(late: was each "
-        r"message, is every 1 second of wall clock\).* go back to .*or start with a new checkpoint"
+        r"doesn't use the machine's clock, and this one uses the machine's clock \(late: was each "
+        r"message, is every 1 second of wall clock\).* Use the policies .*or start with a new "
+        "checkpoint"
     )
     with pytest.raises(mt.SpecChangedError, match=said):
         check(windows(feed, spark, LATE["every"]), checkpoint)
@@ -67,7 +68,7 @@ def test_the_last_policy_on_the_wall_clock_needs_a_new_checkpoint(
     check(windows(feed, spark, {"every": "2 seconds"}), checkpoint)
     with pytest.raises(mt.SpecChangedError, match=r"late: was every 1 second .*is each message"):
         check(windows(feed, spark, LATE["each"]), checkpoint)
-    with pytest.raises(mt.SpecChangedError, match=r"goes by nothing that ticks, .*the clock= "):
+    with pytest.raises(mt.SpecChangedError, match=r"machine's clock, .*idle=, clock= "):
         check(windows(feed, spark, LATE["every"], clock="at"), checkpoint)
 
 

@@ -22,7 +22,7 @@ import muntin as mt
 from muntin.model.errors import SourceError
 from muntin.sinks.declared import Surroundings, sink
 from muntin.sources.kafka import Reader
-from muntin.spark.sources.tables import read
+from muntin.spark.sources.tables import read_table
 from muntin.sql.door import pipeline
 
 COLUMNS = "id long, at timestamp, value long"
@@ -357,7 +357,7 @@ def test_sql_reads_a_topic_by_a_registry(
         FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(at), INTERVAL '1' MINUTE))
         GROUP BY window_start, window_end;
     """
-    frame = read(spark, pipeline(script).tables["orders"], Surroundings())
+    frame = read_table(spark, pipeline(script).tables["orders"], Surroundings())
     assert sorted((row["id"], row["at"].second) for row in frame.collect()) == [
         (n, n) for n in range(25)
     ]
@@ -420,7 +420,7 @@ def test_a_pipeline_reads_and_writes_topics(
     """
     tables = pipeline(script).tables
     kafka.send(topic, [(0, None, order(n, n, n)) for n in range(7)])
-    frame = read(spark, tables["orders"], Surroundings())
+    frame = read_table(spark, tables["orders"], Surroundings())
     assert sorted(r["value"] for r in frame.collect()) == list(range(7))
     sink(tables["sums"], Surroundings()).write(batch_of(frame.select("id", "value")))
     letters = kafka.read(results)

@@ -18,7 +18,7 @@ from tests.spark.feed import at, rows
 import muntin as mt
 from muntin.dataframe.state import read_checkpoint, report_checkpoint
 from muntin.model.errors import OptionError
-from muntin.spark.sources.kafka_rows import columnar
+from muntin.spark.sources.kafka_rows import topics_of
 
 COLUMNS = "id long, at timestamp, value long"
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -57,8 +57,8 @@ def totals(
 
 def test_a_window_reads_the_topic_itself(spark: SparkSession, kafka: Kafka) -> None:
     frame = described(kafka, kafka.topic(1)).frame(spark)
-    assert columnar(frame) is not None
-    assert columnar(frame.where("id > 1")) is None
+    assert topics_of(frame) is not None
+    assert topics_of(frame.where("id > 1")) is None
 
 
 def test_a_filtered_topic_is_read_in_columns_and_sent_as_rows(

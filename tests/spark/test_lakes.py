@@ -142,11 +142,11 @@ def test_a_session_without_delta_is_refused(
 def test_a_session_without_the_catalog_is_refused(
     spark: SparkSession, feed: Feed, tmp_path: Path
 ) -> None:
-    words = r"needs a catalog nowhere of Iceberg's, which this session hasn't: start the session"
+    words = r"needs a catalog nowhere of Iceberg's, which this session lacks. Start the session"
     with pytest.raises(mt.SettingError, match=words):
         run(spark, feed, tmp_path / "checkpoint", {"results": mt.to_iceberg("nowhere.db.t")})
     spark.conf.set("spark.sql.catalog.jarless", "org.apache.iceberg.nowhere.Catalog")
-    with pytest.raises(mt.SettingError, match="and this session hasn't its jar"):
+    with pytest.raises(mt.SettingError, match="and this session lacks its jar"):
         run(spark, feed, tmp_path / "checkpoint", {"results": mt.to_iceberg("jarless.db.t")})
     assert not (tmp_path / "checkpoint").exists()
 
@@ -171,7 +171,7 @@ def test_columns_that_delta_cant_have(schema: str, words: str) -> None:
     ("schema", "words"),
     [
         ("a interval day to second", "column='a' has type interval day to second, which Iceberg"),
-        ("a void", "column='a' has type void, which Iceberg hasn't"),
+        ("a void", "column='a' has type void, which Iceberg lacks"),
         ("A int, a int", "column='a' is twice"),
         ("batch int", "column='batch' is the column in which lake.t keeps the batch's number"),
     ],

@@ -79,6 +79,8 @@ TEXTS = [
     "timestamp_millis(n % 1000000000000)", "timestamp_seconds(i)", "timestamp_seconds(-1)",
     "timestamp_micros(n % 1000000007)", "unix_millis(t)", "unix_seconds(t)", "unix_micros(t)",
     "nullif(i, 5) IS NULL", "5L + n % 3", "(i % 3) * 3000000000", "coalesce(b, n > 0)",
+    "named_struct('a', n, 'b', s || '!')", "t + INTERVAL '30' MINUTE",
+    "t - INTERVAL '0.000001' SECOND", "w - INTERVAL 2 HOURS", "w + INTERVAL '-1.5' SECONDS = w",
 ]  # fmt: skip
 # Parts that are refused, each by its name.
 REFUSED = {
@@ -95,6 +97,8 @@ REFUSED = {
 
 def _plain(value: Any) -> Any:
     """A value of either side in a form that can be compared."""
+    if isinstance(value, Row):
+        return value.asDict()
     if isinstance(value, float) and math.isnan(value):
         return "nan"
     if isinstance(value, float) and value == 0:

@@ -59,7 +59,7 @@ def test_a_gap_is_text_or_an_interval(visits: DataFrame, by: Any) -> None:
 @pytest.mark.parametrize(
     ("by", "said"),
     [
-        ("secs", "says no length of time"),
+        ("secs", "a length of time"),
         ("nowhere", "isn't a column"),
         (5, "isn't a column"),
     ],

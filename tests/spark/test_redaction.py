@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from muntin.spark.redaction import SETTING, hide_secrets
+from muntin.spark.redaction import REDACTION_SETTING, hide_secrets
 
 SECRETS = {
     "ssl.keystore.key": "-----BEGIN PRIVATE KEY-----\nsesame\n-----END PRIVATE KEY-----",
@@ -18,14 +18,14 @@ SECRETS = {
 
 @pytest.mark.parametrize("before", [None, "(?i)mine"])
 def test_plans_show_no_secret(spark: SparkSession, before: str | None) -> None:
-    kept = spark.conf.get(SETTING, None)
+    kept = spark.conf.get(REDACTION_SETTING, None)
     # Java's stack must hold the search through text as long as this.
     shown = {"rowsPerSecond": "1", "mine": "xyzzy", "long": f"see://{'x$' * 30_000}", **SECRETS}
     try:
         if before is None:
-            spark.conf.unset(SETTING)
+            spark.conf.unset(REDACTION_SETTING)
         else:
-            spark.conf.set(SETTING, before)
+            spark.conf.set(REDACTION_SETTING, before)
         for _ in range(2):
             hide_secrets(spark)
         frame = spark.readStream.format("rate").options(**shown).load()
@@ -36,6 +36,6 @@ def test_plans_show_no_secret(spark: SparkSession, before: str | None) -> None:
         assert ("xyzzy" in plan) is (before is None)
     finally:
         if kept is None:
-            spark.conf.unset(SETTING)
+            spark.conf.unset(REDACTION_SETTING)
         else:
-            spark.conf.set(SETTING, kept)
+            spark.conf.set(REDACTION_SETTING, kept)

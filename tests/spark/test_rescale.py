@@ -63,7 +63,7 @@ def test_windows_go_on_in_other_shards(spark: SparkSession, tmp_path: Path) -> N
     assert rows(out, twice) == []
     assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
 
-    with pytest.raises(mt.OptionError, match="is there already; give a folder that isn't"):
+    with pytest.raises(mt.OptionError, match="exists already; give a new folder"):
         rescale(spark, str(old), shards=3, to=str(new))
     with pytest.raises(mt.OptionError, match="shards=0 is less than one"):
         rescale(spark, str(old), shards=0, to=str(tmp_path / "none"))

@@ -13,7 +13,7 @@ from tests.spark.feed import Feed, at
 
 import muntin as mt
 from muntin.spark.host.checkpoint import Checkpoint
-from muntin.spark.host.shards import PARTITIONS, count_shards, remembered
+from muntin.spark.host.shards import PARTITIONS, count_shards, read_stored_shards
 
 
 @pytest.fixture
@@ -170,5 +170,5 @@ def test_a_damaged_plan_of_a_batch_is_left_to_spark(
     assert json.loads(head[1])["conf"][PARTITIONS] == "2"
     newest.with_name(".0.crc").unlink(missing_ok=True)
     newest.write_text("v1\n{}\n")
-    assert remembered(many, str(tmp_path / "state")) is None
-    assert remembered(many, str(tmp_path / "nowhere")) is None
+    assert read_stored_shards(many, str(tmp_path / "state")) is None
+    assert read_stored_shards(many, str(tmp_path / "nowhere")) is None

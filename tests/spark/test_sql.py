@@ -288,7 +288,7 @@ def test_a_firing_that_holds_no_more_is_taken_back(spark: SparkSession, tmp_path
         ("SELECT key, max(v) FROM t GROUP BY key, TUMBLE(at, 1 HOUR)", "no such column", "max(v)"),
         (
             "SELECT key, nope(key) FROM t GROUP BY key, TUMBLE(at, 1 HOUR)",
-            "Spark doesn't take this: Cannot resolve routine `nope`",
+            "Spark refuses this: Cannot resolve routine `nope`",
             "nope(key)",
         ),
         (
@@ -299,12 +299,12 @@ def test_a_firing_that_holds_no_more_is_taken_back(spark: SparkSession, tmp_path
         (
             "SELECT key, count(*) FILTER (WHERE key LIKE value + INTERVAL 1 DAY) FROM t "
             "GROUP BY key, TUMBLE(at, 1 HOUR)",
-            "Spark doesn't take this",
+            "Spark refuses this",
             "key LIKE value + INTERVAL 1 DAY",
         ),
         (
             "SELECT key, sum(nope + 1) FROM t GROUP BY key, TUMBLE(at, 1 HOUR)",
-            "Spark doesn't take this",
+            "Spark refuses this",
             "nope + 1",
         ),
         (
@@ -314,7 +314,7 @@ def test_a_firing_that_holds_no_more_is_taken_back(spark: SparkSession, tmp_path
         ),
         (
             "SELECT key FROM (SELECT key, at, key[0] AS k FROM t) GROUP BY key, TUMBLE(at, 1 HOUR)",
-            "Spark doesn't take this",
+            "Spark refuses this",
             "key[0]",
         ),
         (
@@ -334,7 +334,7 @@ def test_a_firing_that_holds_no_more_is_taken_back(spark: SparkSession, tmp_path
         ),
         (
             "SELECT key FROM t GROUP BY key, TUMBLE(at, 1 HOUR) HAVING sum(value) + key[0] > 1",
-            "Spark doesn't take this",
+            "Spark refuses this",
             "sum(value) + key[0] > 1",
         ),
         (
@@ -367,7 +367,7 @@ def test_what_the_table_lacks_is_refused_at_its_place(
 
 
 def test_tables_are_known_by_name_alone_without_a_session() -> None:
-    with pytest.raises(mt.SqlError, match="give it by its name"):
+    with pytest.raises(mt.SqlError, match="pass it by name"):
         mt.sql({}, "SELECT key, count(*) FROM t GROUP BY key, TUMBLE(at, 1 HOUR)")
 
 
@@ -680,7 +680,7 @@ def test_a_batch_is_shown_in_an_order(spark: SparkSession, feed: Feed) -> None:
     assert mt.sql(spark, f"{text} LIMIT 0", t=batch).results.collect() == []
     with pytest.raises(mt.SqlError, match="never ends on a stream"):
         mt.sql(spark, f"{text} ORDER BY n", t=feed.stream(spark))
-    with pytest.raises(mt.SqlError, match="Spark doesn't take this"):
+    with pytest.raises(mt.SqlError, match="Spark refuses this"):
         mt.sql(spark, f"{text} ORDER BY nothing", t=batch)
 
 

@@ -61,15 +61,15 @@ def test_only_noise_is_left_out(size: int) -> None:
     text = START + STEPS + TWICE_CLOSED + NOT_NEEDED + STEPS + b"first\n" + THROWN + STEPS + OURS
     passing, found = StderrFilter(), b""
     for start in range(0, len(text), size):
-        found += passing.take(text[start : start + size])
-    assert found + passing.rest() == b"first\n" + OURS
+        found += passing.filter(text[start : start + size])
+    assert found + passing.flush() == b"first\n" + OURS
 
 
 def test_what_waits_is_passed_on_when_nothing_follows() -> None:
     passing = StderrFilter()
-    assert passing.take(b"ERROR x\n") == b""
-    assert passing.rest() == b"ERROR x\n"
-    assert passing.take(b"half a li") + passing.rest() == b"half a li"
+    assert passing.filter(b"ERROR x\n") == b""
+    assert passing.flush() == b"ERROR x\n"
+    assert passing.filter(b"half a li") + passing.flush() == b"half a li"
 
 
 QUERY = """

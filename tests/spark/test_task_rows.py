@@ -9,7 +9,7 @@ import pytest
 
 from muntin.engine.operator import Part, Task
 from muntin.spark.host import task as tasks
-from muntin.spark.host.task import Stage, received
+from muntin.spark.host.task import Stage, read_parts
 from muntin.state import frames
 
 
@@ -34,9 +34,9 @@ def test_large_frames_come_in_several_rows(monkeypatch: pytest.MonkeyPatch) -> N
     rows = []
     for number in (2, 0, 1):
         task = Task("left", number, 2)
-        of_task = [*tasks._rows(stage, task, [sent[number, shard] for shard in (0, 1)])]
+        of_task = [*tasks._encode_parts(stage, task, [sent[number, shard] for shard in (0, 1)])]
         assert len(of_task) > 4
-        in_turn = [*tasks._in_turn(of_task)]
+        in_turn = [*tasks._group_rows(of_task)]
         assert [row for few in in_turn for row in few] == of_task
         assert all(sum(map(len, row[2])) <= 4_000 for row in of_task)
         assert len(in_turn) > 1
@@ -45,7 +45,7 @@ def test_large_frames_come_in_several_rows(monkeypatch: pytest.MonkeyPatch) -> N
     for shard, slot in enumerate(stage.slots):
         mine = [dict(zip(tasks._ROW.names, row, strict=True)) for row in rows if row[0] == slot]
         ticks = [{"slot": slot, "header": None, "frames": [], "passed": None}]
-        found = received(shard, [*mine, *ticks])
+        found = read_parts(shard, [*mine, *ticks])
         assert [part.header["watermark"] for part in found] == [0, 1, 2]
         for number, part in enumerate(found):
             assert (part.shard, part.input, {*part.frames}) == (shard, "left", {"cells", "few"})

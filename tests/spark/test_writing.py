@@ -27,13 +27,13 @@ def fill(feed: Feed) -> None:
 @pytest.fixture
 def kept(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
     """Which batches were fetched, and whether Spark kept them."""
-    found, really = [], writing.fetched
+    found, really = [], writing.fetch_batch
 
     def spy(number: int, emitted: DataFrame, *rest: Any, **named: Any) -> Any:
         found.append((number, emitted.storageLevel != StorageLevel.NONE))
         return really(number, emitted, *rest, **named)
 
-    monkeypatch.setattr(writing, "fetched", spy)
+    monkeypatch.setattr(writing, "fetch_batch", spy)
     monkeypatch.setattr(writing, "_IN_A_ROW", 2)
     monkeypatch.setattr(writing, "_FEW", 6000)
     return found

@@ -246,6 +246,11 @@ def read_windows(text: str) -> Kind:
             length, _, closed = size.partition(" closed ")
             return sliding.rolling(read_length(length), closed or "right")
     assert kind == "session", kind
+    size, _, longest = size.partition(", at most ")
+    if longest:
+        most = longest.removesuffix(" open")
+        ends: Closed = "both" if most == longest else "left"
+        return sessions.session(size, closed=ends, longest=most)
     gap = size.removesuffix(" open")
     closed: Closed = "both" if gap == size else "left"
     if rest.startswith("by "):

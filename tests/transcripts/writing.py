@@ -155,8 +155,9 @@ def _windows(windows: Kind) -> str:
             return f"rolling {_length(size, axis)} closed {closed}"
         case Sessions(_, closed, _, by) if by is not None:
             return f"session by {by}{' open' * (closed == 'left')}"
-        case Sessions(gap, closed):
-            return f"session {_length(gap, axis)}{' open' * (closed == 'left')}"
+        case Sessions(gap, closed, _, _, longest):
+            most = "" if longest is None else f", at most {_length(longest, axis)}"
+            return f"session {_length(gap, axis)}{most}{' open' * (closed == 'left')}"
     if not origin:
         return text
     return f"{text} from {_time(origin) if axis == 'time' else origin}"

@@ -164,9 +164,9 @@ def check_temporary_files() -> Finding:
 def run_spark() -> Finding:
     """Run a window in a Spark session with a worker."""
     try:
-        from muntin.spark.inspect.health import window_of_three
+        from muntin.spark.inspect.health import run_test_query
 
-        detail = window_of_three()
+        detail = run_test_query()
     except Exception as error:
         hint = "read the lines above; a port, a proxy or SPARK_HOME of another Spark may be why"
         return Finding("Spark", False, summarize_error(error).partition("\n")[0], hint)

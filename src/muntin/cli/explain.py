@@ -108,10 +108,10 @@ def _describe_python(
     function = load_function(path)
     check_settings(function, values)
     with session(Console(stderr=True), path.stem) as spark:
+        from muntin.spark.explain import collect_plans
         from muntin.spark.explain import explain as words
-        from muntin.spark.explain import only_noted
 
-        with only_noted() as noted:
+        with collect_plans() as noted:
             function(spark, **values)
         return [(name or f"query {i}", words(plan, rates)) for i, (name, plan) in enumerate(noted)]
 

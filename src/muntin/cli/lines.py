@@ -33,12 +33,12 @@ class Lines:
 
     def take(self, frame: Any, _: int = 0) -> None:
         """Write the rows of a DataFrame."""
-        from muntin.spark.sources.texts import cells, objects
+        from muntin.spark.sources.texts import to_json_objects, to_texts
 
         if self.form is RowFormat.JSON:
-            self.out.writelines(f"{line}\n" for line in objects(frame))
+            self.out.writelines(f"{line}\n" for line in to_json_objects(frame))
         else:
-            for row in cells(frame):
+            for row in to_texts(frame):
                 self._line(row)
         self.out.flush()
 

@@ -136,9 +136,9 @@ class Shell:
                 session(self.console, "muntin sql", quits=False)
             )
         from muntin.sinks.declared import Surroundings
-        from muntin.spark.statements import asked
+        from muntin.spark.statements import bind_statement
 
-        aggregate = asked(self._spark, question, {}, Surroundings({}, os.environ))
+        aggregate = bind_statement(self._spark, question, {}, Surroundings({}, os.environ))
         query = question.lowered.query
         keys = [key.name for key in query.keys] if isinstance(query, Windowing) else None
         columns = aggregate.results.columns

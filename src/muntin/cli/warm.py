@@ -24,12 +24,14 @@ def warm() -> None:
         from muntin.spark.host.internals import archive
         from muntin.spark.session import JVM_OPTIONS, LOCAL
 
-        path = archive.scratch()
+        path = archive.scratch_path()
         if path is None:
-            console.print(f"{archive.folder()} has spaces in its name, which Spark can't take.")
+            console.print(
+                f"{archive.archive_folder()} has spaces in its name, which Spark can't take."
+            )
             raise typer.Exit(1)
         path.parent.mkdir(parents=True, exist_ok=True)
-        options = f"{LOCAL[JVM_OPTIONS]} {archive.recording(path)}"
+        options = f"{LOCAL[JVM_OPTIONS]} {archive.record_options(path)}"
         settings = {"master": "local[2]", "spark__driver__extraJavaOptions": options}
         doing = "Starting Spark, and running a small query"
         with (
@@ -37,10 +39,10 @@ def warm() -> None:
             tempfile.TemporaryDirectory() as folder,
         ):
             run_small_query(spark, Path(folder))
-        console.print("Storing the classes that it used …", style="dim")
-        stored = archive.keep(path)
+        console.print("Writing its classes down …", style="dim")
+        stored = archive.store_archive(path)
         if stored is None:
-            console.print("The JVM has stored none, so sessions start as before.")
+            console.print("The JVM has written none; sessions start as they did.")
             raise typer.Exit(1)
         console.print(
             f"{stored.stat().st_size >> 20} MB in {stored}", soft_wrap=True, highlight=False

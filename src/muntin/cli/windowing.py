@@ -211,15 +211,15 @@ def _run(
         spark = stack.enter_context(session(console, "muntin windowing", master=master))
         from muntin.apps.windowing.query import start
         from muntin.sinks.declared import Surroundings
-        from muntin.spark.host.shards import count_shards, remembered
-        from muntin.spark.sources.tables import read
+        from muntin.spark.host.shards import count_shards, read_stored_shards
+        from muntin.spark.sources.tables import read_table
 
         folder = checkpoint or stack.enter_context(
             tempfile.TemporaryDirectory(prefix="muntin-windowing-", ignore_cleanup_errors=True)
         )
         if shards is None:
-            shards = remembered(spark, str(folder)) or count_shards(spark, None)
-        rows = None if table is None else read(spark, table, Surroundings({}, os.environ))
+            shards = read_stored_shards(spark, str(folder)) or count_shards(spark, None)
+        rows = None if table is None else read_table(spark, table, Surroundings({}, os.environ))
         options = replace(options, shards=shards)
         query = start(spark, options, reporter.add_batch, str(folder), rows)
         stack.callback(query.stop)

@@ -53,9 +53,9 @@ def join_topic(frame: Any, offset: Any) -> tuple[Any, tuple[str, str] | None]:
         raise OptionError("offset", offset, "has three columns", hint)
     from pyspark.sql import functions as F
 
-    from muntin.spark.sources.kafka_rows import columnar
+    from muntin.spark.sources.kafka_rows import topics_of
 
-    if columnar(frame) is not None:
+    if topics_of(frame) is not None:
         # With several topics, the name of a partition includes its topic.
         return frame, (partition, last)
     parts = F.col(f"`{topic}`"), F.col(f"`{partition}`")

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from muntin.dataframe.host import Host, choose_host
-from muntin.hosts.local.expressions import UnportableError
 from muntin.hosts.local.statements import TableRows, bind_query, index_by_name
 from muntin.hosts.local.tables import needs_spark, source_of
 from muntin.hosts.local.windowed import find_rows
@@ -88,9 +87,9 @@ def sql(
         hint = "leave EXPLAIN out, and call .explain() on the result; muntin sql takes EXPLAIN"
         raise SqlError(statement, question.explain, "mt.sql returns a query, not a text", hint)
     if _choose_host(question, session, tables_by_name, host) == "spark":
-        from muntin.spark.statements import ask_spark
+        from muntin.spark.statements import bind_tables
 
-        return ask_spark(session, question, tables_by_name)
+        return bind_tables(session, question, tables_by_name)
     return _query_locally(question, tables_by_name)
 
 
@@ -137,9 +136,9 @@ def _query_locally(question: Question, tables: Mapping[str, Any]) -> LocalDefini
 
     lowered = question.lowered
     try:
+        query = bind_query(lowered.query, find)
         if lowered.order is not None:
-            hint = "leave it out, and sort the frame of the results"
-            raise UnportableError("ORDER BY", "ORDER BY", "needs Spark", hint)
-        return bind_query(lowered.query, find)
+            query.show_in(lowered.order)
+        return query
     except OptionError as error:
         raise question.locate(error) from error

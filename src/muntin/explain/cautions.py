@@ -10,6 +10,7 @@ from muntin.model.axis import phrase
 from muntin.model.by_number import Moving
 from muntin.model.pipeline import DeclaredTable
 from muntin.model.policies import Each, parts
+from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 
@@ -60,11 +61,12 @@ def _check_state(spec: WindowSpec) -> Iterator[str]:
             "unbounded state: windows that count arrivals have no end in time, "
             "so every key is kept indefinitely; offset=(partition, offset) bounds them"
         )
-    if spec.windows.retracts and spec.axis == "time":
+    windows = spec.windows
+    if isinstance(windows, Sessions) and windows.axis == "time" and windows.longest is None:
         gap = phrase(spec.windows.pace) if spec.own_gap is None else "its messages' gaps"
         yield (
             f"a session that is never silent for {gap} never ends: "
-            "a key that a machine feeds may not be a visit"
+            "a key that a machine feeds may not be a visit; longest= ends it"
         )
 
 

@@ -177,7 +177,9 @@ def _draw_sessions(windows: Sessions) -> Picture:
     bars = (Bar(0, 2 * gap, silence=gap), Bar(3 * gap, 4 * gap, silence=3 * gap))
     ticks = tuple(range(0, 5 * gap, gap))
     others = " of messages of other keys" if windows.axis == "rows" else ""
-    note = f"a silence of {spell(gap, windows.axis)}{others} ends a session"
+    most = windows.longest
+    ends = "ends a session" + ("" if most is None else f", or {spell(most, windows.axis)} in all")
+    note = f"a silence of {spell(gap, windows.axis)}{others} {ends}"
     return Picture((bars,), ticks, messages=messages, axis=windows.axis, note=note)
 
 

@@ -8,6 +8,7 @@ from muntin.model.aggregates import Aggregate
 from muntin.model.aggregates.entry import WORD
 from muntin.model.axis import SECOND
 from muntin.model.policies import After, Every, turn
+from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 
 _POSITION_BYTES = 16  # Bytes for the pane and the number of messages.
@@ -63,15 +64,10 @@ def estimate(spec: WindowSpec, rates: Rates) -> Load:
         emitted = rates.rows / windows.pace
     elif windows.moves:
         panes = 0
-        rows = (
-            int(
-                min(
-                    rates.rows * kept_length / SECOND,
-                    rates.keys * max(1, kept_length // windows.pace),
-                )
-            )
-            or 1
-        )
+        messages = rates.rows * kept_length / SECOND
+        sessions = rates.keys * max(1, kept_length // windows.pace)
+        is_cut = isinstance(windows, Sessions) and windows.longest is not None
+        rows = int(messages if is_cut else min(messages, sessions)) or 1
         emitted = min(rates.keys * SECOND / windows.pace, 2 * rates.rows)
     else:
         panes = windows.panes_within(kept_length)

@@ -180,7 +180,9 @@ def _describe_full(spec: WindowSpec) -> str:
     if spec.own_gap is not None:
         return f"when the watermark ({behind}) has passed all of its messages' own gaps"
     if isinstance(spec.windows, Sessions):
-        return f"when the watermark ({behind}) is {phrase(spec.windows.gap)} past its last message"
+        gap, longest = phrase(spec.windows.gap), spec.windows.longest
+        most = "" if longest is None else f", or {phrase(longest)} past its first"
+        return f"when the watermark ({behind}) is {gap} past its last message{most}"
     return f"when the watermark ({behind}) reaches its end"
 
 

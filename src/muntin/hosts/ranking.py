@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from muntin.engine import columns
 from muntin.model.errors import OptionError
+from muntin.model.pipeline import Ranking
+from muntin.model.ranking import identity_of
 
 RANK = "rank"
 """The column of a row's number."""
@@ -49,18 +51,18 @@ def check_order(
     return names, directions
 
 
-def ranked_columns(available: Sequence[str], number: str, *, chained: bool) -> list[str]:
+def ranked_columns(available: Sequence[str], ranking: Ranking) -> list[str]:
     """Return the columns of ranked rows: those of the input without a window's own columns.
 
     Args:
         available: The columns of the input.
-        number: The column of a row's number.
-        chained: Whether the rows are windows, which have such columns.
+        ranking: The ranking; rows that are windows have a window's own columns.
 
     Raises:
         OptionError: When the input has a column that ranked rows get.
     """
-    added = {number} if chained else {number, *WINDOW_BOUNDS, *_OWN}
+    added = {ranking.number, *identity_of(ranking)}
+    added |= set() if ranking.chained else {*WINDOW_BOUNDS, *_OWN}
     for name in available:
         if name in added:
             raise columns.make_clash_error("column", name, "the rows of windows")

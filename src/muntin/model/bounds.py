@@ -308,18 +308,27 @@ def find_bound(
         hint = 'give within="10 minutes", or windows to a side'
         raise OptionError("within", None, "leaves nothing to bound a pair", hint)
     if any(isinstance(kind, Sessions) for kind in kinds):
-        own = any(isinstance(kind, Sessions) and kind.by is not None for kind in kinds)
-        if own:
-            hint = "give both sides .session(gap) with the same gap"
-            raise OptionError("session", kinds, "has gaps of its messages, and joins one", hint)
-        if left != right or not isinstance(left, Sessions) or left.axis == "rows":
-            hint = "give both sides .session(…) with the same gap, on the time axis"
-            raise OptionError("session", kinds, "doesn't fit the other side", hint)
-        return Joint(left)
+        return _share_sessions(kinds)
     if any(isinstance(kind, Sliding) for kind in kinds):
         return _share_sliding(kinds)
     different = dict.fromkeys(kinds)
     return Together(tuple(different))  # type: ignore[arg-type]
+
+
+def _share_sessions(kinds: Sequence[Kind]) -> Joint:
+    """Return the bound of two sides with the same sessions."""
+    if any(isinstance(kind, Sessions) and kind.by is not None for kind in kinds):
+        hint = "give both sides .session(gap) with the same gap"
+        raise OptionError("session", kinds, "has gaps of its messages, and joins one", hint)
+    first = kinds[0]
+    is_shared = len(kinds) == 2 and first == kinds[1]
+    if not is_shared or not isinstance(first, Sessions) or first.axis == "rows":
+        hint = "give both sides .session(…) with the same gap, on the time axis"
+        raise OptionError("session", kinds, "doesn't go with the other side", hint)
+    if first.longest is not None:
+        hint = "leave longest= out: a pair would have to be taken back when a cut moves"
+        raise OptionError("longest", str(first), "isn't for joins", hint)
+    return Joint(first)
 
 
 def _share_sliding(kinds: Sequence[Kind]) -> Within:

@@ -101,6 +101,8 @@ class Lookup:
         how: ``inner``, ``left``, ``semi`` or ``anti``.
         on: The join condition, in which the sides are called ``SIDE_COLUMNS``.
         shared: Columns with one name that are compared for equality; they are shown once.
+        equal: The columns of both sides that the condition compares for equality.
+        rest: The other parts of the condition, if there are any.
     """
 
     source: Relation
@@ -109,6 +111,8 @@ class Lookup:
     how: LookupHow
     on: str
     shared: tuple[str, ...] = ()
+    equal: tuple[tuple[str, str], ...] = ()
+    rest: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +219,8 @@ class Ranking:
         most: Greatest number of rows per window; ``None`` for all rows.
         choices: Projections and filters of the rows, applied one after the other.
         chained: Whether the rows are results of other windows, whose bounds they have.
+        function: ``ROW_NUMBER``, ``RANK`` or ``DENSE_RANK``. Rows of a tie share a rank, and have
+            their row number besides.
     """
 
     number: str
@@ -223,6 +229,12 @@ class Ranking:
     most: int | None = None
     choices: tuple[Choice, ...] = ()
     chained: bool = False
+    function: str = "ROW_NUMBER"
+
+    @property
+    def has_ties(self) -> bool:
+        """True if several rows may share a number."""
+        return self.function != "ROW_NUMBER"
 
 
 ROWS = "__muntin_rows"

@@ -105,7 +105,7 @@ class After(JsonDataclass):
 
     @property
     def period(self) -> int:
-        """The interval at which ages are compared, microseconds of wall clock."""
+        """The time between two comparisons of ages, microseconds of wall clock."""
         return max(1, self.wait // 10)
 
     def __str__(self) -> str:

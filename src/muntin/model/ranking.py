@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from muntin.model.axis import MICROSECOND
 from muntin.model.errors import OptionError
+from muntin.model.pipeline import NUMBER, Ranking
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
 from muntin.model.windows import tumbling
@@ -23,6 +24,11 @@ def moments(time: str) -> WindowSpec:
         lateness=-MICROSECOND,
         nulls="group",
     )
+
+
+def identity_of(ranking: Ranking) -> tuple[str, ...]:
+    """Return the columns that identify a row of a window, besides its keys and bounds."""
+    return (NUMBER,) if ranking.has_ties else (ranking.number,)
 
 
 def refuse(spec: WindowSpec) -> None:

@@ -168,7 +168,12 @@ class Sentence:
         return self._set_windows(rolling(size, closed))
 
     def session(
-        self, gap: Length | None = None, *, closed: Closed = "both", by: Any = None
+        self,
+        gap: Length | None = None,
+        *,
+        closed: Closed = "both",
+        by: Any = None,
+        longest: Duration | None = None,
     ) -> Self:
         """Use session windows, which a message opens and a gap without messages ends.
 
@@ -185,8 +190,11 @@ class Sentence:
                 microseconds. A session lasts until the last of its messages' gaps has passed. A gap
                 that is NULL, not above zero or longer than a hundred years makes its message
                 ``malformed``.
+            longest: The longest duration of a session. It ends so long after its first message,
+                and the next message begins another session. Needs ``gap``, and no join. The
+                messages of open sessions are kept by time, as a late one may move the cuts.
         """
-        return self._set_windows(session(gap, closed=closed, by=by))
+        return self._set_windows(session(gap, closed=closed, by=by, longest=longest))
 
     def early(
         self,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from muntin.model.axis import DAY, HOUR, Axis, Length, measure, spell
+from muntin.model.axis import DAY, HOUR, Axis, Duration, Length, measure, micros, spell
 from muntin.model.by_number import Moving
 from muntin.model.errors import OptionError
 
@@ -30,8 +30,10 @@ class Sessions(Moving):
         axis: The axis that the gap is measured on.
         by: The column of each message's own gap, microseconds or a duration; ``None`` if messages
             have none.
+        longest: The longest duration of a session, from its first message on; ``None`` for any.
 
-    A session is emitted as ``[first message, last message + gap]``.
+    A session is emitted as ``[first message, last message + gap]``. One of the longest duration
+    ends there, and its last position is counted as a gap before that end.
     """
 
     KIND: ClassVar[str] = "session"
@@ -42,10 +44,13 @@ class Sessions(Moving):
     closed: Closed = "both"
     axis: Axis = "time"
     by: Any = None
+    longest: int | None = None
 
     @property
     def storage(self) -> str:
         """The stored units, which take the place of panes, in words."""
+        if self.longest is not None:
+            return "none: messages of open sessions are kept by time, from which sessions are cut"
         return "none: stretches of activity are merged, and those that grow together emitted anew"
 
     @property
@@ -57,6 +62,11 @@ class Sessions(Moving):
     def pace(self) -> int:
         """Least distance of two sessions; an hour is assumed if each message has its own gap."""
         return self.gap if self.by is None else HOUR
+
+    @property
+    def memory(self) -> int:
+        """How long a closed session is remembered, so that no other session overlaps it."""
+        return self.pace if self.longest is None else self.longest + self.gap
 
     @property
     def reach(self) -> int:
@@ -73,10 +83,17 @@ class Sessions(Moving):
             # The gap is an expression, of which only the internal column name is stored.
             own = isinstance(self.by, str) and not self.by.startswith("__muntin")
             return f"session by {self.by if own else 'the gap of each message'}{edge}"
-        return f"session {spell(self.gap, self.axis)}{edge}"
+        most = "" if self.longest is None else f", at most {spell(self.longest, self.axis)}"
+        return f"session {spell(self.gap, self.axis)}{most}{edge}"
 
 
-def session(gap: Length | None = None, *, closed: Closed = "both", by: Any = None) -> Sessions:
+def session(
+    gap: Length | None = None,
+    *,
+    closed: Closed = "both",
+    by: Any = None,
+    longest: Duration | None = None,
+) -> Sessions:
     """Return session windows with one gap, or with the gap of each message.
 
     Example:
@@ -90,6 +107,18 @@ def session(gap: Length | None = None, *, closed: Closed = "both", by: Any = Non
         hint = 'give session("30 minutes"), or session(by="column") of their own gaps'
         raise OptionError("gap", gap, problem, hint)
     if gap is None:
+        if longest is not None:
+            hint = 'give one gap for all messages: session("30 minutes", longest="8 hours")'
+            raise OptionError("longest", longest, "needs a gap that ends sessions", hint)
         return Sessions(0, closed, "time", by)
     length, axis = measure("gap", gap)
-    return Sessions(length, closed, axis)
+    if longest is None:
+        return Sessions(length, closed, axis)
+    if axis == "rows":
+        hint = "leave it out, or measure the gap in time"
+        raise OptionError("longest", longest, "is a time beside a gap of rows", hint)
+    most = micros("longest", longest, zero=False)
+    if most < length:
+        hint = f"give at least the gap, {spell(length, axis)}"
+        raise OptionError("longest", longest, "is shorter than the gap", hint)
+    return Sessions(length, closed, axis, None, most)

@@ -105,6 +105,7 @@ class WindowsForm(_Part):
         None, description=f"How far the row of each message looks back. {LENGTH}"
     )
     session: Text | None = Field(None, description=f"The gap. {LENGTH}")
+    longest: Text | None = Field(None, description="The longest duration of a session.")
     slide: Text | None = Field(None, description="The distance between two starts.")
     step: Text | None = Field(None, description="The distance between two ends.")
     origin: Text | None = Field(None, description="A time at which some window starts.")

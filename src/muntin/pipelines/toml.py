@@ -49,7 +49,7 @@ _USES = {
     "cumulating": {"step", "origin", "zone", "overlap"},
     "sliding": set[str](),
     "rolling": {"closed"},
-    "session": {"closed"},
+    "session": {"closed", "longest"},
 }
 _OWN = ("emission", "revision")
 

@@ -25,7 +25,7 @@ class Card:
     def __init__(self, query: WindowedQuery) -> None:
         self._query = query
         self._rates: deque[float] = deque(maxlen=_POINTS)
-        self._seen = self._now()
+        self._seen = self._read_progress()
 
     def html(self) -> str:
         """Return the present card as HTML."""
@@ -44,9 +44,9 @@ class Card:
             while True:
                 lives = self._query.is_active
                 self._measure()
-                if (found := self.html()) != drawn:
-                    draw(found)
-                    drawn = found
+                if (html := self.html()) != drawn:
+                    draw(html)
+                    drawn = html
                 if not lives:
                     return
                 time.sleep(_SECONDS)
@@ -63,13 +63,13 @@ class Card:
             error = self._query.query.exception()
         return "has ended" if error is None else f"has failed: {str(error).splitlines()[0]}"
 
-    def _now(self) -> tuple[int, int, float]:
+    def _read_progress(self) -> tuple[int, int, float]:
         progress = self._query.progress
         return progress.batch, progress.received, time.monotonic()
 
     def _measure(self) -> None:
         """Measure how fast messages were read since the last measured batch."""
-        (batch, received, at), (number, more, now) = self._seen, self._now()
+        (batch, received, at), (number, more, now) = self._seen, self._read_progress()
         if number == batch:
             return
         # Skip the first measurement, which has the counts of earlier runs.

@@ -82,10 +82,10 @@ def _describe_death(batch: int) -> SettingError | None:
     how = death_of_jvm()
     if how is None:
         return None
-    return SettingError(f"Spark's JVM died ({how}){_after(batch)}. {_BOUND}")
+    return SettingError(f"Spark's JVM died ({how}){_format_batch(batch)}. {_BOUND}")
 
 
-def _after(batch: int) -> str:
+def _format_batch(batch: int) -> str:
     return f" after batch {batch}" if batch >= 0 else " before the first batch was done"
 
 
@@ -93,8 +93,8 @@ def describe_changed_chain(written: int, now: int) -> SpecChangedError:
     """Return the error of a chain that has more or fewer operators than its checkpoint."""
     return SpecChangedError(
         f"the checkpoint was written by a chain of {written} operators that keep state, and "
-        f"this query has {now}: none can be put into a chain or taken out of it; go back "
-        "to them, or start with a new checkpoint folder"
+        f"this query has {now}. None can be added or removed: start the former chain, or use a "
+        "new checkpoint folder"
     )
 
 
@@ -124,5 +124,7 @@ def error_of_muntin(error: Exception, batch: int = -1) -> MuntinError | None:
             "resumes from its checkpoint; if it dies again, give the driver's machine more memory"
         )
     if (memory := _OUT_OF_MEMORY.search(str(error))) is not None:
-        return SettingError(f"Spark's JVM ran out of memory ({memory[1]}){_after(batch)}. {_BOUND}")
+        return SettingError(
+            f"Spark's JVM ran out of memory ({memory[1]}){_format_batch(batch)}. {_BOUND}"
+        )
     return explain_lost_tasks(str(error), os.environ.get("PYSPARK_PYTHON", "python3"))

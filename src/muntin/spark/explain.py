@@ -14,8 +14,8 @@ from muntin.hosts.definition import explain_chain
 from muntin.model.joins import SIDES, JoinSpec
 from muntin.spark.host.plan import Plan
 
-Noted = list[tuple[str | None, Plan]]
-_NOTED: ContextVar[Noted | None] = ContextVar("muntin_noted", default=None)
+CollectedPlans = list[tuple[str | None, Plan]]
+_COLLECTED: ContextVar[CollectedPlans | None] = ContextVar("muntin_noted", default=None)
 
 
 def explain(plan: Plan, rates: Rates | None = None) -> str:
@@ -28,26 +28,26 @@ def explain(plan: Plan, rates: Rates | None = None) -> str:
         read = one.sources[0]
         never = explain_never_late(one.spec, read.input.clock)
         nullable = [field.name for field in read.messages.schema.fields if field.nullable]
-        known = Circumstances(one.shards, one.columnar, rates, never, nullable=nullable)
-        return describe_spec(one.spec, known)
+        circumstances = Circumstances(one.shards, one.columnar, rates, never, nullable=nullable)
+        return describe_spec(one.spec, circumstances)
 
     return explain_chain(plan, describe)
 
 
 @contextmanager
-def only_noted() -> Iterator[Noted]:
+def collect_plans() -> Iterator[CollectedPlans]:
     """Collect the names and plans of queries that the context starts, without running them."""
-    found: Noted = []
-    token = _NOTED.set(found)
+    plans: CollectedPlans = []
+    token = _COLLECTED.set(plans)
     try:
-        yield found
+        yield plans
     finally:
-        _NOTED.reset(token)
+        _COLLECTED.reset(token)
 
 
-def noted(plan: Plan, name: str | None) -> bool:
-    """Collect a query within `only_noted`, and return whether it must not start."""
-    found = _NOTED.get()
-    if found is not None:
-        found.append((name, plan))
-    return found is not None
+def collect_plan(plan: Plan, name: str | None) -> bool:
+    """Collect a query within `collect_plans`, and return whether it must not start."""
+    plans = _COLLECTED.get()
+    if plans is not None:
+        plans.append((name, plan))
+    return plans is not None

@@ -36,7 +36,7 @@ class Failure:
         part: The part of the query that failed, such as a sink.
         kind: The class of the exception.
         message: Its message.
-        place: The innermost frame of the user's code: file, line and function.
+        location: The innermost frame of the user's code: file, line and function.
         trace: The traceback.
     """
 
@@ -44,7 +44,7 @@ class Failure:
     part: str
     kind: str
     message: str
-    place: str
+    location: str
     trace: str
 
     @classmethod
@@ -52,42 +52,42 @@ class Failure:
         """Return the failure of a batch; ``None`` where no user code is in the traceback."""
         if isinstance(error, PythonException):
             trace = str(error)
-            kind, message = _raised(trace)
+            kind, message = _parse_exception(trace)
         else:
             trace = "".join(traceback.format_exception(error))
             kind, message = type(error).__name__, str(error)
-        place = _place(trace)
+        place = _find_user_frame(trace)
         return cls(batch, part, kind, message, place, trace) if place else None
 
-    def rebuilt(self) -> Exception:
+    def rebuild(self) -> Exception:
         """Rebuild an exception of another process; its class is kept if it is a built-in one."""
-        made = Exception(f"{self.kind}: {self.message}")
+        error = Exception(f"{self.kind}: {self.message}")
         kind = getattr(builtins, self.kind, None)
         if isinstance(kind, type) and issubclass(kind, Exception):
             with suppress(TypeError):  # some classes need more arguments than a message
-                made = kind(self.message)
-        made.add_note(self.trace)
-        return made
+                error = kind(self.message)
+        error.add_note(self.trace)
+        return error
 
-    def shown(self) -> BatchError:
+    def to_error(self) -> BatchError:
         """Return the error that `await_end` raises."""
         message = f"{self.kind}: {self.message}" if self.message else self.kind
-        return BatchError(message, self.batch, self.part, self.place)
+        return BatchError(message, self.batch, self.part, self.location)
 
 
-def _raised(text: str) -> tuple[str, str]:
+def _parse_exception(text: str) -> tuple[str, str]:
     """Return the class and the message of the exception that a traceback ends with."""
     lines = text.rpartition(_BEGIN)[2].split("\n")
     for number, line in enumerate(lines):
-        found = _RAISED.match(line)
-        if found:
-            rest = [found["message"] or "", *lines[number + 1 :]]
+        match = _RAISED.match(line)
+        if match:
+            rest = [match["message"] or "", *lines[number + 1 :]]
             message = "\n".join(rest).partition("\n SQLSTATE")[0].strip()
-            return found["kind"].rpartition(".")[2], message
+            return match["kind"].rpartition(".")[2], message
     return "Exception", text.strip().partition("\n")[0]
 
 
-def _place(text: str) -> str:
+def _find_user_frame(text: str) -> str:
     """Return the innermost frame of the user's code: the file, the line and the function."""
     frames = [f for f in _FRAME.finditer(text) if not _is_ours(f["file"])]
     if not frames:

@@ -17,7 +17,7 @@ from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, SideName
 from muntin.model.sentence import join_sides
 from muntin.spark.explain import explain
-from muntin.spark.host.chain import fed_by, pairable
+from muntin.spark.host.chain import drop_emission, find_upstream
 from muntin.spark.join_plan import build_join
 from muntin.spark.query_definition import QueryDefinition
 from muntin.spark.session import require
@@ -55,32 +55,32 @@ def begin_spark_join(left: object, right: object, options: SentenceOptions) -> J
     Raises:
         OptionError: When an option can't work; the error names it.
     """
-    one, other = _side("left", left, options), _side("right", right, options)
+    one, other = _create_side("left", left, options), _create_side("right", right, options)
     if one._frame.isStreaming != other._frame.isStreaming:
         hint = "give two streaming or two batch DataFrames"
         raise OptionError("right", "one side", "streams and the other doesn't", hint)
     spec = join_sides(one, other, options)
-    for side, given in zip(SIDES, (one, other), strict=True):
-        check_pair_columns(side, given._frame.columns, spec.side(side).keys)
+    for side, input_side in zip(SIDES, (one, other), strict=True):
+        check_pair_columns(side, input_side._frame.columns, spec.side(side).keys)
     require(one._frame.sparkSession)
     inputs: dict[SideName, Input] = {"left": one.input, "right": other.input}
     return Joined(build_join(inputs, spec, options["suffix"], options["shards"]))
 
 
-def _side(side: SideName, given: object, options: SentenceOptions) -> Windowed:
+def _create_side(side: SideName, source: object, options: SentenceOptions) -> Windowed:
     """Return a side of the join; results of windows have their end as time, and no emissions."""
     each_change = options["each_change"]
     # A table may change: each of its rows replaces the one before.
     newest = options["newest"] is True and side == "right"
-    if isinstance(given, WindowedAggregate | DataFrame):
-        rows = given if isinstance(given, DataFrame) else given.results
-        fed = fed_by(rows, each_change=each_change or newest)
+    if isinstance(source, WindowedAggregate | DataFrame):
+        rows = source if isinstance(source, DataFrame) else source.results
+        fed = find_upstream(rows, each_change=each_change or newest)
         if fed is not None:
             fed = replace(fed, newest=newest)
         if fed is not None and not fed.plan.joins:
-            given = Windowed(_frame=rows, _fed=fed, _input_options=windows_as_messages())
-    if not isinstance(given, Windowed):
-        raise make_side_error(side, given)
+            source = Windowed(_frame=rows, _fed=fed, _input_options=windows_as_messages())
+    if not isinstance(source, Windowed):
+        raise make_side_error(side, source)
     if each_change:
-        return given
-    return replace(given, _frame=pairable(given._frame, given._fed))
+        return source
+    return replace(source, _frame=drop_emission(source._frame, source._fed))

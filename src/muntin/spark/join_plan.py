@@ -15,7 +15,7 @@ from muntin.engine.operator import REJECTED, RESULTS
 from muntin.hosts.chain import with_change_grace
 from muntin.hosts.clock import period_of_join
 from muntin.model.joins import SIDES, JoinSpec, Newest, SideName
-from muntin.spark.host.chain import chained
+from muntin.spark.host.chain import connect_upstreams
 from muntin.spark.host.plan import Plan
 from muntin.spark.host.schema import nullable
 from muntin.spark.host.shards import count_shards, slots
@@ -60,7 +60,7 @@ def build_join(
         sources.append(source.with_clocks(own))
     make = partial(JoinOperator, spec, schemas, suffix, both_keys=both_keys)
     joiner = make().joiner
-    chain = chained(tuple(sources), _rejected(joiner, inputs))
+    chain = connect_upstreams(tuple(sources), _rejected_columns(joiner, inputs))
     columns_of = {RESULTS: _results(joiner, inputs), REJECTED: chain.rejected}
     stage = Stage(make, slots(count), columns_of, identity(), chain.layout)
     period = period_of_join([spec.side(side) for side in SIDES if inputs[side].clock is None])
@@ -85,7 +85,7 @@ def _results(joiner: Joiner, inputs: dict[SideName, Input]) -> StructType:
     return StructType(fields)
 
 
-def _rejected(joiner: Joiner, inputs: dict[SideName, Input]) -> StructType:
+def _rejected_columns(joiner: Joiner, inputs: dict[SideName, Input]) -> StructType:
     """Return the columns of rejected messages: the side, its columns, the reason, the watermark."""
     kinds = {
         out: nullable(inputs[side].frame.schema[name].dataType)

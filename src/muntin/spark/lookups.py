@@ -18,13 +18,13 @@ from muntin.model.pipeline import (
     WindowLookup,
     quote_name,
 )
-from muntin.spark.host.chain import kept
+from muntin.spark.host.chain import filter_results
 from muntin.spark.host.internals.jvm import is_connected
 
 _LEFT, _RIGHT = SIDE_COLUMNS
 
 
-def looked_up(lookup: Lookup, left: DataFrame, right: DataFrame) -> DataFrame:
+def join_table(lookup: Lookup, left: DataFrame, right: DataFrame) -> DataFrame:
     """Join rows with a table; the result has the columns of both, and shared ones once.
 
     Raises:
@@ -78,7 +78,11 @@ class TableBeside:
         on += [f"{name} IS NULL" for name in beside[:1]]
         table = self.frame.select(F.struct("*").alias(row))
         joined = frame.join(table, F.expr(" AND ".join(on)), "left")
-        return joined if self.lookup.how == "left" else kept(joined, f"{row} IS NOT NULL", beside)
+        return (
+            joined
+            if self.lookup.how == "left"
+            else filter_results(joined, f"{row} IS NOT NULL", beside)
+        )
 
     def check(self) -> None:
         """Refuse a table with several rows for a window, of which a sink would keep only one.
@@ -92,16 +96,22 @@ class TableBeside:
             problem = "is in another session than the batches of Spark Connect"
             raise OptionError("JOIN", self.lookup.name, problem, hint)
         names = [name for _, name in self.lookup.equal]
-        there = self.frame.where(" AND ".join(f"{quote_name(name)} IS NOT NULL" for name in names))
-        rows = there.groupBy(*map(quote_name, names)).agg(F.count("*").alias("__muntin_rows"))
+        without_nulls = self.frame.where(
+            " AND ".join(f"{quote_name(name)} IS NOT NULL" for name in names)
+        )
+        rows = without_nulls.groupBy(*map(quote_name, names)).agg(
+            F.count("*").alias("__muntin_rows")
+        )
         twice = rows.where("__muntin_rows > 1").head(1)
         if twice:
-            values = ", ".join(f"{name}={twice[0][place]!r}" for place, name in enumerate(names))
+            values = ", ".join(
+                f"{name}={twice[0][position]!r}" for position, name in enumerate(names)
+            )
             hint = "keep one row of each, for a window is one row of what the query writes"
             raise OptionError("JOIN", self.lookup.name, f"has several rows of {values}", hint)
 
 
-def beside_windows(lookup: WindowLookup, frame: DataFrame) -> TableBeside:
+def create_lookup(lookup: WindowLookup, frame: DataFrame) -> TableBeside:
     """Return a table that is looked up for the results of windows.
 
     Raises:

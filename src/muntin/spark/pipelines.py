@@ -14,9 +14,9 @@ from muntin.model.pipeline import DeclaredTable, Flow, Pipeline
 from muntin.pipelines.checks import check_declared
 from muntin.sinks.declared import Surroundings
 from muntin.sinks.sink import Sink
-from muntin.spark.explain import only_noted
-from muntin.spark.sources.tables import read
-from muntin.spark.statements import bind, first_line, plainly, refused
+from muntin.spark.explain import collect_plans
+from muntin.spark.sources.tables import read_table
+from muntin.spark.statements import bind, describe_spark_error, find_refused_expression, first_line
 from muntin.sql.references import columns_of_ddl, shape_of_type
 
 
@@ -35,7 +35,9 @@ class SparkPipelines(PipelineHost[Any]):
 
         def find(name: str) -> DataFrame:
             table = pipeline.tables.get(name.lower())
-            return self._spark.table(name) if table is None else read(self._spark, table, around)
+            return (
+                self._spark.table(name) if table is None else read_table(self._spark, table, around)
+            )
 
         try:
             query = bind(flow.query, find)
@@ -43,11 +45,11 @@ class SparkPipelines(PipelineHost[Any]):
                 check_columns(pipeline.tables[flow.results.lower()], query.results.schema)
             return query
         except PySparkException as error:
-            text = refused(flow.query, find)
+            text = find_refused_expression(flow.query, find)
             if text is not None and text in pipeline.places:
                 whole, span = pipeline.places[text]
-                problem = f"Spark doesn't take this: {plainly(error)}"
-                hint = "see what columns the table has, and of what types"
+                problem = f"Spark refuses this: {describe_spark_error(error)}"
+                hint = "check the columns of the table and their types"
                 raise SqlError(whole, span, problem, hint) from error
             raise PipelineError(f"query {flow.name}: {first_line(error)}") from error
 
@@ -56,7 +58,7 @@ class SparkPipelines(PipelineHost[Any]):
     ) -> None:
         """Refuse sinks that can't take the rows of a query, without starting it."""
         results, rejected = sinks
-        with only_noted():
+        with collect_plans():
             query.start(checkpoint=folder, name=flow.name, results=results, rejected=rejected)
 
 

@@ -220,7 +220,7 @@ class WindowedQuery(Query):
                 self._changed.notify_all()
 
     @contextmanager
-    def claimed(self) -> Iterator[None]:
+    def hold_lease(self) -> Iterator[None]:
         """Acquire the lease on the checkpoint, and release it if the query doesn't start.
 
         Raises:
@@ -321,12 +321,12 @@ class WindowedQuery(Query):
         self.note(batch)
         if self._record is not None:
             self._record.write(self.progress)
-        self.show(batch.number, batch.batches, batch.kept)
+        self.show(batch.number, batch.batches, batch.references)
 
     def failed(self, failure: Failure, error: Exception | None = None) -> None:
         """Record that user code raised; `error` is the exception if it is in this process."""
         remote = error is None or isinstance(error, PythonException)
-        self._failed = failure.shown(), failure.rebuilt() if remote else error
+        self._failed = failure.to_error(), failure.rebuild() if remote else error
 
     def note(self, batch: Written) -> None:
         """Add the figures that the shards emitted with a batch."""

@@ -12,7 +12,7 @@ from muntin.engine.operator import REJECTED, RESULTS
 from muntin.hosts.definition import Definition, StartOptions
 from muntin.model.errors import OptionError
 from muntin.model.pipeline import Order, Ordered
-from muntin.spark.host.chain import Upstream, marked
+from muntin.spark.host.chain import Upstream, mark_results
 from muntin.spark.host.plan import Plan
 
 if TYPE_CHECKING:
@@ -32,10 +32,10 @@ class QueryDefinition(Definition[Plan, "WindowedQuery"]):
     @cached_property
     def results(self) -> DataFrame:
         """The results as a DataFrame."""
-        rows = self._emitted()
+        rows = self._select_rows()
         if self._order is not None:
-            return _shown(rows, self._order)
-        return marked(rows, self._upstream())
+            return _apply_order(rows, self._order)
+        return mark_results(rows, self._upstream())
 
     def show_in(self, order: Order) -> None:
         """Sort the results of a batch DataFrame, and limit their number if the order does.
@@ -54,8 +54,8 @@ class QueryDefinition(Definition[Plan, "WindowedQuery"]):
         """Return the query as an upstream operator of another one."""
         return Upstream(self.plan.feeding())
 
-    def _emitted(self) -> DataFrame:
-        return self.plan.unpacked(RESULTS)
+    def _select_rows(self) -> DataFrame:
+        return self.plan.unpack_kind(RESULTS)
 
     @cached_property
     def rejected(self) -> DataFrame:
@@ -66,7 +66,7 @@ class QueryDefinition(Definition[Plan, "WindowedQuery"]):
         but the key and start of a window whose integer sum exceeded 64 bits. A join adds ``side``,
         and a right column whose type differs from that of the left one has the suffix.
         """
-        return self.plan.unpacked(REJECTED)
+        return self.plan.unpack_kind(REJECTED)
 
     def _start(self, options: StartOptions) -> WindowedQuery:
         from muntin.spark.starting import start
@@ -74,13 +74,13 @@ class QueryDefinition(Definition[Plan, "WindowedQuery"]):
         return start(self.plan, options)
 
 
-def _shown(frame: DataFrame, order: Order) -> DataFrame:
+def _apply_order(frame: DataFrame, order: Order) -> DataFrame:
     """Return the rows of a batch DataFrame in an order, up to its limit."""
-    frame = frame.orderBy(*map(_sorting, order.by)) if order.by else frame
+    frame = frame.orderBy(*map(_sort_expression, order.by)) if order.by else frame
     return frame if order.limit is None else frame.limit(order.limit)
 
 
-def _sorting(one: Ordered) -> Column:
+def _sort_expression(one: Ordered) -> Column:
     way = {
         (False, None): Column.asc,
         (False, "first"): Column.asc_nulls_first,

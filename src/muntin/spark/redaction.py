@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 
 from muntin.model.secrets import FOR_SPARK
 
-SETTING = "spark.sql.redaction.options.regex"
+REDACTION_SETTING = "spark.sql.redaction.options.regex"
 
 
 def hide_secrets(spark: SparkSession) -> None:
@@ -14,6 +14,6 @@ def hide_secrets(spark: SparkSession) -> None:
 
     By default it hides passwords and tokens, but prints private keys.
     """
-    found = spark.conf.get(SETTING, None) or ""
-    if FOR_SPARK not in found:
-        spark.conf.set(SETTING, f"{found}|{FOR_SPARK}" if found else FOR_SPARK)
+    pattern = spark.conf.get(REDACTION_SETTING, None) or ""
+    if FOR_SPARK not in pattern:
+        spark.conf.set(REDACTION_SETTING, f"{pattern}|{FOR_SPARK}" if pattern else FOR_SPARK)

@@ -26,9 +26,9 @@ from muntin.hosts.progress import Progress, Totals
 from muntin.model.errors import OptionError, SettingError
 from muntin.sinks.batch import Batch
 from muntin.spark.failures import Failure
-from muntin.spark.host.handoff import tag
+from muntin.spark.host.handoff import tag_of_batch
 from muntin.spark.host.processor import EMITTED
-from muntin.spark.writing import Destination, Written, fetched
+from muntin.spark.writing import Destination, Written, fetch_batch
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -72,7 +72,7 @@ class Reporter:
     @contextmanager
     def writing(self, emitted: DataFrame, number: int) -> Iterator[None]:
         """Report that a batch is being written, and tag its jobs, while the context lasts."""
-        session, mark = emitted.sparkSession, tag(self._name, number)
+        session, mark = emitted.sparkSession, tag_of_batch(self._name, number)
         session.addTag(mark)
         self._writing = True
         self._send()
@@ -120,7 +120,7 @@ def _forgiving() -> Iterator[None]:
     try:
         yield
     except Exception:
-        _LOG.warning("A batch can't be reported to the client; the query goes on", exc_info=True)
+        _LOG.warning("A batch can't be reported to the client. The query continues", exc_info=True)
 
 
 _CLIENTS: dict[str, SparkSession] = {}
@@ -203,7 +203,7 @@ class Follower:
             rows = self.spark.table(view).toArrow()
         except PySparkException:
             return  # The server has dropped the view for that of a newer batch.
-        _, batches = fetched(number, self.spark.createDataFrame(rows, EMITTED), self.outputs)
+        _, batches = fetch_batch(number, self.spark.createDataFrame(rows, EMITTED), self.outputs)
         self.show(number, batches)
 
     def _clear(self) -> None:
@@ -228,7 +228,7 @@ def check_sendable(outputs: Sequence[Destination]) -> None:
             raise OptionError(output.kind, output.sink, problem, hint) from error
 
 
-def started(start: Callable[[], Any]) -> Any:
+def start_with_retries(start: Callable[[], Any]) -> Any:
     """Start a query, and retry while the server's Python process takes too long to start."""
     for attempt in range(_STARTS):
         try:
@@ -243,6 +243,6 @@ def started(start: Callable[[], Any]) -> Any:
 
 
 _NO_MUNTIN = (
-    "the server of Spark Connect writes the batches, and its Python has no muntin; "
-    "install it there, in the Python that PYSPARK_PYTHON names when the server starts"
+    "the server of Spark Connect writes the batches, and its Python has no muntin. "
+    "Install it in the Python that PYSPARK_PYTHON names when the server starts"
 )

@@ -31,8 +31,8 @@ def check_spark() -> None:
         version = (int(numbers[1]), int(numbers[2]))
         if not _VERSIONS[0] <= version < _VERSIONS[1]:
             raise SettingError(
-                f"this Python has Spark {__version__}, and muntin runs on Spark 4.1 to 4.3; "
-                "install another: pip install 'muntin[spark]'"
+                f"this Python has Spark {__version__}, and muntin runs on Spark 4.1 to 4.3. "
+                "Install another: pip install 'muntin[spark]'"
             )
 
 

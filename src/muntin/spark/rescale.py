@@ -27,7 +27,7 @@ from muntin.spark.host.internals.checkpoints import is_there, next_home, renumbe
 from muntin.spark.host.internals.hadoop_path import HadoopPath
 from muntin.spark.host.internals.jvm import is_connected
 from muntin.spark.host.packed import ShardProcessor
-from muntin.spark.host.shards import partitioned, slots
+from muntin.spark.host.shards import slots, use_partitions
 from muntin.spark.host.state import MANIFEST, SparkBlobs
 from muntin.state.blobs import missing_blob_error
 from muntin.state.manifest import Manifest
@@ -42,11 +42,11 @@ _DIVISIONS: dict[str, Divide] = {
     "tables": TableDivision,
 }
 _LOG = logging.getLogger(__name__)
-_MOVED = "old long, shard int, number long, rows long, blob binary"
-_LOADED = "operator int, slot int, number long, blob binary"
+_SPLIT_SCHEMA = "old long, shard int, number long, rows long, blob binary"
+_LOAD_SCHEMA = "operator int, slot int, number long, blob binary"
 
 
-def _loaded(operator: int, blobs: SparkBlobs, key: Any, rows: Iterator[Any]) -> Iterator[Any]:
+def _load_blobs(operator: int, blobs: SparkBlobs, key: Any, rows: Iterator[Any]) -> Iterator[Any]:
     """Write the blobs of one operator into the state of their shard, and yield all other rows."""
     for row in rows:
         if row["operator"] != operator:
@@ -85,7 +85,7 @@ def rescale(
         OptionError: When the state can't be divided, or a folder can't be used.
     """
     if is_there(spark, to):
-        raise OptionError("to", to, "is there already", "give a folder that isn't")
+        raise OptionError("to", to, "exists already", "give a new folder")
     return _write(Checkpoint(spark, checkpoint, batch), to, shards, more)
 
 
@@ -110,7 +110,7 @@ def rescale_in_place(
 def fit_checkpoint(
     spark: SparkSession,
     checkpoint: str,
-    known: int | None,
+    stored_shards: int | None,
     shards: int,
     more: Mapping[str, Divide] | None = None,
 ) -> None:
@@ -119,19 +119,19 @@ def fit_checkpoint(
     Args:
         spark: The session.
         checkpoint: The folder of a query, which may not exist yet.
-        known: The number of its state partitions, as ``remembered`` returns it.
+        stored_shards: The number of its state partitions, as ``read_stored_shards`` returns it.
         shards: The number of shards of the query.
         more: The functions that divide state of kinds that muntin doesn't define, by kind.
     """
     # Over Spark Connect the query itself refuses another number.
-    if known in (None, shards) or is_connected(spark):
+    if stored_shards in (None, shards) or is_connected(spark):
         return
     try:
-        found = len(Checkpoint(spark, checkpoint).read)
+        state_shards = len(Checkpoint(spark, checkpoint).read)
     except MuntinError:
         return  # It has no batch yet, or isn't of muntin: the start of the query reports that.
     # A query that was started as a DataFrame may have more partitions of Spark than shards.
-    if found != shards:
+    if state_shards != shards:
         rescale_in_place(spark, checkpoint, shards, more)
 
 
@@ -194,20 +194,20 @@ def write_state(
     waiting = f"{to}.moving"
     try:
         texts = [
-            _part(spark, one, division, waiting, count)
+            _split_state(spark, one, division, waiting, count)
             for one, division, count in zip(chain, divisions, counts, strict=True)
         ]
-        _load(spark, waiting, to, partitions, len(chain))
+        _run_load(spark, waiting, to, partitions, len(chain))
         give_progress()
-        made = [Checkpoint(spark, to, operator=number) for number in range(len(chain))]
-        for one, written in zip(made, texts, strict=True):
+        checkpoints = [Checkpoint(spark, to, operator=number) for number in range(len(chain))]
+        for one, written in zip(checkpoints, texts, strict=True):
             _check_written(one, batch, written)
     except BaseException:
         HadoopPath(spark, to).delete()
         raise
     finally:
         HadoopPath(spark, waiting).delete()
-    return made[0]
+    return checkpoints[0]
 
 
 def _check_written(opened: Checkpoint, batch: int, written: Mapping[int, str]) -> None:
@@ -230,14 +230,14 @@ def division_of(
         manifests: The manifests of its shards.
         more: The functions that divide state of kinds that muntin doesn't define, by kind.
     """
-    kind, known = manifests[0].kind, {**_DIVISIONS, **(more or {})}
-    if kind not in known:
-        hint = "write muntin rescale, which knows how to"
-        raise OptionError("CHECKPOINT", kind, "isn't divided here", hint)
-    return known[kind](manifests)
+    kind, divisions = manifests[0].kind, {**_DIVISIONS, **(more or {})}
+    if kind not in divisions:
+        hint = "run muntin rescale"
+        raise OptionError("CHECKPOINT", kind, "can't be divided here", hint)
+    return divisions[kind](manifests)
 
 
-def _part(
+def _split_state(
     spark: SparkSession, opened: OperatorState, division: Division, waiting: str, shards: int
 ) -> dict[int, str]:
     """Write all blobs split by new shard, and the new manifests; return the manifests by slot."""
@@ -248,43 +248,43 @@ def _part(
             rows = zip(batch["number"].to_pylist(), batch["blob"].to_pylist(), strict=True)
             for old, blob in rows:
                 for shard, count, part in split_blob(old, blob, division, shards):
-                    yield _row(old, shard, secrets.randbits(62), count, part)
+                    yield _to_batch(old, shard, secrets.randbits(62), count, part)
 
     runs = opened.state().where(F.col("number") != MANIFEST).select("number", "blob")
     blobs = f"{waiting}/parts-{opened.operator}"
-    runs.mapInArrow(by_shard, _MOVED).write.parquet(blobs)
-    moved: dict[int, dict[int, tuple[int, int]]] = {}
-    parts_of = spark.read.schema(_MOVED).parquet(blobs)
+    runs.mapInArrow(by_shard, _SPLIT_SCHEMA).write.parquet(blobs)
+    parts_by_blob: dict[int, dict[int, tuple[int, int]]] = {}
+    parts_of = spark.read.schema(_SPLIT_SCHEMA).parquet(blobs)
     for row in parts_of.drop("blob").collect():
-        moved.setdefault(row["old"], {})[row["shard"]] = (row["number"], row["rows"])
+        parts_by_blob.setdefault(row["old"], {})[row["shard"]] = (row["number"], row["rows"])
     texts = dict(
-        zip(slots(shards), build_manifests(manifests, moved, shards, division), strict=True)
+        zip(slots(shards), build_manifests(manifests, parts_by_blob, shards, division), strict=True)
     )
     new_slots = F.array(*(F.lit(slot) for slot in slots(shards)))
     operator, slot = F.lit(opened.operator).alias("operator"), new_slots[F.col("shard")]
     loaded = parts_of.select(operator, slot.alias("slot"), "number", "blob")
     rows = [(opened.operator, to, MANIFEST, text.encode()) for to, text in texts.items()]
-    whole = loaded.unionByName(spark.createDataFrame(rows, _LOADED))
+    whole = loaded.unionByName(spark.createDataFrame(rows, _LOAD_SCHEMA))
     whole.write.mode("append").parquet(f"{waiting}/loaded")
     return texts
 
 
-def _row(*values: Any) -> pa.RecordBatch:
+def _to_batch(*values: Any) -> pa.RecordBatch:
     """Return a batch with one row of ``_MOVED``."""
     types = (pa.int64(), pa.int32(), pa.int64(), pa.int64(), pa.binary())
     arrays = [pa.array([value], kind) for value, kind in zip(values, types, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, names=["old", "shard", "number", "rows", "blob"])
 
 
-def _load(spark: SparkSession, waiting: str, folder: str, shards: int, operators: int) -> None:
+def _run_load(spark: SparkSession, waiting: str, folder: str, shards: int, operators: int) -> None:
     """Run a query of one batch that writes the state, with a partition for each shard."""
-    with partitioned(spark, shards):
-        rows = spark.readStream.schema(_LOADED).parquet(f"{waiting}/loaded")
+    with use_partitions(spark, shards):
+        rows = spark.readStream.schema(_LOAD_SCHEMA).parquet(f"{waiting}/loaded")
         # Spark numbers operators from the last one.
         for operator in reversed(range(operators)):
-            load = ShardProcessor(partial(_loaded, operator))
+            load = ShardProcessor(partial(_load_blobs, operator))
             rows = rows.groupBy("slot").transformWithState(
-                load, _LOADED, outputMode="append", timeMode="None"
+                load, _LOAD_SCHEMA, outputMode="append", timeMode="None"
             )
         writer = rows.writeStream.format("noop").outputMode("append")
         writer = writer.option("checkpointLocation", folder).trigger(availableNow=True)

@@ -88,8 +88,8 @@ def acquire(spark: SparkSession, checkpoint: str) -> Lease:
     if local is not None:
         if is_local_checkpoint(str(local)):
             raise SpecChangedError(
-                f"{checkpoint} is a checkpoint of a query without Spark: give the query on Spark a "
-                "folder of its own"
+                f"{checkpoint} is a checkpoint of a query without Spark. Give the query on Spark "
+                "another folder"
             )
         return acquire_lease(LocalLeaseFile(local), checkpoint)
     # Reading the file from an object store in each batch would take as long as a commit.

@@ -86,8 +86,8 @@ _ZONE = {"spark.sql.session.timeZone": "UTC"}
 _QUIET = {"spark.ui.showConsoleProgress": "false", "spark.ui.enabled": "false"}
 
 _NO_JVM = (
-    "Spark's JVM can't be started: it needs Java 17 or newer, on the PATH or where JAVA_HOME says; "
-    "`muntin doctor` looks for it and says what to do"
+    "Spark's JVM can't be started: it needs Java 17 or newer, on the PATH or in JAVA_HOME. "
+    "Run `muntin doctor`, which looks for it"
 )
 
 
@@ -210,7 +210,7 @@ def settings(master: str | None = None) -> dict[str, str]:
             **LOCAL,
             "spark.sql.shuffle.partitions": str(local_cores(master) or os.cpu_count() or 1),
         }
-        wanted[JVM_OPTIONS] = f"{LOCAL[JVM_OPTIONS]} {archive.options()}".rstrip()
+        wanted[JVM_OPTIONS] = f"{LOCAL[JVM_OPTIONS]} {archive.use_options()}".rstrip()
     return wanted
 
 
@@ -245,9 +245,9 @@ def require(spark: SparkSession) -> None:
         SettingError: When a setting is wrong; the error lists all such settings.
     """
     wrong = [
-        f"{name} is {found!r}, {why}; set it to {wanted!r}"
+        f"{name} is {value!r}, {why}; set it to {wanted!r}"
         for name, default, wanted, why in _REQUIRED
-        if (found := spark.conf.get(name, default)) != wanted
+        if (value := spark.conf.get(name, default)) != wanted
     ]
     if wrong:
         hint = ". In one line: import muntin; muntin.configure(spark)"

@@ -17,15 +17,15 @@ from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError
 from muntin.sinks.kafka import KafkaSink
 from muntin.sinks.sink import check_separate_tables, prepare_sinks
-from muntin.spark.explain import noted
+from muntin.spark.explain import collect_plan
 from muntin.spark.host.executors import Executors
 from muntin.spark.host.internals.checkpoints import home, is_there
 from muntin.spark.host.internals.jvm import is_connected, make_active, session_of
 from muntin.spark.host.internals.plans import reads
 from muntin.spark.host.plan import Plan
-from muntin.spark.host.shards import partitioned, partitions, remembered
+from muntin.spark.host.shards import count_partitions, read_stored_shards, use_partitions
 from muntin.spark.query import WindowedQuery
-from muntin.spark.remote import Reporter, check_sendable, started
+from muntin.spark.remote import Reporter, check_sendable, start_with_retries
 from muntin.spark.rescale import fit_checkpoint
 from muntin.spark.running import CheckedSpec
 from muntin.spark.seeding import plant_seed
@@ -35,17 +35,17 @@ from muntin.spark.sources.kafka_rows import NAME as KAFKA
 from muntin.spark.writing import Destination, Writer
 
 # Whether watchers get rejected messages even if no sink takes them.
-_SHOWN = ContextVar("muntin_shown", default=False)
+_SHOWS_REJECTED = ContextVar("muntin_shown", default=False)
 
 
 @contextmanager
 def showing_rejected() -> Iterator[None]:
     """Have queries that start in the context show rejected messages to watchers in any case."""
-    before = _SHOWN.set(True)
+    before = _SHOWS_REJECTED.set(True)
     try:
         yield
     finally:
-        _SHOWN.reset(before)
+        _SHOWS_REJECTED.reset(before)
 
 
 def start(plan: Plan, options: StartOptions) -> WindowedQuery:
@@ -54,42 +54,43 @@ def start(plan: Plan, options: StartOptions) -> WindowedQuery:
     Raises:
         OptionError: When an option can't work on Spark; the error names it.
     """
-    checkpoint, results, rejected = options.checkpoint, options.results, options.rejected
-    if not plan.streams:
-        hint = "write its .results and .rejected instead"
-        raise OptionError("start", "a batch DataFrame", "doesn't stream", hint)
-    if checkpoint is None:
-        raise OptionError("checkpoint", None, "keeps state in memory", "give Spark a folder")
-    if options.durable is not True:
-        hint = "omit it: Spark commits each batch by itself"
-        raise OptionError("durable", options.durable, "isn't for Spark", hint)
+    checkpoint = _check_options(plan, options)
+    results, rejected = options.results, options.rejected
     outputs = [
         Destination(RESULTS, plan.results, plan.keys, results),
         Destination(REJECTED, plan.rejected, None, rejected),
     ]
-    if noted(plan, options.name):
+    if collect_plan(plan, options.name):
         _check_outputs(*outputs)
         return WindowedQuery()
     # If nobody takes rejected messages, don't send the columns that only they have.
-    shown = rejected is not None or results is None or _SHOWN.get()
+    emits_rejected = rejected is not None or results is None or _SHOWS_REJECTED.get()
 
     def run(handle: WindowedQuery | None, ends_run: bool = False) -> WindowedQuery:
         handle = handle or WindowedQuery()
         handle.spark, handle.checkpoint = plan.spark, checkpoint
-        with handle.claimed():
-            known = remembered(plan.spark, checkpoint)
-            sized = plan if known is None else plan.with_shards(known)
-            count = partitions(sized.shard_counts)
+        with handle.hold_lease():
+            stored_shards = read_stored_shards(plan.spark, checkpoint)
+            sized = plan if stored_shards is None else plan.with_shards(stored_shards)
+            count = count_partitions(sized.shard_counts)
             if {shards for shards, _ in sized.shard_counts} == {count}:
-                fit_checkpoint(plan.spark, checkpoint, known, count)
+                fit_checkpoint(plan.spark, checkpoint, stored_shards, count)
             with ending_run() if ends_run else nullcontext():
-                sized = sized.again(count) if ends_run else sized
-                emitted = sized.emitted if shown else sized.counting
+                sized = sized.rebuild(count) if ends_run else sized
+                emitted = sized.emitted if emits_rejected else sized.lean_output
             _begin_moved(checkpoint, emitted, sized.specs, count)
             check_ticks(emitted, checkpoint, sized.specs)
-            mine = None if is_connected(plan.spark) else handle
-            how = (options.name, options.every, options.available_now, mine, sized.specs)
-            return launch(emitted, outputs, checkpoint, count, *how)
+            return launch(
+                emitted,
+                outputs,
+                checkpoint,
+                count,
+                options.name,
+                options.every,
+                options.available_now,
+                handle=None if is_connected(plan.spark) else handle,
+                specs=sized.specs,
+            )
 
     query = run(None)
     if not is_connected(plan.spark) and all(asked is None for _, asked in plan.shard_counts):
@@ -99,6 +100,19 @@ def start(plan: Plan, options: StartOptions) -> WindowedQuery:
     return query
 
 
+def _check_options(plan: Plan, options: StartOptions) -> str:
+    """Refuse options that can't work on Spark, and return the checkpoint."""
+    if not plan.streams:
+        hint = "write its .results and .rejected instead"
+        raise OptionError("start", "a batch DataFrame", "doesn't stream", hint)
+    if options.checkpoint is None:
+        raise OptionError("checkpoint", None, "keeps state in memory", "give Spark a folder")
+    if options.durable is not True:
+        hint = "omit it: Spark commits each batch by itself"
+        raise OptionError("durable", options.durable, "isn't for Spark", hint)
+    return options.checkpoint
+
+
 def _begin_moved(
     checkpoint: str, emitted: DataFrame, specs: Sequence[CheckedSpec], count: int
 ) -> None:
@@ -106,7 +120,9 @@ def _begin_moved(
     spark = emitted.sparkSession
     if not is_connected(spark):
         plant_seed(spark, checkpoint, emitted, specs, count)
-    elif remembered(spark, checkpoint) is None and is_there(spark, f"{checkpoint}/{FOLDER}"):
+    elif read_stored_shards(spark, checkpoint) is None and is_there(
+        spark, f"{checkpoint}/{FOLDER}"
+    ):
         problem = "was moved to Spark, and Spark Connect can't write its state"
         hint = "start it once in a session with a JVM of its own"
         raise OptionError("checkpoint", checkpoint, problem, hint)
@@ -157,7 +173,7 @@ def launch(
     handle.outputs, handle.shards = tuple(outputs), shards
     make_active(handle.spark)  # sinks use the active session
     _check_outputs(*outputs)
-    with handle.claimed():
+    with handle.hold_lease():
         if remote:
             check_sendable(outputs)
         else:
@@ -171,10 +187,10 @@ def launch(
         write = Writer(outputs, checkpoint, reporter or handle, shards, remote)
         writer = emitted.writeStream.foreachBatch(write)
         writer = writer.option("checkpointLocation", home(handle.spark, checkpoint))
-        writer = _triggered(writer.outputMode("append"), every, available_now)
+        writer = _set_trigger(writer.outputMode("append"), every, available_now)
         writer = writer if name is None else writer.queryName(name)
-        with partitioned(emitted.sparkSession, shards):
-            handle.begin(writer.start() if reporter is None else started(writer.start))
+        with use_partitions(emitted.sparkSession, shards):
+            handle.begin(writer.start() if reporter is None else start_with_retries(writer.start))
     if reporter is not None:
         handle.follow(reporter)
     return handle
@@ -192,7 +208,7 @@ def _modules(emitted: DataFrame, outputs: Sequence[Destination]) -> list[str]:
     return ["confluent_kafka"] if any(isinstance(o.target, KafkaSink) for o in outputs) else []
 
 
-def _triggered(
+def _set_trigger(
     writer: DataStreamWriter, every: Duration | None, available_now: bool
 ) -> DataStreamWriter:
     if available_now:

@@ -34,10 +34,18 @@ from muntin.model.pipeline import (
     quote_name,
 )
 from muntin.sinks.declared import Surroundings
-from muntin.spark.host.chain import bounds_of, fed_by, kept, lag_of, marked, pairable, with_time
+from muntin.spark.host.chain import (
+    add_window_time,
+    disorder_of,
+    drop_emission,
+    filter_results,
+    find_bounds,
+    find_upstream,
+    mark_results,
+)
 from muntin.spark.join import Joined
 from muntin.spark.join_plan import build_join
-from muntin.spark.lookups import beside_windows, both, in_full, looked_up, refuse_offset
+from muntin.spark.lookups import both, create_lookup, in_full, join_table, refuse_offset
 from muntin.spark.session import require, session
 from muntin.spark.sinks.ranked import RankedShape, one_by_one
 from muntin.spark.sinks.ranked import rows_of as rows_in_window
@@ -49,9 +57,9 @@ from muntin.spark.sinks.selected import (
     WindowShape,
 )
 from muntin.spark.sources.inputs import Input
-from muntin.spark.sources.naming import time_of
-from muntin.spark.sources.tables import read
-from muntin.spark.window_plan import build
+from muntin.spark.sources.naming import resolve_time
+from muntin.spark.sources.tables import read_table
+from muntin.spark.window_plan import build_windows
 from muntin.spark.window_rows import build_rolling_rows
 from muntin.spark.windowed import WindowedAggregate
 
@@ -62,7 +70,7 @@ Find = Callable[[str], DataFrame]
 SqlInput = DataFrame | WindowedAggregate
 
 
-def ask_spark(
+def bind_tables(
     spark: SparkSession | None,
     question: Question,
     tables: Mapping[str, SqlInput],
@@ -77,10 +85,10 @@ def ask_spark(
     frames = {n: t if isinstance(t, DataFrame) else t.results for n, t in tables.items()}
     if spark is None:
         spark = next((frame.sparkSession for frame in frames.values()), None) or session()
-    return asked(spark, question, frames)
+    return bind_statement(spark, question, frames)
 
 
-def asked(
+def bind_statement(
     spark: SparkSession | None,
     question: Question,
     frames: Mapping[str, DataFrame],
@@ -88,35 +96,37 @@ def asked(
 ) -> WindowedAggregate | Joined:
     """Build a query, and find its tables among frames, declared tables and Spark's catalog."""
     lowered = question.lowered
-    here = around or Surroundings()
-    known = {name.lower(): frame for name, frame in frames.items()}
+    surroundings = around or Surroundings()
+    frames_by_name = {name.lower(): frame for name, frame in frames.items()}
 
     def find(name: str) -> DataFrame:
-        if name.lower() in known:
-            return known[name.lower()]
+        if name.lower() in frames_by_name:
+            return frames_by_name[name.lower()]
         table = question.tables.get(name.lower())
         if spark is not None and table is not None:
-            return read(spark, table, here)
+            return read_table(spark, table, surroundings)
         if spark is not None:
             try:
                 return spark.table(name)
             except PySparkException as error:
-                hint = "create it, or give it by its name: mt.sql(spark, statement, clicks=clicks)"
-                raise OptionError("FROM", name, f"can't be read: {plainly(error)}", hint) from error
-        hint = "give it by its name, as in mt.sql(spark, statement, clicks=clicks)"
-        raise OptionError("FROM", name, "isn't known", hint)
+                hint = "create it, or pass it by name: mt.sql(spark, statement, clicks=clicks)"
+                raise OptionError(
+                    "FROM", name, f"can't be read: {describe_spark_error(error)}", hint
+                ) from error
+        hint = "pass it by name, as in mt.sql(spark, statement, clicks=clicks)"
+        raise OptionError("FROM", name, "isn't a table", hint)
 
     try:
-        made = bind(lowered.query, find)
+        query = bind(lowered.query, find)
         if lowered.order is not None:
-            made.show_in(lowered.order)
-        return made
+            query.show_in(lowered.order)
+        return query
     except OptionError as error:
         raise question.locate(error) from error
     except PySparkException as error:
-        text, at = question.place(refused(lowered.query, find))
-        problem = f"Spark doesn't take this: {plainly(error)}"
-        hint = "see what columns the table has, and of what types"
+        text, at = question.place(find_refused_expression(lowered.query, find))
+        problem = f"Spark refuses this: {describe_spark_error(error)}"
+        hint = "check the columns of the table and their types"
         raise SqlError(text, at, problem, hint) from error
 
 
@@ -125,40 +135,49 @@ def first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0].rstrip(".;")
 
 
-def plainly(error: Exception) -> str:
+def describe_spark_error(error: Exception) -> str:
     """Return the first line of Spark's error, without its error class and SQLSTATE."""
     return re.sub(r"^\[[\w.]+\]\s*|\.?\s*SQLSTATE: \w+", "", first_line(error)).rstrip(". ")
 
 
 def bind(query: Query, find: Find) -> WindowedAggregate | Joined:
     """Build a query over DataFrames."""
-    return _joined(query, find) if isinstance(query, Joining) else _aggregated(query, find)
+    return _bind_join(query, find) if isinstance(query, Joining) else _bind_windows(query, find)
 
 
-def _aggregated(windowing: Windowing, find: Find) -> WindowedAggregate:
+def _bind_windows(windowing: Windowing, find: Find) -> WindowedAggregate:
     spec = windowing.spec
     frame = rows(windowing.source, find)
     require(frame.sparkSession)
-    keys = tuple(_key(frame, key) for key in windowing.keys)
+    keys = tuple(_resolve_key(frame, key) for key in windowing.keys)
     if spec.offset:
         refuse_offset(windowing.source, spec.offset)
     resolver = Resolver(frame.columns, _parse)
     bare = resolver.resolve_spec(spec)
     if windowing.ranking is not None:
-        bare = replace(bare, aggregates={ROWS: rows_in_window(frame, windowing.ranking)})
+        # An operator's results have an emission, and so have the rows of windows over them.
+        ranked = drop_emission(frame, find_upstream(frame))
+        bare = replace(bare, aggregates={ROWS: rows_in_window(ranked, windowing.ranking)})
     clock = resolver.resolve(windowing.clock)
-    frame, fed = with_time(frame, fed_by(frame), bare.time)
-    time, computed = time_of(frame, bare.time)
+    frame, fed = add_window_time(frame, find_upstream(frame), bare.time)
+    time, computed = resolve_time(frame, bare.time)
     bare = replace(bare, time=time)
     if fed is not None and not bare.lateness:
-        bare = replace(bare, lateness=lag_of(fed))
-    given = Input(
-        frame, time, windowing.where, clock, spec.max_ahead, bare.offset, fed, computed=computed
+        bare = replace(bare, lateness=disorder_of(fed))
+    input_ = Input(
+        frame,
+        time,
+        windowing.where,
+        clock,
+        spec.max_ahead,
+        bare.offset,
+        fed,
+        computed_time=computed,
     )
     if windowing.each and windowing.columns is None:
-        return build_rolling_rows(given, keys, bare, windowing.shards)
-    plan = build(given, keys, bare, windowing.shards)
-    tables = tuple(beside_windows(one, rows(one.table, find)) for one in windowing.lookups)
+        return build_rolling_rows(input_, keys, bare, windowing.shards)
+    plan = build_windows(input_, keys, bare, windowing.shards)
+    tables = tuple(create_lookup(one, rows(one.table, find)) for one in windowing.lookups)
     if windowing.columns is not None:
         windowing = replace(windowing, columns=tuple(in_full(windowing.columns, tables)))
     shape: WindowShape | RankedShape | EachShape | None = WindowShape.of(windowing, tables)
@@ -168,44 +187,46 @@ def _aggregated(windowing: Windowing, find: Find) -> WindowedAggregate:
         shape = RankedShape.of(windowing.ranking, plan.keys or ())
     if shape is None:
         return WindowedAggregate(plan)
-    made = SelectedAggregate(plan, shape)
-    _ = made.results.schema  # Have Spark check the select list now, not when the query starts.
-    return made
+    aggregate = SelectedAggregate(plan, shape)
+    _ = aggregate.results.schema  # Have Spark check the select list now, not when the query starts.
+    return aggregate
 
 
-def _joined(joining: Joining, find: Find) -> Joined:
+def _bind_join(joining: Joining, find: Find) -> Joined:
     """Build a join over DataFrames."""
     frames = {"left": rows(joining.left, find), "right": rows(joining.right, find)}
     require(frames["left"].sparkSession)
     spec, inputs = joining.spec, {}
     newest = isinstance(spec.bound, Newest)
-    for place, side in enumerate(SIDES):
+    for index, side in enumerate(SIDES):
         # A table may change: each of its rows replaces the one before.
         table = isinstance(spec.bound, ByArrival) and side == "right"
-        fed = fed_by(frames[side], each_change=newest or table)
+        fed = find_upstream(frames[side], each_change=newest or table)
         if fed is not None:
             fed = replace(fed, newest=table)
-        frame = frames[side] = frames[side] if newest else pairable(frames[side], fed)
+        frame = frames[side] = frames[side] if newest else drop_emission(frames[side], fed)
         resolver = Resolver(frame.columns, _parse)
-        known = resolver.resolve_side(spec.side(side), joining.names[place])
-        if fed is not None and not known.lateness:
-            known = replace(known, lateness=lag_of(fed))
-        spec = spec.with_side(side, known)
-        clock = resolver.resolve(joining.clocks[place])
-        inputs[side] = Input(frame, known.time, None, clock, known.max_ahead, known.offset, fed)
+        side_spec = resolver.resolve_side(spec.side(side), joining.names[index])
+        if fed is not None and not side_spec.lateness:
+            side_spec = replace(side_spec, lateness=disorder_of(fed))
+        spec = spec.with_side(side, side_spec)
+        clock = resolver.resolve(joining.clocks[index])
+        inputs[side] = Input(
+            frame, side_spec.time, None, clock, side_spec.max_ahead, side_spec.offset, fed
+        )
     both = spec.how not in ("semi", "anti") and not newest
     plan = build_join(inputs, spec, SUFFIX, joining.shards, both_keys=both)
     if joining.columns is None and joining.where is None and not (both and joining.merged):
         return Joined(plan)
     shape = PairShape.of(joining, spec, frames["left"].columns, frames["right"].columns)
-    made = SelectedJoin(plan.feeding() if shape.computes else plan, shape)
-    _ = made.results.schema
-    return made
+    join = SelectedJoin(plan.feeding() if shape.computes else plan, shape)
+    _ = join.results.schema
+    return join
 
 
-def refused(query: Query, find: Find) -> str | None:
+def find_refused_expression(query: Query, find: Find) -> str | None:
     """Return the first expression that Spark refuses in a query that it refused as a whole."""
-    for rows_of, text in _expressions(query, find):
+    for rows_of, text in _query_expressions(query, find):
         try:
             frame = rows_of()
         except (PySparkException, OptionError):
@@ -217,65 +238,67 @@ def refused(query: Query, find: Find) -> str | None:
     return None
 
 
-def _expressions(query: Query, find: Find) -> Iterator[tuple[Callable[[], DataFrame], str]]:
+def _query_expressions(query: Query, find: Find) -> Iterator[tuple[Callable[[], DataFrame], str]]:
     """Yield all expressions of a query with the rows they are computed of, sources first."""
     shown = [column.text for column in query.columns or ()]
     if isinstance(query, Joining):
-        yield from _derived(query.left, find)
-        yield from _derived(query.right, find)
-        after = partial(_pairs, query, find)
+        yield from _relation_expressions(query.left, find)
+        yield from _relation_expressions(query.right, find)
+        after = partial(_rows_of_pairs, query, find)
         shown.append(query.where or "")
     else:
-        yield from _derived(query.source, find)
+        yield from _relation_expressions(query.source, find)
         before = partial(rows, query.source, find)
         texts = [query.where or "", *(key.text for key in query.keys)]
         for aggregate in query.spec.aggregates.values():
-            given = (aggregate.column, aggregate.by)
-            texts += [one.text for one in given if isinstance(one, Expression)]
+            arguments = (aggregate.column, aggregate.by)
+            texts += [one.text for one in arguments if isinstance(one, Expression)]
         own = query.spec.own_gap
         texts += [own.text] if isinstance(own, Expression) else []
         yield from ((before, text) for text in texts if text)
         for lookup in query.lookups:
-            yield from _derived(lookup.table, find)
+            yield from _relation_expressions(lookup.table, find)
             table = partial(rows, lookup.table, find)
             yield from ((table, quote_name(name)) for _, name in lookup.equal)
         bare = replace(query, columns=None, having=None)
-        after = partial(lambda: _firings(bare, find))
+        after = partial(lambda: _rows_of_windows(bare, find))
         shown.append(query.having or "")
     yield from ((cache(after), text) for text in shown if text)
 
 
-def _firings(windowing: Windowing, find: Find) -> DataFrame:
+def _rows_of_windows(windowing: Windowing, find: Find) -> DataFrame:
     """Return the rows that the select list of a windowed query is computed of."""
-    found = _aggregated(replace(windowing, lookups=()), find).results
-    found = one_by_one(found) if windowing.each else found
+    frame = _bind_windows(replace(windowing, lookups=()), find).results
+    frame = one_by_one(frame) if windowing.each else frame
     for lookup in windowing.lookups:
-        found = beside_windows(lookup, rows(lookup.table, find)).of_frame(found)
-    return found
+        frame = create_lookup(lookup, rows(lookup.table, find)).of_frame(frame)
+    return frame
 
 
-def _derived(relation: Relation, find: Find) -> Iterator[tuple[Callable[[], DataFrame], str]]:
+def _relation_expressions(
+    relation: Relation, find: Find
+) -> Iterator[tuple[Callable[[], DataFrame], str]]:
     if isinstance(relation, Windowing | Joining):
-        yield from _expressions(relation, find)
+        yield from _query_expressions(relation, find)
     if isinstance(relation, Lookup):
-        yield from _derived(relation.source, find)
-        yield from _derived(relation.table, find)
+        yield from _relation_expressions(relation.source, find)
+        yield from _relation_expressions(relation.table, find)
         sides = partial(rows, relation.source, find), partial(rows, relation.table, find)
         yield partial(both, *sides), relation.on
     for part in relation.parts if isinstance(relation, Union) else ():
-        yield from _derived(part, find)
+        yield from _relation_expressions(part, find)
     if isinstance(relation, Derived):
-        yield from _derived(relation.source, find)
+        yield from _relation_expressions(relation.source, find)
         read = partial(rows, relation.source, find)
         texts = [relation.where or "", *(column.text for column in relation.columns or ())]
         yield from ((read, text) for text in texts if text not in ("", "*"))
 
 
-def _pairs(joining: Joining, find: Find) -> DataFrame:
+def _rows_of_pairs(joining: Joining, find: Find) -> DataFrame:
     """Return the rows that the select list of a join is computed of."""
-    made = _joined(replace(joining, columns=(), where=None), find)
-    assert isinstance(made, SelectedJoin)
-    return made.shape.named(made.plan.unpacked(RESULTS))
+    join = _bind_join(replace(joining, columns=(), where=None), find)
+    assert isinstance(join, SelectedJoin)
+    return join.shape.name_pairs(join.plan.unpack_kind(RESULTS))
 
 
 def rows(relation: Relation, find: Find) -> DataFrame:
@@ -287,19 +310,19 @@ def rows(relation: Relation, find: Find) -> DataFrame:
         shown = f" AS t({names})" if names else ""
         return SparkSession.active().sql(f"SELECT * FROM VALUES {relation.text}{shown}")
     if isinstance(relation, Lookup):
-        return looked_up(relation, rows(relation.source, find), rows(relation.table, find))
+        return join_table(relation, rows(relation.source, find), rows(relation.table, find))
     if isinstance(relation, Union):
         return reduce(DataFrame.union, (rows(part, find) for part in relation.parts))
     if not isinstance(relation, Derived):
         return bind(relation, find).results
-    frame, step = rows(relation.source, find), _Chosen(relation)
-    fed = fed_by(frame)
-    made = step.of_frame(frame)
-    return made if fed is None else marked(made, fed.then(step))
+    frame, step = rows(relation.source, find), _Selection(relation)
+    fed = find_upstream(frame)
+    selected = step.of_frame(frame)
+    return selected if fed is None else mark_results(selected, fed.then(step))
 
 
 @dataclass(frozen=True)
-class _Chosen:
+class _Selection:
     """A subquery that filters rows and computes columns, row by row."""
 
     by_window: ClassVar[bool] = False
@@ -310,30 +333,32 @@ class _Chosen:
         """Return the filtered rows with the selected columns."""
         where, shown = self.relation.where, self.relation.columns
         if where is not None:
-            frame = kept(frame, where, beside)
+            frame = filter_results(frame, where, beside)
         if shown is None:
             return frame
         texts = ["*" if c.text == "*" else f"{c.text} AS {quote_name(c.name)}" for c in shown]
         return frame.selectExpr(*texts, *(() if "*" in texts else beside))
 
-    def bounds(self, known: Mapping[str, int]) -> dict[str, int]:
+    def bounds(self, distances: Mapping[str, int]) -> dict[str, int]:
         """Return the selected columns that follow a window's end, and their distances."""
         shown = self.relation.columns
         if shown is None:
-            return dict(known)
-        whole = known if any(c.text == "*" for c in shown) else {}
-        return {**whole, **bounds_of(((c.name, c.text) for c in shown), known)}
+            return dict(distances)
+        whole = distances if any(c.text == "*" for c in shown) else {}
+        return {**whole, **find_bounds(((c.name, c.text) for c in shown), distances)}
 
 
 def _parse(option: str, text: str) -> SparkColumn:
     return F.expr(text)
 
 
-def _key(frame: DataFrame, key: Column) -> SparkColumn | str:
+def _resolve_key(frame: DataFrame, key: Column) -> SparkColumn | str:
     own = resolve_name(frame.columns, key.name)
     if key.bare and (own in frame.columns or key.text != key.name or own.isidentifier()):
         return own if own == key.name else F.col(quote_name(own)).alias(key.name)
     if own in frame.columns or set("`.") & set(key.name):
-        taken = "is another column of the table" if own in frame.columns else "is no column's name"
-        raise OptionError("key", key.name, taken, "give the key a name of its own with AS")
+        problem = (
+            "is another column of the table" if own in frame.columns else "is no column's name"
+        )
+        raise OptionError("key", key.name, problem, "give the key a name of its own with AS")
     return F.expr(key.text).alias(key.name)

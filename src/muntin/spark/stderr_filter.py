@@ -31,7 +31,7 @@ _WORKER_NOT_NEEDED = re.compile(
     rb"BrokenPipeError: .*\n?"
 )
 # Lines that continue a record: stack traces and the names of their exceptions.
-_GOES_ON = re.compile(rb"\s|Caused by:|(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error)\b")
+_CONTINUATION = re.compile(rb"\s|Caused by:|(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error)\b")
 # Longest time that a line waits for lines that continue its record, seconds.
 _PATIENCE = 0.2
 
@@ -41,42 +41,42 @@ class StderrFilter:
 
     Example:
         >>> passing = StderrFilter()
-        >>> passing.take(b"Starting Streaming TransformWithStateInPandas Python worker.\n\nERR")
+        >>> passing.filter(b"Starting Streaming TransformWithStateInPandas Python worker.\n\nERR")
         b''
-        >>> passing.take(b"OR x\n\tat y\n") + passing.rest()
+        >>> passing.filter(b"OR x\n\tat y\n") + passing.flush()
         b'ERROR x\n\tat y\n'
     """
 
     def __init__(self) -> None:
         self._line = b""
         self._record: list[bytes] = []
-        self._dropped = False
+        self._is_dropping = False
 
-    def take(self, data: bytes) -> bytes:
+    def filter(self, data: bytes) -> bytes:
         """Add written bytes, and return those of complete records that aren't filtered out."""
         *lines, self._line = (self._line + data).split(b"\n")
         return b"".join(self._records([line + b"\n" for line in lines]))
 
-    def rest(self) -> bytes:
+    def flush(self) -> bytes:
         """Return the bytes of waiting records, when no line continues them."""
         line, self._line = self._line, b""
-        return b"".join(self._records([line] if line else [])) + self._ended()
+        return b"".join(self._records([line] if line else [])) + self._finish_record()
 
     def _records(self, lines: list[bytes]) -> Iterator[bytes]:
         for line in lines:
-            if self._dropped and line == b"\n":
+            if self._is_dropping and line == b"\n":
                 continue  # each step is followed by an empty line
-            self._dropped = False
-            if not self._goes_on(line):
-                yield self._ended()
+            self._is_dropping = False
+            if not self._continues_record(line):
+                yield self._finish_record()
             if _STEP in line:
-                self._dropped = True
+                self._is_dropping = True
             elif _START.match(line.rstrip()):
                 continue
             else:
                 self._record.append(line)
 
-    def _goes_on(self, line: bytes) -> bool:
+    def _continues_record(self, line: bytes) -> bool:
         """Return whether a line continues the present record."""
         if not (self._record and line.strip()):
             return False
@@ -84,9 +84,9 @@ class StderrFilter:
         in_traceback = self._record[0].startswith(b"Traceback (") and (
             len(self._record) == 1 or self._record[-1].startswith(b" ")
         )
-        return in_traceback or _GOES_ON.match(line) is not None
+        return in_traceback or _CONTINUATION.match(line) is not None
 
-    def _ended(self) -> bytes:
+    def _finish_record(self) -> bytes:
         record, self._record = b"".join(self._record), []
         harmless = _TWICE_CLOSED.search(record) or _WORKER_NOT_NEEDED.fullmatch(record)
         return b"" if harmless else record
@@ -103,22 +103,24 @@ def quiet_jvm() -> Iterator[None]:
     reads, writes = os.pipe()
     os.dup2(writes, 2)
     os.close(writes)
-    threading.Thread(target=_pass_on, args=(reads, real), name="muntin-stderr", daemon=True).start()
+    threading.Thread(
+        target=_copy_filtered, args=(reads, real), name="muntin-stderr", daemon=True
+    ).start()
     try:
         yield
     finally:
         os.dup2(real, 2)
 
 
-def _pass_on(reads: int, real: int) -> None:
+def _copy_filtered(reads: int, real: int) -> None:
     """Copy filtered records to stderr until all writers have closed the pipe."""
     passing = StderrFilter()
     while True:
         ready, _, _ = select.select([reads], [], [], _PATIENCE)
         data = os.read(reads, 1 << 16) if ready else b""
-        found = passing.take(data) if data else passing.rest()
+        passed = passing.filter(data) if data else passing.flush()
         with suppress(OSError):  # stderr is closed; the JVM must not wait
-            while found:
-                found = found[os.write(real, found) :]
+            while passed:
+                passed = passed[os.write(real, passed) :]
         if ready and not data:
             return

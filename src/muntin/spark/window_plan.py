@@ -21,46 +21,46 @@ from muntin.model.kinds import Kind
 from muntin.model.pipeline import quote_name
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
-from muntin.spark.host.chain import chained
+from muntin.spark.host.chain import connect_upstreams
 from muntin.spark.host.plan import Plan
-from muntin.spark.host.schema import polars_schema, rejected_schema, result_schema, shape_of
+from muntin.spark.host.schema import add_rejected_columns, polars_schema, result_schema, shape_of
 from muntin.spark.host.shards import count_shards, slots
 from muntin.spark.host.task import Stage, identity
 from muntin.spark.host.zones import zone_of
 from muntin.spark.sources.inputs import Input, OperatorInput, Sent
-from muntin.spark.sources.naming import field_of, name_of
+from muntin.spark.sources.naming import name_expression, resolve_field
 
 
-def build(
-    given: Input, keys: tuple[Column | str, ...], spec: WindowSpec, shards: int | None = None
+def build_windows(
+    input_: Input, keys: tuple[Column | str, ...], spec: WindowSpec, shards: int | None = None
 ) -> Plan:
     """Check everything that can be checked before anything runs, and build the pipeline.
 
     Args:
-        given: The input.
+        input_: The input.
         keys: Key columns, by name or as expressions.
         spec: The query, without keys and columns, which are added here.
         shards: The number of shards; ``None`` is one for each core.
     """
-    frame, time = given.frame, given.time
-    sent = given.columns()
-    named = _named(frame, keys, sent)
-    aggregates = _with_columns(frame, spec, sent)
-    windows = _with_gaps(frame, spec.windows, sent)
-    source = OperatorInput.of(given, sent)
+    frame, time = input_.frame, input_.time
+    columns_sent = input_.columns()
+    key_names = _name_keys(frame, keys, columns_sent)
+    aggregates = _name_arguments(frame, spec, columns_sent)
+    windows = _name_gaps(frame, spec.windows, columns_sent)
+    source = OperatorInput.of(input_, columns_sent)
     shapes = {field.name: shape_of(field.dataType) for field in source.messages.schema.fields}
     for name, aggregate in aggregates.items():
         aggregate.check(shapes, words=f"{name}={spec.aggregates[name]}")
     whole = complete_spec(
         spec,
-        keys=named,
+        keys=key_names,
         time=time,
         aggregates=aggregates,
         windows=windows,
-        schema=source.schema | ({} if time is None else polars_schema(given.timed(time))),
+        schema=source.schema | ({} if time is None else polars_schema(input_.with_time_type(time))),
         shards=count_shards(frame.sparkSession, shards),
         # The zone that upstream operators depend on is in their own specs.
-        zone=zone_of(source.messages, time, whole=given.fed is None),
+        zone=zone_of(source.messages, time, whole=input_.fed is None),
     )
     used = frozenset((*whole.types, *(spec.offset or ())))
     follows = spec.follows_upstream(spec.axis)
@@ -68,7 +68,7 @@ def build(
     source = source.with_clocks(whole)
 
     def again(count: int) -> Plan:
-        return build(given.with_shards(count), keys, spec, shards or count)
+        return build_windows(input_.with_shards(count), keys, spec, shards or count)
 
     return _plan(whole, source, shards, again)
 
@@ -76,54 +76,54 @@ def build(
 def _plan(
     spec: WindowSpec, source: OperatorInput, asked: int | None, again: Callable[[int], Plan]
 ) -> Plan:
-    given = source.input
+    input_ = source.input
     make = partial(WindowOperator, spec, source.schema)
-    known = source.messages.schema
-    if given.time is not None:
-        known = StructType([*known.fields, *given.timed(given.time).fields])
-    results = result_schema(known, make().combiner)
-    chain = chained((source,), rejected_schema(given.frame.schema, given.moments))
+    schema = source.messages.schema
+    if input_.time is not None:
+        schema = StructType([*schema.fields, *input_.with_time_type(input_.time).fields])
+    results = result_schema(schema, make().combiner)
+    chain = connect_upstreams((source,), add_rejected_columns(input_.frame.schema, input_.moments))
     schemas = {RESULTS: results, REJECTED: chain.rejected}
     stage = Stage(make, slots(spec.shards or 1), schemas, identity(), chain.layout)
-    period = period_of_windows(spec) if given.clock is None else None
+    period = period_of_windows(spec) if input_.clock is None else None
     plan = Plan(spec, stage, chain.sources, period, spec.keys, asked, again)
-    return replace(plan, lean=partial(_lean, plan, spec, *chain.sources))
+    return replace(plan, build_lean=partial(_without_rejected, plan, spec, *chain.sources))
 
 
-def _lean(plan: Plan, spec: WindowSpec, source: OperatorInput) -> Plan:
+def _without_rejected(plan: Plan, spec: WindowSpec, source: OperatorInput) -> Plan:
     """Return the plan without rejected messages, which sends only the columns that it needs."""
-    given = source.input
-    needed = {*spec.types, given.clock, *(given.offset or ())}
-    rest = [name for name in given.frame.columns if name not in needed]
+    input_ = source.input
+    needed = {*spec.types, input_.clock, *(input_.offset or ())}
+    rest = [name for name in input_.frame.columns if name not in needed]
     # Keep at least one column: rows without any couldn't be counted.
     less = source.without(rest if len(rest) < len(source.sent) else rest[1:])
     make = partial(WindowOperator, spec, less.schema)
     schemas = {RESULTS: plan.results}
     stage = replace(plan.stage, make=make, schemas=schemas, identity=identity())
-    return replace(plan, stage=stage, sources=(less,), lean=None)
+    return replace(plan, stage=stage, sources=(less,), build_lean=None)
 
 
-def _named(frame: DataFrame, keys: tuple[Column | str, ...], sent: Sent) -> tuple[str, ...]:
+def _name_keys(frame: DataFrame, keys: tuple[Column | str, ...], sent: Sent) -> tuple[str, ...]:
     """Return the names of the key columns, and add expressions to the columns that are sent."""
     names = []
     for key in keys:
         if isinstance(key, str) and key in frame.columns:
             names.append(key)
             continue
-        expression = field_of(frame, "key", key) if isinstance(key, str) else key
-        name = name_of(frame, "key", expression, key)
+        expression = resolve_field(frame, "key", key) if isinstance(key, str) else key
+        name = name_expression(frame, "key", expression, key)
         sent.setdefault(name, expression)
         names.append(name)
     return tuple(names)
 
 
-def _with_gaps(frame: DataFrame, windows: Kind, sent: Sent) -> Kind:
+def _name_gaps(frame: DataFrame, windows: Kind, sent: Sent) -> Kind:
     """Return the windows over named columns, and send each message's own gap as a column."""
     if not isinstance(windows, Sessions) or windows.by is None:
         return windows
     by = windows.by
     if isinstance(by, str):
-        by = F.col(quote_name(by)) if by in frame.columns else field_of(frame, "by", by)
+        by = F.col(quote_name(by)) if by in frame.columns else resolve_field(frame, "by", by)
     if not isinstance(by, Column):
         raise OptionError("by", by, "isn't a column", "give its name, or an expression as a Column")
     kind = frame.select(by).schema[0].dataType
@@ -137,15 +137,15 @@ def _with_gaps(frame: DataFrame, windows: Kind, sent: Sent) -> Kind:
     return replace(windows, by=GAP)
 
 
-def _with_columns(frame: DataFrame, spec: WindowSpec, sent: Sent) -> dict[str, Aggregate]:
+def _name_arguments(frame: DataFrame, spec: WindowSpec, sent: Sent) -> dict[str, Aggregate]:
     """Return the aggregates over named columns, and send expressions as columns."""
-    found = {}
+    aggregates = {}
     for i, (name, aggregate) in enumerate(spec.aggregates.items()):
         changes: dict[str, Any] = {}
         paths: dict[str, Column] = {}
         for column in aggregate.columns:
             if isinstance(column, str) and column not in frame.columns:
-                paths[column] = field_of(frame, "agg", column, f"{name}={aggregate}")
+                paths[column] = resolve_field(frame, "agg", column, f"{name}={aggregate}")
         for part in ("column", "by"):
             column = getattr(aggregate, part)
             column = paths.get(column, column) if isinstance(column, str) else column
@@ -156,5 +156,5 @@ def _with_columns(frame: DataFrame, spec: WindowSpec, sent: Sent) -> dict[str, A
                 raise OptionError("agg", f"{name}={aggregate}", "isn't over a column", hint)
             changes[part] = f"__muntin_{part}_{i}"
             sent[changes[part]] = column
-        found[name] = replace(aggregate, **changes)
-    return found
+        aggregates[name] = replace(aggregate, **changes)
+    return aggregates

@@ -14,16 +14,16 @@ from muntin.model.pipeline import Column as Selected
 from muntin.model.ranking import moments, refuse
 from muntin.model.rolling import add_messages, message_columns
 from muntin.model.spec import WindowSpec
-from muntin.spark.host.chain import fed_by
+from muntin.spark.host.chain import find_upstream
 from muntin.spark.session import require
 from muntin.spark.sinks.ranked import RankedShape, rows_of
 from muntin.spark.sinks.selected import EachShape, SelectedAggregate
 from muntin.spark.sources.inputs import Input
-from muntin.spark.window_plan import build
+from muntin.spark.window_plan import build_windows
 
 
 def build_rolling_rows(
-    given: Input,
+    input_: Input,
     keys: tuple[Column | str, ...],
     spec: WindowSpec,
     shards: int | None = None,
@@ -31,7 +31,7 @@ def build_rolling_rows(
     """Build a query that emits each message as a row.
 
     Args:
-        given: The input.
+        input_: The input.
         keys: Key columns, by name or as expressions.
         spec: The query, without keys and columns, which are added here.
         shards: The number of shards; `None` is one for each core.
@@ -39,12 +39,12 @@ def build_rolling_rows(
     Raises:
         OptionError: When a column, a type or a policy can't work; the error names it.
     """
-    names = message_columns(spec, given.frame.columns, chained=given.fed is not None)
+    names = message_columns(spec, input_.frame.columns, chained=input_.fed is not None)
     bare = [key for key in keys if isinstance(key, str)]
     names = [name for name in names if name not in bare]
     fields = [F.col(quote_name(name)) for name in names] or [F.lit(0).alias("__muntin_none")]
     spec = replace(spec, aggregates=add_messages(spec, F.struct(*fields)))
-    plan = build(given, keys, spec, shards)
+    plan = build_windows(input_, keys, spec, shards)
     own = plan.keys or ()
     whole = (*own, WINDOW_START, WINDOW_END)
     computed = [name for name in spec.aggregates if name != ROWS]
@@ -58,13 +58,18 @@ def build_rolling_rows(
 
 
 def top_messages(
-    given: Input, keys: tuple[Column | str, ...], spec: WindowSpec, n: int, by: Names, up: Ascending
+    input_: Input,
+    keys: tuple[Column | str, ...],
+    spec: WindowSpec,
+    n: int,
+    by: Names,
+    up: Ascending,
 ) -> SelectedAggregate:
     """Build a query for the first messages of each window, with a spec without aggregates."""
-    require(given.frame.sparkSession)
-    ranking = _rank(given.frame, n, by, up, chained=False)
+    require(input_.frame.sparkSession)
+    ranking = _rank(input_.frame, n, by, up, chained=False)
     refuse(spec)
-    return _select_rows(given, keys, spec, ranking)
+    return _select_rows(input_, keys, spec, ranking)
 
 
 def top_windows(
@@ -75,8 +80,8 @@ def top_windows(
     ranking = _rank(frame, n, by, up, chained=True)
     bounds = F.col(WINDOW_START).alias(FIRST), F.col(WINDOW_END).alias(LAST)
     keys: tuple[Column | str, ...] = (*bounds, *list_columns("per", per, frame.columns))
-    given = Input(frame, WINDOW_END, fed=fed_by(frame))
-    return _select_rows(given, keys, moments(WINDOW_END), ranking)
+    input_ = Input(frame, WINDOW_END, fed=find_upstream(frame))
+    return _select_rows(input_, keys, moments(WINDOW_END), ranking)
 
 
 def _rank(frame: DataFrame, n: int, by: Names, up: Ascending, *, chained: bool) -> Ranking:
@@ -85,8 +90,8 @@ def _rank(frame: DataFrame, n: int, by: Names, up: Ascending, *, chained: bool) 
 
 
 def _select_rows(
-    given: Input, keys: tuple[Column | str, ...], spec: WindowSpec, ranking: Ranking
+    input_: Input, keys: tuple[Column | str, ...], spec: WindowSpec, ranking: Ranking
 ) -> SelectedAggregate:
-    aggregates = {ROWS: rows_of(given.frame, ranking)}
-    plan = build(given, keys, replace(spec, aggregates=aggregates))
+    aggregates = {ROWS: rows_of(input_.frame, ranking)}
+    plan = build_windows(input_, keys, replace(spec, aggregates=aggregates))
     return SelectedAggregate(plan, RankedShape.of(ranking, plan.keys or ()))

@@ -20,12 +20,18 @@ from muntin.model.errors import OptionError
 from muntin.model.rolling import emits_messages
 from muntin.model.spec import WindowSpec
 from muntin.spark.explain import explain
-from muntin.spark.host.chain import Upstream, fed_by, lag_of, marked, with_time
+from muntin.spark.host.chain import (
+    Upstream,
+    add_window_time,
+    disorder_of,
+    find_upstream,
+    mark_results,
+)
 from muntin.spark.query_definition import QueryDefinition
 from muntin.spark.session import require
 from muntin.spark.sources.inputs import Input
-from muntin.spark.sources.naming import time_of
-from muntin.spark.window_plan import build
+from muntin.spark.sources.naming import resolve_time
+from muntin.spark.window_plan import build_windows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +49,7 @@ class Windowed(WindowSentence["WindowedAggregate"]):
             from muntin.spark.window_rows import build_rolling_rows
 
             return build_rolling_rows(self.input, keys, spec, self._shards)
-        return WindowedAggregate(build(self.input, keys, spec, self._shards))
+        return WindowedAggregate(build_windows(self.input, keys, spec, self._shards))
 
     def _build_top(
         self, spec: WindowSpec, keys: tuple[Any, ...], n: int, by: Any, ascending: Any
@@ -63,8 +69,8 @@ class Windowed(WindowSentence["WindowedAggregate"]):
             self._input_options.max_ahead,
             self._input_options.offset,
             self._fed,
-            computed=self._computed,
-            arrived=self._arrived,
+            computed_time=self._computed,
+            arrival_expression=self._arrived,
         )
 
 
@@ -90,7 +96,7 @@ class WindowedAggregate(QueryDefinition, WindowDefinition["WindowedAggregate"]):
     @cached_property
     def _full(self) -> DataFrame:
         upstream = replace(self._upstream(), full=True)
-        return marked(self._emitted().where(str(upstream.keep)), upstream)
+        return mark_results(self._select_rows().where(str(upstream.keep)), upstream)
 
     def _top(self, n: int, by: Any, per: Any, ascending: Any) -> WindowedAggregate:
         from muntin.spark.window_rows import top_windows
@@ -112,12 +118,12 @@ def begin_spark_windowed(frame: object, options: SentenceOptions) -> Windowed:
     where, clock = options["where"], options["clock"]
     _check_column("where", where, "a condition", "give a condition, as a Column or as SQL")
     rows = _rows_of(frame)
-    fed = fed_by(rows)
-    rows, fed = with_time(rows, fed, options["time"])
-    time, computed = time_of(rows, options["time"])
+    fed = find_upstream(rows)
+    rows, fed = add_window_time(rows, fed, options["time"])
+    time, computed = resolve_time(rows, options["time"])
     _check_column("clock", clock, "a column", "give its name, or an expression as a Column")
-    clock, arrived = time_of(rows, clock, "clock")
-    lag = partial(lag_of, fed) if fed is not None else int
+    clock, arrived = resolve_time(rows, clock, "clock")
+    lag = partial(disorder_of, fed) if fed is not None else int
     return Windowed(
         _frame=rows,
         _keys=keys,
@@ -128,9 +134,9 @@ def begin_spark_windowed(frame: object, options: SentenceOptions) -> Windowed:
     )
 
 
-def _check_column(option: str, given: object, what: str, hint: str) -> None:
-    if given is not None and not isinstance(given, Column | str):
-        raise OptionError(option, given, f"isn't {what}", hint)
+def _check_column(option: str, value: object, what: str, hint: str) -> None:
+    if value is not None and not isinstance(value, Column | str):
+        raise OptionError(option, value, f"isn't {what}", hint)
 
 
 def _rows_of(frame: object) -> DataFrame:

@@ -61,7 +61,7 @@ class Written:
     lines: Sequence[str]
     batches: list[Batch]
     unstorable: int
-    kept: RefCounted
+    references: RefCounted
 
 
 class BatchListener(Protocol):
@@ -99,40 +99,42 @@ class Writer:
     def __call__(self, emitted: DataFrame, number: int) -> None:
         """Write a batch."""
         with self._report.writing(emitted, number):
-            kept = RefCounted(partial(_release, emitted))
+            references = RefCounted(partial(_release, emitted))
             try:
-                with self._watched(number, "in a worker"):
-                    lines, batches = self._fetched(emitted, number)
+                with self._report_failures(number, "in a worker"):
+                    lines, batches = self._fetch_and_cache(emitted, number)
                 for batch, output in zip(batches, self._outputs, strict=True):
                     if output.target is not None:
-                        with self._watched(number, f"the sink of {batch.kind}"):
+                        with self._report_failures(number, f"the sink of {batch.kind}"):
                             output.target.write(batch)
-                aside = self._dead.keep(emitted.sparkSession, batches)
-                self._report.written(Written(number, emitted, lines, batches, aside, kept))
+                unwritable_count = self._dead.keep(emitted.sparkSession, batches)
+                self._report.written(
+                    Written(number, emitted, lines, batches, unwritable_count, references)
+                )
             finally:
-                kept.done()
+                references.done()
 
-    def _fetched(self, emitted: DataFrame, number: int) -> tuple[list[str], list[Batch]]:
+    def _fetch_and_cache(self, emitted: DataFrame, number: int) -> tuple[list[str], list[Batch]]:
         """Run a batch, and cache its output unless the last batches all had few rows.
 
         Without the cache, each sink of a large batch would run the whole batch again. The cache
         costs a plan and a copy, which a query of small batches can save.
         """
-        found = number, emitted, self._outputs, self._checkpoint
+        arguments = number, emitted, self._outputs, self._checkpoint
         keeps = self._few_in_a_row < _IN_A_ROW
         if keeps:
             emitted.persist()
-        lines, batches = fetched(*found, few=self._few)
+        lines, batches = fetch_batch(*arguments, few=self._few)
         few = all(_are_few(batch) for batch in batches)
         if not few and not keeps:
             self._few_in_a_row = -_WARY
             emitted.persist()
-            return fetched(*found, few=self._few)
+            return fetch_batch(*arguments, few=self._few)
         self._few_in_a_row = self._few_in_a_row + 1 if few else min(self._few_in_a_row, 0)
         return lines, batches
 
     @contextmanager
-    def _watched(self, number: int, part: str) -> Iterator[None]:
+    def _report_failures(self, number: int, part: str) -> Iterator[None]:
         """Report an exception of user code in the context."""
         try:
             yield
@@ -153,7 +155,7 @@ def _release(emitted: DataFrame) -> None:
         emitted.unpersist()
 
 
-def fetched(
+def fetch_batch(
     number: int,
     emitted: DataFrame,
     outputs: Sequence[Destination],

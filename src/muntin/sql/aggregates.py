@@ -77,10 +77,6 @@ def call(scope: Scope, node: exp.Expr) -> Aggregate:
     if isinstance(node, exp.IgnoreNulls | exp.RespectNulls):
         node = node.this
     name = _BY_OFFSET.get(name, name)
-    if name in ("RANK", "DENSE_RANK"):
-        hint = "write ROW_NUMBER(): rows that are equal are ordered by all of their columns"
-        problem = f"{name.lower()} has no bound: any number of rows may share a rank"
-        scope.fail(span, problem, hint)
     if name in _ROW_FUNCTIONS:
         hint = "give an aggregate over a frame, or number rows in the table that you write to"
         scope.fail(span, f"{name.lower()} numbers rows of a whole partition", hint)

@@ -117,7 +117,8 @@ def around(scope: Scope, select: Select, made: Windowing) -> Windowing:
             found = (_computed(scope, item, inner),)
         for column in found:
             taken = {one.name.lower() for one in shown if one.name != "*"}
-            mine = column.name in (*identity, *OWN) and not column.bare
+            mine = column.name in (*identity, *OWN) and column not in inner.columns
+            mine &= not column.bare
             mine |= made.each and column.name == NUMBERED.name and column != NUMBERED
             if mine or column.name.lower() in taken:
                 problem = f"{column.name} is a column of the output already"
@@ -150,8 +151,8 @@ def _check_once(scope: Scope, select: Select, made: Windowing) -> None:
 def _of_rows(scope: Scope, select: Select, made: Windowing) -> Windowing:
     """Return the rows of windows with one more select list over them."""
     if select.where is not None:
-        made = ranked.chosen(made, Choice(None, scope.plain(select.where)))
-    return ranked.chosen(made, ranked.listed(scope, select, made, None))
+        made = ranked.add_choice(made, Choice(None, scope.plain(select.where)))
+    return ranked.add_choice(made, ranked.read_select_list(scope, select, made, None))
 
 
 def _over(scope: Scope, node: exp.Expr, inner: Shown) -> str:

@@ -18,17 +18,17 @@ from muntin.sql.cursor import Cursor, Span
 from muntin.sql.syntax import CreateView, Existing, Source
 
 
-def marks_of(known: InputOptions, cursor: Cursor, source: Source) -> InputOptions:
+def marks_of(marks: InputOptions, cursor: Cursor, source: Source) -> InputOptions:
     """Return the marks of a source, with those that the query itself declares."""
     mark = source.watermark
     if source.offset is not None:
-        known = replace(known, offset=source.offset)
+        marks = replace(marks, offset=source.offset)
     if mark is None:
-        return known
-    if known.time is not None:
+        return marks
+    if marks.time is not None:
         hint = "leave this one away, or the one of the table"
-        cursor.fail(mark.span, f"{known.time} has a watermark already", hint)
-    return replace(mark.marks, offset=known.offset, clock=known.clock)
+        cursor.fail(mark.span, f"{marks.time} has a watermark already", hint)
+    return replace(mark.marks, offset=marks.offset, clock=marks.clock)
 
 
 def bound_of(relation: Relation, bound: str) -> str | None:
@@ -37,12 +37,15 @@ def bound_of(relation: Relation, bound: str) -> str | None:
         return bound if relation.spec.axis == "time" else None
     if not isinstance(relation, Derived):
         return None
-    known = bound_of(relation.source, bound)
-    if known is None or relation.columns is None:
-        return known
-    shown = (c.name for c in relation.columns if c.text in (known, quote_name(known), "*"))
-    found = next(shown, None)
-    return known if found == "*" else found
+    inner = bound_of(relation.source, bound)
+    if inner is None or relation.columns is None:
+        return inner
+    shown = (c.name for c in relation.columns if c.text in (inner, quote_name(inner), "*"))
+    name = next(shown, None)
+    return inner if name == "*" else name
+
+
+_BOUNDS = ("window_start", "window_end")
 
 
 def bound_named(relation: Relation, name: str) -> str:
@@ -51,10 +54,11 @@ def bound_named(relation: Relation, name: str) -> str:
     Queries written for Flink say ``window_start AS starttime``; results have the bound itself as
     well.
     """
-    shown = relation.columns if isinstance(relation, Windowing) else None
-    for column in shown or ():
-        bound = column.text.strip("`")
-        if column.name.lower() == name.lower() and bound in ("window_start", "window_end"):
+    shown = (relation.columns if isinstance(relation, Windowing) else None) or ()
+    texts = {column.text: column.name for column in shown if column.name in _BOUNDS}
+    for column in shown:
+        bound = texts.get(column.text, column.text.strip("`"))
+        if column.name.lower() == name.lower() and bound in _BOUNDS:
             return bound
     return name
 

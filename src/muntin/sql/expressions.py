@@ -12,6 +12,7 @@ from muntin.model.errors import SqlError
 from muntin.model.pipeline import quote_name
 from muntin.model.placeholders import OutsideQuotesError, fill_expression
 from muntin.sql.cursor import Cursor, Span, held_in, span_of
+from muntin.sql.foreign import find_foreign
 from muntin.sql.reader import read
 
 Swaps = dict[Span, str]
@@ -98,6 +99,9 @@ class Scope:
         swaps: Swaps = {}
 
         def visit(part: exp.Expr) -> None:
+            foreign = find_foreign(part)
+            if foreign is not None:
+                self.fail(self.span(part), *foreign)
             text = named(part)
             if text is None:
                 text = self._of_epoch(part, named)

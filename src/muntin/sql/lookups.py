@@ -117,15 +117,23 @@ def _joined(
         [f"{s}.{quote_name(n)}" for s, n in zip(SIDE_COLUMNS, pair, strict=True)] for pair in pairs
     ]
     texts = [" = ".join(pair) for pair in ends]
+    # The columns of ``IN`` needn't be qualified, so their condition isn't taken from the text.
+    others = [sided(scope, part, sides) for part in conditions if pair_of(part, sides) is None]
     if join.not_in:
         # A condition that is NULL keeps a row out, as one that is true does.
-        texts[0] += "".join(f" OR {end} IS NULL" for end in ends[0])
-    # The columns of ``IN`` needn't be qualified, so their condition isn't taken from the text.
-    texts += [sided(scope, part, sides) for part in conditions if pair_of(part, sides) is None]
-    on = scope.noted(" AND ".join(f"({text})" for text in texts), join.span)
-    relation = Lookup(found.relation, table.relation, name, how, on, tuple(shared))
+        others.insert(0, f"{texts[0]}" + "".join(f" OR {end} IS NULL" for end in ends[0]))
+        del texts[0], pairs[0]
+    on = scope.noted(_conjunction([*texts, *others]), join.span)
+    rest = scope.noted(_conjunction(others), join.span) if others else None
+    relation = Lookup(
+        found.relation, table.relation, name, how, on, tuple(shared), tuple(pairs), rest
+    )
     shown = frozenset() if how in ("semi", "anti") else table.qualifiers
     return replace(found, relation=relation, qualifiers=found.qualifiers | shown)
+
+
+def _conjunction(texts: Sequence[str]) -> str:
+    return " AND ".join(f"({text})" for text in texts)
 
 
 def _named(cursor: Cursor, join: Join, found: Resolved, table: Resolved) -> tuple[str, LookupHow]:

@@ -18,11 +18,13 @@ from muntin.sql.catalog import Catalog, Resolved, marks_of
 from muntin.sql.cursor import Cursor, Span, WindowNode, call_of
 from muntin.sql.expressions import Scope, walk
 from muntin.sql.firings import emit_spans, firing
+from muntin.sql.foreign import find_rounded_time
 from muntin.sql.grouping import Grouping
 from muntin.sql.joins import Resolve, join_of
 from muntin.sql.lookups import looked_up
 from muntin.sql.ordering import order
 from muntin.sql.pairs import unbounded
+from muntin.sql.regrouping import regroup
 from muntin.sql.selectlist import END, START, SelectList
 from muntin.sql.syntax import (
     CreateView,
@@ -128,21 +130,24 @@ def _of_rows(
         return _bounded(scope, select, resolved, call)
     number = ranked.numbering(scope, select)
     if select.qualify is not None and number is None:
-        hint = "write HAVING, or QUALIFY ROW_NUMBER() OVER (...) <= 3: RANK has no bound"
-        scope.fail(scope.span(select.qualify), "QUALIFY is about no row_number", hint)
+        hint = "write HAVING, or QUALIFY ROW_NUMBER() OVER (...) <= 3"
+        scope.fail(scope.span(select.qualify), "QUALIFY is about no row_number or rank", hint)
     if number is not None:
         return _numbered(scope, select, resolved, call, number)
     if select.window is not None:
         return _ksql(cursor, select, select.window, resolved)
     if call is not None and ranked.alone(select):
         made, meant = ranked.every_row(scope, select, resolved, call)
-        chosen = ranked.chosen(made, ranked.listed(scope, select, made, None))
+        chosen = ranked.add_choice(made, ranked.read_select_list(scope, select, made, None))
         return _lowered(scope, select, chosen, meant)
     over = any(isinstance(node, exp.Window) for node in walk(*select.scalars))
     if over and call is None:
         return _finished(scope, select, resolved, *overs.per_row(scope, select, resolved))
     found = call or _grouped_by(scope, select)
     if found is None:
+        groups = regroup(scope, select, resolved) if select.group else None
+        if groups is not None:
+            return _finished(scope, select, resolved, *groups)
         return _chosen(scope, select, resolved, outermost)
     return _windowed(scope, select, resolved, found, from_call=call is not None)
 
@@ -171,16 +176,19 @@ def _numbered(
     """Lower a query that numbers the rows of windows."""
     if select.group or select.window or select.having or select.distinct:
         hint = "number the rows of the grouped query, in a query around it"
-        problem = "row_number can't stand beside GROUP BY or DISTINCT"
+        problem = f"{number.function.lower()} can't stand beside GROUP BY or DISTINCT"
         scope.fail(scope.span(number.node), problem, hint)
-    made, meant = ranked.numbered(scope, select, resolved, call, number)
-    choice = ranked.listed(scope, select, made, number)
+    made, meant = ranked.number_rows(scope, select, resolved, call, number)
+    choice = ranked.read_select_list(scope, select, made, number)
     if select.qualify is not None:
         return _lowered(
-            scope, select, ranked.chosen(ranked.bounded(scope, made, select.qualify), choice), meant
+            scope,
+            select,
+            ranked.add_choice(ranked.bound_rows(scope, made, select.qualify), choice),
+            meant,
         )
     return replace(
-        resolved, relation=ranked.chosen(made, choice), marks=InputOptions(max_ahead=None)
+        resolved, relation=ranked.add_choice(made, choice), marks=InputOptions(max_ahead=None)
     )
 
 
@@ -191,13 +199,17 @@ def _bounded(scope: Scope, select: Select, resolved: Resolved, call: WindowCall 
     assert made.ranking is not None
     plain = not (select.group or select.distinct or select.having or select.qualify)
     if select.where is None or not plain or call is not None or ranked.numbering(scope, select):
-        ranked.unbounded(scope, select.span, made.ranking)
+        ranked.refuse_unbounded(scope, select.span, made.ranking)
     if select.emit is not None:
         hint = "put EMIT into the query that numbers rows"
         scope.fail(select.emit.spans["emit"], "these rows were emitted before", hint)
     assert select.where is not None
-    bounded = ranked.bounded(scope, made, select.where)
-    return _lowered(scope, select, ranked.chosen(bounded, ranked.listed(scope, select, made, None)))
+    bounded = ranked.bound_rows(scope, made, select.where)
+    return _lowered(
+        scope,
+        select,
+        ranked.add_choice(bounded, ranked.read_select_list(scope, select, made, None)),
+    )
 
 
 def _lowered(scope: Scope, select: Select, made: Windowing, meant: Meant | None = None) -> Lowered:
@@ -289,6 +301,10 @@ def _grouped_by(scope: Scope, select: Select) -> WindowCall | None:
 
 def _rows(scope: Scope, select: Select, resolved: Resolved) -> Resolved:
     """Lower a query that chooses and computes rows one by one."""
+    rounded = find_rounded_time([node.unnest() for node in select.group])
+    if rounded is not None:
+        node, hint = rounded
+        scope.fail(scope.span(node), "this rounds a time, and groups of a stream are windows", hint)
     for node in walk(*select.scalars):
         if name_of(node):
             scope.fail(scope.span(node), "a stream doesn't end, so this needs windows", _WINDOWS)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from muntin.model.aggregates import Aggregate, collect_list, top_k
+from muntin.model.aggregates import Aggregate, collect_list, first_rows
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.pipeline import (
     FIRST,
@@ -39,6 +39,8 @@ from muntin.sql.selectlist import END, START
 from muntin.sql.syntax import Select, WindowCall
 from muntin.sql.windowcalls import Meant, meaning
 
+NUMBERINGS = ("ROW_NUMBER", "RANK", "DENSE_RANK")
+"""The functions that number the rows of windows."""
 UNBOUNDED = -1
 """The number of rows kept per window while the query that bounds it hasn't been read yet."""
 _FORM = "write ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY price DESC)"
@@ -47,52 +49,53 @@ _BOUND = "write WHERE {name} <= 3 around it, or QUALIFY {name} <= 3"
 
 @dataclass(frozen=True)
 class Numbered:
-    """The one ``ROW_NUMBER`` of a query."""
+    """The one ``ROW_NUMBER``, ``RANK`` or ``DENSE_RANK`` of a query."""
 
     node: exp.Window
     alias: str
     item: int | None
 
+    @property
+    def function(self) -> str:
+        """The name of the function, in capitals."""
+        return name_of(self.node.this)
+
 
 def numbering(scope: Scope, select: Select) -> Numbered | None:
-    """Return the ``ROW_NUMBER`` of a select list or ``QUALIFY``; ``None`` if there is none."""
-    found: list[Numbered] = []
-    for node in walk(*select.scalars):
-        name = name_of(node.this) if isinstance(node, exp.Window) else ""
-        if name in ("RANK", "DENSE_RANK"):
-            hint = "write ROW_NUMBER(): rows that are equal are ordered by all of their columns"
-            problem = f"{name.lower()} has no bound: any number of rows may share a rank"
-            scope.fail(scope.span(node), problem, hint)
-    for place, item in enumerate(select.items):
+    """Return the numbering of a select list or ``QUALIFY``; ``None`` if there is none."""
+    numberings: list[Numbered] = []
+    for index, item in enumerate(select.items):
         for node in _numbers(item.scalar):
             if node is not item.scalar.unnest():  # type: ignore[union-attr]
                 hint = "give it a column of its own, and compute around it"
-                scope.fail(scope.span(node), "row_number is part of an expression", hint)
-            found.append(Numbered(node, item.alias or NUMBER, place))
+                name = name_of(node.this).lower()
+                scope.fail(scope.span(node), f"{name} is part of an expression", hint)
+            numberings.append(Numbered(node, item.alias or name_of(node.this).lower(), index))
     for node in _numbers(select.qualify):
-        if not any(normal(node, scope) == normal(one.node, scope) for one in found):
-            found.append(Numbered(node, NUMBER, None))
-    for other in found[1:]:
+        if not any(normal(node, scope) == normal(one.node, scope) for one in numberings):
+            numberings.append(Numbered(node, name_of(node.this).lower(), None))
+    for other in numberings[1:]:
         hint = "rank them one after the other, in queries over queries"
         scope.fail(scope.span(other.node), "a query numbers its rows once", hint)
-    return found[0] if found else None
+    return numberings[0] if numberings else None
 
 
 def _numbers(node: exp.Expr | None) -> Iterator[exp.Window]:
     for one in () if node is None else walk(node):
-        if isinstance(one, exp.Window) and name_of(one.this) == "ROW_NUMBER":
+        if isinstance(one, exp.Window) and name_of(one.this) in NUMBERINGS:
             yield one
 
 
-def numbered(
+def number_rows(
     scope: Scope, select: Select, resolved: Resolved, call: WindowCall | None, number: Numbered
 ) -> tuple[Windowing, Meant | None]:
     """Return the numbered rows of a window function, or of windows that another query emits."""
     window = number.node
+    name = number.function
     if window.args.get("spec") or window.args.get("alias") or window.this.expressions:
-        scope.fail(scope.span(window), "row_number has no frame and no argument", _FORM)
+        scope.fail(scope.span(window), f"{name.lower()} has no frame and no argument", _FORM)
     by, ascending = _order(scope, window)
-    ranking = Ranking(number.alias, by, ascending, UNBOUNDED, (), call is None)
+    ranking = Ranking(number.alias, by, ascending, UNBOUNDED, (), call is None, name)
     parts = list(window.args.get("partition_by") or [])
     if call is not None:
         per = _without(scope, window, parts, {START, END})
@@ -109,8 +112,8 @@ def numbered(
     keys = (Column(FIRST, quote_name(start)), Column(LAST, quote_name(end)), *per)
     where = None if select.where is None else scope.plain(select.where)
     spec = replace(moments(end), keys=tuple(key.name for key in keys), aggregates=_rows(ranking))
-    made = Windowing(resolved.relation, spec, keys, where, ranking=ranking)
-    return made, None
+    windowing = Windowing(resolved.relation, spec, keys, where, ranking=ranking)
+    return windowing, None
 
 
 def _of_call(
@@ -147,10 +150,10 @@ def _of_call(
             error
         )
     where = None if select.where is None else scope.plain(select.where)
-    made = Windowing(
+    windowing = Windowing(
         resolved.relation, spec, tuple(keys), where, clock=marks.clock, ranking=ranking
     )
-    return made, meant
+    return windowing, meant
 
 
 def _keys(
@@ -166,7 +169,7 @@ def _keys(
         own = scope.own(node) if isinstance(node, exp.Column) else None
         if own is None or own.lower() not in {key.name.lower() for key in per}:
             if ranking.by:
-                hint = "add it to the PARTITION BY of ROW_NUMBER"
+                hint = f"add it to the PARTITION BY of {ranking.function}"
                 scope.fail(scope.span(node), "sessions are partitioned by this", hint)
             keys.append(_key(scope, node))
     return keys
@@ -176,7 +179,8 @@ def _rows(ranking: Ranking) -> dict[str, Aggregate]:
     row = Expression("all columns")
     if ranking.most is None:
         return {ROWS: collect_list(row)}
-    return {ROWS: top_k(row, max(ranking.most, 1), ranking.ascending)}
+    most = max(ranking.most, 1)
+    return {ROWS: first_rows(row, most, ranking.ascending, ranking.function)}
 
 
 def alone(select: Select) -> bool:
@@ -230,14 +234,16 @@ def _without(
     return tuple(key for key in keys if key.name.lower() not in low)
 
 
-def listed(scope: Scope, select: Select, windowing: Windowing, number: Numbered | None) -> Choice:
+def read_select_list(
+    scope: Scope, select: Select, windowing: Windowing, number: Numbered | None
+) -> Choice:
     """Return the select list over the rows of windows."""
     own = {key.name.lower() for key in windowing.keys} | {START, END}
     columns: list[Column] = []
-    for place, item in enumerate(select.items):
+    for index, item in enumerate(select.items):
         if item.scalar is None:
             columns.append(Column("*", "*"))
-        elif number is not None and place == number.item:
+        elif number is not None and index == number.item:
             columns.append(Column(number.alias, quote_name(number.alias)))
         else:
             text = scope.plain(item.scalar)
@@ -257,18 +263,18 @@ def _alias(number: Numbered | None) -> str | None:
     return None if number is None else number.alias
 
 
-def bounded(scope: Scope, windowing: Windowing, condition: exp.Expr) -> Windowing:
+def bound_rows(scope: Scope, windowing: Windowing, condition: exp.Expr) -> Windowing:
     """Return numbered rows, limited to as many as a condition allows."""
     ranking = windowing.ranking
     assert ranking is not None
-    found = _bounds(scope, condition.unnest(), ranking.number)
-    if not found:
-        unbounded(scope, scope.span(condition), ranking)
-    most, span = min(found)
+    bounds = _bounds(scope, condition.unnest(), ranking.number)
+    if not bounds:
+        refuse_unbounded(scope, scope.span(condition), ranking)
+    most, span = min(bounds)
     if not 1 <= most <= 10_000:
         hint = "give a whole number from 1 to 10000"
         scope.fail(span, "so many rows aren't kept of a window", hint)
-    known = replace(ranking, most=most)
+    bounded_ranking = replace(ranking, most=most)
     choices = ranking.choices
     only = isinstance(condition.unnest(), exp.LTE | exp.LT | exp.GTE | exp.GT)
     firing = windowing.spec.firing
@@ -278,9 +284,9 @@ def bounded(scope: Scope, windowing: Windowing, condition: exp.Expr) -> Windowin
     if not only:
         text = scope.rendered(condition, _swaps(scope, condition, ranking.number))
         choices = (*choices, Choice(None, text))
-    known = replace(known, choices=choices)
-    spec = replace(windowing.spec, aggregates=_rows(known))
-    return replace(windowing, spec=spec, ranking=known)
+    bounded_ranking = replace(bounded_ranking, choices=choices)
+    spec = replace(windowing.spec, aggregates=_rows(bounded_ranking))
+    return replace(windowing, spec=spec, ranking=bounded_ranking)
 
 
 def _swaps(scope: Scope, condition: exp.Expr, name: str) -> dict[Span, str]:
@@ -322,12 +328,12 @@ def _sides(node: exp.Expr) -> tuple[exp.Expr | None, exp.Expr | None, int]:
 
 def _is_number(scope: Scope, node: exp.Expr, name: str) -> bool:
     if isinstance(node, exp.Window):
-        return name_of(node.this) == "ROW_NUMBER"
+        return name_of(node.this) in NUMBERINGS
     own = scope.own(node) if isinstance(node, exp.Column) else None
     return own is not None and own.lower() == name.lower()
 
 
-def chosen(windowing: Windowing, choice: Choice) -> Windowing:
+def add_choice(windowing: Windowing, choice: Choice) -> Windowing:
     """Return the rows of windows with one more select list over them."""
     ranking = windowing.ranking
     assert ranking is not None
@@ -336,7 +342,7 @@ def chosen(windowing: Windowing, choice: Choice) -> Windowing:
     return replace(windowing, ranking=replace(ranking, choices=(*ranking.choices, choice)))
 
 
-def unbounded(scope: Scope, span: Span, ranking: Ranking) -> None:
+def refuse_unbounded(scope: Scope, span: Span, ranking: Ranking) -> None:
     """Refuse numbered rows without a bound."""
     hint = _BOUND.format(name=ranking.number)
     scope.fail(span, "every row of a window would be kept", hint)

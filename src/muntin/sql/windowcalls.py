@@ -16,6 +16,7 @@ from muntin.model.pipeline import Expression
 from muntin.model.sessions import session
 from muntin.sql import lengths
 from muntin.sql.cursor import Cursor, Span, span_of
+from muntin.sql.foreign import PROCTIME
 from muntin.sql.lengths import Length
 from muntin.sql.syntax import Argument, ArgumentKind, Select, WindowCall
 
@@ -49,16 +50,10 @@ _NAMED = {
     "TUMBLE": ("ORIGIN", "ZONE"),
     "HOP": ("ORIGIN", "ZONE"),
     "CUMULATE": ("ORIGIN", "ZONE"),
-    "SESSION": ("CLOSED",),
+    "SESSION": ("CLOSED", "LONGEST"),
 }
-# Windows by processing time have a different result in each run.
-_PROCTIME = (
-    "windows by processing time depend on when they run",
-    "write SELECT *, current_timestamp() AS at FROM t in a view, the time of the batch that reads "
-    "a row, and window by at",
-)
 _ROUNDED = {"HOUR": HOUR, "MINUTE": MINUTE, "SECOND": SECOND}
-_LENGTHS = ("SIZE", "SLIDE", "STEP", "GAP", "OFFSET")
+_LENGTHS = ("SIZE", "SLIDE", "STEP", "GAP", "LONGEST", "OFFSET")
 
 
 def read_call(
@@ -155,7 +150,7 @@ def _label(cursor: Cursor, name: str) -> str:
 def _descriptor(cursor: Cursor) -> tuple[str, ...]:
     cursor.takes("DESCRIPTOR", "(")
     if cursor.sees("PROCTIME", "("):
-        cursor.fail(None, *_PROCTIME)
+        cursor.fail(None, *PROCTIME)
     names = cursor.several(lambda: cursor.path("a column"))
     cursor.closes("DESCRIPTOR", "write DESCRIPTOR(ts)")
     return tuple(names)
@@ -276,7 +271,7 @@ class _Placed:
         """Return the table, or the time column, that an argument names."""
         node = argument.value
         if isinstance(node, exp.Anonymous) and node.name.upper() == "PROCTIME":
-            self._fail(argument.span, *_PROCTIME)
+            self._fail(argument.span, *PROCTIME)
         if not isinstance(node, exp.Column):
             hint = "compute it first: WITH v AS (SELECT *, ... AS at FROM t), and name at here"
             self._fail(argument.span, "this isn't a column", hint)
@@ -331,7 +326,8 @@ class _Placed:
             gap = self.by_label.get("GAP")
             if gap is not None and gap.kind == "scalar":
                 return session(by=Expression(self.text[slice(*gap.span)]), closed=ends)
-            return session(self.length("GAP"), closed=ends)
+            longest: Any = self.length("LONGEST") if "LONGEST" in self.by_label else None
+            return session(self.length("GAP"), closed=ends, longest=longest)
         zone = self.by_label.get("ZONE")
         named = None if zone is None else str(zone.value)
         size, (origin, offset) = self.length("SIZE"), self.origin()

@@ -132,7 +132,7 @@ def test_a_run_goes_on_with_the_shards_of_its_checkpoint(
         return Query(took.__self__)
 
     monkeypatch.setattr(windowing, "session", lambda *_, **__: nullcontext(object()))
-    monkeypatch.setattr("muntin.spark.host.shards.remembered", lambda *_: remembered)
+    monkeypatch.setattr("muntin.spark.host.shards.read_stored_shards", lambda *_: remembered)
     monkeypatch.setattr("muntin.spark.host.shards.count_shards", lambda *_: 5)
     monkeypatch.setattr("muntin.apps.windowing.query.start", start)
     given = ["--checkpoint", "table", "--shardrows", "9", "--deletes", "calls", "--duration", "1"]

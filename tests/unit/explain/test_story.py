@@ -52,6 +52,11 @@ def test_every_part_of_a_query_is_said():
     ("twin", "said"),
     [
         (AT.session("10 minutes"), "is 10 minutes past its last message"),
+        (
+            AT.session("10 minutes", longest="8 hours"),
+            "is 10 minutes past its last message, or 8 hours past its first",
+        ),
+        (AT.session("10 minutes", longest="8 hours"), "from which sessions are cut"),
         (AT.sliding("10 minutes"), "at most two windows begin or end with a message"),
         (AT.hopping("1 hour", "7 minutes"), "17 a window, 2 a slide"),
         (AT.cumulating("1 day", "1 hour"), "up to 24 a window"),

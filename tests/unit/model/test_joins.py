@@ -135,6 +135,12 @@ def test_what_is_refused(case: str) -> None:
     assert text in str(refusal.value)
 
 
+def test_sessions_with_a_longest_duration_are_refused() -> None:
+    visits = windowed(time="at").session("1 minute", longest="1 hour")
+    with pytest.raises(OptionError, match="longest='session 1 minute, at most 1 hour' isn't for"):
+        join(visits, visits, on="id")
+
+
 def test_a_sentence_that_keeps_less_than_it_takes_late_is_refused() -> None:
     one = windowed(time="at")
     two = one.late(grace="2 hours")

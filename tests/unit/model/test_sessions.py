@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from muntin.model import aggregates
 from muntin.model.axis import MINUTE, rows
-from muntin.model.errors import OptionError
+from muntin.model.errors import OptionError, SpecChangedError
 from muntin.model.policies import Firing
 from muntin.model.sessions import Sessions, session
 from muntin.model.spec import WindowSpec
@@ -15,6 +17,27 @@ def test_sessions() -> None:
     assert str(session("30 minutes")) == "session 30 minutes"
     assert str(session("30 minutes", closed="left")) == "session 30 minutes, open at the gap"
     assert session(rows(3)) == Sessions(3, "both", "rows")
+
+
+def test_a_longest_duration() -> None:
+    windows = session("30 minutes", longest="8 hours")
+    assert windows == Sessions(30 * MINUTE, longest=480 * MINUTE)
+    assert str(windows) == "session 30 minutes, at most 8 hours"
+    assert windows.memory > session("30 minutes").memory
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"gap": "1 hour", "longest": "59 minutes"}, "is shorter than the gap; .*1 hour"),
+        ({"gap": "1 hour", "longest": "0 s"}, "longest='0 s' is zero"),
+        ({"gap": rows(3), "longest": "1 hour"}, "a time beside a gap of rows"),
+        ({"by": "patience", "longest": "1 hour"}, "needs a gap"),
+    ],
+)
+def test_durations_that_cannot_be(options: dict[str, Any], problem: str) -> None:
+    with pytest.raises(OptionError, match=problem):
+        session(**options)
 
 
 @pytest.mark.parametrize(("closed", "latest"), [("both", 9), ("left", 10)])
@@ -54,3 +77,12 @@ def test_sessions_of_rows_need_offsets() -> None:
 
 def test_a_checkpoint_knows_the_edge() -> None:
     assert spec(Sessions(5)).to_dict() != spec(Sessions(5, "left")).to_dict()
+
+
+def test_a_checkpoint_knows_the_longest_duration() -> None:
+    stored = spec(Sessions(5)).to_dict()
+    with pytest.raises(SpecChangedError, match="at most 9"):
+        spec(Sessions(5, longest=9)).check_same(stored)
+    # Checkpoints from before there was one go on.
+    before = stored | {"windows": {k: v for k, v in stored["windows"].items() if k != "longest"}}
+    spec(Sessions(5)).check_same(before)

@@ -71,6 +71,10 @@ def sql(windows: str, emit: str = "") -> str:
         ('cumulating = "1 day", step = "1 hour"', "CUMULATE(ts, 1 HOUR, 1 DAY)"),
         ('session = "30 minutes"', "SESSION(ts, 30 MINUTES)"),
         (
+            'session = "30 minutes", longest = "8 hours"',
+            "SESSION(ts, 30 MINUTES, LONGEST => INTERVAL '8' HOUR)",
+        ),
+        (
             'session = "30 minutes", closed = "left"',
             "SESSION(ts, 30 MINUTES, CLOSED => 'left')",
         ),

@@ -19,5 +19,5 @@ def test_a_checkpoint_of_the_local_host_is_refused(
     here.start(checkpoint=tmp_path, available_now=True).await_end(30)
     folder = SimpleNamespace(local=tmp_path)
     monkeypatch.setattr(running, "HadoopPath", lambda spark, checkpoint: folder)
-    with pytest.raises(mt.SpecChangedError, match="is a checkpoint of a query without Spark: give"):
+    with pytest.raises(mt.SpecChangedError, match="is a checkpoint of a query without Spark"):
         running.acquire(Mock(), str(tmp_path))

@@ -34,14 +34,14 @@ def test_an_aggregate_is_found_by_its_whole_name(
 
     monkeypatch.setattr(statements, "bind", refuses)
     with pytest.raises(SqlError) as refusal:
-        statements.asked(None, door.question(STATEMENT), {})
+        statements.bind_statement(None, door.question(STATEMENT), {})
     start, end = refusal.value.span
     assert STATEMENT[start:end].startswith(marked)
 
 
 def test_a_statement_without_its_tables_is_refused_with_the_way() -> None:
     with pytest.raises(
-        SqlError, match=r"'clicks' isn't known; .* mt\.sql\(statement, clicks="
+        SqlError, match=r"'clicks' isn't a table; .* mt\.sql\(statement, clicks="
     ) as error:
         mt.sql(STATEMENT)
     assert error.value.span[0] > 0

@@ -218,12 +218,18 @@ def test_a_length_of_a_column_is_refused_at_the_column():
 
 
 @pytest.mark.parametrize("name", ["RANK", "DENSE_RANK"])
-def test_ranks_have_no_bound(name):
-    said, _ = refused(
-        f"SELECT k, {name}() OVER (PARTITION BY window_start, window_end ORDER BY x) AS r "
+def test_ranks_are_bounded_like_row_numbers(name):
+    ranked = (
+        f"SELECT k, {name}() OVER (PARTITION BY window_start, window_end ORDER BY x DESC) AS r "
         "FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 1 HOUR))"
     )
-    assert f"{name.lower()} has no bound: any number of rows may share a rank" in said
+    found = lowered(f"SELECT * FROM ({ranked}) WHERE r <= 3")
+    assert found.ranking is not None
+    assert (found.ranking.function, found.ranking.number, found.ranking.most) == (name, "r", 3)
+    (rows,) = found.spec.aggregates.values()
+    assert rows.options == (("k", 3), ("fields", "desc"), ("ties", name))
+    said, _ = refused(f"SELECT k FROM ({ranked})")
+    assert "every row of a window would be kept; write WHERE r <= 3 around it" in said
 
 
 @pytest.mark.parametrize(

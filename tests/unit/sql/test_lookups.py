@@ -34,7 +34,8 @@ def looked_up(join: str, text: str = COUNT) -> Lookup:
 def test_a_join_that_nothing_bounds_looks_up(words, how):
     found = looked_up(f"{words} goods g ON b.item = g.name AND g.price < b.price")
     on = f"({LEFT}.`item` = {RIGHT}.`name`) AND ({RIGHT}.price < {LEFT}.price)"
-    assert found == Lookup(Reading("bids"), Reading("goods"), "g", how, on)
+    equal, rest = (("item", "name"),), f"({RIGHT}.price < {LEFT}.price)"
+    assert found == Lookup(Reading("bids"), Reading("goods"), "g", how, on, (), equal, rest)
     assert find_tables(found) == {"bids", "goods"}
 
 

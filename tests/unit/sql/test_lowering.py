@@ -86,6 +86,10 @@ WINDOWS = [
         "TABLE(SESSION(TABLE t PARTITION BY (k), DESCRIPTOR(ts), 30 MINUTES, CLOSED => 'left'))",
         AT.session("30 minutes", closed="left"),
     ),
+    (
+        "TABLE(SESSION(TABLE t PARTITION BY k, DESCRIPTOR(ts), 30 MINUTES, LONGEST => 8 HOURS))",
+        AT.session("30 minutes", longest="8 hours"),
+    ),
     ("HOP(t, DESCRIPTOR(ts), 5 MINUTES, 1 HOUR)", AT.hopping("1 hour", "5 minutes")),
     ("TABLE(TUMBLE(TABLE t, 3 ROWS))", sentence(key="k").tumbling(mt.rows(3))),
     ("TABLE(HOP(TABLE t, 2 ROWS, ROWS 6))", sentence(key="k").hopping(mt.rows(6), mt.rows(2))),

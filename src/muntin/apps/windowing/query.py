@@ -38,8 +38,8 @@ from muntin.spark.host.internals.checkpoints import newest_offsets
 from muntin.spark.host.internals.data_sources import register
 from muntin.spark.host.internals.plans import streams
 from muntin.spark.host.internals.versions import BOUNDS_BATCHES
-from muntin.spark.host.plan import emitted
-from muntin.spark.host.shards import remembered, slots
+from muntin.spark.host.plan import build_output
+from muntin.spark.host.shards import read_stored_shards, slots
 from muntin.spark.host.task import Stage, identity
 from muntin.spark.query import WindowedQuery
 from muntin.spark.rescale import fit_checkpoint
@@ -133,16 +133,17 @@ def start(
     def run(query: WindowedQuery, shards: int) -> WindowedQuery:
         make = partial(TableOperator, replace(options, shards=shards), random=random)
         stage = Stage(make, slots(shards), {}, identity())
-        stream = emitted(stage, tuple(inputs), None if random else _TICK)
+        stream = build_output(stage, tuple(inputs), None if random else _TICK)
         _check_sources(stream, checkpoint)
         return launch(stream, [], checkpoint, shards, name, every, available_now, query)
 
-    shard_count = remembered(spark, checkpoint)
+    shard_count = read_stored_shards(spark, checkpoint)
     fit_checkpoint(spark, checkpoint, shard_count, options.shards, DIVISIONS)
     query = TableQuery(on_batch, options.deletes)
     run(query, options.shards)
     query.restarts(
-        lambda handle: run(handle, remembered(spark, checkpoint) or options.shards), DIVISIONS
+        lambda handle: run(handle, read_stored_shards(spark, checkpoint) or options.shards),
+        DIVISIONS,
     )
     return query
 

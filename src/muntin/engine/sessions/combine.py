@@ -42,7 +42,8 @@ class SessionCombiner(Combiner):
     def numbered_windows(self) -> Numbered:
         """The panes that messages are lifted to."""
         # If each message has its own gap, only messages of one time certainly share a session.
-        gap = self.sessions.gap or 1
+        # Sessions with a longest duration are cut between positions.
+        gap = 1 if self.sessions.longest is not None else self.sessions.gap or 1
         return Windows(gap, gap, 0, self.sessions.axis)
 
     @property
@@ -83,17 +84,17 @@ class SessionCombiner(Combiner):
             late = pl.col(columns.TIME) < watermark - self.spec.firing.grace
             doubtful = taken.filter(late)
             sure = taken.filter(~late) if len(doubtful) else taken
-        combined = self._summarize(messages, taken, rejected, joined([self.lift(sure)], self))
+        combined = self._summarize(messages, taken, rejected, self.combine_cells([self.lift(sure)]))
         if doubtful is not None and len(doubtful):
             combined.raw = doubtful
             combined.counts["counted"] -= len(doubtful)
         return combined
 
     def combine_cells(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-        full = [f for f in frames if len(f)]
-        if len(full) <= 1:
-            return full[0] if full else self.no_cells
-        return joined(full, self)
+        if self.sessions.longest is not None:
+            return super().combine_cells(frames)
+        full = [frame for frame in frames if len(frame)]
+        return joined(full, self) if full else self.no_cells
 
     @property
     def patience(self) -> int:

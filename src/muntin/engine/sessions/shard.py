@@ -53,7 +53,7 @@ RETRACTS = "retracts"
 _Retracts = pl.List(pl.Struct({columns.FIRST: pl.Int64, columns.LAST: pl.Int64, FIRED: pl.Int64}))
 _NO_RETRACTS = pl.lit(None, dtype=_Retracts).alias(RETRACTS)
 # The first position of the session into which a stored one was merged.
-_INTO = "into"
+INTO = "into"
 _GROUP, _CLOSED_LAST = "__group", "__closed_last"
 
 
@@ -128,7 +128,18 @@ class SessionShard(WindowShard):
             late.append(of_closed)
         if not cells:
             nothing = self._no_sessions()
-            return nothing, nothing.with_columns(columns.number(_INTO)), late
+            return nothing, nothing.with_columns(columns.number(INTO)), late
+        changed, absorbed, alone = self._place(cells, stored, doubtful, moment)
+        return changed, absorbed, [*late, alone]
+
+    def _place(
+        self,
+        cells: Sequence[pl.DataFrame],
+        stored: pl.DataFrame,
+        doubtful: pl.DataFrame | None,
+        moment: BatchClock,
+    ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+        """Merge cells with the stored sessions; the results are those of ``_take``."""
         new = pl.concat(cells, how="diagonal").with_columns(self._zeros())
         now = [columns.number(name, moment.wall) for name in self._times]
         new = new.with_columns(pl.col(columns.MESSAGES).alias(UNEMITTED), *now)
@@ -136,8 +147,7 @@ class SessionShard(WindowShard):
         rows, group = grouped(
             [old.with_columns(old=True), new.with_columns(old=False)], self.combiner
         )
-        changed, absorbed, alone = self._merged(rows, group, doubtful, moment)
-        return changed, absorbed, [*late, alone]
+        return self._merged(rows, group, doubtful, moment)
 
     def _stored(self, cells: Sequence[pl.DataFrame], raw: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Return the stored sessions of a batch's keys, including closed ones."""
@@ -157,12 +167,12 @@ class SessionShard(WindowShard):
         within the gap after that, is late.
         """
         last = pl.col(columns.LAST)
-        remembered = moment.closed_before - self.windows.pace
-        closed = stored.filter((last <= moment.closed_before) & (last > remembered))
+        remembered = moment.closed_before - self.windows.memory
+        closed = latest_closed(stored.filter(last > remembered), self.keys, moment)
         if not len(closed):
             return doubtful, self.combiner.nothing_rejected
         by = [pl.col(key).alias(name) for name, key in self.combiner.key_names.items()]
-        latest = closed.group_by(by).agg(last.max().alias(_CLOSED_LAST))
+        latest = closed.select(*by, last.alias(_CLOSED_LAST))
         judged = join_null_safe(doubtful, latest, self.combiner.message_keys, "left")
         is_late = pl.col(columns.TIME) - pl.col(_CLOSED_LAST) < self.windows.reach
         late = judged.select(is_late.fill_null(False)).to_series()
@@ -196,7 +206,7 @@ class SessionShard(WindowShard):
         counts |= self._merge_times(rows, begins)
         whole = whole.with_columns(pl.Series(c, count) for c, count in counts.items())
         whole = self._with_retracts(whole, rows, group, was & ~same[group])
-        absorbed = rows.with_columns(pl.Series(_INTO, begin[group]))
+        absorbed = rows.with_columns(pl.Series(INTO, begin[group]))
         absorbed = absorbed.filter(pl.Series(was & taken[group])).drop("old")
         late = self._rejected(rows, group, lost, doubtful)
         changed = whole.filter(pl.Series(taken))
@@ -377,7 +387,7 @@ class SessionShard(WindowShard):
         """Store the sessions of this batch, and drop the expired ones."""
         last = pl.col(columns.LAST)
         edge = self._edge(moment)
-        replaced = absorbed.filter(pl.col(columns.FIRST) != pl.col(_INTO)).drop(_INTO)
+        replaced = absorbed.filter(pl.col(columns.FIRST) != pl.col(INTO)).drop(INTO)
         # Most sessions of a large batch start and end within it.
         gone = replaced.with_columns(columns.number(columns.MESSAGES))
         self.sessions.append(pl.concat([gone, rows.filter(last >= edge)], how="diagonal"))
@@ -400,7 +410,7 @@ class SessionShard(WindowShard):
 
         Closed sessions are kept for some time, so that their late messages don't open new sessions.
         """
-        remembered = moment.closed_after - self.windows.pace + 1
+        remembered = moment.closed_after - self.windows.memory + 1
         if self.state.watermark is None:
             return remembered
         kept = self.state.watermark - self.spec.firing.retention
@@ -435,3 +445,9 @@ class SessionShard(WindowShard):
         return whole.with_columns(absent).with_columns(
             pl.col(name).fill_null(0).cast(pl.Int64) for name in optional
         )
+
+
+def latest_closed(sessions: pl.DataFrame, keys: Sequence[str], moment: BatchClock) -> pl.DataFrame:
+    """Return the last position of each key's latest session that has closed."""
+    closed = sessions.filter(pl.col(columns.LAST) <= moment.closed_before)
+    return closed.group_by(keys).agg(pl.col(columns.LAST).max())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +14,12 @@ from muntin.explain.size import Rates
 from muntin.explain.story import Circumstances, describe_spec
 from muntin.hosts.definition import Definition, StartOptions, WindowDefinition, explain_chain
 from muntin.hosts.local.batch import run_once
+from muntin.hosts.local.expressions import parse_sql_expression
 from muntin.hosts.local.plan import Plan, Upstream
 from muntin.hosts.local.run import Emitted
 from muntin.model.errors import OptionError
 from muntin.model.joins import JoinSpec
+from muntin.model.pipeline import Order
 from muntin.sources.frames import FrameSource
 
 if TYPE_CHECKING:
@@ -27,6 +30,10 @@ FINITE_HINT = "call .start(), or give it to windowed() or join()"
 
 class LocalDefinition(Definition[Plan, "LocalQuery"]):
     """A complete query that runs in this process."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan)
+        self._in_order: Callable[[pl.DataFrame], pl.DataFrame] = lambda rows: rows
 
     def _columns(self) -> list[tuple[str, str]]:
         return [(name, str(kind)) for name, kind in self.plan.shown.items()]
@@ -41,7 +48,30 @@ class LocalDefinition(Definition[Plan, "LocalQuery"]):
     @property
     def results(self) -> Any:
         """The results as a frame of the input's kind: Polars, pandas or Arrow."""
-        return self._to_input_kind(self._emitted.results)
+        return self._to_input_kind(self._in_order(self._emitted.results))
+
+    def show_in(self, order: Order) -> None:
+        """Sort the results of finite inputs, and limit their number if the order does.
+
+        Raises:
+            OptionError: When the input is a stream, whose results can't be sorted, or a sort key
+                can't be computed in this process.
+        """
+        if self.plan.streams:
+            problem = "never ends on a stream"
+            raise OptionError("ORDER BY", "a stream", problem, "order the table that you write to")
+        schema = self.plan.shown
+        keys = [parse_sql_expression(schema, "ORDER BY", one.text) for one in order.by]
+        down = [one.descends for one in order.by]
+        # Without NULLS FIRST or LAST, a null is less than every value, as in Spark.
+        last = [one.descends if one.nulls is None else one.nulls == "last" for one in order.by]
+
+        def in_order(rows: pl.DataFrame) -> pl.DataFrame:
+            if keys:
+                rows = rows.sort(keys, descending=down, nulls_last=last, maintain_order=True)
+            return rows if order.limit is None else rows.head(order.limit)
+
+        self._in_order = in_order
 
     @property
     def rejected(self) -> Any:

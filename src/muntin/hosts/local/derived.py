@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import polars as pl
 
@@ -16,6 +16,19 @@ from muntin.model.errors import OptionError
 from muntin.model.pipeline import Column
 from muntin.sources.frames import FrameSource
 from muntin.sources.source import Planned, Source, SourceOffsets, SourceReader
+
+
+class RowStep(Protocol):
+    """A transformation of rows, each on its own."""
+
+    def apply(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return the transformed rows."""
+
+    def schema_of(self, schema: pl.Schema) -> pl.Schema:
+        """Return the columns of transformed rows."""
+
+    def keeps(self, name: str) -> bool:
+        """Return whether a column stays unchanged under its name."""
 
 
 @dataclass(frozen=True)
@@ -79,18 +92,18 @@ class RowSelection:
 
 @dataclass(frozen=True)
 class DerivedSource:
-    """A source with a selection of another source's rows and columns."""
+    """A source with the transformed rows of another source."""
 
     source: Source
-    selection: RowSelection
+    step: RowStep
 
     def __repr__(self) -> str:
         return repr(self.source)
 
     @property
     def schema(self) -> pl.Schema:
-        """The selected columns."""
-        return self.selection.schema_of(self.source.schema)
+        """The columns of the transformed rows."""
+        return self.step.schema_of(self.source.schema)
 
     @property
     def ordered(self) -> bool:
@@ -99,23 +112,23 @@ class DerivedSource:
 
     @property
     def malformed(self) -> str | None:
-        """The column of bytes that couldn't be decoded, if it is selected."""
+        """The column of bytes that couldn't be decoded, if it stays."""
         name: str | None = getattr(self.source, "malformed", None)
-        return name if name is not None and self.selection.keeps(name) else None
+        return name if name is not None and self.step.keeps(name) else None
 
     def open(self) -> SourceReader:
         """Connect to the source."""
         reader = self.source.open()
         kind = WaitingReader if hasattr(reader, "wait") else DerivedReader
-        return kind(reader, self.selection)
+        return kind(reader, self.step)
 
 
 class DerivedReader:
-    """Reads ranges of the source, and applies the selection."""
+    """Reads ranges of the source, and transforms their rows."""
 
-    def __init__(self, reader: Any, selection: RowSelection) -> None:
+    def __init__(self, reader: Any, step: RowStep) -> None:
         self._reader = reader
-        self._selection = selection
+        self._step = step
 
     def plan(self, start: SourceOffsets | None, limit: int | None) -> Planned:
         """Choose the range of the next batch."""
@@ -124,7 +137,7 @@ class DerivedReader:
 
     def read(self, start: SourceOffsets | None, end: SourceOffsets) -> Iterator[pl.DataFrame]:
         """Read the rows of a range."""
-        return map(self._selection.apply, self._reader.read(start, end))
+        return map(self._step.apply, self._reader.read(start, end))
 
     def close(self) -> None:
         """Release connections."""

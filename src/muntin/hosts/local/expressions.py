@@ -6,9 +6,11 @@ and Spark agree, and refuses others by name.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
-from muntin.hosts.local.sql_text import read_sql
+from muntin.hosts.local.sql_text import read_sql, read_values
 from muntin.hosts.local.sql_values import Unportable, Value, column_value
 from muntin.hosts.statements import spell_as
 from muntin.model.errors import OptionError
@@ -83,6 +85,35 @@ def parse_sql_expression(schema: pl.Schema, option: str, text: str) -> pl.Expr:
         raise UnportableError(option, text, problem, _HINT) from None
 
 
+def literal_rows(text: str, names: Sequence[str]) -> pl.DataFrame:
+    """Return the rows after `VALUES`, with Spark's default names for columns without a name.
+
+    Raises:
+        UnportableError: When a value isn't a literal, or rows have different types.
+        OptionError: When rows have different numbers of values.
+    """
+    try:
+        rows = read_values(text)
+        shown = names or [f"col{index + 1}" for index in range(len(rows[0]))]
+        if any(len(row) != len(shown) for row in rows):
+            hint = "give each row as many values as there are columns"
+            raise OptionError("VALUES", text, "has rows of different lengths", hint)
+        frames = [
+            pl.select(value.finish().alias(name) for name, value in zip(shown, row, strict=True))
+            for row in rows
+        ]
+        families = [{row[index].family for row in rows} - {"null"} for index in range(len(shown))]
+    except Unportable as error:
+        problem = f"has {error}, which SQL text can't have here"
+        raise UnportableError("VALUES", text, problem, _LITERALS) from None
+    for name, kinds in zip(shown, families, strict=True):
+        if len(kinds) > 1 or kinds == {"decimal"}:
+            problem = f"has {', '.join(sorted(kinds))} in {name}, which SQL text can't have here"
+            raise UnportableError("VALUES", text, problem, _LITERALS)
+    return pl.concat(frames, how="vertical_relaxed")
+
+
+_LITERALS = "give the rows as a frame, by its name"
 _HINT = "give a Polars expression, such as pl.col('delay') > 60"
 
 

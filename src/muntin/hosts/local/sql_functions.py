@@ -119,6 +119,16 @@ def _unix(name: str, per_second: int) -> Function:
     return function
 
 
+def _build_struct(values: Sequence[Value]) -> Value:
+    names, fields = values[::2], values[1::2]
+    texts = [name.literal for name in names]
+    if len(names) != len(fields) or not all(isinstance(text, str) for text in texts):
+        raise Unportable("named_struct() of other than names and values")
+    shown = [field.finish().alias(str(text)) for text, field in zip(texts, fields, strict=True)]
+    kinds = {str(text): field.dtype for text, field in zip(texts, fields, strict=True)}
+    return Value(pl.struct(shown), pl.Struct(kinds), "other")
+
+
 def _trim(values: Sequence[Value]) -> Value:
     return text_value(_of_text(values[0], "trim").str.strip_chars(" "))
 
@@ -133,6 +143,7 @@ FUNCTIONS: Mapping[str, tuple[int, int, Function]] = {
     "length": (1, 1, _length),
     "lower": (1, 1, _texts("lower", lambda one: one.str.to_lowercase())),
     "ltrim": (1, 1, _texts("ltrim", lambda one: one.str.strip_chars_start(" "))),
+    "named_struct": (2, 999, _build_struct),
     "nullif": (2, 2, _nullif),
     "nvl": (2, 2, first_non_null),
     "rtrim": (1, 1, _texts("rtrim", lambda one: one.str.strip_chars_end(" "))),

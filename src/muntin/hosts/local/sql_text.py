@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import date, datetime
+from decimal import Decimal
 
 import polars as pl
 
@@ -26,6 +27,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _SIGNS = {"==": "=", "!=": "<>"}
+_UNITS = {"SECOND": 10**6, "MINUTE": 60 * 10**6, "HOUR": 3600 * 10**6}
 _COMPARISONS = ("=", "<>", "<", "<=", ">", ">=", "<=>")
 # Words that can't be the name of a column without quotes.
 _WORDS = frozenset({
@@ -59,6 +61,23 @@ def read_sql(text: str, lookup: FindColumn) -> Value:
     return value
 
 
+def read_values(text: str) -> list[list[Value]]:
+    """Parse the rows after `VALUES`.
+
+    Raises:
+        Unportable: When a value isn't computed from literals alone, or not alike on both hosts.
+    """
+
+    def lookup(path: list[str]) -> Value:
+        raise Unportable(f"{'.'.join(path)} among VALUES")
+
+    reader = _Reader(text, lookup)
+    rows = reader.rows()
+    if reader.token:
+        raise Unportable(repr(reader.token))
+    return rows
+
+
 class _Reader:
     """Reads tokens from left to right; its methods are in the order of precedence, lowest first."""
 
@@ -68,6 +87,16 @@ class _Reader:
         self._at = 0
         self.kind = self.token = ""
         self._advance()
+
+    def rows(self) -> list[list[Value]]:
+        """Parse rows with commas between them: values in parentheses, or one value each."""
+        rows = [self._row()]
+        while self._takes(","):
+            rows.append(self._row())
+        return rows
+
+    def _row(self) -> list[Value]:
+        return self._list() if self._takes("(") else [self.any()]
 
     def any(self) -> Value:
         """Parse conditions joined by OR, which binds loosest."""
@@ -147,10 +176,23 @@ class _Reader:
         while self.kind == "sign" and self.token in ("+", "-", "||"):
             sign = self.token
             self._advance()
+            if sign != "||" and self._takes("INTERVAL"):
+                value = values.shift(sign, value, self._interval())
+                continue
             other = self._product()
             joins = sign == "||"
             value = values.join_texts([value, other]) if joins else values.add(sign, value, other)
         return value
+
+    def _interval(self) -> int:
+        """Parse the number and the unit of an interval, in microseconds."""
+        content = self.token.strip("'\"")
+        self._advance()
+        micros = _UNITS.get(self._upper.removesuffix("S"))
+        if micros is None or not re.fullmatch(r"-?\d+(\.\d{1,6})?", content):
+            raise Unportable(f"INTERVAL in {self._upper or self.token}")
+        self._advance()
+        return int(Decimal(content) * micros)
 
     def _product(self) -> Value:
         value = self._sign()

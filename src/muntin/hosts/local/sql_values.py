@@ -17,6 +17,7 @@ import polars as pl
 WIDE = pl.Int128()
 _BITS: Mapping[pl.DataType, int] = {pl.Int8(): 7, pl.Int16(): 15, pl.Int32(): 31, pl.Int64(): 63}
 _MOST_BITS = 126
+_DAY = 86_400 * 10**6
 _ZERO = pl.lit(0, WIDE)
 _TIMES = ("timestamp", "timestamp_ntz", "date")
 _COMPARISONS: Mapping[str, Callable[[pl.Expr, pl.Expr], pl.Expr]] = {
@@ -129,6 +130,16 @@ def add(sign: str, left: Value, right: Value) -> Value:
         return Value(_compute(sign, one, other), dtype, "integer", bits)
     dtype = _floating(sign, left, right)
     return Value(_compute(sign, left.cast(dtype), right.cast(dtype)), dtype, "float")
+
+
+def shift(sign: str, value: Value, micros: int) -> Value:
+    """Move a moment by less than a day; Spark adds whole days in the session's zone."""
+    if value.family not in ("timestamp", "timestamp_ntz"):
+        raise Unportable(f"INTERVAL beside {value.family}")
+    if abs(micros) >= _DAY:
+        raise Unportable("INTERVAL of a day or more")
+    length = pl.lit(micros if sign == "+" else -micros, pl.Duration("us"))
+    return replace(value, expression=value.expression + length, literal=None)
 
 
 def divide(left: Value, right: Value) -> Value:

@@ -14,27 +14,37 @@ from muntin.engine import columns
 from muntin.hosts.chain import disorder, refuse_revisions
 from muntin.hosts.local.definition import LocalDefinition, LocalJoined, LocalWindowedAggregate
 from muntin.hosts.local.derived import derive
-from muntin.hosts.local.expressions import UnportableError, parse_sql_expression
+from muntin.hosts.local.expressions import UnportableError, literal_rows, parse_sql_expression
 from muntin.hosts.local.join_plan import build_join
+from muntin.hosts.local.lookups import look_up
 from muntin.hosts.local.plan import Input, Upstream
 from muntin.hosts.local.select_lists import show_pairs, show_windows
 from muntin.hosts.local.window_plan import build_windows
+from muntin.hosts.local.window_rows import (
+    collect_rows,
+    plan_rolling_rows,
+    show_each,
+    show_ranked,
+)
 from muntin.hosts.pair_columns import SUFFIX, PairColumns
 from muntin.hosts.statements import Resolver, resolve_name
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, ByArrival, Newest, SideName
 from muntin.model.pipeline import (
+    ROWS,
     Column,
     Derived,
     Joining,
-    Lookup,
     Query,
     Reading,
     Relation,
     Union,
+    Values,
     Windowing,
 )
+from muntin.sources.frames import FrameSource
 from muntin.sources.source import Source
+from muntin.sources.united import unite
 
 TableRows = Source | Upstream
 FindRows = Callable[[str], TableRows]
@@ -68,14 +78,12 @@ def hint_at_spark() -> Iterator[None]:
 
 
 def _bind_windows(windowing: Windowing, find: FindRows) -> LocalWindowedAggregate:
-    if windowing.ranking is not None:
-        _refuse("the rows of a window, numbered")
-    if windowing.each:
-        _refuse("each row with its window's aggregates")
     if windowing.lookups:
-        _refuse("a lookup in a table")
+        _refuse("a table looked up for windows")
     rows, spec = _bind_rows(windowing.source, find), windowing.spec
-    schema = rows.schema
+    schema, ranking = rows.schema, windowing.ranking
+    if ranking is not None:
+        spec = replace(spec, aggregates={ROWS: collect_rows(_columns_of_rows(rows), ranking)})
     late = spec.lateness
     if isinstance(rows, Upstream) and not late:
         late = disorder(rows.plan.spec)
@@ -84,8 +92,22 @@ def _bind_windows(windowing: Windowing, find: FindRows) -> LocalWindowedAggregat
     clock = resolver.resolve(windowing.clock)
     messages = Input(rows, bare.time, windowing.where, clock, spec.max_ahead, bare.offset)
     keys = tuple(_resolve_key(schema, key) for key in windowing.keys)
+    if windowing.each and windowing.columns is None:
+        return LocalWindowedAggregate(plan_rolling_rows(messages, keys, bare, windowing.shards))
     plan = build_windows(messages, keys, bare, windowing.shards)
-    return LocalWindowedAggregate(show_windows(plan, windowing))
+    if ranking is not None:
+        plan = show_ranked(plan, ranking)
+    else:
+        plan = show_each(plan, windowing) if windowing.each else show_windows(plan, windowing)
+    return LocalWindowedAggregate(plan)
+
+
+def _columns_of_rows(rows: TableRows) -> pl.Schema:
+    """Return the columns of rows that windows rank: an operator's without their emission."""
+    if not isinstance(rows, Upstream):
+        return rows.schema
+    own = (columns.EMISSION, columns.REVISION)
+    return pl.Schema({name: kind for name, kind in rows.plan.shown.items() if name not in own})
 
 
 def _bind_join(joining: Joining, find: FindRows) -> LocalJoined:
@@ -129,9 +151,20 @@ def _bind_rows(relation: Relation, find: FindRows, *, each_change: bool = False)
         if upstream.emits_again and not each_change:
             refuse_revisions(plan.spec, each_change=each_change)
         return upstream
+    if isinstance(relation, Values):
+        return FrameSource(literal_rows(relation.text, relation.columns))
     if isinstance(relation, Union):
-        _refuse("UNION")
-    _refuse("a lookup in a table" if isinstance(relation, Lookup) else "VALUES")
+        return unite([_source(part, find) for part in relation.parts])
+    return look_up(relation, _source(relation.source, find), _source(relation.table, find))
+
+
+def _source(relation: Relation, find: FindRows) -> Source:
+    """Return the rows of a table, which aren't the results of windows."""
+    rows = _bind_rows(relation, find)
+    if isinstance(rows, Upstream):
+        hint = "unite or look up messages before their windows, or run it on Spark"
+        raise UnportableError("SELECT", "results of windows", "are taken here on Spark alone", hint)
+    return rows
 
 
 def _refuse(part: str) -> NoReturn:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import polars as pl
 
 from muntin.engine import columns
+from muntin.hosts.chain import WINDOW_TIME
+from muntin.hosts.local.derived import RowSelection
+from muntin.hosts.local.expressions import parse_sql_expression
 from muntin.hosts.local.plan import Input, Plan, Upstream
 from muntin.hosts.local.window_plan import build_windows
 from muntin.hosts.ranking import (
@@ -22,14 +25,30 @@ from muntin.hosts.ranking import (
     list_columns,
     ranked_columns,
 )
-from muntin.model.aggregates import Aggregate, top_k
-from muntin.model.pipeline import FIRST, LAST, NUMBER, ROWS
-from muntin.model.ranking import moments, refuse
+from muntin.model.aggregates import Aggregate, collect_list, first_rows
+from muntin.model.aggregates.ranked import rank_rows
+from muntin.model.pipeline import (
+    FIRST,
+    LAST,
+    NUMBER,
+    PLACE,
+    ROW,
+    ROWS,
+    Choice,
+    Column,
+    Ranking,
+    Windowing,
+    quote_name,
+)
+from muntin.model.ranking import identity_of, moments, refuse
 from muntin.model.rolling import add_messages, message_columns
 from muntin.model.spec import WindowSpec
 
+SelectRows = Callable[[pl.DataFrame], pl.DataFrame]
+
 _OWN = (columns.EMISSION, columns.REVISION)
 # A field for structs of messages that have no column to show, since a struct needs a field.
+_NUMBERS = pl.int_ranges(1, pl.col(ROWS).list.len() + 1, dtype=pl.Int32())
 _NOTHING = pl.lit(0, dtype=pl.Int8).alias("__muntin_none")
 
 
@@ -71,9 +90,9 @@ def rank_messages(
         OptionError: When an option can't work; the error names it.
     """
     refuse(spec)
-    ranked = _rank(given.schema, n, by, up, chained=False)
-    plan = build_windows(given, keys, replace(spec, aggregates={ROWS: ranked}))
-    return _show_ranked(plan, WINDOW_BOUNDS)
+    ranking = _rank(given.schema, n, by, up, chained=False)
+    rows = collect_rows(given.schema, ranking)
+    return show_ranked(build_windows(given, keys, replace(spec, aggregates={ROWS: rows})), ranking)
 
 
 def rank_windows(upstream: Upstream, n: int, by: Names, per: Names, up: Ascending) -> Plan:
@@ -84,36 +103,129 @@ def rank_windows(upstream: Upstream, n: int, by: Names, per: Names, up: Ascendin
     """
     schema = upstream.plan.shown
     check_bounds(n, [*schema])
-    ranked = _rank(schema, n, by, up, chained=True)
+    ranking = _rank(schema, n, by, up, chained=True)
     bounds = pl.col(WINDOW_BOUNDS[0]).alias(FIRST), pl.col(WINDOW_BOUNDS[1]).alias(LAST)
     given = Input(upstream, columns.WINDOW_END)
     keys = (*bounds, *list_columns("per", per, [*schema]))
-    spec = replace(moments(columns.WINDOW_END), aggregates={ROWS: ranked})
-    return _show_ranked(build_windows(given, keys, spec), (FIRST, LAST))
+    rows = collect_rows(schema, ranking)
+    spec = replace(moments(columns.WINDOW_END), aggregates={ROWS: rows})
+    return show_ranked(build_windows(given, keys, spec), ranking)
 
 
-def _rank(schema: pl.Schema, n: int, by: Names, up: Ascending, *, chained: bool) -> Aggregate:
-    """Return the aggregate that collects the first rows of a window."""
+def _rank(schema: pl.Schema, n: int, by: Names, up: Ascending, *, chained: bool) -> Ranking:
     names, directions = check_order(by, up, [*schema])
-    shown = ranked_columns([*schema], RANK, chained=chained)
-    keys = [pl.col(name).alias(f"{SORT_KEY}{place}") for place, name in enumerate(names)]
-    return top_k(pl.struct(*keys, *map(pl.col, shown)), n, directions)
+    return Ranking(RANK, tuple(map(quote_name, names)), directions, n, (), chained)
 
 
-def _show_ranked(plan: Plan, bounds: tuple[str, str]) -> Plan:
-    """Return the plan with each of a window's ranked rows as a row of its own."""
-    kind = plan.results[ROWS]
+def collect_rows(schema: pl.Schema, ranking: Ranking) -> Aggregate:
+    """Return the aggregate that collects the rows of a window.
+
+    Raises:
+        OptionError: When a column has the name of one of the results, or a sort key can't be
+            computed in this process.
+    """
+    shown = ranked_columns([*schema], ranking)
+    keys = [
+        parse_sql_expression(schema, "ORDER BY", text).alias(f"{SORT_KEY}{place}")
+        for place, text in enumerate(ranking.by)
+    ]
+    row = pl.struct(*keys, *map(pl.col, shown))
+    if ranking.most is None:
+        return collect_list(row)
+    return first_rows(row, ranking.most, ranking.ascending, ranking.function)
+
+
+def show_each(plan: Plan, windowing: Windowing) -> Plan:
+    """Return the plan with a select list over each message that a window ends with.
+
+    Raises:
+        OptionError: When an expression can't be computed in this process; the error names it.
+    """
+    assert windowing.columns is not None
+    places = pl.int_ranges(0, pl.col(ROWS).list.len(), dtype=pl.Int32())
+
+    def explode(results: pl.DataFrame) -> pl.DataFrame:
+        numbered = results.with_columns(pl.col(ROWS).alias(ROW), places.alias(PLACE))
+        return numbered.explode(ROW, PLACE).filter(pl.col(ROW).is_not_null())
+
+    rows = explode(pl.DataFrame(schema=plan.results)).schema
+    selection = RowSelection.of(rows, windowing.columns, windowing.having)
+    keys = (*windowing.spec.keys, NUMBER)
+    has_end = selection.keeps(columns.WINDOW_END)
+    return plan.select(lambda results: selection.apply(explode(results)), keys, has_end=has_end)
+
+
+def show_ranked(plan: Plan, ranking: Ranking) -> Plan:
+    """Return the plan with each of a window's rows as a row of its own, and its select lists.
+
+    Raises:
+        OptionError: When an expression can't be computed in this process; the error names it.
+    """
+    per = tuple(key for key in plan.keys or () if key not in (FIRST, LAST))
+    explode = _explode(plan.results, ranking, per)
+    schema = explode(pl.DataFrame(schema=plan.results)).schema
+    names = [name for name in schema if name not in (WINDOW_TIME, *_OWN)]
+    steps: list[RowSelection] = []
+    for choice in ranking.choices:
+        step, names = _choose(schema, choice, names, per, ranking)
+        steps.append(step)
+        schema = step.schema_of(schema)
+
+    def apply(results: pl.DataFrame) -> pl.DataFrame:
+        rows = explode(results)
+        for step in steps:
+            rows = step.apply(rows)
+        return rows.select(*names, *_OWN)
+
+    return plan.select(apply, (*per, *identity_of(ranking)), has_end=False)
+
+
+def _explode(results: pl.Schema, ranking: Ranking, per: tuple[str, ...]) -> SelectRows:
+    """Return the function that emits each of a window's rows with all of its columns."""
+    kind = results[ROWS]
     assert isinstance(kind, pl.List)
     assert isinstance(kind.inner, pl.Struct)
-    per = tuple(key for key in plan.keys or () if key not in (FIRST, LAST))
-    names = (field.name for field in kind.inner.fields)
+    fields = [field.name for field in kind.inner.fields]
+    own = [name for name in fields if not name.startswith(SORT_KEY) and name not in per]
+    numbers = {ranking.number: _NUMBERS}
+    if ranking.has_ties:
+        ranks = rank_rows(pl.element(), len(ranking.by), ranking.function).cast(pl.Int32())
+        numbers = {ranking.number: pl.col(ROWS).list.eval(ranks), NUMBER: _NUMBERS}
+    bounds = (FIRST, LAST) if ranking.chained else WINDOW_BOUNDS
+    last = pl.col(bounds[1])
+    if results[bounds[1]].is_temporal():
+        last = last - pl.duration(microseconds=1)
     selected = [
         *map(pl.col, per),
         *(pl.col(bound).alias(name) for name, bound in zip(WINDOW_BOUNDS, bounds, strict=True)),
-        *_fields(name for name in names if not name.startswith(SORT_KEY) and name not in per),
-        *map(pl.col, (RANK, *_OWN)),
+        *_fields(own),
+        *map(pl.col, numbers),
+        *([] if WINDOW_TIME in (*per, *own) else [last.alias(WINDOW_TIME)]),
+        *map(pl.col, _OWN),
     ]
-    return _show_rows(plan, RANK, selected, (*per, RANK), has_end=False)
+    return lambda rows: _number_rows(rows, numbers).select(selected)
+
+
+def _choose(
+    schema: pl.Schema, choice: Choice, names: list[str], per: Sequence[str], ranking: Ranking
+) -> tuple[RowSelection, list[str]]:
+    """Return one select list over the rows, which always keeps the identifying columns.
+
+    Returns:
+        The selection, and the names that `*` stands for after it.
+    """
+    if choice.columns is None:
+        return RowSelection.of(schema, None, choice.where), names
+    shown: dict[str, str] = {}
+    for column in choice.columns:
+        every = {name: quote_name(name) for name in names} if column.text == "*" else {}
+        shown |= every or {column.name: column.text}
+    texts = {name: quote_name(name) for name in (*per, *WINDOW_BOUNDS) if name not in shown} | shown
+    for name in (ranking.number, *identity_of(ranking)):
+        texts.setdefault(name, quote_name(name))
+    after = [name for name in texts if name not in _OWN]
+    selected = [Column(name, texts.get(name, name)) for name in (*after, *_OWN)]
+    return RowSelection.of(schema, selected, choice.where), after
 
 
 def _fields(names: Iterable[str]) -> list[pl.Expr]:
@@ -132,10 +244,16 @@ def _show_rows(
         keys: The columns that identify a row together with its window.
         has_end: Whether `window_end` is unchanged.
     """
-    numbers = pl.int_ranges(1, pl.col(ROWS).list.len() + 1, dtype=pl.Int32())
 
     def apply(results: pl.DataFrame) -> pl.DataFrame:
-        numbered = results.filter(pl.col(ROWS).list.len() > 0).with_columns(numbers.alias(number))
-        return numbered.explode(ROWS, number).select(selected)
+        return _number_rows(results, {number: _NUMBERS}).select(selected)
 
     return plan.select(apply, keys, has_end=has_end)
+
+
+def _number_rows(results: pl.DataFrame, numbers: Mapping[str, pl.Expr]) -> pl.DataFrame:
+    """Return a row for each row that windows have collected, with its numbers."""
+    numbered = results.filter(pl.col(ROWS).list.len() > 0).with_columns(
+        *(number.alias(name) for name, number in numbers.items())
+    )
+    return numbered.explode(ROWS, *numbers)

@@ -33,6 +33,7 @@ from muntin.model.aggregates.mode import mode as mode
 from muntin.model.aggregates.own import aggregate as aggregate
 from muntin.model.aggregates.own import apply as apply
 from muntin.model.aggregates.ranked import exact_quantile as exact_quantile
+from muntin.model.aggregates.ranked import first_rows as first_rows
 from muntin.model.aggregates.ranked import median as median
 from muntin.model.aggregates.ranked import top_k as top_k
 from muntin.model.aggregates.sketches import approx_distinct as approx_distinct

@@ -23,6 +23,8 @@ from muntin.model.aggregates.plainly import rank, sort_numbers
 from muntin.model.errors import OptionError
 from muntin.model.shapes import NUMERIC, ORDER
 
+ROW_NUMBER, RANK, DENSE_RANK = "ROW_NUMBER", "RANK", "DENSE_RANK"
+
 
 def _take_first(values: list[Any], agg: Aggregate) -> list[Any]:
     """Return the first values in the order of an aggregate, in plain Python."""
@@ -33,7 +35,22 @@ def _take_first(values: list[Any], agg: Aggregate) -> list[Any]:
         ordered.reverse()
     for index, word in reversed(words):
         ordered.sort(key=partial(_field_of, index), reverse=word == "desc")
-    return ordered[: options["k"]]
+    if "ties" not in options:
+        return ordered[: options["k"]]
+    fields = [[_field_of(index, value) for index, _ in words] for value in ordered]
+    return [value for value, n in zip(ordered, _ranks(fields, options["ties"]), strict=True)
+            if n <= options["k"]]  # fmt: skip
+
+
+def _ranks(fields: Sequence[Any], ties: str) -> list[int]:
+    """Return the rank of each row, in order, from the fields that it is ordered by."""
+    ranks: list[int] = []
+    for index, row in enumerate(fields):
+        if index and row == fields[index - 1]:
+            ranks.append(ranks[-1])
+        else:
+            ranks.append(1 + (index if ties == RANK else (ranks or [0])[-1]))
+    return ranks
 
 
 def _field_of(index: int, value: dict[str, Any]) -> Any:
@@ -50,14 +67,35 @@ def _lift_first(values: EngineExpr, agg: Aggregate) -> tuple[EngineExpr]:
     # Rows that are equal so far are ordered by all of their fields.
     by = [*(values.struct[index] for index in range(len(words))), values]
     descending = [*(word == "desc" for word in words), False]
-    return (values.sort_by(by, descending=descending, nulls_last=descending).head(options["k"]),)
+    ordered = values.sort_by(by, descending=descending, nulls_last=descending)
+    if "ties" not in options:
+        return (ordered.head(options["k"]),)
+    return (ordered.filter(rank_rows(ordered, len(words), options["ties"]) <= options["k"]),)
+
+
+def rank_rows(rows: EngineExpr, fields: int, ties: str) -> EngineExpr:
+    """Return the rank of each of some ordered rows, as ``RANK`` or ``DENSE_RANK`` counts.
+
+    Args:
+        rows: Structs, in order.
+        fields: The number of their first fields that they are ordered by.
+        ties: ``RANK``, which leaves out a number for each further row of a tie, or ``DENSE_RANK``.
+    """
+    places = rows.cum_count()
+    is_first = places == 1
+    for index in range(fields):
+        field = rows.struct[index]
+        is_first = is_first | field.ne_missing(field.shift(1))
+    if ties == DENSE_RANK:
+        return is_first.cum_sum()
+    return (is_first.cast(int) * places).cum_max()
 
 
 def _lower_first(lists: EngineExpr, agg: Aggregate) -> EngineExpr:
     options = dict(agg.options)
     if not options.get("fields"):
         lists = lists.list.sort(descending=not options.get("ascending"))
-    return lists.list.head(options["k"])
+    return lists if "ties" in options else lists.list.head(options["k"])
 
 
 @entry(
@@ -112,6 +150,21 @@ def top_k(column: Any, k: int, ascending: bool | Sequence[bool] = False) -> Aggr
         words = " ".join("asc" if up else "desc" for up in ascending)
         options.append(("fields", words))
     return Aggregate("top_k", column, options=tuple(options))
+
+
+def first_rows(column: Any, k: int, ascending: Sequence[bool], number: str) -> Aggregate:
+    """List the rows whose number is at most ``k``, in order.
+
+    Args:
+        column: Structs whose first fields they are ordered by.
+        k: Greatest number.
+        ascending: For each of those fields whether the least value is first.
+        number: ``ROW_NUMBER``, or ``RANK`` or ``DENSE_RANK``, by which rows of a tie share one.
+    """
+    first = top_k(column, k, tuple(ascending))
+    if number == ROW_NUMBER:
+        return first
+    return replace(first, options=(*first.options, ("ties", number)))
 
 
 def _middle(values: list[Any], agg: Aggregate) -> float | None:

@@ -31,9 +31,9 @@ from muntin.spark.agents.rows import (
 )
 from muntin.spark.agents.step import AgentOperator
 from muntin.spark.host.internals.jvm import is_connected
-from muntin.spark.host.plan import emitted
-from muntin.spark.host.processor import unpacked
-from muntin.spark.host.shards import count_shards, remembered, slots
+from muntin.spark.host.plan import build_output
+from muntin.spark.host.processor import unpack_rows
+from muntin.spark.host.shards import count_shards, read_stored_shards, slots
 from muntin.spark.host.task import Stage, identity
 from muntin.spark.host.zones import zone_of
 from muntin.spark.session import require
@@ -86,17 +86,17 @@ def on_spark(
         >>> run.table("views")  # doctest: +SKIP
     """
     _check_app(app)
-    routes = _routes(app)
-    given = {
+    routes = _group_agents(app)
+    topics = {
         name: data if isinstance(data, Topic) else source(data) for name, data in sources.items()
     }
-    _check_topics(app, routes, given)
-    frames = [one.data for one in given.values()]
+    _check_topics(app, routes, topics)
+    frames = [one.data for one in topics.values()]
     require(frames[0].sparkSession)
     if len({frame.isStreaming for frame in frames}) > 1:
         hint = "give streaming or batch DataFrames, not both"
-        raise OptionError("sources", ", ".join(given), "stream in part", hint)
-    return AgentsOnSpark(app, routes, given, dict(types or {}), shards)
+        raise OptionError("sources", ", ".join(topics), "stream in part", hint)
+    return AgentsOnSpark(app, routes, topics, dict(types or {}), shards)
 
 
 def _check_app(app: App) -> None:
@@ -108,32 +108,32 @@ def _check_app(app: App) -> None:
             raise OptionError("GlobalTable", name, problem, hint)
     for name in app.timers:
         hint = "send events from outside, or use on_window_close"
-        raise OptionError("timer", name, "runs in one process only, and not on Spark", hint)
+        raise OptionError("timer", name, "doesn't run on Spark", hint)
 
 
-def _routes(app: App) -> tuple[Route, ...]:
+def _group_agents(app: App) -> tuple[Route, ...]:
     """Return the partitionings that agents ask for; each agent runs until it reads an event."""
     loop = EventLoop()
-    found: dict[tuple[Any, ...], Route] = {}
+    routes: dict[tuple[Any, ...], Route] = {}
     for agent in app.agents.values():
         topic, by = loop.complete(find_topic(agent))
         # Each function partitions differently, even where two have the same name.
-        known = (topic, by and (by.field, id(by.function)))
-        first = not any(place[0] == topic for place in found)
-        route = found.get(known, Route(topic, by, (), first))
-        found[known] = replace(route, agents=(*route.agents, agent.name))
+        route_key = (topic, by and (by.field, id(by.function)))
+        first = not any(other[0] == topic for other in routes)
+        route = routes.get(route_key, Route(topic, by, (), first))
+        routes[route_key] = replace(route, agents=(*route.agents, agent.name))
     loop.close()
-    return tuple(found.values())
+    return tuple(routes.values())
 
 
-def _check_topics(app: App, routes: tuple[Route, ...], given: Mapping[str, Topic]) -> None:
+def _check_topics(app: App, routes: tuple[Route, ...], topics: Mapping[str, Topic]) -> None:
     read = {route.topic for route in routes}
     if not read:
         raise OptionError("app", app.name, "has no agents", "write @app.agent(topic)")
-    for name in sorted(read - given.keys()):
+    for name in sorted(read - topics.keys()):
         hint = "give its DataFrame; agents on Spark can't read what other agents send"
-        raise OptionError("sources", name, "is read by an agent and isn't there", hint)
-    for name, one in given.items():
+        raise OptionError("sources", name, "is read by an agent and is missing", hint)
+    for name, one in topics.items():
         if name not in read:
             hint = f"give some of {', '.join(sorted(read))}"
             raise OptionError("sources", name, "is read by no agent", hint)
@@ -143,17 +143,17 @@ def _check_topics(app: App, routes: tuple[Route, ...], given: Mapping[str, Topic
         _check_columns(name, one)
 
 
-def _check_columns(topic: str, given: Topic) -> None:
-    names = given.data.columns
-    fields = {"key": given.key and given.key.field, "time": given.time and given.time.field}
-    for option, field in (fields | {"value": given.value}).items():
+def _check_columns(topic: str, source: Topic) -> None:
+    names = source.data.columns
+    fields = {"key": source.key and source.key.field, "time": source.time and source.time.field}
+    for option, field in (fields | {"value": source.value}).items():
         if field is not None and field not in names:
             raise OptionError(
                 option, field, f"isn't a column of {topic}", f"give one of {', '.join(names)}"
             )
-    if given.time is not None and given.time.field is None:
+    if source.time is not None and source.time.field is None:
         hint = "name a column; compute one with Spark before"
-        raise OptionError("time", given.time.name, "is a function", hint)
+        raise OptionError("time", source.time.name, "is a function", hint)
 
 
 class AgentsOnSpark:
@@ -163,22 +163,22 @@ class AgentsOnSpark:
         self,
         app: App,
         routes: tuple[Route, ...],
-        given: Mapping[str, Topic],
+        topics: Mapping[str, Topic],
         types: Mapping[str, Any],
         shards: int | None,
     ) -> None:
         self.app = app
         self._routes = routes
-        self._given = given
+        self._topics = topics
         self._types = types
         for table in types:
-            self._known("types", table, app.tables)
-        first = next(iter(given.values())).data
+            self._check_name("types", table, app.tables)
+        first = next(iter(topics.values())).data
         self._spark = first.sparkSession
-        self._streams = first.isStreaming
-        self._asked = shards
+        self._is_streaming = first.isStreaming
+        self._requested_shards = shards
         self.shards = count_shards(self._spark, shards)
-        self._emitted = lru_cache(maxsize=None)(self._build)
+        self._build_cached = lru_cache(maxsize=None)(self._build)
 
     def table(self, name: str) -> DataFrame:
         """Return a table's changes: a row for every key (and window) that a batch has changed.
@@ -191,34 +191,34 @@ class AgentsOnSpark:
         newest. A sink that upserts by these columns holds the table, also when batches are repeated
         after a crash. A batch DataFrame yields the final table.
         """
-        self._known("table", name, self.app.tables)
-        return self._rows(kind_of(TABLE, name))
+        self._check_name("table", name, self.app.tables)
+        return self._unpack_rows(kind_of(TABLE, name))
 
-    def _rows(self, kind: str) -> DataFrame:
-        emitted = self._emitted(frozenset([kind]), self.shards)
-        return unpacked(emitted, kind, self._schema(kind))
+    def _unpack_rows(self, kind: str) -> DataFrame:
+        emitted = self._build_cached(frozenset([kind]), self.shards)
+        return unpack_rows(emitted, kind, self._schema_of(kind))
 
-    def _schema(self, kind: str) -> StructType:
+    def _schema_of(self, kind: str) -> StructType:
         """Return the columns of a kind of rows."""
         what, _, name = kind.partition(":")
         if what == TABLE:
-            return table_schema(self._spec(name))
+            return table_schema(self._spec_of(name))
         if what == RESULT:
             return result_schema(self.app.agents[name].result_type)
         return REJECTED_SCHEMA if kind == REJECTED else MESSAGE
 
-    def _spec(self, table: str) -> TableSpec:
+    def _spec_of(self, table: str) -> TableSpec:
         spec = self.app.tables[table]
         return replace(spec, value_type=self._types.get(table, spec.value_type))
 
     def results(self, agent: str) -> DataFrame:
         """Return an agent's results: ``result_type``'s fields, or ``key``, ``time``, ``value``."""
-        self._known("agent", agent, self.app.agents)
-        return self._rows(kind_of(RESULT, agent))
+        self._check_name("agent", agent, self.app.agents)
+        return self._unpack_rows(kind_of(RESULT, agent))
 
     def sent(self, topic: str) -> DataFrame:
         """Return the events that agents send to a topic: ``key``, ``time``, ``value`` (JSON)."""
-        return self._rows(kind_of(SENT, topic))
+        return self._unpack_rows(kind_of(SENT, topic))
 
     @property
     def rejected(self) -> DataFrame:
@@ -227,7 +227,7 @@ class AgentsOnSpark:
         Columns: ``topic``, ``reason``, ``agent``, ``table``, ``key``, ``value`` (JSON), ``time``,
         ``detail``, ``watermark``.
         """
-        return self._rows(REJECTED)
+        return self._unpack_rows(REJECTED)
 
     def start(
         self,
@@ -266,39 +266,39 @@ class AgentsOnSpark:
 
         wanted: dict[str, tuple[SinkLike | None, tuple[str, ...] | None]] = {}
         for table, sink in (tables or {}).items():
-            self._known("tables", table, self.app.tables)
+            self._check_name("tables", table, self.app.tables)
             wanted[kind_of(TABLE, table)] = (sink, ("key",))
         for agent, sink in (results or {}).items():
-            self._known("results", agent, self.app.agents)
+            self._check_name("results", agent, self.app.agents)
             wanted[kind_of(RESULT, agent)] = (sink, None)
         for topic, sink in (sent or {}).items():
             wanted[kind_of(SENT, topic)] = (sink, None)
         if rejected is not None:
             wanted[REJECTED] = (rejected, None)
         outputs = [
-            Destination(kind, self._schema(kind), keys, sink)
+            Destination(kind, self._schema_of(kind), keys, sink)
             for kind, (sink, keys) in wanted.items()
         ]
         folder, kinds = fspath(checkpoint), frozenset(wanted)
 
         def run(handle: WindowedQuery | None) -> WindowedQuery:
-            emitted, shards = self._from(folder, kinds)
+            emitted, shards = self._prepare_start(folder, kinds)
             return launch(emitted, outputs, folder, shards, name, every, available_now, handle)
 
         query = run(None)
-        if self._asked is None and not is_connected(self._spark):
+        if self._requested_shards is None and not is_connected(self._spark):
             query.restarts(run)
         return query
 
-    def _from(self, folder: str, kinds: frozenset[str]) -> tuple[DataFrame, int]:
+    def _prepare_start(self, folder: str, kinds: frozenset[str]) -> tuple[DataFrame, int]:
         """Return the output of the shards, with their number, which fits the checkpoint."""
         from muntin.spark.rescale import fit_checkpoint
 
-        known = remembered(self._spark, folder)
-        shards = self._asked or known or self.shards
-        emitted = self._emitted(kinds, shards)
+        stored_shards = read_stored_shards(self._spark, folder)
+        shards = self._requested_shards or stored_shards or self.shards
+        emitted = self._build_cached(kinds, shards)
         if emitted.isStreaming:
-            fit_checkpoint(self._spark, folder, known, shards)
+            fit_checkpoint(self._spark, folder, stored_shards, shards)
             check_ticks(emitted, folder)
         return emitted, shards
 
@@ -306,7 +306,7 @@ class AgentsOnSpark:
         """Return a description of the topics, their partitioning and the tables."""
         lines = []
         for route in self._routes:
-            own = self._given[route.topic].key
+            own = self._topics[route.topic].key
             by = route.by or own
             how = f"by {by.name}" if by else "nowhere: it has no key, so one shard has all"
             lines.append(f"{', '.join(route.agents)} reads {route.topic}, partitioned {how}")
@@ -321,45 +321,47 @@ class AgentsOnSpark:
         lines.append(f"future    {late}")
         return "\n".join(lines)
 
-    def _known(self, option: str, name: str, known: Mapping[str, Any]) -> None:
-        if name not in known:
-            hint = f"give one of {', '.join(known)}" if known else "define one"
+    def _check_name(self, option: str, name: str, names: Mapping[str, Any]) -> None:
+        if name not in names:
+            hint = f"give one of {', '.join(names)}" if names else "define one"
             raise OptionError(option, name, "isn't the app's", hint)
 
     @property
-    def _ticks(self) -> bool:
+    def _needs_ticks(self) -> bool:
         """True if ticks bring the wall clock."""
-        return self._streams and self.app.clocked
+        return self._is_streaming and self.app.clocked
 
-    def _input(self, frame: DataFrame, time: str | None) -> Input:
+    def _create_input(self, frame: DataFrame, time: str | None) -> Input:
         """Return a topic's input, whose messages carry the batch's clock only where it is needed.
 
         Without the clock, and with no bound on times, the code that Spark generates stays the same
         from batch to batch, so Spark compiles it once.
         """
         ahead = self.app.max_ahead
-        several = len(self._given) > 1 or bool(self.app.clocks)
-        looked_at = (
+        several = len(self._topics) > 1 or bool(self.app.clocks)
+        needs_clock = (
             time is None
             or ahead is not None
             or (several and self.app.idle is not None)
-            or (self.app.clocked and not self._ticks)
+            or (self.app.clocked and not self._needs_ticks)
         )
-        return Input(frame, time, max_ahead=ahead, stamped=looked_at)
+        return Input(frame, time, max_ahead=ahead, stamped=needs_clock)
 
     def _build(self, wanted: frozenset[str], shards: int) -> DataFrame:
         """Return the output of the shards for some kinds of rows: blobs and progress."""
         formats, sources = {}, []
-        for name, given in self._given.items():
-            time = given.time.field if given.time is not None else None
-            read = self._input(given.data, time)
+        for name, topic in self._topics.items():
+            time = topic.time.field if topic.time is not None else None
+            read = self._create_input(topic.data, time)
             # Spark numbers the parts of a file in the order of its rows, so tasks keep that order.
             source = OperatorInput.of(read, read.columns(), name)
             zone = zone_of(source.messages, time)
-            formats[name] = TopicFormat(source.schema, given.key, given.value, zone)
+            formats[name] = TopicFormat(source.schema, topic.key, topic.value, zone)
             sources.append(replace(source, used=frozenset(source.schema)))
-        schemas = {kind: self._schema(kind) for kind in wanted}
-        specs = {name: self._spec(name) for name in self.app.tables}
+        schemas = {kind: self._schema_of(kind) for kind in wanted}
+        specs = {name: self._spec_of(name) for name in self.app.tables}
         stage = AgentStage(self.app, self._routes, formats, wanted, specs)
-        made = Stage(partial(AgentOperator, stage), slots(shards), schemas, identity(), kept=False)
-        return emitted(made, tuple(sources), SECOND if self._ticks else None)
+        operator = Stage(
+            partial(AgentOperator, stage), slots(shards), schemas, identity(), is_reused=False
+        )
+        return build_output(operator, tuple(sources), SECOND if self._needs_ticks else None)

@@ -29,13 +29,13 @@ from muntin.tables.spec import TableSpec
 # The frame of a route's events, among those that a task sends.
 MESSAGES = "messages"
 # The column of the watermark by which an event is judged.
-JUDGED = "__muntin_judged"
+WATERMARK_BEFORE = "__muntin_judged"
 # The route number of the counts and rejected events of a task, which belong to no route.
-DOOR = -1
+NO_ROUTE = -1
 _OWNER = "__muntin_owner"
 # Some 250 000 years, microseconds: Polars panics when it formats times much further away.
 _MOST_SHOWN = 8_000_000_000_000_000_000
-_WHY = "__muntin_why"
+_DETAIL = "__muntin_why"
 
 
 @dataclass(frozen=True)
@@ -102,8 +102,8 @@ class AgentStage:
 
     def reader(self, topic: str) -> RowReader:
         """Return the reader that turns rows into values of a topic's type."""
-        given = self.formats[topic]
-        return RowReader(self.app.topics[topic].value_type, given.schema, given.value)
+        topic_format = self.formats[topic]
+        return RowReader(self.app.topics[topic].value_type, topic_format.schema, topic_format.value)
 
 
 class RouteTask:
@@ -118,7 +118,7 @@ class RouteTask:
 
     def parts(self, frames: Iterable[pl.DataFrame]) -> list[Part]:
         """Return the parts of the task's events, each for one shard."""
-        taken = [pl.DataFrame(schema={**self.format.schema, columns.TIME: pl.Int64()})]
+        admitted = [pl.DataFrame(schema={**self.format.schema, columns.TIME: pl.Int64()})]
         rejected: list[pl.DataFrame] = []
         seen = 0
         now: int | None = None
@@ -128,50 +128,55 @@ class RouteTask:
                 now = messages[NOW][0]
             seen += len(messages)
             good, bad = admit(messages, [], None)
-            taken.append(good.select(*self.format.schema, columns.TIME))
-            rejected += [self._aside(frame, frame[columns.REASON][0]) for frame in bad]
-        events = pl.concat(taken)
+            admitted.append(good.select(*self.format.schema, columns.TIME))
+            rejected += [self._to_rejected(frame, frame[columns.REASON][0]) for frame in bad]
+        events = pl.concat(admitted)
         if self.format.key is not None:
-            events, refused = self._keyed(events, self.format.key, None)
-            rejected += refused
-        judged, latest = self._judged(events, now)
-        return self._sent(judged, rejected, seen, {"latest": latest, "wall": now})
+            events, without_key = self._add_keys(events, self.format.key, None)
+            rejected += without_key
+        judged, latest = self._add_watermarks(events, now)
+        return self._create_parts(judged, rejected, seen, {"latest": latest, "wall": now})
 
-    def _judged(self, events: pl.DataFrame, now: int | None) -> tuple[pl.DataFrame, dict[str, int]]:
+    def _add_watermarks(
+        self, events: pl.DataFrame, now: int | None
+    ) -> tuple[pl.DataFrame, dict[str, int]]:
         """Return events with the watermarks before each, as far as this task can compute them."""
         lateness = self.stage.app.topics[self.topic].lateness
-        times = {self.topic: (JUDGED, events[columns.TIME])}
+        times = {self.topic: (WATERMARK_BEFORE, events[columns.TIME])}
         for clock in self.stage.app.clocks:
-            times[clock.name_for(self.topic)] = judged_by(clock), self._times(events, clock, now)
+            times[clock.name_for(self.topic)] = (
+                watermark_column(clock),
+                self._read_times(events, clock, now),
+            )
         # Malformed events advance no clock.
         if wrong := list(self.reader.find_malformed(events)):
             times = {clock: (to, at.scatter(wrong, None)) for clock, (to, at) in times.items()}
         judged = [
-            (found.fill_null(MIN_POSITION) - lateness)
+            (clock_times.fill_null(MIN_POSITION) - lateness)
             .cum_max()
             .shift(1, fill_value=MIN_POSITION)
             .clip(lower_bound=MIN_POSITION)
             .alias(column)
-            for column, found in times.values()
+            for column, clock_times in times.values()
         ]
-        greatest = {clock: found.max() for clock, (_, found) in times.items()}
+        greatest = {clock: clock_times.max() for clock, (_, clock_times) in times.items()}
         latest = {clock: most for clock, most in greatest.items() if isinstance(most, int)}
         return events.with_columns(judged), latest
 
-    def _times(self, events: pl.DataFrame, clock: FieldClock, now: int | None) -> pl.Series:
+    def _read_times(self, events: pl.DataFrame, clock: FieldClock, now: int | None) -> pl.Series:
         """Return the times that a clock reads from values, microseconds; null without one."""
         field = clock.by.field
         if field in self.format.schema and self.format.value is None and _is_time(events[field]):
-            found = events[field].cast(pl.Datetime("us")).cast(pl.Int64)
+            clock_times = events[field].cast(pl.Datetime("us")).cast(pl.Int64)
         else:
             values, _ = self.reader(events)
-            found = pl.Series([clock.read_time(value) for value in values], dtype=pl.Int64)
+            clock_times = pl.Series([clock.read_time(value) for value in values], dtype=pl.Int64)
         ahead = self.stage.app.max_ahead
         if ahead is None or now is None:
-            return found
-        return found.set(found > now + ahead, None)
+            return clock_times
+        return clock_times.set(clock_times > now + ahead, None)
 
-    def _sent(
+    def _create_parts(
         self,
         events: pl.DataFrame,
         rejected: list[pl.DataFrame],
@@ -179,27 +184,27 @@ class RouteTask:
         header: dict[str, Any],
     ) -> list[Part]:
         counts = {"seen": seen, "taken": len(events)}
-        found = []
+        parts_to_send = []
         for number, route in enumerate(self.stage.routes):
             if route.topic != self.topic:
                 continue
             wanted = events
             if route.by is not None:
-                wanted, refused = self._keyed(events, route.by, route.agents)
-                rejected += refused
-            parts = self._parts(wanted)
+                wanted, without_key = self._add_keys(events, route.by, route.agents)
+                rejected += without_key
+            parts = self._split_by_shard(wanted)
             for shard in range(self.shards):
-                mine = {MESSAGES: parts[shard]} if shard in parts else {}
-                found.append(Part(shard, {**header, "route": number}, mine))
+                frames = {MESSAGES: parts[shard]} if shard in parts else {}
+                parts_to_send.append(Part(shard, {**header, "route": number}, frames))
         for frame in rejected:
             reason = frame[columns.REASON][0]
             counts[reason] = counts.get(reason, 0) + len(frame)
         # Counts and rejected events are emitted once, so they go to one shard.
         aside = {REJECTED: pl.concat(rejected)} if rejected else {}
-        found.append(Part(0, {**header, "route": DOOR, "counts": counts}, aside))
-        return found
+        parts_to_send.append(Part(0, {**header, "route": NO_ROUTE, "counts": counts}, aside))
+        return parts_to_send
 
-    def _parts(self, events: pl.DataFrame) -> dict[int, pl.DataFrame]:
+    def _split_by_shard(self, events: pl.DataFrame) -> dict[int, pl.DataFrame]:
         """Split events by shard, with the same hash as in one process; without keys, into one."""
         shards = self.shards
         names = [name for name in events.columns if name in KEYS]
@@ -208,14 +213,14 @@ class RouteTask:
         if not names or shards == 1:
             return {0: events}
         if names == ["key_any"]:
-            found = assign_partitions(read_keys(events), shards)
+            shard_numbers = assign_partitions(read_keys(events), shards)
         else:
-            found = (hash_rows([events[names[0]]]) % shards).tolist()
-        owned = events.with_columns(pl.Series(_OWNER, found, dtype=pl.Int32))
-        parts = owned.partition_by(_OWNER, as_dict=True, include_key=False)
+            shard_numbers = (hash_rows([events[names[0]]]) % shards).tolist()
+        numbered = events.with_columns(pl.Series(_OWNER, shard_numbers, dtype=pl.Int32))
+        parts = numbered.partition_by(_OWNER, as_dict=True, include_key=False)
         return {int(shard): part for (shard,), part in parts.items()}
 
-    def _keyed(
+    def _add_keys(
         self, events: pl.DataFrame, by: Keying, agents: Sequence[str] | None
     ) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
         """Add keys to events, and reject the events that have none.
@@ -228,28 +233,33 @@ class RouteTask:
         Returns:
             The events with keys, and frames of rejected events.
         """
-        keys, wrong = self._keys(events, by, own=agents is None)
-        there = (
+        keys, wrong = self._read_keys(events, by, own=agents is None)
+        has_key = (
             pl.Series([key is not None for key in keys], dtype=pl.Boolean)
             if isinstance(keys, list)
             else keys.is_not_null()
         )
         rejected = []
-        if not there.all():
-            why = pl.Series([wrong.get(i) for i in (~there).arg_true()], dtype=pl.String)
-            bad = events.filter(~there).with_columns(why.alias(_WHY))
-            for reason, chosen in (("malformed", why.is_not_null()), ("null_key", why.is_null())):
+        if not has_key.all():
+            details = pl.Series([wrong.get(i) for i in (~has_key).arg_true()], dtype=pl.String)
+            bad = events.filter(~has_key).with_columns(details.alias(_DETAIL))
+            for reason, chosen in (
+                ("malformed", details.is_not_null()),
+                ("null_key", details.is_null()),
+            ):
                 if chosen.any():
                     frame = bad.filter(chosen)
-                    rejected += [self._aside(frame, reason, agent) for agent in agents or (None,)]
-            events = events.filter(there)
+                    rejected += [
+                        self._to_rejected(frame, reason, agent) for agent in agents or (None,)
+                    ]
+            events = events.filter(has_key)
         if isinstance(keys, list):
             column = build_key_column([key for key in keys if key is not None])
         else:
-            column = _as_key(keys.filter(there))
+            column = _to_key_column(keys.filter(has_key))
         return events.drop(KEYS, strict=False).with_columns(column), rejected
 
-    def _keys(
+    def _read_keys(
         self, events: pl.DataFrame, by: Keying, *, own: bool
     ) -> tuple[pl.Series | list[Any], dict[int, str]]:
         """Return the key of each event, and the errors of the key function by row."""
@@ -272,12 +282,14 @@ class RouteTask:
             keys.append(key)
         return keys, wrong
 
-    def _aside(self, events: pl.DataFrame, reason: str, agent: str | None = None) -> pl.DataFrame:
+    def _to_rejected(
+        self, events: pl.DataFrame, reason: str, agent: str | None = None
+    ) -> pl.DataFrame:
         """Return events as rejected ones, with a reason."""
         # The frame of rejected events shows bytes as text.
         binary = [name for name, dtype in events.schema.items() if dtype == pl.Binary]
         events = events.with_columns(decode_with_escapes(events[name])[0] for name in binary)
-        events = _showable(events)
+        events = _convert_far_times(events)
         own = [name for name in events.columns if name in KEYS]
         key = self.format.key
         if not own and key is not None and key.field in self.format.schema:
@@ -288,9 +300,9 @@ class RouteTask:
             "agent": pl.lit(agent),
             "table": pl.lit(None),
             "key": pl.col(*own) if own else pl.lit(None),
-            "value": _as_text(self.format),
+            "value": _value_as_text(self.format),
             "time": pl.col(columns.TIME),
-            "detail": pl.col(_WHY) if _WHY in events.columns else pl.lit(None),
+            "detail": pl.col(_DETAIL) if _DETAIL in events.columns else pl.lit(None),
             columns.WATERMARK: pl.lit(None),
         }
         return events.select(
@@ -299,33 +311,33 @@ class RouteTask:
         )
 
 
-def _showable(events: pl.DataFrame) -> pl.DataFrame:
+def _convert_far_times(events: pl.DataFrame) -> pl.DataFrame:
     """Return events with times as microseconds in columns that Polars can't format."""
     numbers = []
     for name, dtype in events.schema.items():
         if isinstance(dtype, pl.Datetime):
-            place = events[name].dt.cast_time_unit("us").cast(pl.Int64)
-            numbers += [] if place.is_between(-_MOST_SHOWN, _MOST_SHOWN).all() else [place]
+            times = events[name].dt.cast_time_unit("us").cast(pl.Int64)
+            numbers += [] if times.is_between(-_MOST_SHOWN, _MOST_SHOWN).all() else [times]
     return events.with_columns(numbers)
 
 
-def _as_text(topic: TopicFormat) -> pl.Expr:
+def _value_as_text(topic: TopicFormat) -> pl.Expr:
     """Return an expression of values as text: JSON of a row, or the value's column."""
     if topic.value is not None:
         return pl.col(topic.value)
     return pl.struct(*topic.schema).struct.json_encode()
 
 
-def judged_by(clock: FieldClock) -> str:
+def watermark_column(clock: FieldClock) -> str:
     """Return the column of the watermark of a clock by which events are judged."""
-    return f"{JUDGED}_{clock.number}"
+    return f"{WATERMARK_BEFORE}_{clock.number}"
 
 
 def _is_time(column: pl.Series) -> bool:
     return isinstance(column.dtype, pl.Datetime) and column.dtype.time_zone in (None, "UTC")
 
 
-def _as_key(keys: pl.Series) -> pl.Series:
+def _to_key_column(keys: pl.Series) -> pl.Series:
     """Return keys in the columns of entries: text and integers as they are, others as bytes."""
     if keys.dtype == pl.String:
         return keys.alias("key_str")

@@ -80,13 +80,13 @@ def kind_of(what: str, name: str) -> str:
 def table_schema(spec: TableSpec) -> StructType:
     """Return the columns of a table: key, window, value, ``emission``, ``revision``."""
     key = _TYPES.get(spec.key_type, StringType())
-    found = [StructField("key", key, False)]
+    fields_before = [StructField("key", key, False)]
     if spec.windows is not None:
         bounds = (columns.WINDOW_START, columns.WINDOW_END)
-        found += [StructField(name, TimestampType(), False) for name in bounds]
+        fields_before += [StructField(name, TimestampType(), False) for name in bounds]
     return StructType(
         [
-            *found,
+            *fields_before,
             StructField("value", value_type(spec)),
             StructField(columns.EMISSION, StringType(), False),
             StructField(columns.REVISION, LongType(), False),
@@ -102,7 +102,7 @@ def value_type(spec: TableSpec) -> DataType:
     return StringType() if spec.sets else _TYPES.get(kind, StringType())
 
 
-def table_frame(spec: TableSpec, emitted: Sequence[TableEntry], revision: int) -> pl.DataFrame:
+def to_table_frame(spec: TableSpec, emitted: Sequence[TableEntry], revision: int) -> pl.DataFrame:
     """Return the changes of a table as a frame.
 
     Raises:
@@ -110,13 +110,13 @@ def table_frame(spec: TableSpec, emitted: Sequence[TableEntry], revision: int) -
     """
     schema = table_schema(spec)
     data: dict[str, Any] = {
-        "key": _column(spec, "key_type", schema["key"].dataType, [t.key for t in emitted])
+        "key": _to_column(spec, "key_type", schema["key"].dataType, [t.key for t in emitted])
     }
     if spec.windows is not None:
-        for place, name in enumerate((columns.WINDOW_START, columns.WINDOW_END)):
-            data[name] = pl.Series([t.window[place] for t in emitted if t.window], dtype=pl.Int64)
+        for index, name in enumerate((columns.WINDOW_START, columns.WINDOW_END)):
+            data[name] = pl.Series([t.window[index] for t in emitted if t.window], dtype=pl.Int64)
     values = [None if t.value is GONE else t.value for t in emitted]
-    data["value"] = _column(spec, "value_type", schema["value"].dataType, values)
+    data["value"] = _to_column(spec, "value_type", schema["value"].dataType, values)
     data[columns.EMISSION] = [
         RETRACT if t.value is GONE else FULL if t.closed else UPDATE for t in emitted
     ]
@@ -124,22 +124,22 @@ def table_frame(spec: TableSpec, emitted: Sequence[TableEntry], revision: int) -
     return pl.DataFrame(data)
 
 
-def _column(spec: TableSpec, option: str, kind: DataType, values: list[Any]) -> pl.Series:
+def _to_column(spec: TableSpec, option: str, kind: DataType, values: list[Any]) -> pl.Series:
     dtype = polars_schema(StructType([StructField("x", kind)]))["x"]
     if isinstance(kind, StringType):
-        values = [value if value is None else text(value) for value in values]
+        values = [value if value is None else to_text(value) for value in values]
     try:
         return pl.Series(values, dtype=dtype, strict=True)
     except (OverflowError, TypeError, ValueError, pl.exceptions.PolarsError) as error:
-        what, said = "keys", "key_type=str"
+        what, option_text = "keys", "key_type=str"
         if option == "value_type":
-            what, said = "values", f"on_spark(types={{{spec.name!r}: float}})"
+            what, option_text = "values", f"on_spark(types={{{spec.name!r}: float}})"
         problem = f"holds {what} that aren't {kind.simpleString()}"
-        hint = f"say {said}, or whatever it is"
+        hint = f"give another type, as in {option_text}"
         raise OptionError("table", spec.name, problem, hint) from error
 
 
-def text(value: Any) -> str:
+def to_text(value: Any) -> str:
     """Return a key or value as text: a text unchanged, everything else as JSON."""
     return value if isinstance(value, str) else json.dumps(typed.to_plain(value))
 
@@ -152,17 +152,17 @@ def result_schema(result_type: Any) -> StructType:
         hint = "give a dataclass or a muntin.Record, or leave it out"
         raise OptionError("result_type", result_type, "has no fields", hint)
     hints = get_type_hints(result_type)
-    found = []
+    columns_of_type = []
     for field in fields(result_type):
         kind = _TYPES.get(hints[field.name])
         if kind is None:
             hint = f"use one of {', '.join(t.__name__ for t in _TYPES)}"
             raise OptionError("result_type", result_type, f"has {field.name}, no column", hint)
-        found.append(StructField(field.name, kind))
-    return StructType(found)
+        columns_of_type.append(StructField(field.name, kind))
+    return StructType(columns_of_type)
 
 
-def sent_frame(sent: Sequence[SentMessage], result_type: Any = None) -> pl.DataFrame:
+def to_message_frame(sent: Sequence[SentMessage], result_type: Any = None) -> pl.DataFrame:
     """Return sent messages or results as a frame, with times in microseconds."""
     if result_type is not None:
         schema = polars_schema(result_schema(result_type))
@@ -171,7 +171,7 @@ def sent_frame(sent: Sequence[SentMessage], result_type: Any = None) -> pl.DataF
         return pl.DataFrame(rows, schema=schema, orient="row", strict=True)
     return pl.DataFrame(
         {
-            "key": [None if one.key is None else text(one.key) for one in sent],
+            "key": [None if one.key is None else to_text(one.key) for one in sent],
             "time": pl.Series([one.time for one in sent], dtype=pl.Int64),
             "value": [json.dumps(typed.to_plain(one.value)) for one in sent],
         },
@@ -179,9 +179,9 @@ def sent_frame(sent: Sequence[SentMessage], result_type: Any = None) -> pl.DataF
     )
 
 
-def rejected_frame(rejected: Sequence[Rejected]) -> pl.DataFrame:
+def to_rejected_frame(rejected: Sequence[Rejected]) -> pl.DataFrame:
     """Return rejected events as a frame, with times in microseconds."""
     data = {name: [getattr(row, name) for row in rejected] for name in REJECTED_FRAME}
-    data["key"] = [None if key is None else text(key) for key in data["key"]]
-    data["value"] = [text(value) for value in data["value"]]
+    data["key"] = [None if key is None else to_text(key) for key in data["key"]]
+    data["value"] = [to_text(value) for value in data["value"]]
     return pl.DataFrame(data, schema=REJECTED_FRAME)

@@ -21,13 +21,13 @@ from muntin.engine.named_rows import list_values
 from muntin.engine.operator import REJECTED, Part, ShardState, StepOutput, Task
 from muntin.sinks.plain import to_plain_values
 from muntin.spark.agents.route import (
-    DOOR,
-    JUDGED,
     MESSAGES,
+    NO_ROUTE,
+    WATERMARK_BEFORE,
     AgentStage,
     Route,
     RouteTask,
-    judged_by,
+    watermark_column,
 )
 from muntin.spark.agents.rows import (
     REJECTED_FRAME,
@@ -35,9 +35,9 @@ from muntin.spark.agents.rows import (
     SENT,
     TABLE,
     kind_of,
-    rejected_frame,
-    sent_frame,
-    table_frame,
+    to_message_frame,
+    to_rejected_frame,
+    to_table_frame,
 )
 from muntin.tables.agent import AgentRun
 from muntin.tables.cells import read_keys
@@ -75,9 +75,9 @@ class AgentStep:
     def __init__(self, stage: AgentStage, state: ShardState) -> None:
         self.stage = stage
         self.blobs = state.blobs
-        self.part = _partition(stage, state)
-        self.aside: list[pl.DataFrame] = []
-        self.marks: dict[str, int] = {}
+        self.part = _open_partition(stage, state)
+        self.rejected_frames: list[pl.DataFrame] = []
+        self.watermarks_after: dict[str, int] = {}
         self._frames: dict[int, list[pl.DataFrame]] = {}
 
     def run(self, parts: Sequence[Part], wall: int | None, *, final: bool) -> StepOutput:
@@ -85,23 +85,23 @@ class AgentStep:
         walls = [one.header["wall"] for one in parts if one.header["wall"] is not None]
         part.begin(self.blobs, max(walls, default=part.wall) if wall is None else wall)
         for one in parts:
-            self._take(one)
-        emitted = _loop().complete(self.work(final=final))
-        rows = dict(_emitted(self, emitted))
-        progress = _progress(part, emitted)
-        _shrink(part)
+            self._add_part(one)
+        emitted = _worker_loop().complete(self.work(final=final))
+        rows = dict(_build_frames(self, emitted))
+        progress = _create_progress(part, emitted)
+        _shrink_tables(part)
         return StepOutput(rows, progress)
 
-    def _take(self, sent: Part) -> None:
+    def _add_part(self, sent: Part) -> None:
         header, frames = sent.header, sent.frames
         for clock, latest in header["latest"].items():
             mark = latest - self.part.rules.lateness[sent.input]
-            self.marks[clock] = max(mark, self.marks.get(clock, mark))
+            self.watermarks_after[clock] = max(mark, self.watermarks_after.get(clock, mark))
         if MESSAGES in frames:
             self._frames.setdefault(header["route"], []).append(frames[MESSAGES])
         if REJECTED in frames:
-            self.aside.append(frames[REJECTED])
-        if header["route"] == DOOR:
+            self.rejected_frames.append(frames[REJECTED])
+        if header["route"] == NO_ROUTE:
             self.part.counts.update(header["counts"])
 
     async def work(self, *, final: bool) -> dict[str, list[TableEntry]]:
@@ -109,10 +109,10 @@ class AgentStep:
         for number, route in enumerate(self.stage.routes):
             frames = self._frames.get(number, [])
             for position, name in enumerate(route.agents):
-                await self._run(name, route, frames, emits=route.first and position == 0)
-        return await self.part.finish(self.marks, emit=self.stage.tables, final=final)
+                await self._run_agent(name, route, frames, emits=route.first and position == 0)
+        return await self.part.finish(self.watermarks_after, emit=self.stage.tables, final=final)
 
-    async def _run(
+    async def _run_agent(
         self, name: str, route: Route, frames: Sequence[pl.DataFrame], *, emits: bool
     ) -> None:
         count = sum(map(len, frames))
@@ -120,7 +120,7 @@ class AgentStep:
             return
         run = AgentRun(self.stage.app.agents[name], keep_results=True)
         inbox = run.open(route.topic, route.by)
-        inbox.put(self.part, self._events(route, frames, emits=emits), count)
+        inbox.put(self.part, self._read_events(route, frames, emits=emits), count)
         inbox.close()
         restarts = 0
         while not run.is_idle:
@@ -132,7 +132,7 @@ class AgentStep:
             if restarts > count + 1:
                 raise run.unread_stream_error()
 
-    def _events(
+    def _read_events(
         self, route: Route, frames: Sequence[pl.DataFrame], *, emits: bool
     ) -> Iterable[Event]:
         """Return the events of a route, which become Python objects as they are read."""
@@ -140,10 +140,10 @@ class AgentStep:
         parts = (part for frame in frames for part in frame.iter_slices(_AT_ONCE))
         numbers = iter(range(sum(map(len, frames))))
         return chain.from_iterable(
-            self._slice(part, route.topic, reader, numbers, emits=emits) for part in parts
+            self._read_slice(part, route.topic, reader, numbers, emits=emits) for part in parts
         )
 
-    def _slice(
+    def _read_slice(
         self,
         events: pl.DataFrame,
         topic: str,
@@ -155,9 +155,9 @@ class AgentStep:
         values, malformed = reader(events)
         keys = read_keys(events) or [None] * len(events)
         times = events[columns.TIME].to_list()
-        judged = self._judged(events, JUDGED, topic)
+        judged = self._watermarks_before(events, WATERMARK_BEFORE, topic)
         rows = zip(
-            values, keys, times, judged, numbers, self._arrivals(events, topic), strict=False
+            values, keys, times, judged, numbers, self._arrivals_of(events, topic), strict=False
         )
         if not malformed:
             return rows
@@ -165,18 +165,20 @@ class AgentStep:
             self._reject(topic, events, keys, times, malformed)
         return [row for number, row in enumerate(rows) if number not in malformed]
 
-    def _judged(self, events: pl.DataFrame, column: str, clock: str) -> list[int]:
+    def _watermarks_before(self, events: pl.DataFrame, column: str, clock: str) -> list[int]:
         """Return the watermark in force when each event arrived."""
         mark, judged = self.part.watermarks.get(clock), events[column]
         return (judged if mark is None else judged.clip(lower_bound=mark)).to_list()
 
-    def _arrivals(self, events: pl.DataFrame, topic: str) -> Iterable[EventArrival]:
+    def _arrivals_of(self, events: pl.DataFrame, topic: str) -> Iterable[EventArrival]:
         """Return the watermarks of the app's further clocks when each event arrived."""
         clocks = self.stage.app.clocks
         if not clocks:
             return repeat(NO_ARRIVAL)
-        found = [self._judged(events, judged_by(c), c.name_for(topic)) for c in clocks]
-        return (EventArrival(0, judged) for judged in zip(*found, strict=True))
+        watermarks = [
+            self._watermarks_before(events, watermark_column(c), c.name_for(topic)) for c in clocks
+        ]
+        return (EventArrival(0, judged) for judged in zip(*watermarks, strict=True))
 
     def _reject(
         self,
@@ -186,47 +188,54 @@ class AgentStep:
         times: list[int],
         malformed: dict[int, str],
     ) -> None:
-        given, counts = self.stage.formats[topic], self.part.counts
+        topic_format, counts = self.stage.formats[topic], self.part.counts
         counts["malformed"] += len(malformed)
         counts["taken"] -= len(malformed)
         for number, why in malformed.items():
-            shown = events.slice(number, 1)
+            event = events.slice(number, 1)
             # Show a value that Python can't hold as text.
-            row = {name: _held(shown[name]) for name in shown.columns}
-            value = row[given.value] if given.value else {name: row[name] for name in given.schema}
+            row = {name: _to_python_value(event[name]) for name in event.columns}
+            value = (
+                row[topic_format.value]
+                if topic_format.value
+                else {name: row[name] for name in topic_format.schema}
+            )
             if isinstance(value, bytes):
                 value = value.decode(errors="replace")
             rejected = Rejected(topic, "malformed", value, keys[number], times[number], detail=why)
             self.part.rejected.append(rejected)
 
 
-def _held(column: pl.Series) -> Any:
+def _to_python_value(column: pl.Series) -> Any:
     """Return the only value of a column, as text where Python can't hold it."""
     ((value,), wrong) = list_values(column)
     return to_plain_values(pa.chunked_array([column.to_arrow()]))[0] if wrong else value
 
 
-def _emitted(
+def _build_frames(
     step: AgentStep, emitted: dict[str, list[TableEntry]]
 ) -> Iterator[tuple[str, pl.DataFrame]]:
     """Yield the rows that the batch emitted, by the kinds that are wanted."""
     part, stage, app = step.part, step.stage, step.stage.app
     for name, changes in emitted.items():
         if changes:
-            yield kind_of(TABLE, name), table_frame(stage.specs[name], changes, part.batch)
+            yield kind_of(TABLE, name), to_table_frame(stage.specs[name], changes, part.batch)
     by_name: dict[tuple[str, str], list[Any]] = {}
     for one in part.sent:
-        where = (SENT, one.topic) if one.topic is not None else (RESULT, one.agent or "")
-        by_name.setdefault(where, []).append(one)
+        destination = (SENT, one.topic) if one.topic is not None else (RESULT, one.agent or "")
+        by_name.setdefault(destination, []).append(one)
     for (what, name), sent in by_name.items():
         if kind_of(what, name) in stage.wanted:
             kind = app.agents[name].result_type if what == RESULT else None
-            yield kind_of(what, name), sent_frame(sent, kind)
-    rejected = [*step.aside, *([rejected_frame(part.rejected)] if part.rejected else [])]
+            yield kind_of(what, name), to_message_frame(sent, kind)
+    rejected = [
+        *step.rejected_frames,
+        *([to_rejected_frame(part.rejected)] if part.rejected else []),
+    ]
     yield REJECTED, pl.concat([pl.DataFrame(schema=REJECTED_FRAME), *rejected])
 
 
-def _progress(part: Partition, emitted: dict[str, list[TableEntry]]) -> dict[str, Any]:
+def _create_progress(part: Partition, emitted: dict[str, list[TableEntry]]) -> dict[str, Any]:
     fired = Counter("full" if one.closed else "early" for rows in emitted.values() for one in rows)
     stored = sum(
         entries.journal.rows for shard in part.shards.values() for entries in shard.entries.values()
@@ -244,17 +253,17 @@ def _progress(part: Partition, emitted: dict[str, list[TableEntry]]) -> dict[str
 _PARTITIONS: OrderedDict[tuple[str, int], Partition] = OrderedDict()
 
 
-def _partition(stage: AgentStage, state: ShardState) -> Partition:
+def _open_partition(stage: AgentStage, state: ShardState) -> Partition:
     """Return the partition that an earlier batch left in this process, or a new one."""
-    place = (state.operator, state.shard)
-    found = _PARTITIONS.pop(place, None) or Partition(stage.rules(), state.shard)
-    _PARTITIONS[place] = found
+    partition_key = (state.operator, state.shard)
+    partition = _PARTITIONS.pop(partition_key, None) or Partition(stage.rules(), state.shard)
+    _PARTITIONS[partition_key] = partition
     while len(_PARTITIONS) > _MOST_PARTITIONS:
         _PARTITIONS.popitem(last=False)
-    return found
+    return partition
 
 
-def _shrink(part: Partition) -> None:
+def _shrink_tables(part: Partition) -> None:
     """Drop the entries that can be read again, if there are too many."""
     shards = part.shards.values()
     held = (entries.rows for shard in shards for entries in shard.entries.values())
@@ -264,6 +273,6 @@ def _shrink(part: Partition) -> None:
 
 
 @cache
-def _loop() -> EventLoop:
+def _worker_loop() -> EventLoop:
     """Return this worker's event loop."""
     return EventLoop()

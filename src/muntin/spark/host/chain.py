@@ -45,13 +45,13 @@ from muntin.spark.host.plan import Plan
 from muntin.spark.host.unpack import Unpack
 from muntin.spark.sources.inputs import OperatorInput
 
-_PASSED = [
+_PASSED_FIELDS = [
     StructField(KIND, StringType()),
     StructField(BLOB, BinaryType()),
     StructField(PROGRESS, StringType()),
 ]
 # The SQL of a column, or of a moment that lies a number of seconds before it.
-_MOMENT = re.compile(r"\(?`?(?P<name>\w+)`?(?: - INTERVAL '(?P<before>[0-9.]+)' SECOND)?\)?")
+_TIME_TEXT = re.compile(r"\(?`?(?P<name>\w+)`?(?: - INTERVAL '(?P<before>[0-9.]+)' SECOND)?\)?")
 _MARK_KINDS: dict[str, DataType] = {SIDE: StringType(), DEPTH: IntegerType()}
 
 
@@ -71,11 +71,11 @@ class RowByRow(Protocol):
                 of them; all such rows stay.
         """
 
-    def bounds(self, known: Mapping[str, int]) -> dict[str, int]:
+    def bounds(self, distances: Mapping[str, int]) -> dict[str, int]:
         """Return the columns of the transformed rows that follow a window's end.
 
         Args:
-            known: The columns of the results that follow it. Each has the distance by which its
+            distances: The columns of the results that follow it. Each has the distance by which its
                 least future value exceeds the watermark, microseconds.
 
         Returns:
@@ -83,13 +83,13 @@ class RowByRow(Protocol):
         """
 
 
-def kept(frame: DataFrame, condition: str, beside: Sequence[str]) -> DataFrame:
+def filter_results(frame: DataFrame, condition: str, passed: Sequence[str]) -> DataFrame:
     """Return the rows for which a condition holds, and those that aren't results (``RowByRow``)."""
-    others = f" OR {beside[0]} IS NOT NULL" if beside else ""
+    others = f" OR {passed[0]} IS NOT NULL" if passed else ""
     return frame.where(f"({condition}){others}")
 
 
-class _WithTime:
+class _AddWindowTime:
     """Adds the last moment of each window as a column, one microsecond before its end."""
 
     by_window: ClassVar[bool] = True
@@ -99,26 +99,28 @@ class _WithTime:
         last = f"{columns.WINDOW_END} - INTERVAL '0.000001' SECOND"
         return frame.withColumn(WINDOW_TIME, F.expr(last))
 
-    def bounds(self, known: Mapping[str, int]) -> dict[str, int]:
+    def bounds(self, distances: Mapping[str, int]) -> dict[str, int]:
         """Return the columns that follow a window's end, with the last moment among them."""
-        end = known.get(columns.WINDOW_END)
-        return dict(known) if end is None else {**known, WINDOW_TIME: end - 1}
+        end = distances.get(columns.WINDOW_END)
+        return dict(distances) if end is None else {**distances, WINDOW_TIME: end - 1}
 
 
-def bounds_of(shown: Iterable[tuple[str, str]], known: Mapping[str, int]) -> dict[str, int]:
+def find_bounds(
+    select_list: Iterable[tuple[str, str]], distances: Mapping[str, int]
+) -> dict[str, int]:
     """Return the columns of a select list that follow a window's end, as ``RowByRow.bounds`` does.
 
     Args:
-        shown: Each column's name and SQL text.
-        known: The columns of the results that follow it, with their distances from the watermark,
-            microseconds.
+        select_list: Each column's name and SQL text.
+        distances: The columns of the results that follow it, with their distances from the
+            watermark, microseconds.
     """
-    found = {}
-    for name, text in shown:
-        column = _MOMENT.fullmatch(text)
-        if column is not None and column["name"] in known:
-            found[name] = known[column["name"]] - round(float(column["before"] or 0) * SECOND)
-    return found
+    bounds = {}
+    for name, text in select_list:
+        column = _TIME_TEXT.fullmatch(text)
+        if column is not None and column["name"] in distances:
+            bounds[name] = distances[column["name"]] - round(float(column["before"] or 0) * SECOND)
+    return bounds
 
 
 @dataclass(frozen=True)
@@ -162,10 +164,10 @@ class Upstream(UpstreamOperator):
         end = end_ahead(self.plan.spec)
         if end is None:
             return None
-        known: Mapping[str, int] = {columns.WINDOW_END: end}
+        distances: Mapping[str, int] = {columns.WINDOW_END: end}
         for step in self.steps:
-            known = step.bounds(known)
-        return known.get(time)
+            distances = step.bounds(distances)
+        return distances.get(time)
 
     def then(self, step: RowByRow) -> Upstream:
         """Return this operator with one more transformation of its results."""
@@ -175,25 +177,25 @@ class Upstream(UpstreamOperator):
         """Return this operator with a shard count for every plan that didn't ask for one."""
         return replace(self, plan=self.plan.with_shards(count))
 
-    def rows(self, side: str, rejected: StructType, named: Mapping[str, str]) -> DataFrame:
+    def rows(self, side: str, rejected: StructType, renamed: Mapping[str, str]) -> DataFrame:
         """Return its results as rows, and its blobs and figures as rows of ``PASSED`` among them.
 
         Args:
             side: The side of the join that it feeds, if the next operator is a join.
             rejected: The columns of rejected messages of both operators.
-            named: The columns of its rejected messages that are renamed, with their new names.
+            renamed: The columns of its rejected messages that are renamed, with their new names.
         """
         fields = [StructField(f.name, f.dataType) for f in self.plan.results.fields]
-        schema = StructType([*fields, *_PASSED])
+        schema = StructType([*fields, *_PASSED_FIELDS])
         stage = side or ("join" if self.plan.joins else INNER)
-        rows = self.plan.emitted.mapInArrow(Unpack(schema, stage, side, rejected, named), schema)
+        rows = self.plan.emitted.mapInArrow(Unpack(schema, stage, side, rejected, renamed), schema)
         for step in self.steps:
             rows = step.of_frame(rows, PASSED)
         return rows
 
 
 @dataclass(frozen=True)
-class Chained:
+class ConnectedInputs:
     """An operator's inputs, some of which may be results of other operators.
 
     Attributes:
@@ -208,7 +210,7 @@ class Chained:
     layout: RejectedLayout[DataType] | None
 
 
-def chained(sources: tuple[OperatorInput, ...], rejected: StructType) -> Chained:
+def connect_upstreams(sources: tuple[OperatorInput, ...], rejected: StructType) -> ConnectedInputs:
     """Connect an operator to the upstream operators among its inputs.
 
     Args:
@@ -220,7 +222,7 @@ def chained(sources: tuple[OperatorInput, ...], rejected: StructType) -> Chained
     """
     fed = {source.name: source.input.fed for source in sources if source.input.fed is not None}
     if not fed:
-        return Chained(sources, rejected, None)
+        return ConnectedInputs(sources, rejected, None)
     joins = bool(sources[0].name)
     upstreams = {
         name: layout_upstream(upstream, _kinds(upstream.plan.rejected))
@@ -234,38 +236,40 @@ def chained(sources: tuple[OperatorInput, ...], rejected: StructType) -> Chained
         [StructField(name, kind, name not in required) for name, kind in layout.kinds.items()]
     )
     names = layout.upstream_names
-    return Chained(tuple(_fed(one, schema, names) for one in sources), schema, layout)
+    return ConnectedInputs(
+        tuple(_attach_upstream(one, schema, names) for one in sources), schema, layout
+    )
 
 
 def _kinds(schema: StructType) -> dict[str, DataType]:
     return {field.name: field.dataType for field in schema}
 
 
-def _fed(
-    source: OperatorInput, rejected: StructType, named: Mapping[str, Mapping[str, str]]
+def _attach_upstream(
+    source: OperatorInput, rejected: StructType, renamed: Mapping[str, Mapping[str, str]]
 ) -> OperatorInput:
     """Return an input with the rejected messages and figures of its upstream operator."""
     upstream = source.input.fed
     if upstream is None:
         return source
-    rows = upstream.rows(source.name, rejected, named[source.name])
+    rows = upstream.rows(source.name, rejected, renamed[source.name])
     return replace(source, input=replace(source.input, rows=rows))
 
 
 # The alias of a DataFrame whose rows are revisions of windows; it shows in every plan over it.
 _REVISIONS = "muntin_revisions"
-_FED = "_muntin_fed"
+_UPSTREAM = "_muntin_fed"
 
 
-def marked(frame: DataFrame, upstream: Upstream) -> DataFrame:
-    """Return a DataFrame of results that `fed_by` recognizes; plans over it show its revisions."""
+def mark_results(frame: DataFrame, upstream: Upstream) -> DataFrame:
+    """Return results as a DataFrame that `find_upstream` recognizes; plans show its revisions."""
     if upstream.emits_again:
         frame = frame.alias(_REVISIONS)
-    remember(frame, _FED, upstream)
+    remember(frame, _UPSTREAM, upstream)
     return frame
 
 
-def fed_by(frame: DataFrame, *, each_change: bool = False) -> Upstream | None:
+def find_upstream(frame: DataFrame, *, each_change: bool = False) -> Upstream | None:
     """Return the operator whose unchanged results a DataFrame has; ``None`` for any other frame.
 
     Args:
@@ -277,15 +281,15 @@ def fed_by(frame: DataFrame, *, each_change: bool = False) -> Upstream | None:
     """
     if not isinstance(frame, DataFrame):
         return None
-    upstream: Upstream | None = remembered(frame, _FED)
-    derived = upstream is None and frame.isStreaming and _REVISIONS in names(frame)
-    if derived or (upstream is not None and upstream.emits_again and not each_change):
+    upstream: Upstream | None = remembered(frame, _UPSTREAM)
+    is_derived = upstream is None and frame.isStreaming and _REVISIONS in names(frame)
+    if is_derived or (upstream is not None and upstream.emits_again and not each_change):
         spec = None if upstream is None else upstream.plan.spec
         refuse_revisions(spec, each_change=each_change)
     return upstream
 
 
-def with_time(
+def add_window_time(
     frame: DataFrame, upstream: Upstream | None, time: object
 ) -> tuple[DataFrame, Upstream | None]:
     """Return results with the last moment of each window, where the time option asks for it."""
@@ -295,15 +299,15 @@ def with_time(
     timed = isinstance(kinds.get(columns.WINDOW_END), TimestampType | TimestampNTZType)
     if not timed or WINDOW_TIME in kinds:
         return frame, upstream
-    return _WithTime().of_frame(frame), upstream.then(_WithTime())
+    return _AddWindowTime().of_frame(frame), upstream.then(_AddWindowTime())
 
 
-def pairable(frame: DataFrame, upstream: Upstream | None) -> DataFrame:
+def drop_emission(frame: DataFrame, upstream: Upstream | None) -> DataFrame:
     """Return results as a side of a join, without emission columns, since pairs have their own."""
     return frame if upstream is None else frame.drop(columns.EMISSION, columns.REVISION)
 
 
-def lag_of(upstream: Upstream) -> int:
+def disorder_of(upstream: Upstream) -> int:
     """Return how far an operator's results may be out of order, microseconds.
 
     Raises:

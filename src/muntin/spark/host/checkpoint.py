@@ -32,9 +32,11 @@ from muntin.state.manifest import Manifest, parse_manifest
 
 VARIABLE = "blobs"
 _OPERATOR = "transformWithState"
-_NAMED = ("key.slot", "user_map_key.number", "user_map_value.blob")
-_START = "give the folder that start(checkpoint=…) got, after its first batch"
-_NAME = "; Spark's reader of state finds none with a space or % in its name: copy it to another one"
+_COLUMNS = ("key.slot", "user_map_key.number", "user_map_value.blob")
+_START_HINT = "give the folder that start(checkpoint=…) got, after its first batch"
+_NAME_HINT = (
+    "; Spark's reader of state finds none with a space or % in its name: copy it to another one"
+)
 
 
 class Checkpoint(StateSnapshot):
@@ -67,31 +69,31 @@ class Checkpoint(StateSnapshot):
         self.operator = operator
         self.folder = path
         self.path = home(spark, path if "://" in path else str(PurePath(path)))
-        self.operators, self.oldest, self.newest = self._found()
+        self.operators, self.oldest, self.newest = self._read_metadata()
         if not 0 <= operator < self.operators:
             problem = f"isn't one of the {self.operators} operators that keep state in this query"
             raise OptionError("operator", operator, problem, "count from the last one, which is 0")
         self.batch = self.newest if batch is None else self.check_batch("batch", batch)
 
-    def _found(self) -> tuple[int, int, int]:
+    def _read_metadata(self) -> tuple[int, int, int]:
         try:
             rows = self.spark.read.format("state-metadata").load(self.path).collect()
         except PySparkException as error:
-            raise self._refused(_first_line(error)) from error
+            raise self._refuse(_first_line(error)) from error
         ours = [row for row in rows if row["operatorName"].startswith(_OPERATOR)]
-        known = [row for row in ours if f'"{VARIABLE}"' in (row["operatorProperties"] or "")]
-        if not known:
-            said = "no state at all" if not rows else "no state of muntin's"
-            raise self._refused(said)
-        oldest, newest = known[0]["minBatchId"], known[0]["maxBatchId"]
+        operators = [row for row in ours if f'"{VARIABLE}"' in (row["operatorProperties"] or "")]
+        if not operators:
+            problem = "no state at all" if not rows else "no state of muntin's"
+            raise self._refuse(problem)
+        oldest, newest = operators[0]["minBatchId"], operators[0]["maxBatchId"]
         if newest is None or newest < 0:
-            raise self._refused("no batch has been committed")
-        return len(known), max(0, oldest), newest
+            raise self._refuse("no batch has been committed")
+        return len(operators), max(0, oldest), newest
 
-    def _refused(self, said: str) -> OptionError:
+    def _refuse(self, problem: str) -> OptionError:
         # Spark's reader of state looks for such a folder under its URL-encoded name.
-        hint = _START + _NAME if {" ", "%"} & {*self.path} else _START
-        return OptionError("CHECKPOINT", self.folder, f"holds no windows ({said})", hint)
+        hint = _START_HINT + _NAME_HINT if {" ", "%"} & {*self.path} else _START_HINT
+        return OptionError("CHECKPOINT", self.folder, f"holds no windows ({problem})", hint)
 
     def check_batch(self, option: str, batch: int) -> int:
         if not self.oldest <= batch <= self.newest:
@@ -100,72 +102,74 @@ class Checkpoint(StateSnapshot):
             raise OptionError(option, batch, problem, hint)
         return batch
 
-    def _loaded(self, **options: Any) -> DataFrame:
+    def _load(self, **options: Any) -> DataFrame:
         reader = self.spark.read.format("statestore").options(**options)
         reader = reader.options(stateVarName=VARIABLE, operatorId=self.operator)
-        return reader.load(self.path).select(*_NAMED)
+        return reader.load(self.path).select(*_COLUMNS)
 
     def state(self, batch: int | None = None) -> DataFrame:
         """Return the slots, numbers and blobs of the whole state."""
         try:
-            return self._loaded(batchId=self.batch if batch is None else batch)
+            return self._load(batchId=self.batch if batch is None else batch)
         except PySparkException as error:
-            raise self._refused(_first_line(error)) from error
+            raise self._refuse(_first_line(error)) from error
 
     def texts(self, batch: int | None = None) -> dict[int, str]:
         try:
             rows = self.state(batch).where(F.col("number") == MANIFEST).collect()
         except PySparkException as error:
             chosen = self.batch if batch is None else batch
-            said = f"can't be read any more ({_first_line(error)})"
-            raise OptionError("batch", chosen, said, "give a later one") from error
+            problem = f"can't be read any more ({_first_line(error)})"
+            raise OptionError("batch", chosen, problem, "give a later one") from error
         if not rows:
-            raise self._refused("its first batch isn't done")
+            raise self._refuse("its first batch isn't done")
         return {row["slot"]: bytes(row["blob"]).decode() for row in rows}
 
     @property
     def shards(self) -> list[Manifest]:
         """The manifests in the order of the shards."""
-        found = slots(len(self.read))
-        if set(found) != self.read.keys():
+        slots_in_order = slots(len(self.read))
+        if set(slots_in_order) != self.read.keys():
             hint = "wait until its first batch is done"
             raise OptionError("CHECKPOINT", self.folder, "isn't whole yet", hint)
-        return [self.read[slot] for slot in found]
+        return [self.read[slot] for slot in slots_in_order]
 
     def blobs(self, wanted: Mapping[int, Sequence[int]], batch: int | None = None) -> ShardBlobs:
-        found: ShardBlobs = {slot: {} for slot in wanted}
-        asked = [n for numbers in wanted.values() for n in numbers]
-        if not asked:
-            return found
-        here = F.col("slot").isin([s for s, n in wanted.items() if n])
+        blobs_by_slot: ShardBlobs = {slot: {} for slot in wanted}
+        numbers_wanted = [n for numbers in wanted.values() for n in numbers]
+        if not numbers_wanted:
+            return blobs_by_slot
+        is_wanted_slot = F.col("slot").isin([s for s, n in wanted.items() if n])
         # Numbers are drawn at random, so each belongs to one slot.
-        for row in self.state(batch).where(here & F.col("number").isin(asked)).collect():
-            found[row["slot"]][row["number"]] = bytes(row["blob"])
+        for row in (
+            self.state(batch).where(is_wanted_slot & F.col("number").isin(numbers_wanted)).collect()
+        ):
+            blobs_by_slot[row["slot"]][row["number"]] = bytes(row["blob"])
         for slot, numbers in wanted.items():
-            for number in set(numbers) - found[slot].keys():
+            for number in set(numbers) - blobs_by_slot[slot].keys():
                 raise missing_blob_error(number)
-        return found
+        return blobs_by_slot
 
     def sizes(self) -> dict[int, dict[int, int]]:
-        found: dict[int, dict[int, int]] = {}
+        sizes_by_slot: dict[int, dict[int, int]] = {}
         size = F.length("blob").alias("size")
         for row in self.state().select("slot", "number", size).collect():
-            found.setdefault(row["slot"], {})[row["number"]] = row["size"]
-        return found
+            sizes_by_slot.setdefault(row["slot"], {})[row["number"]] = row["size"]
+        return sizes_by_slot
 
     def read_written_since(self, since: int) -> dict[int, list[bytes]]:
-        found: dict[int, list[bytes]] = {}
+        blobs_by_slot: dict[int, list[bytes]] = {}
         until = {"changeStartBatchId": since + 1, "changeEndBatchId": self.batch}
         try:
-            frame = self._loaded(readChangeFeed=True, **until)
+            frame = self._load(readChangeFeed=True, **until)
             written = frame.where((F.col("number") != MANIFEST) & F.col("blob").isNotNull())
             for row in written.collect():
-                found.setdefault(row["slot"], []).append(bytes(row["blob"]))
+                blobs_by_slot.setdefault(row["slot"], []).append(bytes(row["blob"]))
         except PySparkException as error:
             hint = "start the query with changelog checkpointing, as muntin.session() does"
-            said = f"has no change feed ({_first_line(error)})"
-            raise OptionError("CHECKPOINT", self.folder, said, hint) from error
-        return found
+            problem = f"has no change feed ({_first_line(error)})"
+            raise OptionError("CHECKPOINT", self.folder, problem, hint) from error
+        return blobs_by_slot
 
     def number_shards(self, count: int) -> Sequence[int]:
         return slots(count)

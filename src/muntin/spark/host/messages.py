@@ -19,7 +19,7 @@ PASSED = (KIND, BLOB, PROGRESS)
 Reader = Callable[[Iterator[pa.RecordBatch]], Iterator[pl.DataFrame]]
 
 
-def as_sent(batches: Iterator[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
+def read_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
     """Yield the messages that Spark sends, in frames of bounded size."""
     waiting: list[pa.RecordBatch] = []
     rows = 0
@@ -57,7 +57,7 @@ def _in_utc(field: pa.Field) -> pa.Field:
     return pa.field(field.name, kind)
 
 
-def timed(messages: pl.DataFrame, time_column: str | None, used: Iterable[str]) -> pl.DataFrame:
+def add_times(messages: pl.DataFrame, time_column: str | None, used: Iterable[str]) -> pl.DataFrame:
     """Return messages with ``columns.TIME`` (and the clock) in microseconds.
 
     Args:

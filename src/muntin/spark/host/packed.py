@@ -29,8 +29,8 @@ class PackedTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Unpack the function, and call it."""
-        made: Iterator[pa.RecordBatch] = _PICKLES.loads(self._blob)(batches)
-        return made
+        results: Iterator[pa.RecordBatch] = _PICKLES.loads(self._blob)(batches)
+        return results
 
 
 class ShardProcessor(StatefulProcessor):

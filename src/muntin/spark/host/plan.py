@@ -15,7 +15,7 @@ from muntin.engine.operator import REJECTED, RESULTS
 from muntin.model.joins import JoinSpec
 from muntin.model.spec import WindowSpec
 from muntin.spark.host.packed import ShardProcessor
-from muntin.spark.host.processor import EMITTED, ShardSteps, unpacked
+from muntin.spark.host.processor import EMITTED, ShardSteps, unpack_rows
 from muntin.spark.host.task import ROW, ShuffleTask, Stage
 from muntin.spark.sources.inputs import WALL, OperatorInput, ticks
 
@@ -23,14 +23,16 @@ if TYPE_CHECKING:
     from muntin.spark.host.chain import Upstream
 
 
-def emitted(stage: Stage, sources: tuple[OperatorInput, ...], period: int | None) -> DataFrame:
+def build_output(stage: Stage, sources: tuple[OperatorInput, ...], period: int | None) -> DataFrame:
     """Return the output of an operator's shards: blobs of rows by kind, and progress."""
     parts = []
     for source in sources:
         reader, read = source.read
-        going = source.input.frame.isStreaming
+        is_streaming = source.input.frame.isStreaming
         ahead = source.input.ahead if source.follows else None
-        task = ShuffleTask(stage, source.name, reader, source.time, source.used, going, ahead)
+        task = ShuffleTask(
+            stage, source.name, reader, source.time, source.used, is_streaming, ahead
+        )
         parts.append(read.mapInArrow(task, ROW))
     rows = reduce(DataFrame.unionByName, parts).withColumn(WALL, F.lit(None).cast("long"))
     streams = rows.isStreaming
@@ -53,9 +55,9 @@ class Plan:
         sources: The inputs.
         period: How often something is due by the clock alone, microseconds; ``None`` is never.
         keys: The columns that identify a result together with its window; ``None`` where none do.
-        asked: The number of shards that the user asked for, if any.
-        again: Builds the plan with a shard count for every operator that didn't ask for one.
-        lean: Builds the plan without rejected messages, where that sends fewer columns.
+        requested_shards: The number of shards that the user asked for, if any.
+        rebuild: Builds the plan with a shard count for every operator that didn't ask for one.
+        build_lean: Builds the plan without rejected messages, where that sends fewer columns.
     """
 
     spec: WindowSpec | JoinSpec
@@ -63,9 +65,9 @@ class Plan:
     sources: tuple[OperatorInput, ...]
     period: int | None
     keys: tuple[str, ...] | None
-    asked: int | None
-    again: Callable[[int], Plan]
-    lean: Callable[[], Plan] | None = None
+    requested_shards: int | None
+    rebuild: Callable[[int], Plan]
+    build_lean: Callable[[], Plan] | None = None
 
     @property
     def spark(self) -> SparkSession:
@@ -90,8 +92,8 @@ class Plan:
     @property
     def fed(self) -> tuple[Upstream, ...]:
         """The upstream operators among its inputs."""
-        given = (source.input.fed for source in self.sources)
-        return tuple(one for one in given if one is not None)
+        candidates = (source.input.fed for source in self.sources)
+        return tuple(one for one in candidates if one is not None)
 
     @property
     def specs(self) -> tuple[WindowSpec | JoinSpec, ...]:
@@ -117,13 +119,13 @@ class Plan:
     def shard_counts(self) -> tuple[tuple[int, int | None], ...]:
         """The shard count of each operator, actual and asked for; this operator is last."""
         before = (one for fed in self.fed for one in fed.plan.shard_counts)
-        return (*before, (self.shards, self.asked))
+        return (*before, (self.shards, self.requested_shards))
 
     def with_shards(self, count: int) -> Plan:
         """Return the plan with a shard count for every operator that didn't ask for one."""
         if all(asked is not None or now == count for now, asked in self.shard_counts):
             return self
-        return self.again(count)
+        return self.rebuild(count)
 
     def feeding(self) -> Plan:
         """Return the plan for a chain, in which other operators compute with its results."""
@@ -131,7 +133,7 @@ class Plan:
             return self
         # The next operator may compute with any column of a pair.
         sources = tuple(replace(one, used=frozenset(one.schema)) for one in self.sources)
-        return replace(self, sources=sources, again=lambda count: self.again(count).feeding())
+        return replace(self, sources=sources, rebuild=lambda count: self.rebuild(count).feeding())
 
     @property
     def columnar(self) -> bool:
@@ -141,14 +143,14 @@ class Plan:
     @cached_property
     def emitted(self) -> DataFrame:
         """The output of the shards: blobs and progress."""
-        return emitted(self.stage, self.sources, self.period)
+        return build_output(self.stage, self.sources, self.period)
 
     @cached_property
-    def counting(self) -> DataFrame:
+    def lean_output(self) -> DataFrame:
         """The output of the shards when rejected messages are only counted."""
-        return self.emitted if self.lean is None else self.lean().emitted
+        return self.emitted if self.build_lean is None else self.build_lean().emitted
 
-    def unpacked(self, kind: str) -> DataFrame:
+    def unpack_kind(self, kind: str) -> DataFrame:
         """Return the rows of results or of rejected messages."""
-        found = self.counting if kind == RESULTS else self.emitted
-        return unpacked(found, kind, self.stage.schemas[kind])
+        output = self.lean_output if kind == RESULTS else self.emitted
+        return unpack_rows(output, kind, self.stage.schemas[kind])

@@ -17,12 +17,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from muntin.engine.operator import REJECTED, Operator, ShardState
-from muntin.spark.host.handoff import leave
+from muntin.spark.host.handoff import write_watermark
 from muntin.spark.host.messages import BLOB, KIND
 from muntin.spark.host.messages import PROGRESS as PASSED_PROGRESS
 from muntin.spark.host.schema import to_blob
 from muntin.spark.host.state import SparkBlobs
-from muntin.spark.host.task import Stage, received
+from muntin.spark.host.task import Stage, read_parts
 from muntin.spark.sources.inputs import WALL
 from muntin.state.frames import decode_frame
 from muntin.state.runs import FrameCache
@@ -55,13 +55,13 @@ class ShardSteps:
         CACHE.set_owner((stage.identity, shard))
         wall, ends_run = clock_of(waiting)
         step = self.operator.open(ShardState(stage.identity, shard, blobs, CACHE, ends_run))
-        made = step.run(received(shard, waiting), wall, final=self.final)
-        if made.judged is not None:
-            leave(stage.identity, made.judged)
-        yield from self._rows(made.rows)
-        progress = json.dumps({"shard": shard, **made.progress})
+        output = step.run(read_parts(shard, waiting), wall, final=self.final)
+        if output.judged is not None:
+            write_watermark(stage.identity, output.judged)
+        yield from self._rows(output.rows)
+        progress = json.dumps({"shard": shard, **output.progress})
         yield Row(kind=PROGRESS, blob=None, progress=progress)
-        yield from _passed(waiting)
+        yield from _pass_on(waiting)
 
     def _rows(self, rows: Mapping[str, pl.DataFrame]) -> Iterator[Row]:
         """Yield rows of the kinds that are wanted, as rows of ``EMITTED``."""
@@ -79,7 +79,7 @@ class ShardSteps:
                 yield Row(kind=kind, blob=blob, progress=None)
 
 
-def _passed(rows: Sequence[Any]) -> Iterator[Row]:
+def _pass_on(rows: Sequence[Any]) -> Iterator[Row]:
     """Yield the rejected messages and figures of upstream operators, as rows of ``EMITTED``."""
     for row in rows:
         if row["passed"] is not None:
@@ -97,12 +97,12 @@ def clock_of(rows: Sequence[Any]) -> tuple[int | None, bool]:
     return max(map(abs, ticks), default=None), any(tick < 0 for tick in ticks)
 
 
-def unpacked(emitted: DataFrame, kind: str, schema: StructType) -> DataFrame:
+def unpack_rows(emitted: DataFrame, kind: str, schema: StructType) -> DataFrame:
     """Return the rows of one kind from the output of the shards."""
-    return emitted.where(F.col("kind") == kind).select("blob").mapInArrow(unpack, schema)
+    return emitted.where(F.col("kind") == kind).select("blob").mapInArrow(unpack_blobs, schema)
 
 
-def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def unpack_blobs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the rows of blobs; a function for ``mapInArrow``."""
     for batch in batches:
         for blob in batch.column("blob"):

@@ -113,12 +113,12 @@ def result_schema(source: T.StructType, combiner: Combiner) -> T.StructType:
 
 def _has_null(key: T.StructField, spec: WindowSpec) -> bool:
     """Return whether a key may be NULL in results; the partition of an offset never is."""
-    placed = spec.axis == "rows" and spec.offset is not None and key.name == spec.offset[0]
-    some = key.nullable and key.name not in spec.required and not placed
-    return some or spec.sets is not None
+    is_partition = spec.axis == "rows" and spec.offset is not None and key.name == spec.offset[0]
+    may_be_null = key.nullable and key.name not in spec.required and not is_partition
+    return may_be_null or spec.sets is not None
 
 
-def rejected_schema(source: T.StructType, moment: T.DataType) -> T.StructType:
+def add_rejected_columns(source: T.StructType, moment: T.DataType) -> T.StructType:
     """Return the columns of rejected messages: the input's, the reason, the watermark in force."""
     return T.StructType(
         [

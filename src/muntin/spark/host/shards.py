@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from muntin.model.errors import OptionError
 from muntin.spark.host.internals.checkpoints import PARTITIONS, newest_offsets
-from muntin.spark.host.internals.executors import settled_cores
+from muntin.spark.host.internals.executors import await_cores
 from muntin.spark.host.internals.jvm import is_connected, local_cores
 
 # Serializes starts, since the number of shuffle partitions is a setting of the whole session.
@@ -45,7 +45,7 @@ def _cores(spark: SparkSession) -> int | None:
     if str(conf.get("spark.dynamicAllocation.enabled", "false")).lower() == "true":
         return None
     if master.startswith(("spark://", "local-cluster")) and not is_connected(spark):
-        return settled_cores(spark)
+        return await_cores(spark)
     # Take the configured executors, which may not have started yet.
     executors = conf.get("spark.executor.instances", None)
     each = conf.get("spark.executor.cores", None)
@@ -54,17 +54,17 @@ def _cores(spark: SparkSession) -> int | None:
     return None
 
 
-def remembered(spark: SparkSession, checkpoint: str) -> int | None:
+def read_stored_shards(spark: SparkSession, checkpoint: str) -> int | None:
     """Return the number of state partitions of a checkpoint; ``None`` where it isn't stored."""
     lines = newest_offsets(spark, checkpoint)
     try:
-        found = json.loads((lines or [])[1])["conf"][PARTITIONS]
-        return int(found)
+        stored = json.loads((lines or [])[1])["conf"][PARTITIONS]
+        return int(stored)
     except (IndexError, KeyError, TypeError, ValueError):
         return None  # Spark reads the file next, and reports damage or another version's format.
 
 
-def partitions(shards: Sequence[tuple[int, int | None]]) -> int:
+def count_partitions(shards: Sequence[tuple[int, int | None]]) -> int:
     """Return the number of state partitions of a query, which all its operators share."""
     by_default = [count for count, asked in shards if asked is None]
     # An operator that asked for no number keeps this one when the query starts again.
@@ -72,7 +72,7 @@ def partitions(shards: Sequence[tuple[int, int | None]]) -> int:
 
 
 @contextmanager
-def partitioned(spark: SparkSession, count: int) -> Iterator[None]:
+def use_partitions(spark: SparkSession, count: int) -> Iterator[None]:
     """Have queries that start in the context get a number of state partitions, unless resumed."""
     with _STARTING:
         before = spark.conf.get(PARTITIONS, "200")
@@ -88,12 +88,12 @@ def slots(shards: int) -> tuple[int, ...]:
 
     With as many partitions as shards, each partition gets exactly one key.
     """
-    found: dict[int, int] = {}
+    keys_by_shard: dict[int, int] = {}
     key = 0
-    while len(found) < shards:
-        found.setdefault(_spark_hash(key) % shards, key)
+    while len(keys_by_shard) < shards:
+        keys_by_shard.setdefault(_spark_hash(key) % shards, key)
         key += 1
-    return tuple(found[shard] for shard in range(shards))
+    return tuple(keys_by_shard[shard] for shard in range(shards))
 
 
 def _spark_hash(value: int) -> int:

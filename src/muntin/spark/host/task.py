@@ -20,8 +20,8 @@ from pyspark.sql.types import StructType
 from muntin.engine.operator import Operator, Part, Task
 from muntin.hosts.progress import INNER, STAGE
 from muntin.hosts.rejected import RejectedLayout
-from muntin.spark.host.handoff import in_force
-from muntin.spark.host.messages import KIND, PASSED, PROGRESS, Reader, timed
+from muntin.spark.host.handoff import read_watermark
+from muntin.spark.host.messages import KIND, PASSED, PROGRESS, Reader, add_times
 from muntin.state.frames import decode_blobs, encode_blobs, encode_frame
 
 # A row that a task sends to a shard: a header with the names of its frames, the frames, and the
@@ -63,11 +63,11 @@ class Stage:
     schemas: Mapping[str, StructType]
     identity: str
     layout: RejectedLayout[Any] | None = None
-    kept: bool = True
+    is_reused: bool = True
 
     def operator(self) -> Operator:
         """Return the operator, which this process may reuse from an earlier task."""
-        if not self.kept:
+        if not self.is_reused:
             return self.make()
         found = _OPERATORS.pop(self.identity, None) or self.make()
         _OPERATORS[self.identity] = found
@@ -113,28 +113,30 @@ class ShuffleTask:
             return
         whole = messages if first is None else chain([first], messages)
         stage = self.stage
-        judged = partial(in_force, stage.identity, self.streams)
-        reached = partial(self._reached, passed)
+        judged = partial(read_watermark, stage.identity, self.streams)
+        reached = partial(self._find_event_time, passed)
         task = Task(self.input, number, len(stage.slots), judged, reached, lambda: backlog)
         parts = stage.operator().prepare(whole, task)
         if parts:
-            rows = [*_rows(stage, task, parts)]
+            rows = [*_encode_parts(stage, task, parts)]
             if passed:
                 rows.append((stage.slots[0], None, [], encode_frame(pl.concat(passed))))
-            for few in _in_turn(rows):
+            for few in _group_rows(rows):
                 columns_of = zip(zip(*few, strict=True), _ROW, strict=True)
                 arrays = [pa.array(values, field.type) for values, field in columns_of]
                 yield pa.RecordBatch.from_arrays(arrays, schema=_ROW)
 
-    def _reached(self, passed: Sequence[pl.DataFrame]) -> int | None:
+    def _find_event_time(self, passed: Sequence[pl.DataFrame]) -> int | None:
         """Return how far event time has come by the upstream shards' figures in this task."""
         if self.ahead is None:
             return None
-        said = [json.loads(text) for frame in passed for text in frame[PROGRESS].drop_nulls()]
+        figures = [json.loads(text) for frame in passed for text in frame[PROGRESS].drop_nulls()]
         # The figures of operators further upstream have a longer path as their stage.
-        marks = [one["watermark"] for one in said if one[STAGE] == (self.input or INNER)]
-        known = [mark for mark in marks if mark is not None]
-        return min(known) + self.ahead if known else None
+        maybe_watermarks = [
+            one["watermark"] for one in figures if one[STAGE] == (self.input or INNER)
+        ]
+        watermarks = [mark for mark in maybe_watermarks if mark is not None]
+        return min(watermarks) + self.ahead if watermarks else None
 
     def _note_backlog(
         self, batches: Iterator[pa.RecordBatch], backlog: dict[str, bool]
@@ -150,7 +152,7 @@ class ShuffleTask:
         self, batches: Iterator[pa.RecordBatch], passed: list[pl.DataFrame]
     ) -> Iterator[pl.DataFrame]:
         for read in self.read(batches):
-            messages = timed(read, self.time, self.used)
+            messages = add_times(read, self.time, self.used)
             if KIND in read.columns:
                 passes = pl.col(KIND).is_not_null()
                 passed.append(messages.filter(passes).select(PASSED))
@@ -158,20 +160,22 @@ class ShuffleTask:
             yield messages
 
 
-def _rows(stage: Stage, task: Task, parts: Sequence[Part]) -> Iterator[_Sent]:
+def _encode_parts(stage: Stage, task: Task, parts: Sequence[Part]) -> Iterator[_Sent]:
     for number, part in enumerate(parts):
         frames = {name: encode_blobs(frame) for name, frame in part.frames.items() if len(frame)}
         order = [task.number, task.input, number]
         # The JVM holds each row as a whole, so large frames are split over several rows. The first
         # row has everything else.
-        for place in range(max(map(len, frames.values()), default=1)):
-            here = {name: blobs[place] for name, blobs in frames.items() if place < len(blobs)}
-            label = {"order": [*order, place], "frames": [*here]}
-            header = json.dumps(label if place else {**label, "header": part.header})
-            yield stage.slots[part.shard], header, [*here.values()], None
+        for index in range(max(map(len, frames.values()), default=1)):
+            frames_here = {
+                name: blobs[index] for name, blobs in frames.items() if index < len(blobs)
+            }
+            label = {"order": [*order, index], "frames": [*frames_here]}
+            header = json.dumps(label if index else {**label, "header": part.header})
+            yield stage.slots[part.shard], header, [*frames_here.values()], None
 
 
-def _in_turn(rows: Sequence[_Sent]) -> Iterator[list[_Sent]]:
+def _group_rows(rows: Sequence[_Sent]) -> Iterator[list[_Sent]]:
     """Yield rows in groups of bounded size; only a single row may exceed the bound."""
     few: list[_Sent] = []
     size = 0
@@ -184,17 +188,19 @@ def _in_turn(rows: Sequence[_Sent]) -> Iterator[list[_Sent]]:
     yield few
 
 
-def received(shard: int, rows: Sequence[Any]) -> list[Part]:
+def read_parts(shard: int, rows: Sequence[Any]) -> list[Part]:
     """Return the parts that a shard received, in the order of tasks; ticks have no header."""
-    headed = [(json.loads(row["header"]), row) for row in rows if row["header"] is not None]
-    headed.sort(key=lambda pair: pair[0]["order"])
-    found = []
-    for order, group in groupby(headed, key=lambda pair: pair[0]["order"][:-1]):
+    rows_with_header = [
+        (json.loads(row["header"]), row) for row in rows if row["header"] is not None
+    ]
+    rows_with_header.sort(key=lambda pair: pair[0]["order"])
+    parts = []
+    for order, group in groupby(rows_with_header, key=lambda pair: pair[0]["order"][:-1]):
         (label, first), *more = group
         blobs = {name: [blob] for name, blob in zip(label["frames"], first["frames"], strict=True)}
         for other, row in more:
             for name, blob in zip(other["frames"], row["frames"], strict=True):
                 blobs[name].append(blob)
         frames = {name: decode_blobs(map(bytes, mine)) for name, mine in blobs.items()}
-        found.append(Part(shard, label["header"], frames, order[1]))
-    return found
+        parts.append(Part(shard, label["header"], frames, order[1]))
+    return parts

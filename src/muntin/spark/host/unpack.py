@@ -42,35 +42,35 @@ class Unpack:
         for batch in batches:
             for row in batch.to_pylist():
                 if row["kind"] == RESULTS:
-                    yield from _fitted(_read(row["blob"]), target, {}).to_batches()
+                    yield from _fit_columns(_read(row["blob"]), target, {}).to_batches()
                     continue
                 passed = {KIND: row["kind"], BLOB: row["blob"], PROGRESS: row["progress"]}
                 if row["kind"] == REJECTED:
-                    passed[BLOB] = self._widened(row["blob"])
+                    passed[BLOB] = self._widen(row["blob"])
                 else:
-                    passed[PROGRESS] = self._staged(row["progress"])
+                    passed[PROGRESS] = self._add_stage(row["progress"])
                 yield pa.RecordBatch.from_pylist([passed], schema=target)
 
-    def _staged(self, text: str) -> str:
+    def _add_stage(self, text: str) -> str:
         """Return figures with the path to their operator from the downstream one."""
         progress = json.loads(text)
         before = progress.get(STAGE)
         return json.dumps({**progress, STAGE: f"{self.stage}/{before}" if before else self.stage})
 
-    def _widened(self, blob: bytes) -> bytes:
+    def _widen(self, blob: bytes) -> bytes:
         """Return rejected messages with all columns that the downstream operator's have."""
         table = _read(blob)
         table = table.rename_columns([self.named.get(name, name) for name in table.column_names])
         if self.side:
-            table = self._sided(table)
+            table = self._add_side(table)
         # A message without a stage was rejected by the first operator of the chain.
-        table = _fitted(table, arrow_schema(self.rejected), {DEPTH: 1})
+        table = _fit_columns(table, arrow_schema(self.rejected), {DEPTH: 1})
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
         return sink.getvalue().to_pybytes()
 
-    def _sided(self, table: pa.Table) -> pa.Table:
+    def _add_side(self, table: pa.Table) -> pa.Table:
         """Return rejected messages with the path to their side from the downstream join."""
         before = [None] * len(table)
         if SIDE in table.column_names:
@@ -84,13 +84,13 @@ def _read(blob: bytes) -> pa.Table:
     return pa.ipc.open_stream(blob).read_all()
 
 
-def _fitted(table: pa.Table, schema: pa.Schema, values: Mapping[str, Any]) -> pa.Table:
+def _fit_columns(table: pa.Table, schema: pa.Schema, values: Mapping[str, Any]) -> pa.Table:
     """Return rows with the columns of a schema; missing ones get a value, or null."""
-    there, size = set(table.column_names), len(table)
-    found = [
+    names, size = set(table.column_names), len(table)
+    arrays = [
         table[f.name].cast(f.type)
-        if f.name in there
+        if f.name in names
         else pa.array([values.get(f.name)] * size, f.type)
         for f in schema
     ]
-    return pa.table(found, schema=schema)
+    return pa.table(arrays, schema=schema)

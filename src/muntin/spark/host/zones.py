@@ -53,7 +53,7 @@ def _expressions(value: Any) -> Iterator[bool]:
     elif isinstance(value, list) and value and _is_node(value[0]) and "class" in value[0]:
         nodes = iter(value)
         while (first := next(nodes, None)) is not None:
-            yield from _below(_tree(first, nodes))
+            yield from _find_dependent(_tree(first, nodes))
     elif isinstance(value, list):
         for part in value:
             yield from _expressions(part)
@@ -68,36 +68,36 @@ def _tree(node: dict[str, Any], rest: Iterator[dict[str, Any]]) -> _Tree:
     return node, [_tree(next(rest, {}), rest) for _ in range(node.get("num-children", 0))]
 
 
-def _below(tree: _Tree) -> Iterator[bool]:
-    node, under = tree
+def _find_dependent(tree: _Tree) -> Iterator[bool]:
+    node, children = tree
     if node.get("name") in _OWN:
         return
     yield "timeZoneId" in node and _depends(tree)
     yield from (
-        found for name, part in node.items() if name != "schema" for found in _expressions(part)
+        depends for name, part in node.items() if name != "schema" for depends in _expressions(part)
     )
-    for one in under:
-        yield from _below(one)
+    for one in children:
+        yield from _find_dependent(one)
 
 
 def _depends(tree: _Tree) -> bool:
     """Return whether the result of an expression that has a zone depends on it."""
-    node, under = tree
+    node, children = tree
     kind = node["class"].rpartition(".")[2]
     if kind == "Cast":
-        to, given = node["dataType"], _types(under)
+        to, argument_types = node["dataType"], _types_in(children)
         if to == "timestamp":
-            return not given or bool(given & {*_LOCAL})
-        return to in _LOCAL and ("timestamp" in given or any(_makes_times(under)))
+            return not argument_types or bool(argument_types & {*_LOCAL})
+        return to in _LOCAL and ("timestamp" in argument_types or any(_makes_times(children)))
     if kind.endswith("ToStructs"):
         return _has_times(node["schema"])
     return True
 
 
-def _types(trees: list[_Tree]) -> set[str]:
+def _types_in(trees: list[_Tree]) -> set[str]:
     """Return the types of the columns and literals in an expression."""
-    found = {str(node["dataType"]) for node, _ in trees if "dataType" in node}
-    return found.union(*(_types(under) for node, under in trees if "dataType" not in node))
+    types = {str(node["dataType"]) for node, _ in trees if "dataType" in node}
+    return types.union(*(_types_in(under) for node, under in trees if "dataType" not in node))
 
 
 def _makes_times(trees: list[_Tree]) -> Iterator[bool]:

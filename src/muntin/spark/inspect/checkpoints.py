@@ -41,14 +41,14 @@ def report_of(opened: Checkpoint, key: Sequence[str] = (), table: str | None = N
     kind = opened.first.kind
     if kind == "tables":
         sizes = opened.sizes()
-        rows = _table_rows(opened, table, key) if key else None
-        return assemble_report(opened, _of_tables(opened, sizes), sizes, rows)
+        rows = _find_table_rows(opened, table, key) if key else None
+        return assemble_report(opened, _report_tables(opened, sizes), sizes, rows)
     if kind == "windowing":
         if key:
-            hint = "its page and its report show what it holds"
-            raise OptionError("--key", ", ".join(key), "names no tuple", hint)
+            hint = "leave it out; the page and the report show the tuples"
+            raise OptionError("--key", ", ".join(key), "isn't for this query", hint)
         sizes = opened.sizes()
-        return assemble_report(opened, _of_windowing(opened, sizes), sizes, None)
+        return assemble_report(opened, _report_windowing(opened, sizes), sizes, None)
     return report_state(opened, key, table)
 
 
@@ -67,20 +67,20 @@ def reasons(opened: Checkpoint, key: Sequence[str], at: str, table: str | None =
     if opened.first.kind != "tables":
         return explain_state(opened, key, at, table)
     state = OpenTable(opened, one_table(opened, key, table), None, None)
-    mark, entries = state.of_text(key)
+    mark, entries = state.find_entries(key)
     words = [(one.window, repr(one.value)) for one in entries]
     spec = state.spec
     seen = TableSeen(str(spec), spec.windows, spec.expires, mark, words)
     return [describe_key(key), *explain_table(seen, position_of(at, "time"))]
 
 
-def _of_tables(opened: Checkpoint, sizes: Sizes) -> StateReport:
+def _report_tables(opened: Checkpoint, sizes: Sizes) -> StateReport:
     spec = opened.first.spec
     tables = [manifest.extra["tables"] for manifest in opened.read.values()]
     marks = {name: max(one[name]["watermark"] for one in tables) for name in spec}
     return {
         "kind": "tables",
-        "spec": {name: _words(table) for name, table in spec.items()},
+        "spec": {name: _describe_table(table) for name, table in spec.items()},
         "watermark": {
             n: None if mark == MIN_POSITION else moment(mark) for n, mark in marks.items()
         },
@@ -88,21 +88,25 @@ def _of_tables(opened: Checkpoint, sizes: Sizes) -> StateReport:
     }
 
 
-def _of_windowing(opened: Checkpoint, sizes: Sizes) -> StateReport:
+def _report_windowing(opened: Checkpoint, sizes: Sizes) -> StateReport:
     clocks = [one.extra["clock"] for one in opened.read.values()]
     clocks = [clock for clock in clocks if clock is not None]
     return {
         "kind": "windowing",
         "spec": {name: str(value) for name, value in opened.first.spec.items()},
         "watermark": moment(1000 * max(clocks)) if clocks else None,
-        "tables": list_tables(collect_runs(opened), sizes, lambda _, place: moment(1000 * place)),
+        "tables": list_tables(
+            collect_runs(opened), sizes, lambda _, position: moment(1000 * position)
+        ),
     }
 
 
-def _words(table: Mapping[str, Any]) -> str:
+def _describe_table(table: Mapping[str, Any]) -> str:
     return ", ".join(one.words for one in list_facts(table).values())
 
 
-def _table_rows(opened: Checkpoint, table: str | None, key: Sequence[str]) -> list[StateReport]:
+def _find_table_rows(
+    opened: Checkpoint, table: str | None, key: Sequence[str]
+) -> list[StateReport]:
     state = OpenTable(opened, one_table(opened, key, table), None, None)
-    return to_plain_rows(state.framed(state.of_text(key)[1]))
+    return to_plain_rows(state.to_frame(state.find_entries(key)[1]))

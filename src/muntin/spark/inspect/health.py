@@ -5,7 +5,7 @@ from __future__ import annotations
 import muntin as mt
 
 
-def window_of_three() -> str:
+def run_test_query() -> str:
     """Start a session, take three messages through one window, and stop it."""
     spark = mt.session("muntin doctor", master="local[1]")
     try:
@@ -13,9 +13,9 @@ def window_of_three() -> str:
         frame = spark.createDataFrame(rows, "key string, micros long")
         frame = frame.selectExpr("key", "timestamp_micros(micros) AS at")
         counted = mt.windowed(frame, key="key", time="at").tumbling("1 minute").agg(n=mt.count())
-        found = [row["n"] for row in counted.results.collect()]
-        if found != [3]:
-            raise RuntimeError(f"a window of three messages counted {found}")
+        counts = [row["n"] for row in counted.results.collect()]
+        if counts != [3]:
+            raise RuntimeError(f"a window of three messages counted {counts}")
         return f"{spark.version}: a session, a Python worker and a window in its state store"
     finally:
         spark.stop()

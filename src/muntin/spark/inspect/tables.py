@@ -16,7 +16,7 @@ from muntin.engine import columns
 from muntin.hosts.inspect.snapshot import StateView
 from muntin.model.axis import MIN_POSITION, as_datetime, read_position
 from muntin.model.errors import OptionError
-from muntin.spark.agents.rows import table_frame, table_schema
+from muntin.spark.agents.rows import table_schema, to_table_frame
 from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.host.shards import slots
 from muntin.spark.session import active_session
@@ -26,7 +26,7 @@ from muntin.tables.partition import read_tables
 from muntin.tables.shard import TableEntry
 from muntin.tables.spec import TableSpec
 
-Given = datetime | str | None
+TimeOption = datetime | str | None
 Between = tuple[int | None, int | None]
 
 
@@ -87,7 +87,7 @@ class OpenTable:
         if opened.first.kind != "tables":
             hint = "write muntin.open_state(checkpoint)"
             raise OptionError("CHECKPOINT", opened.folder, "holds no tables", hint)
-        self._given = (name, default, value_type)
+        self._arguments = (name, default, value_type)
         self._slots = slots(len(opened.shards))
         texts = [opened.manifests[slot] for slot in self._slots]
         self._opened = StoredTable(name, texts, self._blobs, default, value_type)
@@ -115,7 +115,9 @@ class OpenTable:
         """The columns of ``fetch``: those of ``table()`` without ``emission`` and ``revision``."""
         return StructType(table_schema(self.spec).fields[:-2])
 
-    def fetch(self, key: Any = None, *, start: Given = None, end: Given = None) -> pl.DataFrame:
+    def fetch(
+        self, key: Any = None, *, start: TimeOption = None, end: TimeOption = None
+    ) -> pl.DataFrame:
         """Return the entries that haven't expired, as a Polars frame.
 
         Args:
@@ -129,25 +131,25 @@ class OpenTable:
         Raises:
             OptionError: When a time isn't valid, or a value doesn't fit its column.
         """
-        return self.framed(self._opened.snapshot(key), _between(start, end))
+        return self.to_frame(self._opened.snapshot(key), _between(start, end))
 
-    def framed(
+    def to_frame(
         self, entries: Iterable[TableEntry], between: Between = (None, None)
     ) -> pl.DataFrame:
         """Return the entries between two times, in the columns of ``fetch``."""
         return self.checkpoint.show(_frame(self.spec, between, entries), self.schema)
 
-    def of_text(self, key: Sequence[str]) -> tuple[int | None, list[TableEntry]]:
+    def find_entries(self, key: Sequence[str]) -> tuple[int | None, list[TableEntry]]:
         """Return the clock of the partition that holds a key, and the key's entries."""
         form: Any = None
         for form in _forms(key):
-            found = list(self._opened.snapshot(form))
-            if found:
+            entries = list(self._opened.snapshot(form))
+            if entries:
                 break
         mark = self._opened.get_shard(self._opened.find_partition(self.spec.name, form)).watermark
-        return None if mark == MIN_POSITION else mark, found
+        return None if mark == MIN_POSITION else mark, entries
 
-    def frame(self, *, start: Given = None, end: Given = None) -> DataFrame:
+    def frame(self, *, start: TimeOption = None, end: TimeOption = None) -> DataFrame:
         """Return the entries as a Spark DataFrame that workers read, in no order."""
         return self.checkpoint.frame(self._view(start, end))
 
@@ -168,9 +170,14 @@ class OpenTable:
         view = self._view()
         return self.checkpoint.changes(view, since).sort(view.identity)
 
-    def _view(self, start: Given = None, end: Given = None) -> StateView:
-        between, spec, given, schema = _between(start, end), self.spec, self._given, self.schema
-        name, *rest = given
+    def _view(self, start: TimeOption = None, end: TimeOption = None) -> StateView:
+        between, spec, arguments, schema = (
+            _between(start, end),
+            self.spec,
+            self._arguments,
+            self.schema,
+        )
+        name, *rest = arguments
 
         def rows(manifest: str, blobs: Mapping[int, bytes]) -> pl.DataFrame:
             held = StoredTable(name, [manifest], lambda asked: {0: blobs}, *rest)
@@ -182,13 +189,13 @@ class OpenTable:
             [column for column in schema.names if column != "value"],
             lambda manifest: list_blob_numbers(read_tables(manifest).get(name, {})),
             rows,
-            judged=partial(_judged, name),
+            judged=partial(_carry_clock, name),
         )
 
     def _blobs(self, wanted: RunNumbers) -> Mapping[int, Mapping[int, bytes]]:
         """Return blobs by the number of their partition."""
-        found = self.checkpoint.blobs({self._slots[n]: runs for n, runs in wanted.items()})
-        return {n: found[self._slots[n]] for n in wanted}
+        blobs_by_slot = self.checkpoint.blobs({self._slots[n]: runs for n, runs in wanted.items()})
+        return {n: blobs_by_slot[self._slots[n]] for n in wanted}
 
 
 def one_table(opened: Checkpoint, key: Sequence[str], table: str | None) -> str:
@@ -197,11 +204,11 @@ def one_table(opened: Checkpoint, key: Sequence[str], table: str | None) -> str:
     Raises:
         OptionError: When there are several tables, and no name.
     """
-    known = list(opened.first.spec)
-    if table is None and len(known) > 1:
-        hint = f"say which: --table {known[0]} (or {', '.join(known[1:])})"
+    names = list(opened.first.spec)
+    if table is None and len(names) > 1:
+        hint = f"give one: --table {names[0]} (or {', '.join(names[1:])})"
         raise OptionError("--key", ", ".join(key), "may be in several tables", hint)
-    return table or known[0]
+    return table or names[0]
 
 
 def _forms(key: Sequence[str]) -> list[Any]:
@@ -215,16 +222,16 @@ def _forms(key: Sequence[str]) -> list[Any]:
 def _frame(spec: TableSpec, between: Between, entries: Iterable[TableEntry]) -> pl.DataFrame:
     """Return the entries between two times as a frame."""
     low, high = between
-    found = [
+    entries_between = [
         one
         for one in entries
         if one.window is None
         or ((low is None or one.window[1] > low) and (high is None or one.window[0] <= high))
     ]
-    return table_frame(spec, found, 0).drop(columns.EMISSION, columns.REVISION)
+    return to_table_frame(spec, entries_between, 0).drop(columns.EMISSION, columns.REVISION)
 
 
-def _judged(name: str, then: str, now: str) -> str:
+def _carry_clock(name: str, then: str, now: str) -> str:
     manifest, clock = parse_manifest(then), parse_manifest(now).extra["tables"][name]
     if name in manifest.extra["tables"]:
         reached = {part: clock[part] for part in ("watermark", "closed")}
@@ -232,5 +239,5 @@ def _judged(name: str, then: str, now: str) -> str:
     return manifest.dumps()
 
 
-def _between(start: Given, end: Given) -> Between:
+def _between(start: TimeOption, end: TimeOption) -> Between:
     return read_position("start", start, "time"), read_position("end", end, "time")

@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 from muntin.sinks.batch import Batch
 from muntin.spark.host.internals.checkpoints import query_of
 from muntin.spark.host.internals.versions import arrow_schema
-from muntin.spark.host.processor import unpacked
+from muntin.spark.host.processor import unpack_rows
 from muntin.spark.host.zones import ZONE_SETTING
 from muntin.spark.sinks.writers import write_by_spark
 
@@ -54,7 +54,7 @@ class EmittedRows:
     def frame(self) -> DataFrame:
         """The rows as a DataFrame."""
         if self.blobs is None:
-            rows = unpacked(self.emitted, self.kind, self.schema)
+            rows = unpack_rows(self.emitted, self.kind, self.schema)
         else:
             rows = self.emitted.sparkSession.createDataFrame(self._fetch(), self.schema)
         return rows if self.shape is None else self.shape(rows)

@@ -14,7 +14,7 @@ from muntin.spark.sinks.lake import LakeWriter
 _EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 _CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 _START = (
-    "start the session with Delta's jars and with .config('spark.sql.extensions', "
+    "Start the session with Delta's jars and with .config('spark.sql.extensions', "
     f"'{_EXTENSION}').config('spark.sql.catalog.spark_catalog', '{_CATALOG}')"
 )
 
@@ -27,21 +27,21 @@ class DeltaWriter(LakeWriter):
     def _require(self, spark: SparkSession) -> None:
         # The client can read the settings of a server of Spark Connect, but not its jars.
         if not is_connected(spark) and not has_class(spark, _EXTENSION):
-            raise SettingError(f"to_delta() needs Delta, which this session hasn't: {_START}")
+            raise SettingError(f"to_delta() needs Delta, which this session lacks. {_START}")
         if _EXTENSION not in str(spark.conf.get("spark.sql.extensions", "")):
-            raise SettingError(f"to_delta() needs Delta's SQL, which this session hasn't: {_START}")
+            raise SettingError(f"to_delta() needs Delta's SQL, which this session lacks. {_START}")
 
     def _check_type(self, name: str, dtype: DataType) -> None:
         if isinstance(dtype, DayTimeIntervalType | YearMonthIntervalType):
             hint = "cast it to a number or a string first"
             raise OptionError("column", name, "is an interval, which Delta has no type for", hint)
 
-    def _named(self, table: str) -> str:
-        return f"delta.`{table}`" if "/" in table else super()._named(table)
+    def _sql_name(self, table: str) -> str:
+        return f"delta.`{table}`" if "/" in table else super()._sql_name(table)
 
     def _exists(self, spark: SparkSession, table: str) -> bool:
         if "/" not in table:
-            return spark.catalog.tableExists(self._named(table))
+            return spark.catalog.tableExists(self._sql_name(table))
         return is_there(spark, f"{table.rstrip('/')}/_delta_log")
 
     def _make(self, frame: DataFrame, table: str) -> None:

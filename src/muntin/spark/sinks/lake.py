@@ -57,7 +57,7 @@ class LakeWriter(ABC):
         if batch.identity is not None:
             self._ensure(frame, self.sink.table, batch.number)
             if not batch.empty:
-                _merge(frame, self._named(self.sink.table), batch.identity)
+                _merge(frame, self._sql_name(self.sink.table), batch.identity)
         if (log := self.sink.get_log_table(batch.keys)) is not None:
             numbered = frame.withColumn(BATCH_COLUMN, F.lit(batch.number).cast("long"))
             self._ensure(numbered, log, batch.number)
@@ -77,9 +77,9 @@ class LakeWriter(ABC):
     def _check_type(self, name: str, dtype: DataType) -> None:
         """Raise an ``OptionError`` if a table can't have a column of this type."""
 
-    def _named(self, table: str) -> str:
+    def _sql_name(self, table: str) -> str:
         """Return the name of a table in SQL."""
-        return dotted(table)
+        return quote_table(table)
 
     @abstractmethod
     def _exists(self, spark: SparkSession, table: str) -> bool:
@@ -94,11 +94,11 @@ class LakeWriter(ABC):
         """Append a batch's rows, unless the writer has already appended that batch."""
 
 
-def dotted(table: str) -> str:
+def quote_table(table: str) -> str:
     """Return the name of a table in a catalog, quoted for SQL.
 
     Example:
-        >>> print(dotted("lake.db.worst"))
+        >>> print(quote_table("lake.db.worst"))
         `lake`.`db`.`worst`
     """
     return ".".join(f"`{part}`" for part in table.split("."))

@@ -15,7 +15,7 @@ from muntin.sinks.batch import Batch
 from muntin.sinks.parquet import MAX_NAME_BYTES, ParquetSink
 from muntin.sinks.sink import BATCH_COLUMN
 from muntin.sinks.unwritable import WHY_COLUMN
-from muntin.spark.sources.naming import name_of
+from muntin.spark.sources.naming import name_expression
 
 # The characters that Spark writes as %XX in the name of a folder.
 _ESCAPED = r"""[\x01-\x1f"#%'*/:=?\\\x7f{\[\]^]"""
@@ -41,7 +41,7 @@ class ParquetWriter:
                 raise OptionError("partition_by", one, "isn't computed by Spark", hint)
             elif spark is not None:
                 empty = spark.createDataFrame([], schema)
-                folders.append(name_of(empty, "partition_by", one))
+                folders.append(name_expression(empty, "partition_by", one))
         self.sink.check_folders(folders, schema.names)
 
     def write(self, batch: Batch, *, few: bool) -> bool:
@@ -51,7 +51,7 @@ class ParquetWriter:
         names = []
         for one in self.sink.partition_by:
             if isinstance(one, Column):
-                name = name_of(frame, "partition_by", one)
+                name = name_expression(frame, "partition_by", one)
                 frame = frame.withColumn(name, one)
             else:
                 name = one
@@ -76,19 +76,19 @@ class ParquetWriter:
         why = F.lit("")
         for name, length in lengths.items():
             too_long = too_long | (length > MAX_NAME_BYTES)
-            said = (
+            problem = (
                 f"the folder of {name} has a name of %s bytes; file systems take {MAX_NAME_BYTES}"
             )
-            why = F.when(length > MAX_NAME_BYTES, F.format_string(said, length)).otherwise(why)
+            why = F.when(length > MAX_NAME_BYTES, F.format_string(problem, length)).otherwise(why)
         frame = frame.persist()
         try:
-            aside = frame.where(too_long).select(why.alias(WHY_COLUMN), *frame.columns).toArrow()
+            rejected = frame.where(too_long).select(why.alias(WHY_COLUMN), *frame.columns).toArrow()
         finally:
             frame.unpersist()
-        if not aside.num_rows:
+        if not rejected.num_rows:
             return frame
         batch.unwritable.add(
-            aside.drop_columns([WHY_COLUMN]), self.sink.table, aside[WHY_COLUMN].to_pylist()
+            rejected.drop_columns([WHY_COLUMN]), self.sink.table, rejected[WHY_COLUMN].to_pylist()
         )
         return frame.where(~too_long)
 

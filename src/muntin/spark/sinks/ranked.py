@@ -12,22 +12,24 @@ from pyspark.sql import functions as F
 from muntin.engine import columns
 from muntin.hosts.chain import WINDOW_TIME
 from muntin.hosts.ranking import SORT_KEY, WINDOW_BOUNDS, ranked_columns
-from muntin.model.aggregates import Aggregate, collect_list, top_k
-from muntin.model.pipeline import FIRST, LAST, PLACE, ROW, ROWS, Choice, Ranking, quote_name
-from muntin.spark.host.chain import kept
+from muntin.model.aggregates import Aggregate, collect_list, first_rows
+from muntin.model.aggregates.ranked import DENSE_RANK
+from muntin.model.pipeline import FIRST, LAST, NUMBER, PLACE, ROW, ROWS, Choice, Ranking, quote_name
+from muntin.model.ranking import identity_of
+from muntin.spark.host.chain import filter_results
 
 _OWN = (columns.EMISSION, columns.REVISION)
 
 
 def rows_of(frame: DataFrame, ranking: Ranking) -> Aggregate:
     """Return the aggregate that collects the rows of a window."""
-    names = ranked_columns(frame.columns, ranking.number, chained=ranking.chained)
+    names = ranked_columns(frame.columns, ranking)
     shown = [F.col(quote_name(name)) for name in names]
-    by = [F.expr(text).alias(f"{SORT_KEY}{place}") for place, text in enumerate(ranking.by)]
+    by = [F.expr(text).alias(f"{SORT_KEY}{index}") for index, text in enumerate(ranking.by)]
     row = F.struct(*by, *shown)
     if ranking.most is None:
         return collect_list(row)
-    return top_k(row, ranking.most, ranking.ascending)
+    return first_rows(row, ranking.most, ranking.ascending, ranking.function)
 
 
 def one_by_one(frame: DataFrame) -> DataFrame:
@@ -57,19 +59,19 @@ class RankedShape:
     @property
     def identity(self) -> tuple[str, ...]:
         """The columns that identify a row together with its window's bounds."""
-        return (*self.per, self.ranking.number)
+        return (*self.per, *identity_of(self.ranking))
 
     def of_frame(self, frame: DataFrame, beside: Sequence[str] = ()) -> DataFrame:
-        made, shown = self._numbered(frame, beside)
+        frame_in_order, shown = self._number_rows(frame, beside)
         for choice in self.ranking.choices:
-            made, shown = self._chosen(made, shown, choice, beside)
-        return made.selectExpr(*map(quote_name, shown), *_OWN, *beside)
+            frame_in_order, shown = self._select(frame_in_order, shown, choice, beside)
+        return frame_in_order.selectExpr(*map(quote_name, shown), *_OWN, *beside)
 
-    def bounds(self, known: Mapping[str, int]) -> dict[str, int]:
+    def bounds(self, distances: Mapping[str, int]) -> dict[str, int]:
         # The selected bounds may be those of other windows.
         return {}
 
-    def _numbered(self, frame: DataFrame, beside: Sequence[str]) -> tuple[DataFrame, list[str]]:
+    def _number_rows(self, frame: DataFrame, beside: Sequence[str]) -> tuple[DataFrame, list[str]]:
         """Return the rows with all of their columns, and the names that ``*`` stands for."""
         kind: Any = frame.schema[ROWS].dataType
         fields = [name for name in kind.elementType.names if not name.startswith(SORT_KEY)]
@@ -79,31 +81,46 @@ class RankedShape:
         rest = {name: f"{ROW}.{quote_name(name)}" for name in fields if name not in self.per}
         # The columns of the row follow the keys and the window's bounds.
         whole = {key: quote_name(key) for key in self.per} | shown | rest
-        whole[self.ranking.number] = f"{PLACE} + 1"
+        whole[self.ranking.number] = _number(self.ranking)
+        if self.ranking.has_ties:
+            whole[NUMBER] = f"{PLACE} + 1"
         names = list(whole)
         if WINDOW_TIME not in whole:
             whole[WINDOW_TIME] = f"{bounds[1]} - INTERVAL '0.000001' SECOND"
         texts = [f"{text} AS {quote_name(name)}" for name, text in whole.items()]
-        rows = kept(exploded, f"{ROW} IS NOT NULL", beside)
+        rows = filter_results(exploded, f"{ROW} IS NOT NULL", beside)
         return rows.selectExpr(*texts, *_OWN, *beside), names
 
-    def _chosen(
+    def _select(
         self, frame: DataFrame, shown: list[str], choice: Choice, beside: Sequence[str]
     ) -> tuple[DataFrame, list[str]]:
         """Return the rows and columns of one select list, and always the identifying columns."""
         if choice.where is not None:
-            frame = kept(frame, choice.where, beside)
+            frame = filter_results(frame, choice.where, beside)
         if choice.columns is None:
             return frame, shown
-        made: dict[str, str] = {}
+        selected: dict[str, str] = {}
         for column in choice.columns:
             every = {name: quote_name(name) for name in shown} if column.text == "*" else {}
-            made |= every or {column.name: column.text}
-        lacking = [name for name in (*self.per, *WINDOW_BOUNDS) if name not in made]
-        texts = {name: quote_name(name) for name in lacking} | made
-        texts.setdefault(self.ranking.number, quote_name(self.ranking.number))
+            selected |= every or {column.name: column.text}
+        lacking = [name for name in (*self.per, *WINDOW_BOUNDS) if name not in selected]
+        texts = {name: quote_name(name) for name in lacking} | selected
+        for name in (self.ranking.number, *identity_of(self.ranking)):
+            texts.setdefault(name, quote_name(name))
         shaped = [
             f"{text} AS {quote_name(name)}" for name, text in texts.items() if name not in _OWN
         ]
         names = [name for name in texts if name not in _OWN]
         return frame.selectExpr(*shaped, *_OWN, *beside), names
+
+
+def _number(ranking: Ranking) -> str:
+    """Return the SQL of a row's number, from the rows of its window."""
+    if not ranking.has_ties:
+        return f"{PLACE} + 1"
+    fields = [f"{{row}}.{SORT_KEY}{index}" for index in range(len(ranking.by))]
+    order = f"struct({', '.join(fields)})"
+    orders = f"transform({ROWS}, row -> {order.format(row='row')})"
+    if ranking.function == DENSE_RANK:
+        orders = f"array_distinct({orders})"
+    return f"CAST(array_position({orders}, {order.format(row=ROW)}) AS INT)"

@@ -20,7 +20,7 @@ from muntin.model.joins import JoinSpec
 from muntin.model.pipeline import NUMBER, ROW, SIDE_COLUMNS, Column, Joining, Windowing, quote_name
 from muntin.sinks.batch import Batch
 from muntin.sinks.sink import Sink, SinkLike, to_sink
-from muntin.spark.host.chain import Upstream, bounds_of, kept
+from muntin.spark.host.chain import Upstream, filter_results, find_bounds
 from muntin.spark.host.plan import Plan
 from muntin.spark.join import Joined
 from muntin.spark.lookups import TableBeside
@@ -92,18 +92,18 @@ class WindowShape:
         if self.having is None:
             # The computed columns of a retraction are null, whatever their expressions yield.
             alive = f"{columns.EMISSION} <> 'retract'" if self.retracts else None
-            return frame.selectExpr(*(self._shown(c, alive) for c in self.columns), *beside)
+            return frame.selectExpr(*(self._select_text(c, alive) for c in self.columns), *beside)
         frame = frame.selectExpr("*", f"coalesce(({self.having}), false) AS {_HOLDS}")
         shown = f"{_HOLDS} OR {columns.EMISSION} = 'retract'"
         if self.accumulate:
             shown += f" OR {columns.REVISION} > 0"
-        rows = kept(frame, shown, beside)
-        return rows.selectExpr(*(self._shown(c, _HOLDS) for c in self.columns), *beside)
+        rows = filter_results(frame, shown, beside)
+        return rows.selectExpr(*(self._select_text(c, _HOLDS) for c in self.columns), *beside)
 
-    def bounds(self, known: Mapping[str, int]) -> dict[str, int]:
-        return bounds_of(((c.name, c.text) for c in self.columns), known)
+    def bounds(self, distances: Mapping[str, int]) -> dict[str, int]:
+        return find_bounds(((c.name, c.text) for c in self.columns), distances)
 
-    def _shown(self, column: Column, alive: str | None) -> str:
+    def _select_text(self, column: Column, alive: str | None) -> str:
         name, text = quote_name(column.name), column.text
         if alive is None or (column.bare and column.name in self.identity):
             return f"{text} AS {name}"
@@ -145,13 +145,13 @@ class EachShape:
         shown = f"{ROW} IS NOT NULL"
         if self.having is not None:
             shown += f" AND {self.having}"
-        rows = kept(frame, shown, beside)
+        rows = filter_results(frame, shown, beside)
         return rows.selectExpr(
             *(f"{c.text} AS {quote_name(c.name)}" for c in self.columns), *beside
         )
 
-    def bounds(self, known: Mapping[str, int]) -> dict[str, int]:
-        return bounds_of(((c.name, c.text) for c in self.columns), known)
+    def bounds(self, distances: Mapping[str, int]) -> dict[str, int]:
+        return find_bounds(((c.name, c.text) for c in self.columns), distances)
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ class PairShape:
         shown = self.columns or ()
         return self.where is not None or not all(_COLUMN.fullmatch(one.text) for one in shown)
 
-    def named(self, frame: DataFrame) -> DataFrame:
+    def name_pairs(self, frame: DataFrame) -> DataFrame:
         """Return pairs with every name by which expressions may refer to their columns."""
         shown = []
         for name, other in self.names.name_plain(frame.columns):
@@ -207,21 +207,21 @@ class PairShape:
         return frame.selectExpr(*shown)
 
     def of_frame(self, frame: DataFrame, beside: Sequence[str] = ()) -> DataFrame:
-        whole = self.named(frame)
+        whole = self.name_pairs(frame)
         if self.where is not None:
-            whole = kept(whole, self.where, beside)
+            whole = filter_results(whole, self.where, beside)
         if self.columns is None:
             return whole.drop(*SIDE_COLUMNS)
-        shown = map(self._shown, self.names.select(self.columns))
+        shown = map(self._select_text, self.names.select(self.columns))
         return whole.selectExpr(*shown, *self.names.own, *beside)
 
-    def _shown(self, column: Column) -> str:
+    def _select_text(self, column: Column) -> str:
         if not self.names.is_null_in_retractions(column):
             return f"{column.text} AS {quote_name(column.name)}"
         alive = f"{columns.EMISSION} <> 'retract'"
         return f"CASE WHEN {alive} THEN {column.text} END AS {quote_name(column.name)}"
 
-    def bounds(self, known: Mapping[str, int]) -> dict[str, int]:
+    def bounds(self, distances: Mapping[str, int]) -> dict[str, int]:
         # Pairs have no windows.
         return {}
 
@@ -262,10 +262,10 @@ class _Shaped:
         return self.shape.identity if isinstance(self.shape, RankedShape | EachShape) else keys
 
 
-def shaped(target: SinkLike | None, shape: AnyShape, shown: StructType) -> Sink | None:
+def wrap_sink(target: SinkLike | None, shape: AnyShape, shown: StructType) -> Sink | None:
     """Return a sink that receives the selected columns of results; ``None`` without a sink."""
-    made = to_sink(target)
-    return None if made is None else _Shaped(made, shape, shown)
+    sink = to_sink(target)
+    return None if sink is None else _Shaped(sink, shape, shown)
 
 
 class _Selected(QueryDefinition):
@@ -277,14 +277,14 @@ class _Selected(QueryDefinition):
         super().__init__(plan)
         self.shape = shape
 
-    def _emitted(self) -> DataFrame:
-        return self.shape.of_frame(self.plan.unpacked(RESULTS))
+    def _select_rows(self) -> DataFrame:
+        return self.shape.of_frame(self.plan.unpack_kind(RESULTS))
 
     def _upstream(self) -> Upstream:
         return super()._upstream().then(self.shape)
 
     def _start(self, options: StartOptions) -> WindowedQuery:
-        results = shaped(options.results, self.shape, self.results.schema)
+        results = wrap_sink(options.results, self.shape, self.results.schema)
         return super()._start(replace(options, results=results))
 
 

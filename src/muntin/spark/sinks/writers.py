@@ -91,10 +91,10 @@ def table_schema(schema: StructType) -> pa.Schema:
     try:
         return arrow_schema(schema)
     except PySparkException:
-        return arrow_schema(StructType([_within_arrow(field) for field in schema.fields]))
+        return arrow_schema(StructType([_null_if_unsupported(field) for field in schema.fields]))
 
 
-def _within_arrow(field: StructField) -> StructField:
+def _null_if_unsupported(field: StructField) -> StructField:
     try:
         arrow_schema(StructType([field]))
     except PySparkException:
@@ -104,7 +104,7 @@ def _within_arrow(field: StructField) -> StructField:
 
 def _arrow_schema(schema: StructType) -> pa.Schema:
     for field in schema.fields:
-        if _within_arrow(field) is not field:
-            problem = f"has type {field.dataType.simpleString()}, which leaves Spark in no form"
+        if _null_if_unsupported(field) is not field:
+            problem = f"has type {field.dataType.simpleString()}, which Arrow lacks"
             raise OptionError("column", field.name, problem, "cast it to a number or a string")
     return arrow_schema(schema)

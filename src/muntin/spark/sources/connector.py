@@ -58,19 +58,19 @@ def connect(spark: SparkSession) -> str:
         folder = _folder(spark)
         jars = sorted(folder.glob("*.jar")) if folder is not None else None
         if jars is None:
-            folder, jars = _from_maven(spark.version)
+            folder, jars = _fetch_from_maven(spark.version)
         elif not any(jar.name.startswith(_NAME) for jar in jars):
-            raise SettingError(f"{folder} holds no {_NAME}-*.jar; {_hint(spark.version)}")
+            raise SettingError(f"{folder} has no {_NAME}-*.jar. {_hint(spark.version)}")
         for jar in jars:
             spark.sql("ADD JAR '{}'".format(str(jar.resolve()).replace("'", "\\'")))
         if not has_class(spark, _PROVIDER):
-            raise SettingError(f"the jars of {folder} can't be used; {_hint(spark.version)}")
-        return _found(f"the folder {folder}")
+            raise SettingError(f"the jars of {folder} can't be used. {_hint(spark.version)}")
+        return _log_origin(f"the folder {folder}")
     packages = spark.conf.get("spark.jars.packages", "") or ""
-    return _found("spark.jars.packages" if _NAME in packages else "the class path")
+    return _log_origin("spark.jars.packages" if _NAME in packages else "the class path")
 
 
-def _found(where: str) -> str:
+def _log_origin(where: str) -> str:
     _LOG.info("Spark's Kafka connector comes from %s", where)
     return where
 
@@ -83,18 +83,18 @@ def _folder(spark: SparkSession) -> Path | None:
         if named:
             folder = Path(named).expanduser()
             if not folder.is_dir():
-                raise SettingError(f"{source} is {named!r}, which isn't a folder; name one of jars")
+                raise SettingError(f"{source}={named!r}: isn't a folder. Give one with jars")
             return folder
     return None
 
 
-def _from_maven(version: str) -> tuple[Path, list[Path]]:
+def _fetch_from_maven(version: str) -> tuple[Path, list[Path]]:
     """Return the connector from Maven's repositories, and cache it for the next time."""
-    folder = archive.folder() / f"kafka-connector-{version}"
+    folder = archive.archive_folder() / f"kafka-connector-{version}"
     if not folder.is_dir():
         mvn = shutil.which("mvn")
         if mvn is None:
-            raise SettingError(f"Spark's Kafka connector is nowhere; {_hint(version)}")
+            raise SettingError(f"Spark's Kafka connector is missing. {_hint(version)}")
         fetch(mvn, {_NAME: version, _AVRO: version}, (*_NEEDED, _AVRO), folder)
     return folder, sorted(folder.glob("*.jar"))
 
@@ -102,8 +102,8 @@ def _from_maven(version: str) -> tuple[Path, list[Path]]:
 def fetch(mvn: str, wanted: dict[str, str], needed: tuple[str, ...], folder: Path) -> None:
     """Have Maven copy artifacts of Spark, and some of their dependencies, to a folder."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent) as made:
-        pom, jars = Path(made) / "pom.xml", Path(made) / "jars"
+    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+        pom, jars = Path(scratch) / "pom.xml", Path(scratch) / "jars"
         pom.write_text(_POM.format("".join(_DEPENDENCY.format(*one) for one in wanted.items())))
         command = [mvn, "--quiet", "--batch-mode", "--file", str(pom)]
         command += ["dependency:copy-dependencies", f"-DoutputDirectory={jars}"]
@@ -111,18 +111,18 @@ def fetch(mvn: str, wanted: dict[str, str], needed: tuple[str, ...], folder: Pat
         _LOG.info("asking Maven for %s", ", ".join(wanted))
         hint = _hint(next(iter(wanted.values())))
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE)
+            result = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE)
         except subprocess.TimeoutExpired as error:
-            raise SettingError(f"Maven took over {_PATIENCE} s; {hint}") from error
-        if done.returncode or not jars.is_dir():
-            said = next((x for x in done.stdout.splitlines() if "ERROR" in x), "no jars came")
-            raise SettingError(f"Maven can't fetch it: {said[:300]}; {hint}")
+            raise SettingError(f"Maven took over {_PATIENCE} s. {hint}") from error
+        if result.returncode or not jars.is_dir():
+            message = next((x for x in result.stdout.splitlines() if "ERROR" in x), "no jars came")
+            raise SettingError(f"Maven can't fetch it: {message[:300]}. {hint}")
         jars.rename(folder)
 
 
 def _hint(version: str) -> str:
     return (
-        f'start the session with spark__jars__packages="org.apache.spark:{_NAME}:{version}", or '
+        f'Start the session with spark__jars__packages="org.apache.spark:{_NAME}:{version}", or '
         f"put {', '.join(_NEEDED)} (and {_AVRO} for Avro) into a folder and name it in "
         f"{FOLDER_VARIABLE} or {FOLDER_SETTING}, or install Maven"
     )

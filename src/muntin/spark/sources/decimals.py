@@ -39,20 +39,30 @@ def has_decimals(kind: T.DataType) -> bool:
     return isinstance(kind, T.DecimalType)
 
 
-def bounded(text: Column, schema: T.StructType, form: Literal["json", "csv"]) -> Column:
+def exclude_long_numbers(
+    text: Column, schema: T.StructType, form: Literal["json", "csv"]
+) -> Column:
     """Return the text to parse, or null where parsing it would take long."""
     if not has_decimals(schema):
         return text
-    kept = T.StructType([field for field in schema.fields if has_decimals(field.dataType)])
+    fields_checked = T.StructType(
+        [field for field in schema.fields if has_decimals(field.dataType)]
+    )
     if form == "json":
         # Spark parses a number without quotes as a double, so it may be infinite or zero here.
-        parsed, bare = F.from_json(text, as_text(kept), LONG_TEXTS), text.rlike(_BARE)
+        parsed, bare = F.from_json(text, as_text(fields_checked), LONG_TEXTS), text.rlike(_BARE)
         # A repeated name is suspect, since only its last value would be checked.
-        twofold = F.try_parse_json(text).isNull()
+        has_repeated_name = F.try_parse_json(text).isNull()
     else:
         columns = T.StructType([T.StructField(f.name, T.StringType()) for f in schema.fields])
-        parsed, bare, twofold = F.from_csv(text, columns.toDDL()), F.lit(False), F.lit(False)
-    long = F.when(text.rlike(_SUSPECT), twofold | _any_beyond(parsed, kept, bare))
+        parsed, bare, has_repeated_name = (
+            F.from_csv(text, columns.toDDL()),
+            F.lit(False),
+            F.lit(False),
+        )
+    long = F.when(
+        text.rlike(_SUSPECT), has_repeated_name | _any_beyond(parsed, fields_checked, bare)
+    )
     return F.when(~F.coalesce(long, F.lit(False)), text)
 
 
@@ -98,12 +108,12 @@ def _is_beyond(text: Column) -> Column:
 def _any_beyond(column: Column, kind: T.DataType, bare: Column) -> Column:
     """Return whether any decimal in a value, read as text, would take long to parse."""
     if isinstance(kind, T.StructType):
-        found = [
+        conditions = [
             _any_beyond(column[field.name], field.dataType, bare)
             for field in kind.fields
             if has_decimals(field.dataType)
         ]
-        return reduce(Column.__or__, [F.coalesce(one, F.lit(False)) for one in found])
+        return reduce(Column.__or__, [F.coalesce(one, F.lit(False)) for one in conditions])
     if isinstance(kind, T.ArrayType):
         element = kind.elementType
         return F.exists(column, lambda one: _any_beyond(one, element, bare))

@@ -26,9 +26,9 @@ from muntin.spark.host.heartbeat import ENDS_RUN, NAME, Heartbeat, parse_tick
 from muntin.spark.host.internals.checkpoints import newest_offsets
 from muntin.spark.host.internals.data_sources import register
 from muntin.spark.host.internals.plans import reads
-from muntin.spark.host.messages import PASSED, Reader, as_sent
+from muntin.spark.host.messages import PASSED, Reader, read_rows
 from muntin.spark.host.schema import moment_type, polars_schema
-from muntin.spark.sources.kafka_rows import KafkaRows, columnar
+from muntin.spark.sources.kafka_rows import KafkaRows, topics_of
 from muntin.spark.sources.parquet import ParquetReader, files
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ class Input:
         fed: The upstream operator whose results the frame has, if there is one.
         rows: The frame's rows, with rows among them that only pass through; ``None`` is the frame.
         stamped: Whether messages carry the batch's wall clock, as ``NOW``.
-        computed: The expression of an event time that isn't a column of the frame.
-        arrived: The expression of an arrival time that isn't a column of the frame.
+        computed_time: The expression of an event time that isn't a column of the frame.
+        arrival_expression: The expression of an arrival time that isn't a column of the frame.
     """
 
     frame: DataFrame
@@ -76,14 +76,14 @@ class Input:
     fed: Upstream | None = None
     rows: DataFrame | None = None
     stamped: bool = False
-    computed: Column | None = None
-    arrived: Column | None = None
+    computed_time: Column | None = None
+    arrival_expression: Column | None = None
 
     @cached_property
     def time_type(self) -> T.DataType | None:
         """The type of the event time in the frame."""
-        if self.computed is not None:
-            return self.frame.select(self.computed).schema[0].dataType
+        if self.computed_time is not None:
+            return self.frame.select(self.computed_time).schema[0].dataType
         return None if self.time is None else self.frame.schema[self.time].dataType
 
     @property
@@ -91,14 +91,14 @@ class Input:
         """The type of moments that muntin computes, which follows the event time's."""
         return moment_type(self.time_type)
 
-    def timed(self, name: str) -> T.StructType:
+    def with_time_type(self, name: str) -> T.StructType:
         """Return a schema with the event time's type as a column of a name."""
         return T.StructType([T.StructField(name, self.time_type or T.TimestampType())])
 
     @property
     def ahead(self) -> int | None:
         """The distance from the upstream watermark to the least time to come, microseconds."""
-        if self.fed is None or self.time is None or self.computed is not None:
+        if self.fed is None or self.time is None or self.computed_time is not None:
             return None
         return self.fed.ahead(self.time)
 
@@ -126,11 +126,11 @@ class Input:
         """
         _check_names(self.frame)
         if self.time is not None:
-            if self.computed is None:
+            if self.computed_time is None:
                 _check_column(self.frame, "time", self.time)
             _check_time("time", self.time, self.time_type, T.DateType)
         if self.clock is not None:
-            if self.arrived is None:
+            if self.arrival_expression is None:
                 _check_column(self.frame, "clock", self.clock)
             kind = self.frame.select(self._arrival).schema[0].dataType
             _check_time("clock", self.clock, kind)
@@ -152,20 +152,20 @@ class Input:
             sent[NOW] = _batch_clock(zoneless=False)
         unparsed = [f.name for f in self.frame.schema.fields if MARKS_MALFORMED in f.metadata]
         for name in unparsed:
-            sent[columns.MALFORMED] = _own(name).isNotNull()
+            sent[columns.MALFORMED] = _column(name).isNotNull()
         if time is None:
             return None
-        event_time = _own(time) if self.computed is None else self.computed
+        event_time = _column(time) if self.computed_time is None else self.computed_time
         only = None if self.fed is None else self.fed.keep
         if only is not None:
             # An early result carries the end of its window, which the watermark hasn't reached.
             event_time = F.when(F.expr(only), event_time)
-        moment = _moment(event_time, self.time_type)
+        moment = _parse_time(event_time, self.time_type)
         if moment is not event_time:
             wrong = event_time.isNotNull() & moment.isNull()
             unread = sent.get(columns.MALFORMED)
             sent[columns.MALFORMED] = wrong if unread is None else unread | wrong
-        as_it_is = moment is event_time and self.computed is None and only is None
+        as_it_is = moment is event_time and self.computed_time is None and only is None
         if not as_it_is:
             sent[PARSED] = moment
         wall = F.localtimestamp() if self.local else F.current_timestamp()
@@ -181,7 +181,7 @@ class Input:
     def _arrival(self) -> Column:
         """The arrival time that a message carries."""
         assert self.clock is not None
-        return _own(self.clock) if self.arrived is None else self.arrived
+        return _column(self.clock) if self.arrival_expression is None else self.arrival_expression
 
     @property
     def local(self) -> bool:
@@ -216,10 +216,10 @@ class OperatorInput:
     partitions: bool = False
 
     @classmethod
-    def of(cls, given: Input, sent: Sent, name: str = "") -> OperatorInput:
+    def of(cls, input_: Input, sent: Sent, name: str = "") -> OperatorInput:
         """Return an input that sends some columns, and the flags that Spark computes."""
-        time = given.flag(sent)
-        return cls(given, sent, time, name=name)
+        time = input_.flag(sent)
+        return cls(input_, sent, time, name=name)
 
     def without(self, names: Collection[str]) -> OperatorInput:
         """Return the input without some of the columns that are sent."""
@@ -250,26 +250,26 @@ class OperatorInput:
     @cached_property
     def schema(self) -> dict[str, pl.DataType]:
         """Polars types of the columns that reach Python, without muntin's own."""
-        found = polars_schema(self.messages.schema)
-        return {name: dtype for name, dtype in found.items() if name not in OWN}
+        types = polars_schema(self.messages.schema)
+        return {name: dtype for name, dtype in types.items() if name not in OWN}
 
     @cached_property
     def read(self) -> tuple[Reader, DataFrame | KafkaRows]:
         """The reader of the workers, and what Spark sends to it: rows, files or offset ranges."""
-        given, frame, local = self.input, self.input.frame, self.input.local
+        input_, frame, local = self.input, self.input.frame, self.input.local
         names = [name for name in frame.columns if name in self.schema]
         derived = set(self.messages.columns) - {*names, columns.CLOCK, columns.FUTURE, NOW}
         # Spark writes a timestamp into the code that it generates, so it would compile that code
         # anew in every batch: ask for the clock only where something needs it.
-        asked = given.stamped or (given.max_ahead is not None and given.clock is None)
-        now = _batch_clock(zoneless=local) if asked else F.lit(0).cast("long")
+        needs_clock = input_.stamped or (input_.max_ahead is not None and input_.clock is None)
+        now = _batch_clock(zoneless=local) if needs_clock else F.lit(0).cast("long")
         wanted = {name: self.schema[name] for name in names}
-        flags = Flags(self.time, given.clock, given.max_ahead, given.stamped)
+        flags = Flags(self.time, input_.clock, input_.max_ahead, input_.stamped)
         # Offset ranges carry one clock, which is never the local one. Parts of a file would lose
         # the order of arrival.
-        as_rows = self.ordered or given.arrived is not None
-        topics = None if as_rows or (local and asked) else columnar(frame)
-        if topics is not None and derived <= {columns.MALFORMED} and self.time == given.time:
+        as_rows = self.ordered or input_.arrival_expression is not None
+        topics = None if as_rows or (local and needs_clock) else topics_of(frame)
+        if topics is not None and derived <= {columns.MALFORMED} and self.time == input_.time:
             rows, reader = topics
             return replace(
                 reader,
@@ -279,32 +279,32 @@ class OperatorInput:
                 malformed_flag=columns.MALFORMED if derived else None,
             ), rows
         # Files carry one clock, too, and the clock that messages are stamped with is never local.
-        as_rows = as_rows or bool(derived) or (local and given.stamped)
-        found = None if as_rows else files(frame, now)
-        if found is None:
-            return as_sent, self.messages
-        listed, root = found
-        return ParquetReader(wanted, root, flags), listed
+        as_rows = as_rows or bool(derived) or (local and input_.stamped)
+        files_and_root = None if as_rows else files(frame, now)
+        if files_and_root is None:
+            return read_rows, self.messages
+        files_frame, root = files_and_root
+        return ParquetReader(wanted, root, flags), files_frame
 
     @property
     def columnar(self) -> bool:
         """True if the workers read the input's files or topics themselves."""
-        return self.read[0] is not as_sent
+        return self.read[0] is not read_rows
 
 
-def _own(name: str) -> Column:
+def _column(name: str) -> Column:
     return F.col(f"`{name}`")
 
 
-def _moment(given: Column, kind: T.DataType | None) -> Column:
+def _parse_time(time: Column, kind: T.DataType | None) -> Column:
     """Return an event time as a moment: texts are parsed, a day is its midnight without a zone."""
     if isinstance(kind, T.StringType):
-        return F.try_to_timestamp(given)
+        return F.try_to_timestamp(time)
     if isinstance(kind, T.DateType):
-        days = F.unix_date(given)
+        days = F.unix_date(time)
         # Spark fails the query at days beyond these.
-        return F.when(days.between(-_MOST_DAYS, _MOST_DAYS), given.cast("timestamp_ntz"))
-    return given
+        return F.when(days.between(-_MOST_DAYS, _MOST_DAYS), time.cast("timestamp_ntz"))
+    return time
 
 
 def _batch_clock(*, zoneless: bool) -> Column:
@@ -386,26 +386,27 @@ def check_ticks(emitted: DataFrame, checkpoint: str, specs: Sequence[QuerySpec] 
     Raises:
         SpecChangedError: When only one of the two has ticks.
     """
-    had = _had_ticks(emitted, checkpoint)
-    if had is None or had == (has := reads(emitted, NAME)):
+    had_ticks = _has_stored_ticks(emitted, checkpoint)
+    if had_ticks is None or had_ticks == (has_ticks := reads(emitted, NAME)):
         return
     lines: list[str] = []
     for number, spec in enumerate(specs):
         with suppress(MuntinError):  # there may be no state yet, or state that isn't of windows
             opened = Checkpoint(emitted.sparkSession, checkpoint, operator=number)
             then, now = read_spec(opened).facts(), spec.facts()
-            found = compare_facts(then, now, {*then, *now} - (_POLICIES & {*then} & {*now}))
-            lines += [f"{line}, of {spec.title}" if number else line for line in found]
-    words = ("goes by nothing that ticks", "goes by the machine's clock")
+            changes = compare_facts(then, now, {*then, *now} - (_POLICIES & {*then} & {*now}))
+            lines += [f"{line}, of {spec.title}" if number else line for line in changes]
+    words = ("doesn't use the machine's clock", "uses the machine's clock")
+    changes_text = f" ({'; '.join(lines)})" if lines else ""
     raise SpecChangedError(
-        f"the checkpoint was written by a query that {words[had]}, and this one {words[has]}"
-        + (f" ({'; '.join(lines)})" if lines else "")
-        + ", which Spark can't go on from; go back to the policies (every=…), idle=, the clock= "
-        "or the relative_to_now() of then, or start with a new checkpoint folder"
+        f"the checkpoint was written by a query that {words[had_ticks]}, and this one "
+        f"{words[has_ticks]}{changes_text}, which Spark can't resume from. Use the policies "
+        "(every=…), idle=, clock= or relative_to_now() of the checkpoint's query, or start with "
+        "a new checkpoint folder"
     )
 
 
-def _had_ticks(emitted: DataFrame, checkpoint: str) -> bool | None:
+def _has_stored_ticks(emitted: DataFrame, checkpoint: str) -> bool | None:
     """Return whether a checkpoint's sources include ticks; ``None`` where it has no offsets yet."""
     lines = newest_offsets(emitted.sparkSession, checkpoint)
     return None if lines is None else any(parse_tick(line) is not None for line in lines[2:])

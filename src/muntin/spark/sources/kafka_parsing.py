@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from muntin.sources.kafka_columns import OWN, refuse_malformed
 from muntin.sources.source import MALFORMED
-from muntin.spark.sources.decimals import LONG_TEXTS, bounded
+from muntin.spark.sources.decimals import LONG_TEXTS, exclude_long_numbers
 from muntin.spark.sources.inputs import MARKS_MALFORMED
 
 _CORRUPT = "__muntin_corrupt"
@@ -71,6 +71,8 @@ def _payload(
     emitted = parsed_as if form == "json" else parsed_as.toDDL()
     how = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT, **LONG_TEXTS}
     text = F.col("value").cast("string")
-    value = parse(bounded(text, columns, cast('Literal["json", "csv"]', form)), emitted, how)
+    value = parse(
+        exclude_long_numbers(text, columns, cast('Literal["json", "csv"]', form)), emitted, how
+    )
     parsed = F.col(_PARSED)
     return value, parsed.isNull() | parsed[_CORRUPT].isNotNull()

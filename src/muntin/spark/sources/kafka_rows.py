@@ -67,7 +67,7 @@ RANGES = pa.schema(
     ]
 )
 NAME = "muntin_kafka"
-_MADE_OF = "_muntin_columnar"
+_SOURCE = "_muntin_columnar"
 
 
 class _Ranges(InputPartition):
@@ -89,7 +89,7 @@ class _Reader:
         self.topics, self.task, self.tasks = topics, task, tasks
         self._broker: Broker | None = None
         self._last: tuple[Described, Offsets] | None = None
-        self._planned: dict[str, Any] | None = None
+        self._planned_offset: dict[str, Any] | None = None
 
     @property
     def broker(self) -> Broker:
@@ -115,7 +115,7 @@ class _Reader:
         return self.task(iter([pa.RecordBatch.from_arrays(arrays, schema=RANGES)]))
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_broker": None, "_last": None, "_planned": None}
+        return self.__dict__ | {"_broker": None, "_last": None, "_planned_offset": None}
 
 
 class _Stream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -139,10 +139,10 @@ class _Stream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._refuse_other_topics(ends_of(start))
         self.broker.remember(ends_of(start))
         described, newest = self._newest() if self._last is None else self._last
-        before = self._beginning(start, described)
+        before = self._start_offsets(start, described)
         lossy = self.topics.lossy
         ranges = ranges_of(before, newest, lossy=lossy)
-        if self._planned is None and not lossy:
+        if self._planned_offset is None and not lossy:
             # Messages may have expired while the query was stopped.
             refuse_expired(ranges, self.broker.earliest(described.partitions))
         ends = newest
@@ -152,15 +152,15 @@ class _Stream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not ranges:
             return start
         now = time.time_ns() // 1000
-        self._planned = {"ends": ends, "now": now, "ids": described.ids, "newest": newest}
-        return self._planned
+        self._planned_offset = {"ends": ends, "now": now, "ids": described.ids, "newest": newest}
+        return self._planned_offset
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._last = self._newest()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """Return the newest offsets for Spark's own ``lastProgress``."""
-        return None if self._planned is None else {"ends": self._planned["newest"]}
+        return None if self._planned_offset is None else {"ends": self._planned_offset["newest"]}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         ids = end.get("ids", {})
@@ -171,8 +171,8 @@ class _Stream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
                 # The batch was planned with `lossy`, so a recreated topic is read from its start.
                 before[topic] = {}
         ranges = ranges_of(before, ends, lossy=lossy)
-        if end != self._planned:
-            ranges = self._readable(ranges, ids, ends)
+        if end != self._planned_offset:
+            ranges = self._find_readable(ranges, ids, ends)
         return self.plan(ranges, end.get("now", 0), ids, partition_backlog(end))
 
     def commit(self, end: dict[str, Any]) -> None:
@@ -193,7 +193,7 @@ class _Stream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
         described = self.broker.describe()
         return described, self.broker.latest(described.partitions)
 
-    def _beginning(self, start: dict[str, Any], described: Described) -> Offsets:
+    def _start_offsets(self, start: dict[str, Any], described: Described) -> Offsets:
         """Return the start offsets of a batch: the last one's ends, without recreated topics."""
         before, was = ends_of(start), start.get("ids", {})
         if not self.topics.lossy:
@@ -203,7 +203,7 @@ class _Stream(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
                 before[topic] = {}
         return before
 
-    def _readable(self, ranges: list[Range], ids: TopicIds, ends: Offsets) -> list[Range]:
+    def _find_readable(self, ranges: list[Range], ids: TopicIds, ends: Offsets) -> list[Range]:
         """Return the ranges of a batch planned by an earlier run, as far as they still exist."""
         self.broker.remember(ends)
         described = self.broker.describe()
@@ -240,7 +240,7 @@ class KafkaRows:
     def mapInArrow(self, task: Task, schema: StructType) -> DataFrame:  # noqa: N802
         """Return the rows that a function computes from the ranges, its rows of ``RANGES``."""
         topics, tasks, packed = self.topics, _tasks(self.spark), PackedTask(task)
-        made = schema
+        row_schema = schema
         format_name = f"{NAME}_{uuid.uuid4().hex[:12]}"
 
         class Ranges(DataSource):
@@ -251,7 +251,7 @@ class KafkaRows:
                 return format_name
 
             def schema(self) -> StructType:
-                return made
+                return row_schema
 
             def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
                 return _Stream(topics, packed, tasks)
@@ -270,20 +270,20 @@ def _tasks(spark: SparkSession) -> int:
     return int(spark.conf.get("spark.sql.shuffle.partitions", "2") or 2)
 
 
-def messages(rows: KafkaRows, reader: KafkaReader, schema: StructType) -> DataFrame:
-    """Return the messages of topics as a DataFrame that `columnar` recognizes."""
+def read_messages(rows: KafkaRows, reader: KafkaReader, schema: StructType) -> DataFrame:
+    """Return the messages of topics as a DataFrame that `topics_of` recognizes."""
     payload = set() if reader.payload is None else reader.payload.columns.keys()
     texts = {"key"} & (reader.wanted.keys() - payload)
     as_bytes = replace(reader, wanted={**reader.wanted, **dict.fromkeys(texts, pl.Binary())})
     frame = rows.mapInArrow(MessageReader(as_bytes, schema, texts), schema)
-    remember(frame, _MADE_OF, (rows, reader))
+    remember(frame, _SOURCE, (rows, reader))
     return frame
 
 
-def columnar(frame: DataFrame) -> tuple[KafkaRows, KafkaReader] | None:
+def topics_of(frame: DataFrame) -> tuple[KafkaRows, KafkaReader] | None:
     """Return the ranges and the reader of a DataFrame that is a topic unchanged, else ``None``."""
-    found: tuple[KafkaRows, KafkaReader] | None = remembered(frame, _MADE_OF)
-    return found
+    source: tuple[KafkaRows, KafkaReader] | None = remembered(frame, _SOURCE)
+    return source
 
 
 @dataclass(frozen=True)

@@ -9,24 +9,24 @@ from pyspark.sql.types import DataType, StructType
 from muntin.model.errors import OptionError
 
 
-def time_of(
+def resolve_time(
     frame: DataFrame, time: Column | str | None, option: str = "time"
 ) -> tuple[str | None, Column | None]:
     """Return the name of a time, and its expression where it isn't a column of the frame."""
     if isinstance(time, Column):
-        name = name_of(frame, option, time)
+        name = name_expression(frame, option, time)
         return name, None if name in frame.columns else time
     if not isinstance(time, str) or "." not in time or time in frame.columns:
         return time, None
-    return time, field_of(frame, option, time)
+    return time, resolve_field(frame, option, time)
 
 
-def field_of(frame: DataFrame, option: str, path: str, shown: str | None = None) -> Column:
+def resolve_field(frame: DataFrame, option: str, path: str, shown: str | None = None) -> Column:
     """Return the field of a struct by its path, as in ``user.country``."""
     kind: DataType = frame.schema
     for name in path.split("."):
-        known = kind.names if isinstance(kind, StructType) else []
-        if name not in known:
+        names = kind.names if isinstance(kind, StructType) else []
+        if name not in names:
             break
         assert isinstance(kind, StructType)
         kind = kind[name].dataType
@@ -39,9 +39,11 @@ def field_of(frame: DataFrame, option: str, path: str, shown: str | None = None)
     raise OptionError(option, shown or path, problem, hint)
 
 
-def name_of(frame: DataFrame, option: str, given: Column, written: Column | str = "") -> str:
+def name_expression(
+    frame: DataFrame, option: str, expression: Column, written: Column | str = ""
+) -> str:
     """Return the name of an expression, which is its alias or the name that Spark gives it."""
-    selected = frame.select(given)
+    selected = frame.select(expression)
     name: str = selected.columns[0]
     if name in frame.columns:
         own = F.col(f"`{name}`")

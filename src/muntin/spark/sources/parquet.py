@@ -33,7 +33,7 @@ from pyspark.sql.types import AtomicType
 from muntin.engine.utf8 import GARBLED, frame_from_arrow
 from muntin.model.errors import OptionError
 from muntin.sources.flags import Flags
-from muntin.spark.host.internals.jvm import default_files, started_in
+from muntin.spark.host.internals.jvm import default_files, working_directory
 from muntin.spark.host.internals.plans import bare_source, is_seen
 from muntin.spark.host.messages import ROWS_AT_ONCE
 
@@ -71,7 +71,7 @@ def files(frame: DataFrame, now: Column) -> tuple[DataFrame, str | None] | None:
         ``None`` where the frame is more than a scan.
     """
     spark = frame.sparkSession
-    if not (frame.isStreaming and is_seen(frame) and _as_written(spark)):
+    if not (frame.isStreaming and is_seen(frame) and _has_usual_settings(spark)):
         return None
     if not all(isinstance(field.dataType, AtomicType) for field in frame.schema):
         return None
@@ -83,11 +83,11 @@ def files(frame: DataFrame, now: Column) -> tuple[DataFrame, str | None] | None:
         return None
     reader = spark.readStream.format("binaryFile").schema(_FILE).options(**options)
     path = _absolute(spark, options["path"])
-    listed = _by_partition(reader.load().select("path", now.alias("now")), path)
+    listed = _split_files(reader.load().select("path", now.alias("now")), path)
     return listed, _root(path)
 
 
-def _by_partition(listed: DataFrame, path: str) -> DataFrame:
+def _split_files(files_frame: DataFrame, path: str) -> DataFrame:
     """Repeat each file of a list for each of its parts, so that several tasks can read it.
 
     The number of parts follows from the largest file that exists when the query is built. All files
@@ -95,11 +95,13 @@ def _by_partition(listed: DataFrame, path: str) -> DataFrame:
     with another number of parts when files have grown or there are more cores.
     """
     folder = os.path.join(path, "**") if os.path.isdir(path) else path
-    there = islice(iglob(folder, recursive=True), _FILES_LOOKED_AT)
-    largest = max((f for f in there if os.path.isfile(f)), key=os.path.getsize, default=None)
-    cores = listed.sparkSession.sparkContext.defaultParallelism
-    parts = max(1, min(cores, _MOST_PARTS, _rows(largest) // _ROWS_OF_A_PART))
-    counted = listed.withColumn("parts", F.lit(parts))
+    files_of_source = islice(iglob(folder, recursive=True), _FILES_LOOKED_AT)
+    largest = max(
+        (f for f in files_of_source if os.path.isfile(f)), key=os.path.getsize, default=None
+    )
+    cores = files_frame.sparkSession.sparkContext.defaultParallelism
+    parts = max(1, min(cores, _MOST_PARTS, _count_rows(largest) // _ROWS_OF_A_PART))
+    counted = files_frame.withColumn("parts", F.lit(parts))
     if parts == 1:
         return counted.withColumn("part", F.lit(0))
     # The parts of a file go to consecutive tasks; many files are spread over all cores.
@@ -109,7 +111,7 @@ def _by_partition(listed: DataFrame, path: str) -> DataFrame:
     return counted.withColumn("part", F.explode(numbers)).repartitionById(cores, task)
 
 
-def _rows(path: str | None) -> int:
+def _count_rows(path: str | None) -> int:
     """Return the number of rows of a file; 0 if it can't be read, which its reader reports."""
     if path is None:
         return 0
@@ -119,7 +121,7 @@ def _rows(path: str | None) -> int:
         return 0
 
 
-def _as_written(spark: SparkSession) -> bool:
+def _has_usual_settings(spark: SparkSession) -> bool:
     wanted = {SETTING: "true", **dict.fromkeys(_UNUSUAL, "false")}
     return all(str(spark.conf.get(s, v)).lower() == v for s, v in wanted.items())
 
@@ -131,10 +133,10 @@ def _root(path: str) -> str | None:
 
 def _absolute(spark: SparkSession, path: str) -> str:
     """Return the absolute path of a source, relative to the JVM's folder, as Spark resolves it."""
-    return os.path.join(started_in(spark), _plain(path))
+    return os.path.join(working_directory(spark), _strip_scheme(path))
 
 
-def _plain(path: str) -> str:
+def _strip_scheme(path: str) -> str:
     """Return a local path without the ``file:`` scheme that Spark adds; Spark escapes nothing."""
     return "/" + path[len("file:") :].lstrip("/") if path.startswith("file:") else path
 
@@ -161,7 +163,7 @@ class ParquetReader:
         """Yield the rows of all files with their flags, in frames of bounded size."""
         for batch in batches:
             for file in batch.to_pylist():
-                for messages in self.read(_plain(file["path"]), file["part"], file["parts"]):
+                for messages in self.read(_strip_scheme(file["path"]), file["part"], file["parts"]):
                     yield self.flags.add(messages, file["now"])
 
     def read(self, path: str, part: int = 0, parts: int = 1) -> Iterator[pl.DataFrame]:
@@ -171,11 +173,11 @@ class ParquetReader:
             OptionError: When a column's type isn't one that Spark's reader and this one agree on.
         """
         file = pl.scan_parquet(path, glob=False, hive_partitioning=False)
-        first, end = _share(path, file.select(pl.len()).collect().item(), part, parts)
+        first, end = _row_range(path, file.select(pl.len()).collect().item(), part, parts)
         if first == end:
             return
         held, folders = file.collect_schema(), _partition_values(path, self.root)
-        wanted = file.select(self._column(name, held, folders, path) for name in self.schema)
+        wanted = file.select(self._read_column(name, held, folders, path) for name in self.schema)
         for start in range(first, end, ROWS_AT_ONCE):
             try:
                 rows = wanted.slice(start, min(ROWS_AT_ONCE, end - start)).collect()
@@ -183,22 +185,22 @@ class ParquetReader:
                 if "UTF-8" not in str(error):
                     raise
                 # Polars can't read a file that has any text that isn't UTF-8; Arrow can.
-                yield from self._by_arrow(path, start, end, folders)
+                yield from self._read_by_arrow(path, start, end, folders)
                 return
             nanoseconds = [name for name, dtype in held.items() if dtype == pl.Datetime("ns")]
-            if nanoseconds and _cut_off(rows, nanoseconds):
-                yield from self._by_arrow(path, start, end, folders)
+            if nanoseconds and _may_be_cut_off(rows, nanoseconds):
+                yield from self._read_by_arrow(path, start, end, folders)
                 return
             yield rows
 
-    def _by_arrow(
+    def _read_by_arrow(
         self, path: str, first: int, end: int, folders: dict[str, str | None]
     ) -> Iterator[pl.DataFrame]:
         """Yield the rows of a file that Polars can't read faithfully."""
-        given = {name.lower(): name for name in self.schema}
+        names_by_case = {name.lower(): name for name in self.schema}
         held = pq.read_schema(path).names
-        names = [name for name in held if name.lower() in given]
-        meant = [given[name.lower()] for name in names]
+        names = [name for name in held if name.lower() in names_by_case]
+        names_in_schema = [names_by_case[name.lower()] for name in names]
         before = 0
         with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
             for batch in file.iter_batches(ROWS_AT_ONCE, columns=names):
@@ -207,57 +209,65 @@ class ParquetReader:
                 if start < stop:
                     table = pa.Table.from_batches([batch.slice(start, stop - start)])
                     # Keep names that differ only by case: `_column` refuses them.
-                    alone = len({*meant}) == len(meant)
-                    yield self._shaped(
-                        table.rename_columns(meant) if alone else table, folders, path
+                    are_unique = len({*names_in_schema}) == len(names_in_schema)
+                    yield self._select_columns(
+                        table.rename_columns(names_in_schema) if are_unique else table,
+                        folders,
+                        path,
                     )
 
-    def _shaped(self, table: pa.Table, folders: dict[str, str | None], path: str) -> pl.DataFrame:
+    def _select_columns(
+        self, table: pa.Table, folders: dict[str, str | None], path: str
+    ) -> pl.DataFrame:
         rows = frame_from_arrow(table)
         held = rows.drop(GARBLED, strict=False).schema
         marks = [pl.col(GARBLED)] if GARBLED in rows.columns else []
         return rows.select(
-            *(self._column(name, held, folders, path) for name in self.schema), *marks
+            *(self._read_column(name, held, folders, path) for name in self.schema), *marks
         )
 
-    def _column(
+    def _read_column(
         self, name: str, held: pl.Schema, folders: dict[str, str | None], path: str
     ) -> pl.Expr:
         dtype = self.schema[name]
         if name in folders:
             if isinstance(dtype, pl.Datetime):
-                raise self._differs(name, pl.String(), path)
-            return _said(folders[name], dtype).alias(name)
-        same = [n for n in held if n == name] or [n for n in held if n.lower() == name.lower()]
-        if not same:
+                raise self._type_error(name, pl.String(), path)
+            return _folder_value(folders[name], dtype).alias(name)
+        candidates = [n for n in held if n == name] or [
+            n for n in held if n.lower() == name.lower()
+        ]
+        if not candidates:
             return pl.lit(None, dtype=dtype).alias(name)
-        found = held[same[0]]
-        if len(same) > 1 or not _agrees(found, dtype):
-            raise self._differs(name, found, path)
-        column = pl.col(same[0])
-        if isinstance(found, pl.Datetime):
+        stored_type = held[candidates[0]]
+        if len(candidates) > 1 or not _reads_alike(stored_type, dtype):
+            raise self._type_error(name, stored_type, path)
+        column = pl.col(candidates[0])
+        if isinstance(stored_type, pl.Datetime):
             # Spark writes nanoseconds (INT96), other writers milliseconds. Ignore the time zone,
             # which doesn't change the instant.
-            column = _micros(column.cast(pl.Int64), found.time_unit)
+            column = _to_micros(column.cast(pl.Int64), stored_type.time_unit)
         return column.cast(dtype).alias(name)
 
-    def _differs(self, name: str, found: pl.DataType, path: str) -> OptionError:
-        wrong = (
-            f"is how {path} holds a column that is {self.schema[name]} here, and may be read "
-            "otherwise than by Spark"
+    def _type_error(self, name: str, stored_type: pl.DataType, path: str) -> OptionError:
+        problem = (
+            f"is the type of a column in {path} that is {self.schema[name]} here, and Spark may "
+            "read it differently"
         )
-        return OptionError(name, found, wrong, f"set {SETTING} to false before the query is built")
+        return OptionError(
+            name, stored_type, problem, f"set {SETTING} to false before the query is built"
+        )
 
 
-def _cut_off(rows: pl.DataFrame, names: Sequence[str]) -> bool:
+def _may_be_cut_off(rows: pl.DataFrame, names: Sequence[str]) -> bool:
     """Return whether a time may exceed the nanoseconds' range, where Polars returns its end."""
-    given = {name.lower(): name for name in rows.columns}
-    times = (rows[given[name.lower()]] for name in names if name.lower() in given)
-    found = (time.cast(pl.Int64) for time in times if isinstance(time.dtype, pl.Datetime))
-    return any((time == _LAST_NANOSECOND // 1000).any() for time in found)
+    names_by_case = {name.lower(): name for name in rows.columns}
+    times = (rows[names_by_case[name.lower()]] for name in names if name.lower() in names_by_case)
+    numbers = (time.cast(pl.Int64) for time in times if isinstance(time.dtype, pl.Datetime))
+    return any((time == _LAST_NANOSECOND // 1000).any() for time in numbers)
 
 
-def _share(path: str, rows: int, part: int, parts: int) -> tuple[int, int]:
+def _row_range(path: str, rows: int, part: int, parts: int) -> tuple[int, int]:
     """Return the range of a file's rows that a part reads, as its first row and its end.
 
     Consecutive parts read consecutive rows, so the order of tasks is the order of events. The part
@@ -271,7 +281,7 @@ def _share(path: str, rows: int, part: int, parts: int) -> tuple[int, int]:
     return rows * share // shares, rows * (share + 1) // shares
 
 
-def _said(value: str | None, dtype: pl.DataType) -> pl.Expr:
+def _folder_value(value: str | None, dtype: pl.DataType) -> pl.Expr:
     """Return the value in a folder's name as a column."""
     if value is not None and dtype == pl.Date:
         return pl.lit(date.fromisoformat(value))
@@ -280,19 +290,19 @@ def _said(value: str | None, dtype: pl.DataType) -> pl.Expr:
     return pl.lit(value).cast(dtype)
 
 
-def _agrees(found: pl.DataType, wanted: pl.DataType) -> bool:
+def _reads_alike(stored: pl.DataType, wanted: pl.DataType) -> bool:
     """Return whether Spark and this reader read a column alike: as its own type or a wider one."""
-    if found == wanted:
+    if stored == wanted:
         return True
-    if isinstance(found, pl.Datetime) and isinstance(wanted, pl.Datetime):
+    if isinstance(stored, pl.Datetime) and isinstance(wanted, pl.Datetime):
         return True
     signed = (pl.Int8, pl.Int16, pl.Int32, pl.Int64)
-    if found in signed and wanted in signed:
-        return signed.index(type(found)) <= signed.index(type(wanted))
-    return found == pl.Float32 and wanted == pl.Float64
+    if stored in signed and wanted in signed:
+        return signed.index(type(stored)) <= signed.index(type(wanted))
+    return stored == pl.Float32 and wanted == pl.Float64
 
 
-def _micros(number: pl.Expr, unit: str) -> pl.Expr:
+def _to_micros(number: pl.Expr, unit: str) -> pl.Expr:
     if unit == "ns":
         return number.floordiv(1000)
     return number * 1000 if unit == "ms" else number
@@ -304,5 +314,5 @@ def _partition_values(path: str, root: str | None) -> dict[str, str | None]:
         return {}
     above = PurePosixPath(path).relative_to(root).parts[:-1]
     pairs = (folder.partition("=") for folder in above if "=" in folder)
-    found = {unquote(name): unquote(value) for name, _, value in pairs}
-    return {name: None if value == _NO_VALUE else value for name, value in found.items()}
+    values = {unquote(name): unquote(value) for name, _, value in pairs}
+    return {name: None if value == _NO_VALUE else value for name, value in values.items()}

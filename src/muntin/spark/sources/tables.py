@@ -24,7 +24,7 @@ from muntin.spark.sources.kafka import read_topics
 _FIXED = {"rate", "rate-micro-batch", "kafka", "socket"}
 
 
-def read(spark: SparkSession, table: DeclaredTable, around: Surroundings) -> DataFrame:
+def read_table(spark: SparkSession, table: DeclaredTable, around: Surroundings) -> DataFrame:
     """Return the rows of a table.
 
     Raises:
@@ -38,7 +38,7 @@ def read(spark: SparkSession, table: DeclaredTable, around: Surroundings) -> Dat
     reader = spark.readStream if table.stream else spark.read
     if table.connector == "kafka":
         topics = muntin.kafka(columns=table.columns, **reading_arguments(table.name, options))
-        return computed(read_topics(topics, spark, streaming=table.stream), table.computed)
+        return add_computed(read_topics(topics, spark, streaming=table.stream), table.computed)
     reader = reader.format(table.connector)
     if table.connector == "json":
         reader = reader.options(**LONG_TEXTS)
@@ -62,7 +62,7 @@ def read(spark: SparkSession, table: DeclaredTable, around: Surroundings) -> Dat
                 for name in frame.columns
             )
         )
-    return computed(frame, table.computed)
+    return add_computed(frame, table.computed)
 
 
 def _in_text(table: DeclaredTable, options: Mapping[str, str]) -> bool:
@@ -75,7 +75,7 @@ def _in_text(table: DeclaredTable, options: Mapping[str, str]) -> bool:
     return table.connector in ("json", "csv") and usual
 
 
-def computed(frame: DataFrame, columns: tuple[Column, ...]) -> DataFrame:
+def add_computed(frame: DataFrame, columns: tuple[Column, ...]) -> DataFrame:
     """Return a frame with computed columns added."""
     if not columns:
         return frame

@@ -12,13 +12,13 @@ _PARTS = (ArrayType, MapType, StructType, VariantType)
 _EVERY = {"ignoreNullFields": "false"}
 
 
-def objects(frame: DataFrame) -> list[str]:
+def to_json_objects(frame: DataFrame) -> list[str]:
     """Return each row as a JSON object with all of its columns."""
     row = F.struct(*(F.col(quote_name(name)) for name in frame.columns))
-    return [found[0] for found in frame.select(F.to_json(row, _EVERY)).collect()]
+    return [row_of_text[0] for row_of_text in frame.select(F.to_json(row, _EVERY)).collect()]
 
 
-def cells(frame: DataFrame) -> list[tuple[str | None, ...]]:
+def to_texts(frame: DataFrame) -> list[tuple[str | None, ...]]:
     """Return each row's values as texts; nested values become JSON."""
     shown = frame.select(*(_cell(field) for field in frame.schema))
     return [tuple(row) for row in shown.collect()]

@@ -62,7 +62,7 @@ class SessionPlacing(Placing[Sessions]):
         self._remembered = [
             window
             for window in [*self._remembered, *closed]
-            if not self._is_closed(self._last(window) + self._kind.pace, marks.of(window.key))
+            if not self._is_closed(self._last(window) + self._kind.memory, marks.of(window.key))
         ]
 
     def _belongs_to_closed(self, placed: Placed) -> bool:
@@ -118,3 +118,108 @@ class SessionPlacing(Placing[Sessions]):
             joined.emissions |= old.emissions
             joined.replaced += [*old.replaced, *([old] if old.revision else [])]
         self.windows[bounds] = joined.take(new)
+
+
+@dataclass(frozen=True)
+class _Member:
+    """A message of a key, and what brought it: its number in the step, or its old session."""
+
+    placed: Placed
+    number: int | None = None
+    old: OracleWindow | None = None
+
+
+class LongestPlacing(SessionPlacing):
+    """Sessions with a longest duration: all of a key's open ones are cut anew in each step.
+
+    From the first message after the last closed session on, a message begins a session if it isn't
+    within the gap of the one before, or not within the longest duration of the session's first.
+    """
+
+    def take(self, messages: Sequence[Placed], marks: Watermarks) -> Outcome:
+        """Assign messages; one is late when its session is closed, or would be."""
+        outcome = Outcome()
+        by_key: dict[Key, set[int]] = defaultdict(set)
+        for number, placed in enumerate(messages):
+            if self._belongs_to_closed(placed):
+                outcome.late.add(number)
+            else:
+                by_key[placed.key].add(number)
+        for key, numbers in by_key.items():
+            old = [window for window in self.windows.values() if window.key == key]
+            kept = [_Member(placed, old=window) for window in old for placed in window.messages]
+            while True:
+                parts = self._cut([*kept, *(_Member(messages[n], n) for n in sorted(numbers))])
+                late = {
+                    one.number
+                    for part in parts
+                    if self._is_closed(self._end(part), marks.of(key))
+                    for one in part
+                    if one.number is not None
+                }
+                if not late:
+                    break
+                outcome.late |= late
+                numbers -= late
+            self._replace(key, old, parts, messages[0].wall)
+        return outcome
+
+    def _belongs_to_closed(self, placed: Placed) -> bool:
+        return any(
+            window.key == placed.key and placed.position - self._last(window) < self._kind.reach
+            for window in self._remembered
+        )
+
+    def _cut(self, members: list[_Member]) -> list[list[_Member]]:
+        kind, parts = self._kind, list[list[_Member]]()
+        assert kind.longest is not None
+        most = kind.longest + kind.reach - kind.gap
+        for one in sorted(members, key=lambda one: one.placed.position):
+            position = one.placed.position
+            if (
+                not parts
+                or position - parts[-1][-1].placed.position >= kind.reach
+                or position - parts[-1][0].placed.position >= most
+            ):
+                parts.append([])
+            parts[-1].append(one)
+        return parts
+
+    def _end(self, part: list[_Member]) -> int:
+        """Return the last position of a session, as if it ended a gap before its end."""
+        assert self._kind.longest is not None
+        cut = part[0].placed.position + self._kind.longest - self._kind.gap
+        return min(part[-1].placed.position, cut)
+
+    def _replace(
+        self, key: Key, old: list[OracleWindow], parts: list[list[_Member]], wall: int
+    ) -> None:
+        """Store the sessions of a key; one with other bounds replaces those that began in it.
+
+        Messages of a session that was cut are unemitted, as if they came now.
+        """
+        for window in old:
+            del self.windows[window.start, self._last(window), key]
+        for part in parts:
+            first, last = part[0].placed.position, self._end(part)
+            new = [one.placed for one in part if one.number is not None]
+            begun_by = [one.old for one in part if one.old and one.placed.position == one.old.start]
+            inside = [window for window in old if any(one is window for one in begun_by)]
+            before = [w for w in inside if (w.start, self._last(w)) == (first, last)]
+            if before and len(inside) == 1:
+                self.windows[first, last, key] = before[0].take(new)
+                continue
+            session = OracleWindow(key, first, last + self._kind.gap, last + self._kind.reach)
+            for one in part:
+                session.messages.append(one.placed)
+                if one.old is None or not self._is_within(one.old, part):
+                    session.unemitted.append(one.placed._replace(wall=wall))
+            for window in inside:
+                if self._is_within(window, part):
+                    session.unemitted += window.unemitted
+                session.emissions |= window.emissions
+                session.replaced += [*window.replaced, *([window] if window.revision else [])]
+            self.windows[first, last, key] = session
+
+    def _is_within(self, window: OracleWindow, part: list[_Member]) -> bool:
+        return sum(one.old is window for one in part) == len(window.messages)

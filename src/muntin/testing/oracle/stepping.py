@@ -13,7 +13,7 @@ from muntin.model.spec import DUPLICATES, PARTLY_LATE, WindowSpec
 from muntin.testing.oracle.emitting import Ending, firings, row
 from muntin.testing.oracle.marks import Watermarks
 from muntin.testing.oracle.placing import FixedPlacing, Placing, SlidingPlacing
-from muntin.testing.oracle.sessions import SessionPlacing
+from muntin.testing.oracle.sessions import LongestPlacing, SessionPlacing
 from muntin.testing.oracle.values import to_micros
 from muntin.testing.oracle.window import OracleMessage, OracleWindow, Placed, Position
 
@@ -222,7 +222,8 @@ def _of_set(number: int, placed: Placed) -> Placed:
 def _placing(spec: WindowSpec) -> Placing[Any]:
     grace = spec.firing.grace
     if isinstance(spec.windows, Sessions):
-        return SessionPlacing(spec.windows, grace)
+        placing = SessionPlacing if spec.windows.longest is None else LongestPlacing
+        return placing(spec.windows, grace)
     if isinstance(spec.windows, Sliding):
         return SlidingPlacing(spec.windows, grace)
     return FixedPlacing(spec.windows, grace)

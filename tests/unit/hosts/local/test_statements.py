@@ -21,16 +21,10 @@ WINDOW = "GROUP BY page, TUMBLE(at, INTERVAL 1 MINUTE)"
         (f"SELECT page, sum(soundex(page)) AS n FROM clicks {WINDOW}", r"soundex\(\), which needs"),
         (f"SELECT page, hash(count(*)) AS n FROM clicks {WINDOW}", r"hash\(\), which needs Spark"),
         (f"SELECT page, count(*) AS n FROM clicks WHERE rand() > 0 {WINDOW}", r"rand\(\), which"),
-        (f"SELECT page, count(*) AS n FROM clicks {WINDOW} ORDER BY n", "'ORDER BY' needs Spark"),
         (
-            "SELECT page, count(*) AS n FROM (SELECT page, at FROM clicks UNION ALL "
-            f"SELECT page, at FROM clicks) {WINDOW}",
-            "'UNION' needs Spark",
-        ),
-        (
-            "SELECT page, v, sum(v) OVER (PARTITION BY page ORDER BY at RANGE INTERVAL 1 MINUTE "
-            "PRECEDING) AS n FROM clicks",
-            "each row with its window's aggregates\" needs Spark",
+            "SELECT w.page, name FROM (SELECT page, count(*) AS n FROM clicks "
+            f"{WINDOW}) w JOIN (VALUES ('home', 'Home')) AS t(page, name) ON w.page = t.page",
+            "'a table looked up for windows' needs Spark",
         ),
     ],
 )
@@ -74,3 +68,135 @@ def test_aggregates_per_row_are_those_of_the_last_rows() -> None:
     clicks = pl.concat([CLICKS, CLICKS.with_columns(v=pl.col("v") * 10)])
     rows = mt.sql(statement, clicks=clicks).results.select("page", "v", "n").rows()
     assert sorted(rows) == [("cart", 2, 2), ("cart", 20, 22), ("home", 1, 1), ("home", 10, 11)]
+
+
+VISITS = pl.DataFrame(
+    {
+        "page": ["home", "cart", "home", "cart", "home"],
+        "v": [3, 1, 3, None, 5],
+        "at": [datetime(2026, 1, 1, 0, 0, second) for second in (1, 2, 3, 40, 59)],
+    }
+)
+
+
+def _selected(statement: str, *columns: str) -> list[tuple[object, ...]]:
+    rows: list[tuple[object, ...]] = mt.sql(statement, clicks=VISITS).results.select(columns).rows()
+    return rows
+
+
+def test_rows_of_several_tables_are_united() -> None:
+    parts = "SELECT page AS p, v, at FROM clicks", "SELECT upper(page), v * 10, at FROM clicks"
+    both = " UNION ALL ".join(parts)
+    text = f"SELECT p, sum(v) AS n FROM ({both}) GROUP BY p, TUMBLE(at, INTERVAL 1 MINUTE)"
+    wanted = [("CART", 10), ("HOME", 110), ("cart", 1), ("home", 11)]
+    assert _selected(f"{text} ORDER BY p", "p", "n") == wanted
+    first = _selected(f"{text} ORDER BY n DESC, p LIMIT 2", "p", "n")
+    assert first == [("HOME", 110), ("home", 11)]
+
+
+@pytest.mark.parametrize(
+    ("parts", "problem"),
+    [
+        (
+            "SELECT page, at FROM clicks UNION ALL SELECT page, v, at FROM clicks",
+            "2 columns with",
+        ),
+        (
+            "SELECT page, at FROM clicks UNION ALL SELECT at AS page, at FROM clicks",
+            "has the types String",
+        ),
+    ],
+)
+def test_tables_that_dont_fit_together_are_refused(parts: str, problem: str) -> None:
+    with pytest.raises(mt.SqlError, match=problem):
+        mt.sql(f"SELECT count(*) AS n FROM ({parts}) {WINDOW}", clicks=VISITS)
+
+
+@pytest.mark.parametrize(
+    ("join", "wanted"),
+    [
+        ("JOIN t ON clicks.page = t.id", [("Home", 3)]),
+        ("LEFT JOIN t ON clicks.page = t.id", [(None, 2), ("Home", 3)]),
+        ("LEFT JOIN t ON clicks.page = t.id AND clicks.v > t.least", [(None, 4), ("Home", 1)]),
+        ("JOIN t ON clicks.v = t.least", [("Home", 2), ("None", 1)]),
+    ],
+)
+def test_messages_look_up_rows_of_a_table(join: str, wanted: list[tuple[object, ...]]) -> None:
+    text = (
+        "WITH t AS (SELECT * FROM (VALUES ('home', 'Home', 3), (NULL, 'None', 5)) "
+        f"AS rows(id, name, least)) SELECT name, count(*) AS n FROM clicks {join} "
+        "GROUP BY name, TUMBLE(at, INTERVAL 1 MINUTE) ORDER BY name"
+    )
+    assert _selected(text, "name", "n") == wanted
+
+
+@pytest.mark.parametrize(("word", "wanted"), [("IN", [("home", 3)]), ("NOT IN", [("cart", 2)])])
+def test_messages_are_looked_up_for_their_being_in_a_table(
+    word: str, wanted: list[tuple[object, ...]]
+) -> None:
+    text = (
+        f"SELECT page, count(*) AS n FROM clicks WHERE page {word} "
+        f"(SELECT id FROM (VALUES 'home') AS t(id)) {WINDOW}"
+    )
+    if word == "NOT IN":
+        with pytest.raises(mt.SqlError, match="has no equal columns, and needs Spark"):
+            mt.sql(text, clicks=VISITS)
+        text = text.replace("NOT IN (SELECT id FROM (VALUES 'home') AS t(id))", "<> 'home'")
+    assert _selected(text, "page", "n") == wanted
+
+
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        ("(1, 2), (1)", "has rows of different lengths"),
+        ("(1, 2), ('a', 2)", "has integer, string in a"),
+        ("(1, rand())", r"has rand\(\)"),
+    ],
+)
+def test_values_that_arent_rows_are_refused(rows: str, problem: str) -> None:
+    with pytest.raises(mt.SqlError, match=problem):
+        mt.sql(
+            f"SELECT page, count(*) AS n FROM clicks JOIN (VALUES {rows}) AS t(a, b) "
+            f"ON clicks.v = t.a {WINDOW}",
+            clicks=VISITS,
+        )
+
+
+def test_aggregates_over_a_range_are_those_of_each_row() -> None:
+    text = (
+        "SELECT page, v, sum(v) OVER (PARTITION BY page ORDER BY at RANGE INTERVAL '30' SECOND "
+        "PRECEDING) + 1 AS n FROM clicks"
+    )
+    wanted = [("cart", 1, 2), ("cart", None, None), ("home", 3, 4), ("home", 3, 7), ("home", 5, 6)]
+    assert sorted(_selected(text, "page", "v", "n"), key=str) == sorted(wanted, key=str)
+
+
+def test_rows_of_windows_are_numbered_and_ranked() -> None:
+    over = "OVER (PARTITION BY window_start, window_end ORDER BY v DESC)"
+    rows = "FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(at), INTERVAL '1' MINUTE))"
+    ranked = f"SELECT page, v, at, {{}}() {over} AS n {rows}"
+    of_number = _selected(f"SELECT * FROM ({ranked.format('ROW_NUMBER')}) WHERE n <= 3", "v", "n")
+    assert of_number == [(5, 1), (3, 2), (3, 3)]
+    of_rank = _selected(f"SELECT * FROM ({ranked.format('RANK')}) WHERE n <= 4", "v", "n")
+    assert of_rank == [(5, 1), (3, 2), (3, 2), (1, 4)]
+    dense = f"SELECT upper(page) AS p, n FROM ({ranked.format('DENSE_RANK')}) WHERE n = 4"
+    assert _selected(dense, "p", "n", "row_number") == [("CART", 4, 5)]
+
+
+def test_equal_rows_are_numbered_by_all_of_their_columns() -> None:
+    text = (
+        "SELECT * FROM (SELECT page, v, at, ROW_NUMBER() OVER (PARTITION BY window_start, "
+        "window_end ORDER BY page) AS n FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(at), "
+        "INTERVAL '1' MINUTE))) WHERE n <= 5"
+    )
+    forward = mt.sql(text, clicks=VISITS).results
+    backward = mt.sql(text, clicks=VISITS.reverse()).results
+    assert forward["v"].to_list() == [None, 1, 3, 3, 5]
+    assert forward.equals(backward)
+
+
+def test_every_row_of_a_window_is_shown() -> None:
+    text = "SELECT page, v FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(at), INTERVAL '20' SECOND))"
+    rows = _selected(text, "page", "v", "row_number")
+    first, second = [("home", 3, 1), ("cart", 1, 2), ("home", 3, 3)], [("cart", None, 1)]
+    assert rows == [*first, *second, ("home", 5, 2)]

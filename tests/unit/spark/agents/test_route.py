@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from muntin.engine.operator import Task
-from muntin.spark.agents.route import JUDGED, AgentStage, Route, RouteTask, TopicFormat
-from muntin.spark.host.messages import as_sent, timed
+from muntin.spark.agents.route import WATERMARK_BEFORE, AgentStage, Route, RouteTask, TopicFormat
+from muntin.spark.host.messages import add_times, read_rows
 from muntin.tables import App
 from muntin.tables.record import Keying
 
@@ -30,7 +30,7 @@ def test_an_event_whose_key_is_a_time_that_python_cant_hold_is_rejected(field: s
     stage = AgentStage(app, routes, {"events": arrival}, frozenset(), {})
     times = pa.array([1, 2**63 - 1, -(2**62), None], pa.timestamp("us", "UTC"))
     batch = pa.record_batch({"page": ["a", "b", "c", "d"], "at": times})
-    frames = [timed(frame, "at", schema) for frame in as_sent(iter([batch]))]
+    frames = [add_times(frame, "at", schema) for frame in read_rows(iter([batch]))]
     emitted = RouteTask(stage, Task("events", 0, 1)).parts(frames)
     rejected = pl.concat(part.frames["rejected"] for part in emitted if "rejected" in part.frames)
     assert Counter(rejected["reason"]) == {"malformed": 2, "null_time": 1}
@@ -67,12 +67,12 @@ def test_a_malformed_event_moves_no_clock(kind: Any, relative: str | None) -> No
     if kind is None:
         times[2] = 20
     batch = pa.record_batch({"page": pages, "at": pa.array(times, pa.timestamp("us", "UTC"))})
-    frames = [timed(frame, "at", schema) for frame in as_sent(iter([batch]))]
+    frames = [add_times(frame, "at", schema) for frame in read_rows(iter([batch]))]
     parts = RouteTask(stage, Task("events", 0, 1)).parts(frames)
     (latest,) = {json.dumps(part.header["latest"]) for part in parts}
     assert set(json.loads(latest).values()) == {20}
     (events,) = (part.frames["messages"] for part in parts if "messages" in part.frames)
-    judged = [name for name in events.columns if name.startswith(JUDGED)]
+    judged = [name for name in events.columns if name.startswith(WATERMARK_BEFORE)]
     assert len(judged) == 1 + (relative is not None)
     for name in judged:
         assert events[name].to_list()[1:] == ([10, 20, 20] if kind else [10, 10, 20])

@@ -12,7 +12,7 @@ from pyspark.sql.types import LongType, StringType, StructType
 
 from muntin.engine.operator import RESULTS
 from muntin.spark.host import processor
-from muntin.spark.host.processor import ShardSteps, unpack
+from muntin.spark.host.processor import ShardSteps, unpack_blobs
 
 SCHEMA = StructType().add("k", LongType()).add("page", StringType())
 
@@ -28,7 +28,7 @@ def test_rows_come_back_and_are_compressed_where_there_are_many(
     blobs = [row.blob for row in steps._rows({RESULTS: frame})]
     assert len(blobs) == -(-rows // 100)
     sent = pa.record_batch({"blob": pa.array(blobs, pa.binary())})
-    found = cast(pl.DataFrame, pl.from_arrow(pa.Table.from_batches(unpack(iter([sent])))))
+    found = cast(pl.DataFrame, pl.from_arrow(pa.Table.from_batches(unpack_blobs(iter([sent])))))
     assert found.equals(frame)
-    plain = sum(batch.nbytes for batch in unpack(iter([sent])))
+    plain = sum(batch.nbytes for batch in unpack_blobs(iter([sent])))
     assert (sum(map(len, blobs)) < plain) == (rows > 100)

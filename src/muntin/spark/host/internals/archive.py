@@ -25,41 +25,41 @@ _PATIENCE = 120
 _QUIET = "-Xlog:cds*=off -Xlog:class+path=off"
 
 
-def folder() -> Path:
+def archive_folder() -> Path:
     """Return the folder of archives."""
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(cache) / "muntin"
 
 
-def options() -> str:
+def use_options() -> str:
     """Return the JVM's options that use the archive; empty where there is none."""
-    found = archive()
-    return "" if found is None else f"-XX:SharedArchiveFile={found} {_QUIET}"
+    path = find_archive()
+    return "" if path is None else f"-XX:SharedArchiveFile={path} {_QUIET}"
 
 
-def archive() -> Path | None:
+def find_archive() -> Path | None:
     """Return the complete archive of this Java and this Spark, if there is one."""
     try:
-        for found in folder().glob(f"{_identity()}-*.jsa"):
-            if found.stem == f"{_identity()}-{found.stat().st_size}" and _can_be_said(found):
-                return found
+        for path in archive_folder().glob(f"{_identity()}-*.jsa"):
+            if path.stem == f"{_identity()}-{path.stat().st_size}" and _fits_option(path):
+                return path
     except (OSError, RuntimeError):  # There is no home folder, or it can't be read.
         return None
     return None
 
 
-def recording(path: Path) -> str:
+def record_options(path: Path) -> str:
     """Return the JVM's options that write an archive when it ends."""
     return f"-XX:ArchiveClassesAtExit={path} {_QUIET}"
 
 
-def scratch() -> Path | None:
+def scratch_path() -> Path | None:
     """Return a path for a new archive; ``None`` where an option can't contain the path."""
-    path = folder() / f"{_identity()}.{os.getpid()}.part"
-    return path if _can_be_said(path) else None
+    path = archive_folder() / f"{_identity()}.{os.getpid()}.part"
+    return path if _fits_option(path) else None
 
 
-def keep(path: Path) -> Path | None:
+def store_archive(path: Path) -> Path | None:
     """End this process's JVM, and store the archive that it wrote, if it wrote one."""
     gateway = SparkContext._gateway
     process = getattr(gateway, "proc", None)
@@ -71,7 +71,7 @@ def keep(path: Path) -> Path | None:
     if process.wait(_PATIENCE) != 0 or not path.is_file():
         path.unlink(missing_ok=True)
         return None
-    for older in folder().glob(f"{_identity()}-*.jsa"):
+    for older in archive_folder().glob(f"{_identity()}-*.jsa"):
         older.unlink()
     return path.rename(path.with_name(f"{_identity()}-{path.stat().st_size}.jsa"))
 
@@ -84,6 +84,6 @@ def _identity() -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
-def _can_be_said(path: Path) -> bool:
+def _fits_option(path: Path) -> bool:
     # Spark splits options at spaces and quotes.
     return not any(c.isspace() or c in "\"'\\" for c in str(path))

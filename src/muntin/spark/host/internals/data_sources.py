@@ -18,11 +18,11 @@ _OFFERS = "pyspark_"
 def register(spark: SparkSession, source: type[DataSource]) -> None:
     """Register a source, so that a session can read from it by its name."""
     if shares_python(spark) and not any(m.name.startswith(_OFFERS) for m in iter_modules()):
-        _say_that_there_are_none(spark)
+        _stop_search(spark)
     spark.dataSource.register(source)
 
 
-def _say_that_there_are_none(spark: SparkSession) -> None:
+def _stop_search(spark: SparkSession) -> None:
     """Tell Spark that no modules have sources, so that it starts no Python process to search them.
 
     It would start one before it registers the first source, and wait a second or more for it.
@@ -30,10 +30,10 @@ def _say_that_there_are_none(spark: SparkSession) -> None:
     # A version of Spark with other internals still searches the modules.
     with suppress(JvmError, AttributeError, TypeError):
         jvm = classes_of(spark)
-        known = _single(jvm.org.apache.spark.sql.execution.datasources, "DataSourceManager")
-        if known.dataSourceBuilders().isEmpty():
+        manager = _single(jvm.org.apache.spark.sql.execution.datasources, "DataSourceManager")
+        if manager.dataSourceBuilders().isEmpty():
             none = _single(jvm.scala.collection.immutable, "Map").empty()
-            getattr(known, "dataSourceBuilders_$eq")(jvm.scala.Option.apply(none))
+            getattr(manager, "dataSourceBuilders_$eq")(jvm.scala.Option.apply(none))
 
 
 def _single(package: Any, name: str) -> Any:

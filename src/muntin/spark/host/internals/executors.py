@@ -65,7 +65,7 @@ def executors_of(spark: SparkSession) -> list[Executor]:
     ]
 
 
-def settled_cores(spark: SparkSession, patience: float = 15.0) -> int | None:
+def await_cores(spark: SparkSession, patience: float = 15.0) -> int | None:
     """Wait until no more executors join, and return the number of their cores.
 
     Args:

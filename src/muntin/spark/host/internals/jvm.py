@@ -122,7 +122,7 @@ def has_class(spark: SparkSession, name: str) -> bool:
     return True
 
 
-def started_in(spark: SparkSession) -> str:
+def working_directory(spark: SparkSession) -> str:
     """Return the working directory of the JVM, which never changes."""
     return str(classes_of(spark).java.lang.System.getProperty("user.dir"))
 

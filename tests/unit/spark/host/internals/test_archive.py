@@ -14,12 +14,12 @@ from muntin.spark.session import JVM_OPTIONS
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    archive.folder().mkdir()
-    return archive.folder()
+    archive.archive_folder().mkdir()
+    return archive.archive_folder()
 
 
 def written(size: int, said: int) -> Path:
-    part = archive.scratch()
+    part = archive.scratch_path()
     assert part is not None
     path = part.with_name(f"{part.name.partition('.')[0]}-{said}.jsa")
     path.write_bytes(b"x" * size)
@@ -28,7 +28,7 @@ def written(size: int, said: int) -> Path:
 
 def test_a_whole_archive_is_used_by_local_sessions() -> None:
     path = written(1000, said=1000)
-    assert archive.archive() == path
+    assert archive.find_archive() == path
     assert f"-XX:SharedArchiveFile={path} " in mt.settings("local[2]")[JVM_OPTIONS]
     assert JVM_OPTIONS not in mt.settings("spark://host:7077")
 
@@ -36,25 +36,25 @@ def test_a_whole_archive_is_used_by_local_sessions() -> None:
 @pytest.mark.parametrize("size", [0, 999, 1001])
 def test_one_of_another_size_would_crash_the_jvm_and_is_left_alone(size: int) -> None:
     written(size, said=1000)
-    assert archive.archive() is None
+    assert archive.find_archive() is None
     assert mt.settings("local[2]")[JVM_OPTIONS] == "-XX:+UseSerialGC"
 
 
 def test_one_of_another_java_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     written(1000, said=1000)
     monkeypatch.setenv("JAVA_HOME", "/another/java")
-    assert archive.archive() is None
+    assert archive.find_archive() is None
 
 
 def test_without_a_cache_folder_there_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "nowhere"))
-    assert archive.options() == ""
+    assert archive.use_options() == ""
 
 
 def test_a_folder_that_the_jvm_cannot_be_told_is_not_written_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "with spaces"))
-    assert archive.scratch() is None
+    assert archive.scratch_path() is None

@@ -1,0 +1,140 @@
+"""Joins the rows of a source with a table that doesn't change, as they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from muntin.hosts.local.derived import DerivedSource
+from muntin.hosts.local.expressions import UnportableError, resolve_condition, spell_as
+from muntin.model.errors import OptionError
+from muntin.model.pipeline import SIDE_COLUMNS, Lookup
+from muntin.sources.frames import FrameSource
+from muntin.sources.source import Source
+
+_INDEX, _KEY = "__muntin_index", "__muntin_key"
+
+
+@dataclass(frozen=True)
+class TableLookup:
+    """A table that is looked up for each row.
+
+    Attributes:
+        how: `inner`, `left`, `semi` or `anti`.
+        table: The rows of the table.
+        pairs: The columns of both that must be equal.
+        condition: A further condition over the structs of both sides; `None` is none.
+        more: The columns of the table that a row gets, by their names in the table.
+    """
+
+    how: str
+    table: pl.DataFrame
+    pairs: tuple[tuple[str, str], ...]
+    condition: pl.Expr | None
+    more: tuple[str, ...]
+
+    def apply(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return the rows, joined with those of the table, in the order of the rows."""
+        rows = rows.with_row_index(_INDEX)
+        matches = self._match(rows)
+        if self.how in ("semi", "anti"):
+            holds = pl.col(_INDEX).is_in(matches[_INDEX].implode())
+            return rows.filter(holds if self.how == "semi" else ~holds).drop(_INDEX)
+        how = "left" if self.how == "left" else "inner"
+        joined = rows.join(matches, on=_INDEX, how=how, maintain_order="left_right")  # type: ignore[arg-type]
+        return joined.drop(_INDEX)
+
+    def schema_of(self, schema: pl.Schema) -> pl.Schema:
+        """Return the columns of joined rows."""
+        return self.apply(pl.DataFrame(schema=schema)).schema
+
+    def keeps(self, name: str) -> bool:
+        """Return whether a column of the rows stays unchanged, as all do."""
+        return True
+
+    def _match(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return the numbers of the rows that meet a row of the table, with its columns."""
+        names, others = zip(*self.pairs, strict=True)
+        left = rows.select(
+            _INDEX,
+            *_keys(rows.schema, names),
+            *self._struct(SIDE_COLUMNS[0], [name for name in rows.columns if name != _INDEX]),
+        )
+        right = self.table.select(
+            *_keys(self.table.schema, others),
+            *self.more,
+            *self._struct(SIDE_COLUMNS[1], self.table.columns),
+        )
+        keys = [name for name in right.columns if name.startswith(_KEY)]
+        matches = left.join(right, on=keys, how="inner", maintain_order="left_right")
+        if self.condition is not None:
+            matches = matches.filter(self.condition)
+        return matches.select(_INDEX, *self.more)
+
+    def _struct(self, name: str, columns: Sequence[str]) -> list[pl.Expr]:
+        return [] if self.condition is None else [pl.struct(columns).alias(name)]
+
+
+def _keys(schema: pl.Schema, names: Sequence[str]) -> list[pl.Expr]:
+    """Return the compared columns under names that both sides share; integers have 64 bits."""
+    keys = [pl.col(name).cast(pl.Int64()) if schema[name].is_integer() else pl.col(name)
+            for name in names]  # fmt: skip
+    return [key.alias(f"{_KEY}{index}") for index, key in enumerate(keys)]
+
+
+def look_up(lookup: Lookup, source: Source, table: Source) -> Source:
+    """Return a source whose rows are joined with those of a table.
+
+    Raises:
+        OptionError: When the table is a stream, a column doesn't exist or is in both, or the join
+            can't be computed in this process.
+    """
+    if not isinstance(table, FrameSource):
+        hint = "give the table as a frame, or bound the times of both, as in AND a.ts BETWEEN ..."
+        raise OptionError("JOIN", lookup.name, "is a stream, and nothing bounds a pair", hint)
+    schema, other = source.schema, table.schema
+    pairs = tuple(_pair(lookup, schema, other, pair) for pair in lookup.equal)
+    if not pairs:
+        hint = "write JOIN ... ON a.id = b.id, or run it on Spark"
+        raise UnportableError("JOIN", lookup.name, "has no equal columns, and needs Spark", hint)
+    shared = {name.lower() for name in lookup.shared}
+    taken = {name.lower() for name in schema}
+    more: tuple[str, ...] = ()
+    if lookup.how in ("inner", "left"):
+        more = tuple(name for name in other if name.lower() not in shared)
+        twice = [name for name in more if name.lower() in taken]
+        if twice:
+            problem = f"has columns that the messages have as well: {', '.join(twice)}"
+            hint = (
+                f"give its columns other names: JOIN (SELECT ... AS ... FROM ...) AS {lookup.name}"
+            )
+            raise OptionError("JOIN", lookup.name, problem, hint)
+    sides = pl.Schema(
+        {
+            name: pl.Struct(dict(kinds))
+            for name, kinds in zip(SIDE_COLUMNS, (schema, other), strict=True)
+        }
+    )
+    further = None if lookup.rest is None else resolve_condition(sides, "JOIN", lookup.rest)
+    step = TableLookup(lookup.how, table.rows, pairs, further, more)
+    if isinstance(source, FrameSource):
+        return FrameSource(step.apply(source.rows), source.origin)
+    return DerivedSource(source, step)
+
+
+def _pair(
+    lookup: Lookup, schema: pl.Schema, table: pl.Schema, pair: tuple[str, str]
+) -> tuple[str, str]:
+    """Return two columns that must be equal, in the spelling of the rows."""
+    one, other = spell_as(pair[0], schema), spell_as(pair[1], table)
+    if one is None or other is None:
+        name, columns = (pair[0], schema) if one is None else (pair[1], table)
+        hint = f"give some of {', '.join(columns)}"
+        raise OptionError("JOIN", lookup.name, f"compares {name}, which isn't a column", hint)
+    whole = schema[one].is_integer() and table[other].is_integer()
+    if schema[one] != table[other] and not whole:
+        problem = f"compares {one} ({schema[one]}) with {other} ({table[other]})"
+        raise OptionError("JOIN", lookup.name, problem, "cast one of them in a view")
+    return one, other

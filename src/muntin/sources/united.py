@@ -1,0 +1,135 @@
+"""Several sources as one: a batch has the next rows of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from muntin.engine.utf8 import GARBLED
+from muntin.model.errors import OptionError
+from muntin.sources.frames import FrameSource
+from muntin.sources.source import Planned, Source, SourceOffsets, SourceReader
+
+_WIDTHS: Mapping[pl.DataType, int] = {pl.Int8(): 8, pl.Int16(): 16, pl.Int32(): 32, pl.Int64(): 64}
+
+
+class UnitedSource:
+    """The rows of several sources, whose columns are matched by position.
+
+    The columns have the names of the first source. Rows are read source by source within a batch,
+    so their order of arrival isn't defined.
+
+    Args:
+        parts: The sources.
+        schema: The columns.
+    """
+
+    ordered = False
+
+    def __init__(self, parts: Sequence[Source], schema: pl.Schema) -> None:
+        self._parts = tuple(parts)
+        self.schema = schema
+
+    def __repr__(self) -> str:
+        return f"UnitedSource({', '.join(map(repr, self._parts))})"
+
+    @property
+    def malformed(self) -> str | None:
+        """The column of bytes that couldn't be decoded, if all sources have the same one."""
+        names = {getattr(part, "malformed", None) for part in self._parts}
+        name: str | None = names.pop() if len(names) == 1 else None
+        return name if name in self.schema else None
+
+    def open(self) -> UnitedReader:
+        """Connect to all sources."""
+        return UnitedReader([(part.open(), part.schema) for part in self._parts], self.schema)
+
+
+class UnitedReader:
+    """Reads a range of each source; see `SourceReader`."""
+
+    def __init__(
+        self, readers: Sequence[tuple[SourceReader, pl.Schema]], schema: pl.Schema
+    ) -> None:
+        self._readers = readers
+        self._schema = schema
+
+    def plan(self, start: SourceOffsets | None, limit: int | None) -> Planned:
+        """Plan the next rows of each source."""
+        share = None if limit is None else max(1, limit // len(self._readers))
+        plans = [
+            reader.plan(_part(start, number), share)
+            for number, (reader, _) in enumerate(self._readers)
+        ]
+        return Planned(
+            {str(number): dict(one.end) for number, one in enumerate(plans)},
+            has_new=any(one.has_new for one in plans),
+            caught_up=all(one.caught_up for one in plans),
+            finished=all(one.finished for one in plans),
+        )
+
+    def read(self, start: SourceOffsets | None, end: SourceOffsets) -> Iterator[pl.DataFrame]:
+        """Read the range of each source, one after the other."""
+        for number, (reader, schema) in enumerate(self._readers):
+            for rows in reader.read(_part(start, number), end[str(number)]):
+                yield match_columns(rows, schema, self._schema)
+
+    def is_finished(self, end: SourceOffsets) -> bool:
+        """Return whether no row can follow an end in any source."""
+        checks = [getattr(reader, "is_finished", None) for reader, _ in self._readers]
+        return all(
+            check is not None and check(end[str(number)]) for number, check in enumerate(checks)
+        )
+
+    def close(self) -> None:
+        """Release the connections of all sources."""
+        for reader, _ in self._readers:
+            reader.close()
+
+
+def unite(parts: Sequence[Source]) -> Source:
+    """Return the union of sources.
+
+    Raises:
+        OptionError: When they have other numbers of columns, or types that don't fit together.
+    """
+    first = parts[0].schema
+    for part in parts[1:]:
+        if len(part.schema) != len(first):
+            problem = f"unites {len(first)} columns with {len(part.schema)}"
+            raise OptionError("UNION ALL", "columns", problem, "select as many in each query")
+    columns = zip(*(part.schema.values() for part in parts), strict=True)
+    kinds = [_common_type(name, types) for name, types in zip(first, columns, strict=True)]
+    schema = pl.Schema(dict(zip(first, kinds, strict=True)))
+    if all(isinstance(part, FrameSource) for part in parts):
+        frames: list[Any] = list(parts)
+        rows = [match_columns(one.rows, one.schema, schema) for one in frames]
+        return FrameSource(pl.concat(rows, how="diagonal"), frames[0].origin)
+    return UnitedSource(parts, schema)
+
+
+def _common_type(name: str, types: Sequence[pl.DataType]) -> pl.DataType:
+    """Return the one type of a column, or the widest of several integers."""
+    kinds = [kind for kind in dict.fromkeys(types) if kind != pl.Null()] or [*types]
+    if len(kinds) > 1 and not all(kind.is_signed_integer() for kind in kinds):
+        shown = ", ".join(map(str, kinds))
+        hint = "cast it to one type in each query"
+        raise OptionError("UNION ALL", name, f"has the types {shown}", hint)
+    return max(kinds, key=lambda kind: _WIDTHS.get(kind, 0))
+
+
+def match_columns(rows: pl.DataFrame, schema: pl.Schema, target: pl.Schema) -> pl.DataFrame:
+    """Return the rows of one source with the columns of a union, matched by position.
+
+    The name of a row's partition is left out.
+    """
+    names = dict(zip(schema, target, strict=True))
+    shown = [pl.col(own).cast(target[name]).alias(name) for own, name in names.items()]
+    garbled = pl.col(GARBLED).list.eval(pl.element().replace(names))
+    return rows.select(*shown, *([garbled] if GARBLED in rows.columns else []))
+
+
+def _part(start: SourceOffsets | None, number: int) -> SourceOffsets | None:
+    return None if start is None else start[str(number)]
