@@ -114,7 +114,7 @@ class Link:
             task = ShuffleTask(self.stage, name, read_rows, time, frozenset(), True)
             given = _messages(rows, name) if before is None else before._passed_on(rows, name)
             # Within a query of Spark's, where the suite runs too, batches aren't the chain's.
-            with patch("muntin.spark.host.task.in_force", lambda *_: Judged(False, None)):
+            with patch("muntin.spark.host.task.read_watermark", lambda *_: Judged(False, None)):
                 sent += [row for batch in task(iter(given)) for row in batch.to_pylist()]
         made: list[Any] = []
         for slot, store in zip(self.stage.slots, self.stores, strict=True):

@@ -626,7 +626,7 @@ class TestWindowing:
             "inserted": 36,
             "deleted": sum(one.totals[1] for one in there),
         }
-        with pytest.raises(OptionError, match="write muntin rescale"):
+        with pytest.raises(OptionError, match="run muntin rescale"):
             division_of([parse_manifest(store.load() or "") for store in machine.stores])
 
 

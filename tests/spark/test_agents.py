@@ -408,7 +408,7 @@ def test_what_cannot_work_is_refused_before_anything_runs(
 def test_what_needs_one_process_is_refused_by_name() -> None:
     app = counting()
     app.timer("10 seconds", name="beat")(lambda: None)
-    with pytest.raises(mt.OptionError, match=r"timer='beat' runs in one .*on_window"):
+    with pytest.raises(mt.OptionError, match=r"timer='beat' doesn't run on Spark; .*on_window"):
         mt.on_spark(app, {})
     app = counting()
     app.GlobalTable("rates").tumbling(10)

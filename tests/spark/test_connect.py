@@ -133,7 +133,7 @@ def test_what_cannot_be_there_is_refused(connect: ConnectServer, tmp_path: Path)
     assert said["delta"].startswith("SettingError: to_delta() needs Delta's SQL")
     assert said["windowing"].startswith("OptionError: spark='Spark Connect' needs")
     assert (
-        "SpecChangedError: the checkpoint was written by a query that goes by nothing"
+        "SpecChangedError: the checkpoint was written by a query that doesn't use"
         in (said["ticks"])
     )
 

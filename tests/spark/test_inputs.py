@@ -90,7 +90,7 @@ def test_so_does_a_first_table_by_the_wall_clock(
         return run.start(checkpoint=f"{tmp_path}/checkpoint", available_now=True)
 
     assert start(by_clock=False).await_end(timeout=240)
-    with pytest.raises(mt.SpecChangedError, match=r"machine's clock, .*the relative_to_now\(\)"):
+    with pytest.raises(mt.SpecChangedError, match=r"machine's clock, .*relative_to_now\(\)"):
         start(by_clock=True)
 
 

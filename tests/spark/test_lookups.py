@@ -117,7 +117,7 @@ def test_the_first_rows_of_windows_and_a_second_table(
     [
         (
             COUNT.format("JOIN kinds k ON t.key = k.nme", "TUMBLE(at, 1 MINUTE)"),
-            "Spark doesn't take",
+            "Spark refuses",
         ),
         (
             COUNT.format("JOIN kinds k ON t.key = k.name", "TUMBLE(at, 1 MINUTE)").replace(
@@ -232,7 +232,7 @@ def test_each_row_with_a_time_before_it_is_looked_up(
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("JOIN names k ON w.key = k.nme", "Spark doesn't take"),
+        ("JOIN names k ON w.key = k.nme", "Spark refuses"),
         ("JOIN moving k ON w.key = k.name", "is a stream, and nothing bounds a pair"),
         ("JOIN twins k ON w.key = k.name", "has columns that the windows have as well: n"),
     ],

@@ -145,7 +145,7 @@ def test_a_first_start_on_spark_may_fail_at_any_moment(
 
     take_place: Any = seeding.take_place
     place = {
-        "load": "muntin.spark.rescale._load",
+        "load": "muntin.spark.rescale._run_load",
         "begin_at": "muntin.spark.seeding.begin_at",
         "record": "muntin.spark.seeding.Record.write",
         "before": "muntin.spark.seeding.take_place",
