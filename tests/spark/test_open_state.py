@@ -145,7 +145,7 @@ def test_joins(spark: SparkSession, tmp_path: Path) -> None:
     assert isinstance(earlier, OpenJoin)
     assert sorted(earlier.fetch("right")["value"]) == [10, 20]
     assert state.changes("left", since=0)["value"].to_list() == [3, 4]
-    with pytest.raises(mt.OptionError, match="side='both' isn't one"):
+    with pytest.raises(mt.OptionError, match="side='both' isn't a side"):
         state.fetch("both")  # type: ignore[arg-type]
 
 
