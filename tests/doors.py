@@ -24,8 +24,8 @@ from muntin.engine import columns
 from muntin.engine.clocks import merge_times
 from muntin.engine.output import Shard
 from muntin.engine.windows.combine import Combiner
-from muntin.engine.windows.operator import combiner as lifting
-from muntin.engine.windows.operator import shard
+from muntin.engine.windows.operator import make_combiner as lifting
+from muntin.engine.windows.operator import open_shard
 from muntin.model.axis import instant
 from muntin.model.errors import OptionError
 from muntin.model.policies import ages_of
@@ -134,15 +134,15 @@ class EngineDoor:
         combiner = lifting(spec, pl.Schema({**schema(spec), columns.TIME: pl.Int64()}))
         stores = [MemoryBlobs() for _ in range(self.shards)]
         caches = [FrameCache() for _ in stores]
-        shards = [shard(combiner, *held) for held in zip(stores, caches, strict=True)]
+        shards = [open_shard(combiner, *held) for held in zip(stores, caches, strict=True)]
         emitted = []
         for step in steps:
             if self.repeat:
                 copies = zip(map(_copied, stores), caches, strict=True)
-                self._step(combiner, [shard(combiner, *held) for held in copies], step)
-                shards = [shard(combiner, *held) for held in zip(stores, caches, strict=True)]
+                self._step(combiner, [open_shard(combiner, *held) for held in copies], step)
+                shards = [open_shard(combiner, *held) for held in zip(stores, caches, strict=True)]
             if self.restart:
-                shards = [shard(combiner, store, FrameCache()) for store in stores]
+                shards = [open_shard(combiner, store, FrameCache()) for store in stores]
             emitted.append(self._step(combiner, shards, step))
         return emitted
 

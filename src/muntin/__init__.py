@@ -12,7 +12,7 @@ from types import ModuleType as _ModuleType
 from typing import Any as _Any
 
 from muntin.model.aggregates import NAMES as _AGGREGATES
-from muntin.model.aggregates import called_here as _called_here
+from muntin.model.aggregates import translate_name as _called_here
 
 # The modules of the public names. A module is imported at the first use of its name, so that each
 # can be used where the others' libraries aren't installed: one process needs no pyspark.

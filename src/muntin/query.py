@@ -10,7 +10,7 @@ from typing import Any
 
 from muntin.hosts.interrupts import watch_signals
 from muntin.hosts.progress import Progress
-from muntin.hosts.watchers import RefCounted, Shown, Watcher
+from muntin.hosts.watchers import RefCounted, Watcher, WatcherCall
 from muntin.model.errors import OptionError
 from muntin.sinks.batch import Batch
 
@@ -239,9 +239,9 @@ class Query(ABC):
     def show(self, batch: int, rows: list[Batch], kept: RefCounted | None = None) -> None:
         """Show a batch to all watchers, without waiting for them."""
         for look in list(self.watchers):
-            self._show(look, Shown(batch, (batch, rows), kept), _BATCHES)
+            self._show(look, WatcherCall(batch, (batch, rows), kept), _BATCHES)
 
-    def _show(self, look: Callable[..., Any], shown: Shown, most: int) -> None:
+    def _show(self, look: Callable[..., Any], shown: WatcherCall, most: int) -> None:
         if id(look) not in self._watching:
             self._watching[id(look)] = Watcher(look, most)
         self._watching[id(look)].show(shown)

@@ -15,7 +15,7 @@ from muntin.apps.windowing.division import WindowingDivision
 from muntin.engine import columns
 from muntin.engine.joins.joiner import Joiner
 from muntin.engine.joins.operator import join_shard
-from muntin.engine.windows.operator import combiner, shard
+from muntin.engine.windows.operator import make_combiner, open_shard
 from muntin.model import aggregates
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import days
@@ -101,10 +101,10 @@ class MemoryCheckpoint(Checkpoint):
     """A checkpoint that is in memory, with all of its batches."""
 
     def __init__(self, images: Sequence[Image_], batch: int | None = None) -> None:
-        self.given = "memory"
+        self.folder = "memory"
         self.images = list(images)
         self.oldest, self.newest = 0, len(self.images) - 1
-        self.batch = self.newest if batch is None else self.known("batch", batch)
+        self.batch = self.newest if batch is None else self.check_batch("batch", batch)
 
     def texts(self, batch: int | None = None) -> dict[int, str]:
         image = self.images[self.batch if batch is None else batch]
@@ -120,7 +120,7 @@ class MemoryCheckpoint(Checkpoint):
         image = self.images[self.batch]
         return {slot: {n: len(b) for n, b in blobs.items()} for slot, (_, blobs) in image.items()}
 
-    def written_since(self, since: int) -> dict[int, list[bytes]]:
+    def read_written_since(self, since: int) -> dict[int, list[bytes]]:
         then, found = self.images[since], {}
         for image in self.images[since + 1 : self.batch + 1]:
             for slot, (_, blobs) in image.items():
@@ -231,13 +231,13 @@ def window_spec(kind: str, shards: int = 2, **firing: Any) -> WindowSpec:
 
 def windows_run(spec: WindowSpec, stores: list[MemoryBlobs] | None = None) -> Run:
     """A windowed aggregation."""
-    query = combiner(spec, SCHEMA)
+    query = make_combiner(spec, SCHEMA)
     held = stores or [MemoryBlobs() for _ in range(spec.shards or 1)]
     scale = UNIT if spec.windows == WINDOWS["days"] else 1
 
     def step(rows: list[Message]) -> list[Any]:
         frame = messages(rows, scale)
-        opened = [shard(query, store, FrameCache()) for store in held]
+        opened = [open_shard(query, store, FrameCache()) for store in held]
         part = query.combine(frame, opened[0].state.watermark, opened[0].state.offsets)
         cells = split_by_shard(part.cells, query.keys, len(held))
         raw = {} if part.raw is None else split_by_shard(part.raw, query.message_keys, len(held))

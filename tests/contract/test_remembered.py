@@ -14,7 +14,7 @@ from tests.unit.engine.queries import SCHEMA, messages
 from muntin.engine import columns
 from muntin.engine.joins.joiner import Joiner
 from muntin.engine.joins.operator import join_shard
-from muntin.engine.windows.operator import combiner, shard
+from muntin.engine.windows.operator import make_combiner, open_shard
 from muntin.model import aggregates
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import days
@@ -22,7 +22,7 @@ from muntin.model.errors import SpecChangedError, StateCorruptedError
 from muntin.model.joins import SIDES, AsOf, Bound, JoinSpec, Joint, Side, SideName, Together, Within
 from muntin.model.kinds import Kind
 from muntin.model.policies import Each, EveryRows, Firing
-from muntin.model.recall import recalled
+from muntin.model.recall import load_spec
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
@@ -83,14 +83,14 @@ def test_windows(kind: str) -> None:
     frame = messages([("a", 1, 1), ("b", 12, 2), ("a", 31, 3)])
     frame = frame.with_columns(pl.col("key").alias(name) for name in ODD)
     frame = frame.with_columns(pl.lit(0).alias("part, one"), pl.Series("offset", [0, 1, 2]))
-    query = combiner(spec, frame.schema)
-    shard(query, blobs, FrameCache()).step([query.combine(frame, None)], 0)
+    query = make_combiner(spec, frame.schema)
+    open_shard(query, blobs, FrameCache()).step([query.combine(frame, None)], 0)
     stored = parse_manifest(blobs.load() or "").spec
-    assert recalled(stored) == spec
-    shard(query, blobs, FrameCache())
-    other = combiner(replace(spec, types={**spec.types, "größe": "Binary"}), frame.schema)
+    assert load_spec(stored) == spec
+    open_shard(query, blobs, FrameCache())
+    other = make_combiner(replace(spec, types={**spec.types, "größe": "Binary"}), frame.schema)
     with pytest.raises(SpecChangedError, match="type of größe: was String, is Binary"):
-        shard(other, blobs, FrameCache())
+        open_shard(other, blobs, FrameCache())
 
 
 @pytest.mark.parametrize("kind", BOUNDS)
@@ -108,7 +108,7 @@ def test_joins(kind: str) -> None:
         s: [joiner.arrive(s, frame.select(schema.names()))] for s in SIDES
     }
     join_shard(joiner, blobs, FrameCache()).step(given, 0)
-    assert recalled(parse_manifest(blobs.load() or "").spec) == spec
+    assert load_spec(parse_manifest(blobs.load() or "").spec) == spec
     join_shard(joiner, blobs, FrameCache())
     other = Joiner(replace(spec, how="left"), dict.fromkeys(SIDES, schema))
     with pytest.raises(SpecChangedError, match="join: was inner, is left"):
@@ -165,4 +165,4 @@ def test_state_of_prose_is_refused_by_its_number() -> None:
     spec = window_spec("hopping")
     schema = pl.Schema({**SCHEMA, **TEXTS, columns.TIME: pl.Int64()})
     with pytest.raises(StateCorruptedError, match="format 1, this muntin reads format 3: use the"):
-        shard(combiner(spec, schema), blobs, FrameCache())
+        open_shard(make_combiner(spec, schema), blobs, FrameCache())

@@ -32,9 +32,9 @@ from tests.contract.checkpoints import (
 )
 from tests.unit.apps.windowing.machine import Machine, tuples
 
-from muntin.engine.windows.operator import shard
+from muntin.engine.windows.operator import open_shard
 from muntin.hosts.inspect.joins import OpenJoin
-from muntin.hosts.inspect.opening import spec_of
+from muntin.hosts.inspect.opening import read_spec
 from muntin.hosts.inspect.windows import OpenWindows
 from muntin.model.errors import OptionError, SpecChangedError
 from muntin.model.joins import HOWS, SIDES, How, JoinSpec
@@ -67,7 +67,7 @@ def opened(kind: str, batch: int | None = None) -> OpenWindows:
     run = windows_run(window_spec(kind))
     run.take(BATCHES)
     checkpoint = run.opened(batch)
-    spec = spec_of(checkpoint)
+    spec = read_spec(checkpoint)
     assert spec == window_spec(kind)
     return OpenWindows(checkpoint, spec)
 
@@ -84,7 +84,7 @@ def rows(frame: pl.DataFrame) -> Counter[Any]:
 def held_by(state: OpenWindows, stores: list[MemoryBlobs]) -> pl.DataFrame:
     """What the shards say themselves."""
     query = state._reader.combiner
-    found = [shard(query, store, FrameCache()).snapshot(None, None) for store in stores]
+    found = [open_shard(query, store, FrameCache()).snapshot(None, None) for store in stores]
     return pl.concat(found).select(*state.spec.keys, "n", "sum")
 
 
@@ -152,7 +152,7 @@ class TestWindows:
         found = said(checkpoint, key, place)
         assert found.startswith(f"key {', '.join(key)} windows {WINDOWS[kind]}")
         if kind not in BY_TIME:
-            with pytest.raises(OptionError, match="is no offset; give a whole number"):
+            with pytest.raises(OptionError, match="isn't an offset; give a whole number"):
                 reasons(checkpoint, key, AT)
 
     def test_why_windows_of_rows_are_not_full(self) -> None:
@@ -192,7 +192,7 @@ def joined(kind: str, batch: int | None = None) -> OpenJoin:
     run = join_run(join_spec(kind))
     run.take(BATCHES)
     checkpoint = run.opened(batch)
-    spec = spec_of(checkpoint)
+    spec = read_spec(checkpoint)
     assert spec == join_spec(kind)
     return OpenJoin(checkpoint, spec)
 
@@ -268,7 +268,7 @@ class TestJoins:
         early = [("a", 1, 1), ("b", 2, 3), ("c", 2, 4), ("a", 3, 2)]
         run.take([early, [("d", 200, 2)], [("b", 3, 5)]])
         checkpoint = run.opened()
-        spec = spec_of(checkpoint)
+        spec = read_spec(checkpoint)
         assert isinstance(spec, JoinSpec)
         assert not len(OpenJoin(checkpoint, spec).fetch("right", "a"))
         had, none = (
@@ -356,7 +356,7 @@ class TestChains:
     def test_open_state_and_changes_of_each_operator(self, chain: Link) -> None:
         for link in chain.chain():
             then, now = link.opened(4), link.opened()
-            assert spec_of(now) == link.spec
+            assert read_spec(now) == link.spec
             if isinstance(link.spec, JoinSpec):
                 for side in SIDES:
                     one, other = (OpenJoin(at, link.spec).fetch(side) for at in (then, now))
@@ -418,7 +418,7 @@ class TestChains:
             other = one.changed(change, number)
             given += other.take(batches[3:])
             assert full(given) == wanted
-            assert spec_of(other.chain()[number].opened()) == change(link.spec)
+            assert read_spec(other.chain()[number].opened()) == change(link.spec)
 
     @pytest.mark.parametrize("name", CHAINS)
     def test_what_may_not_change_is_refused_with_the_operator(self, name: str) -> None:
@@ -467,7 +467,7 @@ class TestChangedPolicies:
         changed = windows_run(other, run.stores)
         changed.take(BATCHES[2:])
         found, there = (
-            OpenWindows(one.opened(), spec_of(one.opened())) for one in (changed, whole)
+            OpenWindows(one.opened(), read_spec(one.opened())) for one in (changed, whole)
         )
         assert (found.spec, there.spec) == (other, spec)
         assert rows(found.fetch()) == rows(there.fetch())
@@ -583,7 +583,7 @@ class TestTables:
     def test_the_other_tools_refuse_them_by_name(self, images: list[Any]) -> None:
         checkpoint = MemoryCheckpoint(images)
         with pytest.raises(OptionError, match=r"holds tables; write muntin\.open_table"):
-            spec_of(checkpoint)
+            read_spec(checkpoint)
         with pytest.raises(OptionError, match=r"may be in several tables; give one: --table"):
             reasons(checkpoint, ["a"], AT)
 
@@ -597,7 +597,7 @@ class TestWindowing:
 
     def test_the_other_tools_refuse_it_by_name(self) -> None:
         checkpoint = MemoryCheckpoint(windowing_images())
-        for tool in (spec_of, lambda one: reasons(one, ["a"], AT)):
+        for tool in (read_spec, lambda one: reasons(one, ["a"], AT)):
             with pytest.raises(OptionError, match="the windowing application's rows; go on with"):
                 tool(checkpoint)
         with pytest.raises(OptionError, match=r"holds no tables; write muntin\.open_state"):
@@ -639,7 +639,7 @@ def test_a_limit_of_rows_keeps_the_newest_windows(kind: str) -> None:
     whole = windows_run(replace(limited, firing=replace(limited.firing, rows=None)))
     whole.take(BATCHES)
     kept = OpenWindows(run.opened(), limited).fetch()
-    there = OpenWindows(whole.opened(), spec_of(whole.opened())).fetch()
+    there = OpenWindows(whole.opened(), read_spec(whole.opened())).fetch()
     assert 0 < len(kept) < len(there)
     assert not rows(kept) - rows(there)
 
@@ -656,7 +656,7 @@ def test_a_limit_of_rows_goes_on_in_other_shards(kind: str, shards: int) -> None
     moved = run.moved(shards, lambda stores: windows_run(spec, stores))
     moved.images.append(image_of(moved.stores))
     before, after = (
-        OpenWindows(one, spec_of(one)).fetch() for one in (run.opened(), moved.opened())
+        OpenWindows(one, read_spec(one)).fetch() for one in (run.opened(), moved.opened())
     )
     assert len(after)
     assert not rows(after) - rows(before)

@@ -16,7 +16,7 @@ from tests.migration.kept import (
     windowing_images,
 )
 
-from muntin.hosts.inspect.opening import spec_of
+from muntin.hosts.inspect.opening import read_spec
 from muntin.spark.inspect.checkpoints import report_of
 from muntin.spark.inspect.tables import OpenTable
 from muntin.state.manifest import MANIFEST_FORMAT
@@ -74,4 +74,4 @@ def test_it_is_read_from_outside(form: str, name: str) -> None:
     elif report["kind"] == "windowing":
         assert report["counts"] == report_of(MemoryCheckpoint(windowing_images()))["counts"]
     elif name in specs():
-        assert spec_of(checkpoint) == specs()[name]
+        assert read_spec(checkpoint) == specs()[name]

@@ -25,7 +25,7 @@ from muntin.engine.operator import (
     StepOutput,
     Task,
 )
-from muntin.hosts.local.plan import Input, OperatorInput, Plan, layout_of
+from muntin.hosts.local.plan import Input, OperatorInput, Plan, lay_out_rejected
 from muntin.sources.frames import FrameSource
 from muntin.state.blobs import draw_number
 from muntin.state.manifest import Manifest, Run, parse_manifest
@@ -172,7 +172,7 @@ def counting_plan(drawn_input: Counting, shards: int) -> tuple[Plan, list[pl.Dat
     frames = [pl.DataFrame(step.messages, schema=MESSAGES) for step in drawn_input.steps]
     source = FrameSource(frames[0].clear())
     one = OperatorInput("", source, PlainReader())  # type: ignore[arg-type]
-    layout = layout_of(LATE, {"": Input(source)}, joins=False)
+    layout = lay_out_rejected(LATE, {"": Input(source)}, joins=False)
 
     def again(count: int) -> Plan:
         return counting_plan(drawn_input, count)[0]

@@ -21,7 +21,7 @@ from tests.simulation.tables import Table
 
 from muntin.hosts.local import checkpoint as checkpoints
 from muntin.hosts.local.checkpoint import LogCheckpoint, PlannedBatch
-from muntin.hosts.local.delivery import REJECTED, RESULTS, Delivery, destinations
+from muntin.hosts.local.delivery import REJECTED, RESULTS, Delivery, make_destinations
 from muntin.hosts.local.loop import Loop, Pace
 from muntin.hosts.local.plan import Plan
 from muntin.hosts.local.query import resume_plan
@@ -164,7 +164,7 @@ class LocalRun:
     def _begin(self, checkpoint: LogCheckpoint) -> Loop:
         sinks = (self._tables[0], self._tables[1])
         plan = resume_plan(self._plan(), checkpoint)
-        outputs = destinations(plan, sinks)
+        outputs = make_destinations(plan, sinks)
         run = OperatorRun(plan, checkpoint.store)
         delivery = Delivery(outputs, checkpoint.identity, str(self._folder))
         readers = [source.open() for source in plan.sources]

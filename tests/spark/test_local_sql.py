@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
 import muntin as mt
-from muntin.hosts.local.expressions import UnportableError, sql_expression
+from muntin.hosts.local.expressions import UnportableError, parse_sql_expression
 from muntin.hosts.local.sql_functions import FUNCTIONS
 from muntin.model.errors import OptionError
 
@@ -115,7 +115,7 @@ def _expected(frame: DataFrame, text: str) -> list[Any]:
 
 
 def _found(frame: pl.DataFrame, text: str) -> list[Any]:
-    found = frame.select(sql_expression(frame.schema, "where", text)).to_series()
+    found = frame.select(parse_sql_expression(frame.schema, "where", text)).to_series()
     if isinstance(found.dtype, pl.Datetime) and found.dtype.time_zone:
         found = found.to_physical()
     # A text without columns has one value.
@@ -141,7 +141,7 @@ def test_sql_text_means_the_same(spark: SparkSession) -> None:
 @pytest.mark.parametrize("text", REFUSED)
 def test_what_differs_is_refused_by_name(text: str) -> None:
     with pytest.raises(UnportableError, match=re.escape(REFUSED[text])):
-        sql_expression(pl.Schema(_SCHEMA), "where", text)
+        parse_sql_expression(pl.Schema(_SCHEMA), "where", text)
 
 
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
@@ -151,14 +151,14 @@ def test_each_function_is_tried(name: str) -> None:
 
 def test_a_result_that_leaves_its_type_is_an_error() -> None:
     frame = pl.DataFrame({"n": [_MOST]})
-    assert frame.filter(sql_expression(frame.schema, "where", "n + 1 > 5")).height == 1
+    assert frame.filter(parse_sql_expression(frame.schema, "where", "n + 1 > 5")).height == 1
     with pytest.raises(pl.exceptions.InvalidOperationError):
-        frame.select(sql_expression(frame.schema, "agg", "n + 1"))
+        frame.select(parse_sql_expression(frame.schema, "agg", "n + 1"))
 
 
 def test_a_moment_out_of_range_is_null() -> None:
     frame = pl.DataFrame({"n": [_MOST, 1000]})
-    moments = frame.select(sql_expression(frame.schema, "agg", "timestamp_millis(n)"))
+    moments = frame.select(parse_sql_expression(frame.schema, "agg", "timestamp_millis(n)"))
     assert moments.to_series().to_list() == [None, datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)]
 
 

@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 from tests.spark.feed import Feed, at
 
 import muntin as mt
-from muntin.cli.page import put
+from muntin.cli.page import add_query
 from muntin.engine.operator import REJECTED
-from muntin.hosts.inspect.observed import newest, plain
+from muntin.hosts.inspect.observed import list_newest, to_json_value
 from muntin.serve import Feed as PageFeed
 from muntin.sinks.batch import Batch
 from muntin.spark.sinks.batch import EmittedRows
@@ -35,7 +35,7 @@ def test_a_query_is_shown_batch_by_batch(spark: SparkSession, tmp_path: Path) ->
     query = windows.start(checkpoint=str(tmp_path / "checkpoint"))
     page = PageFeed()
     try:
-        put(page, query)
+        add_query(page, query)
         assert query.await_idle(120)
         feed.add(("a", at(30), 1), ("b", at(3), 5), ("a", None, 2))
         assert query.await_idle(120)
@@ -78,8 +78,8 @@ def test_a_query_is_shown_batch_by_batch(spark: SparkSession, tmp_path: Path) ->
     ],
 )
 def test_values_are_told_as_json_can_hold_them(value: object, shown: object) -> None:
-    assert plain(value) == shown
-    json.dumps(plain(value))
+    assert to_json_value(value) == shown
+    json.dumps(to_json_value(value))
 
 
 @pytest.mark.parametrize("shown", [True, False])
@@ -116,8 +116,8 @@ def test_times_that_python_cant_hold_are_shown(spark: SparkSession) -> None:
     schema = spark.createDataFrame([], "at timestamp").schema
     batch = Batch(0, REJECTED, table.schema, None, EmittedRows(emitted, REJECTED, schema))
     wanted = [None if time is None else {"at": time // 1000} for time in times]
-    assert newest(batch, 10) == [one or {"at": None} for one in wanted]
-    assert json.dumps(newest(batch, 2))
+    assert list_newest(batch, 10) == [one or {"at": None} for one in wanted]
+    assert json.dumps(list_newest(batch, 2))
 
 
 @pytest.mark.parametrize("count", [51, 3000])
@@ -139,7 +139,7 @@ def test_the_page_shows_the_windows_that_the_sink_gets(
     )
     page = PageFeed()
     try:
-        put(page, query)
+        add_query(page, query)
         assert query.await_idle(120)
     finally:
         query.stop()

@@ -145,7 +145,7 @@ def test_joins(spark: SparkSession, tmp_path: Path) -> None:
     assert isinstance(earlier, OpenJoin)
     assert sorted(earlier.fetch("right")["value"]) == [10, 20]
     assert state.changes("left", since=0)["value"].to_list() == [3, 4]
-    with pytest.raises(mt.OptionError, match="side='both' isn't one"):
+    with pytest.raises(mt.OptionError, match="side='both' isn't a side"):
         state.fetch("both")  # type: ignore[arg-type]
 
 
@@ -173,5 +173,5 @@ def test_what_cannot_be_read(spark: SparkSession, tmp_path: Path) -> None:
     ):
         with pytest.raises(mt.OptionError, match=said):
             state.fetch(**asked)
-    with pytest.raises(mt.OptionError, match="since=0 isn't earlier than what is read"):
+    with pytest.raises(mt.OptionError, match="since=0 isn't before the batch that is read"):
         state.changes(0)

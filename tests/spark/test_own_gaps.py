@@ -71,7 +71,7 @@ def test_what_is_no_length_is_refused(visits: DataFrame, by: Column | str, said:
 
 def test_a_gap_or_gaps(visits: DataFrame) -> None:
     windowed = mt.windowed(visits, key="user", time="at")
-    with pytest.raises(mt.OptionError, match="stands beside by="):
+    with pytest.raises(mt.OptionError, match="can't be combined with by="):
         windowed.session("1 minute", by="patience")
     with pytest.raises(mt.OptionError, match="is missing"):
         windowed.session()

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import muntin as mt
-from muntin.engine.session_zone import session_zone
+from muntin.engine.session_zone import find_session_zone
 from muntin.sources.csv_payloads import CsvPayloads
 from muntin.sources.json_payloads import JsonPayloads
 from muntin.spark.host.zones import ZONE_SETTING
@@ -40,7 +40,7 @@ def test_local_times_are_as_spark_reads_them(spark: SparkSession, zone: str) -> 
         ).collect()
     finally:
         spark.conf.set(ZONE_SETTING, str(before))
-    known = session_zone(zone)
+    known = find_session_zone(zone)
     assert known is not None
     columns: dict[str, pl.DataType] = {"at": pl.Datetime("us", "UTC")}
     values = {

@@ -17,7 +17,7 @@ from tests.services.postgres import rows as found
 from tests.spark.feed import MESSAGE, Feed, at, rows
 
 import muntin as mt
-from muntin.hosts.inspect.observed import newest, observe
+from muntin.hosts.inspect.observed import list_newest, observe
 from muntin.serve import Feed as PageFeed
 from muntin.sinks.batch import Batch
 
@@ -143,7 +143,7 @@ def test_what_watches_cant_delay_a_query(spark: SparkSession, tmp_path: Path) ->
 
     def linger(number: int, batches: list[Batch]) -> None:
         assert ended.wait(timeout=240)
-        shown.append((number, [newest(batch, 10) for batch in batches]))
+        shown.append((number, [list_newest(batch, 10) for batch in batches]))
 
     query = start(spark, feed, tmp_path / "checkpoint")
     query.watchers.append(linger)

@@ -49,7 +49,15 @@ from tests.transcripts.notation import (
 )
 
 from muntin.model.axis import Length, micros
-from muntin.model.joins import SIDES, JoinSpec, Newest, Side, SideName, bound_of, firing_of
+from muntin.model.joins import (
+    SIDES,
+    JoinSpec,
+    Newest,
+    Side,
+    SideName,
+    find_bound,
+    set_default_policies,
+)
 from muntin.model.policies import Firing
 
 _EITHER = "key:string time value:long"
@@ -152,7 +160,7 @@ def _spec(item: dict[str, Any], sides: dict[str, dict[str, str]]) -> JoinSpec:
     as_of = said == "true" if said in ("true", "false") else read_length(said)
     each_change = item.get("each_change") == "true"
     newest = item.get("newest") == "true"
-    bound = bound_of(  # type: ignore[arg-type]
+    bound = find_bound(  # type: ignore[arg-type]
         within, windows[0], windows[1], as_of=as_of, newest=newest, each_change=each_change
     )
     nulls = item.get("nulls", "reject")
@@ -185,7 +193,7 @@ def _side(said: dict[str, str], keys: tuple[str, ...], windows: Any) -> Side:
         keys,
         None if said.get("time") == "none" else said.get("time", "time"),
         windows,
-        firing=firing_of(firing),
+        firing=set_default_policies(firing),
         lateness=micros("lateness", said.get("lateness", "0 s")),
         max_ahead=micros("ahead", said["ahead"]) if "ahead" in said else None,
         idle=micros("idle", said["idle"]) if "idle" in said else None,

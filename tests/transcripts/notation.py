@@ -62,7 +62,7 @@ from tests.doors import Batch
 from muntin.model import aggregates, cumulating, days, months, sessions, sliding, windows
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import SECOND, Length, instant, measure, micros, rows
-from muntin.model.grouping_sets import GROUPING_ID, sets_of
+from muntin.model.grouping_sets import GROUPING_ID, number_sets
 from muntin.model.inputs import BY_GREATEST, read_watermark
 from muntin.model.kinds import Kind
 from muntin.model.policies import (
@@ -163,7 +163,7 @@ def _spec(item: dict[str, str], columns: dict[str, str]) -> WindowSpec:
     sets = None
     if "sets" in item:
         named = re.findall(r"\((.*?)\)", item["sets"])
-        sets = sets_of(tuple(tuple(one.split()) for one in named) or item["sets"], keys)
+        sets = number_sets(tuple(tuple(one.split()) for one in named) or item["sets"], keys)
     return WindowSpec(
         keys=keys if sets is None else (*keys, GROUPING_ID),
         time=None if item.get("time") == "none" else "time",

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from muntin.cli.console import reported, session_for
+from muntin.cli.console import report_errors, session_for
 
 
 @contextmanager
@@ -30,7 +30,7 @@ def open_checkpoint(
 
     folder = str(checkpoint.resolve())
     if is_local_checkpoint(folder):
-        with reported():
+        with report_errors():
             yield read_checkpoint(folder, batch, operator)
         return
     with session_for(command, checkpoint, console, "Reading the state") as spark:

@@ -17,7 +17,7 @@ from rich.text import Text
 from muntin.hosts.interrupts import quit_on_signals
 from muntin.model.errors import MuntinError, OptionError
 from muntin.model.printable import escape_controls
-from muntin.model.secrets import redacted
+from muntin.model.secrets import redact
 
 # A worker's error comes back as text, at the end of a line of the worker's traceback.
 _FROM_WORKER = re.compile(r"^\s*muntin\.[\w.]*Error: (.+)$", re.MULTILINE)
@@ -31,36 +31,36 @@ class QueryFailedError(MuntinError):
     """A query failed; the message is that of its error."""
 
 
-def words(error: BaseException) -> str:
+def summarize_error(error: BaseException) -> str:
     """Return the message of an error in few words, without traces and secrets."""
-    text = redacted(str(error).strip())
+    text = redact(str(error).strip())
     if isinstance(error, MuntinError):
         return text
-    if said := _FROM_WORKER.findall(text):
-        return str(said[-1]).strip()
-    first = _STREAM_FAILED.sub("", text.partition("=== Streaming Query ===")[0]).strip()
-    first = _WITHOUT_CODE.sub("", first.partition("\n\tat ")[0]).strip()
+    if worker_errors := _FROM_WORKER.findall(text):
+        return str(worker_errors[-1]).strip()
+    summary = _STREAM_FAILED.sub("", text.partition("=== Streaming Query ===")[0]).strip()
+    summary = _WITHOUT_CODE.sub("", summary.partition("\n\tat ")[0]).strip()
     causes = [cause.strip() for cause in _CAUSED_BY.findall(text)]
-    return first if not causes or causes[-1] in first else f"{first} ({causes[-1]})"
+    return summary if not causes or causes[-1] in summary else f"{summary} ({causes[-1]})"
 
 
-def keep_details(error: BaseException) -> Path | None:
+def write_details(error: BaseException) -> Path | None:
     """Write Spark's details of an error into a file that only this user can read.
 
     Returns:
         The file; ``None`` if the error isn't Spark's, or the file can't be written.
     """
-    spoken: list[BaseException] = []
+    chain: list[BaseException] = []
     cause: BaseException | None = error
     while cause is not None:
-        spoken.append(cause)
+        chain.append(cause)
         cause = cause.__cause__ or cause.__context__
-    if not any(_is_of_spark(type(one)) for one in spoken):
+    if not any(_is_of_spark(type(exception)) for exception in chain):
         return None
     try:
         handle, path = tempfile.mkstemp(prefix="muntin-", suffix=".log")
         with open(handle, "w", errors="replace") as file:
-            file.write(redacted("".join(traceback.format_exception(error))))
+            file.write(redact("".join(traceback.format_exception(error))))
     except OSError:
         return None
     return Path(path)
@@ -71,12 +71,12 @@ def _is_of_spark(kind: type[BaseException]) -> bool:
 
 
 @contextmanager
-def reported() -> Iterator[None]:
+def report_errors() -> Iterator[None]:
     """Print errors of muntin without a traceback and end with exit code 1."""
     try:
         yield
     except MuntinError as error:
-        show_error(Console(stderr=True), error, keep_details(error))
+        show_error(Console(stderr=True), error, write_details(error))
         raise typer.Exit(1) from error
 
 
@@ -88,16 +88,16 @@ def show_error(console: Console, error: BaseException, details: Path | None = No
         error: Error to print.
         details: File with Spark's details, if there is one.
     """
-    text = words(error)
+    text = summarize_error(error)
     console.print("[bold red]error[/]", end=" ")
     if details is None:
-        say(console, text)
+        print_text(console, text)
         return
     first, *more = text.splitlines() or [""]
     if more:
-        say(console, text)
+        print_text(console, text)
         console.print("[bold red]error[/]", end=" ")
-    say(console, f"{first} (details in {details})")
+    print_text(console, f"{first} (details in {details})")
 
 
 def cell(value: object) -> Text:
@@ -105,14 +105,18 @@ def cell(value: object) -> Text:
     return Text(escape_controls(str(value)))
 
 
-def say(console: Console, text: str, style: str | None = None) -> None:
+def print_text(console: Console, text: str, style: str | None = None) -> None:
     """Print text as it is: without markup or cut lines, and with control characters escaped."""
     console.print(escape_controls(text), style=style, highlight=False, markup=False, soft_wrap=True)
 
 
 @contextmanager
 def session(
-    console: Console, name: str, doing: str = "Starting Spark", quits: Any = True, **settings: Any
+    console: Console,
+    name: str,
+    progress: str = "Starting Spark",
+    quits: Any = True,
+    **settings: Any,
 ) -> Iterator[Any]:
     """Run a block in a Spark session, which ends with it; ``settings`` are of ``mt.session``.
 
@@ -123,7 +127,7 @@ def session(
     import muntin as mt
     from muntin.spark.host.internals.jvm import silence_dead_jvm, silence_spark, stop_session
 
-    console.print(f"{doing} …", style="dim")
+    console.print(f"{progress} …", style="dim")
     with quit_on_signals() if quits else nullcontext():
         spark = mt.session(name, **settings)
         if not settings.get("verbose"):
@@ -140,9 +144,9 @@ def session(
 @contextmanager
 def session_for(command: str, checkpoint: Path, console: Console, doing: str) -> Iterator[Any]:
     """Run a block in a session that reads a checkpoint; errors of muntin end the command."""
-    with reported():
+    with report_errors():
         if not checkpoint.is_dir():
-            hint = "give the folder that start(checkpoint=…) got"
+            hint = "give the folder of start(checkpoint=…)"
             raise OptionError("CHECKPOINT", str(checkpoint), "isn't a folder", hint)
         with session(console, f"muntin {command}", doing) as spark:
             yield spark

@@ -16,10 +16,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from muntin.cli.console import reported, say
+from muntin.cli.console import print_text, report_errors
 from muntin.cli.watch import run_to_end
 from muntin.cli.weather import OURS as OF_THE_WEATHER
-from muntin.cli.weather import weather
+from muntin.cli.weather import run_weather
 from muntin.model.errors import OptionError
 
 if TYPE_CHECKING:
@@ -63,17 +63,17 @@ def demo(
     """
     begun = time.monotonic()
     console = Console()
-    with reported():
+    with report_errors():
         _empty(out)
-        shown = weather if subject is DemoKind.WEATHER else _flights
-        verdicts, places = shown(console, out, flights, pieces)
+        run_subject = run_weather if subject is DemoKind.WEATHER else _run_flights
+        verdicts, outputs = run_subject(console, out, flights, pieces)
         for words, verdict in verdicts.items():
             colour = "green" if verdict.equal else "bold red"
             console.print(f"[{colour}]{words}[/]", highlight=False, soft_wrap=True)
             for difference in verdict.differences[:10]:
                 console.print(f"  {difference}", highlight=False, markup=False)
-        for name, path in places.items():
-            say(console, f"{name:9}{path}")
+        for name, path in outputs.items():
+            print_text(console, f"{name:9}{path}")
         console.print(f"took     {time.monotonic() - begun:.0f} s", highlight=False)
         if not all(verdict.equal for verdict in verdicts.values()):
             raise typer.Exit(1)
@@ -97,7 +97,7 @@ def _empty(out: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def _flights(
+def _run_flights(
     console: Console, out: Path, flights: int | None, pieces: int
 ) -> tuple[dict[str, Verdict], dict[str, Path]]:
     """Run the windows by airport and carrier; return the verdicts, and the paths of the results."""

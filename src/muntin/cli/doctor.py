@@ -16,7 +16,7 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
-from muntin.cli.console import say, words
+from muntin.cli.console import print_text, summarize_error
 
 _JAVA = 17
 _PYTHON = (3, 11)
@@ -66,48 +66,48 @@ def doctor(
     The exit code is 0 if queries can run here, and 1 if they can't.
     """
     console, fit = Console(), True
-    for finding in look(quick):
+    for finding in run_checks(quick):
         line = f"{_SIGNS[finding.good]} [bold]{finding.name}[/]  {finding.detail}"
         console.print(line, highlight=False)
         if finding.hint and not finding.good:
-            say(console, f"    {finding.hint}")
+            print_text(console, f"    {finding.hint}")
         fit = fit and finding.good is not False
     if not fit:
         raise typer.Exit(1)
 
 
-def look(quick: bool) -> Iterator[Finding]:
+def run_checks(quick: bool) -> Iterator[Finding]:
     """Yield all findings, the fast checks first."""
-    yield python()
-    yield from libraries(_NEEDED, "--force-reinstall muntin")
-    yield folder()
-    yield from spark_findings(quick)
-    yield from extras()
+    yield check_python()
+    yield from check_libraries(_NEEDED, "--force-reinstall muntin")
+    yield check_temporary_files()
+    yield from check_spark_parts(quick)
+    yield from check_extras()
 
 
-def python() -> Finding:
+def check_python() -> Finding:
     """Check the interpreter, which also runs the workers."""
     detail = f"{sys.version.split()[0]} at {sys.executable}"
     hint = f"use Python {_PYTHON[0]}.{_PYTHON[1]} or newer"
     return Finding("Python", sys.version_info >= _PYTHON, detail, hint)
 
 
-def spark_findings(quick: bool) -> Iterator[Finding]:
+def check_spark_parts(quick: bool) -> Iterator[Finding]:
     """Check Java and Spark, which only queries on Spark need."""
     if find_spec("pyspark") is None:
         hint = "for queries on Spark: pip install 'muntin[spark]'"
         yield Finding("Spark", None, "not installed; queries run in one process", hint)
         return
-    yield from libraries(_SPARK, "'muntin[spark]'")
-    home = java()
+    yield from check_libraries(_SPARK, "'muntin[spark]'")
+    home = check_java()
     yield home
     if not quick and home.good:
-        yield spark()
-    yield connector()
-    yield network()
+        yield run_spark()
+    yield find_connector()
+    yield describe_network()
 
 
-def network() -> Finding:
+def describe_network() -> Finding:
     """Explain who can reach a session; the settings of a cluster can't be checked from here."""
     hint = (
         "on a cluster set spark.authenticate=true and spark.network.crypto.enabled=true: what "
@@ -116,7 +116,7 @@ def network() -> Finding:
     return Finding("Network", None, "local sessions listen on 127.0.0.1 alone", hint)
 
 
-def java() -> Finding:
+def check_java() -> Finding:
     """Check the Java that Spark would start."""
     home = os.environ.get("JAVA_HOME")
     program = f"{home}/bin/java" if home else shutil.which("java")
@@ -126,19 +126,19 @@ def java() -> Finding:
     )
     if program is None:
         return Finding("Java", False, "none found", hint)
-    asked = [program, "-XshowSettings:properties", "-version"]
+    command = [program, "-XshowSettings:properties", "-version"]
     try:
-        printed = subprocess.run(asked, capture_output=True, text=True, timeout=60).stderr
+        output = subprocess.run(command, capture_output=True, text=True, timeout=60).stderr
     except (OSError, subprocess.TimeoutExpired) as error:
         return Finding("Java", False, f"{program} can't be started: {error}", hint)
-    version = re.search(r"java\.specification\.version = (?:1\.)?(\d+)", printed)
+    version = re.search(r"java\.specification\.version = (?:1\.)?(\d+)", output)
     if version is None:
         return Finding("Java", False, f"{program} doesn't say its version", hint)
     good = int(version[1]) >= _JAVA
     return Finding("Java", good, f"{version[1]} at {program}", hint)
 
 
-def libraries(names: Iterable[str], package: str) -> Iterator[Finding]:
+def check_libraries(names: Iterable[str], package: str) -> Iterator[Finding]:
     """Check libraries that ``pip install`` installs with a package."""
     for name in names:
         try:
@@ -149,19 +149,19 @@ def libraries(names: Iterable[str], package: str) -> Iterator[Finding]:
             yield Finding(name, True, str(getattr(module, "__version__", "")))
 
 
-def folder() -> Finding:
+def check_temporary_files() -> Finding:
     """Check the folder for temporary files, and for the Unix sockets of queries."""
-    place = tempfile.gettempdir()
+    path = tempfile.gettempdir()
     try:
-        with tempfile.TemporaryFile(dir=place):
-            free = shutil.disk_usage(place).free / 2**30
+        with tempfile.TemporaryFile(dir=path):
+            free = shutil.disk_usage(path).free / 2**30
     except OSError as error:
         return Finding("Temporary files", False, str(error), "set TMPDIR to a folder of yours")
-    detail = f"{place}, {free:.0f} GiB free"
+    detail = f"{path}, {free:.0f} GiB free"
     return Finding("Temporary files", free > 1, detail, "free some space, or set TMPDIR to another")
 
 
-def spark() -> Finding:
+def run_spark() -> Finding:
     """Run a window in a Spark session with a worker."""
     try:
         from muntin.spark.inspect.health import run_test_query
@@ -169,11 +169,11 @@ def spark() -> Finding:
         detail = run_test_query()
     except Exception as error:
         hint = "read the lines above; a port, a proxy or SPARK_HOME of another Spark may be why"
-        return Finding("Spark", False, words(error).partition("\n")[0], hint)
+        return Finding("Spark", False, summarize_error(error).partition("\n")[0], hint)
     return Finding("Spark", True, detail)
 
 
-def extras() -> Iterator[Finding]:
+def check_extras() -> Iterator[Finding]:
     """Check the optional packages, one for each extra."""
     for extra, (module, purpose) in _EXTRAS.items():
         hint = f"pip install 'muntin[{extra}]'"
@@ -187,7 +187,7 @@ def _is_installed(module: str) -> bool:
         return False
 
 
-def connector() -> Finding:
+def find_connector() -> Finding:
     """Check where Spark's Kafka connector would be loaded from."""
     jars = os.environ.get("MUNTIN_KAFKA_JARS")
     if jars is not None:

@@ -9,16 +9,16 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from muntin.cli.console import reported, say, session
+from muntin.cli.console import print_text, report_errors, session
 from muntin.cli.pipelines import (
     HostOption,
     PipelineFile,
     SetValues,
-    check_fits,
-    checked_pipeline,
+    check_settings,
     choose_pipeline_host,
-    load,
-    settings,
+    load_function,
+    parse_settings,
+    read_checked_pipeline,
 )
 from muntin.dataframe.host import Host
 from muntin.explain.flows import describe_flows
@@ -47,18 +47,18 @@ def explain(
     """
     console = Console()
     rates = None if rate is None else Rates(rate, keys)
-    with reported():
-        given = settings(set_ or [])
+    with report_errors():
+        values = parse_settings(set_ or [])
         if pipeline.suffix in SUFFIXES:
-            made, where = _without_mistakes(pipeline, given, host)
-            found = list(describe_flows(made, rates, given))
-            say(console, f"runs      {where}")
+            parsed, location = _check_whole(pipeline, values, host)
+            described = list(describe_flows(parsed, rates, values))
+            print_text(console, f"runs      {location}")
             console.print()
         else:
-            found = _built(pipeline, given, rates)
-    for name, text in found:
-        say(console, name, style="bold")
-        say(console, text)
+            described = _describe_python(pipeline, values, rates)
+    for name, text in described:
+        print_text(console, name, style="bold")
+        print_text(console, text)
         console.print()
 
 
@@ -68,55 +68,57 @@ def check(pipeline: PipelineFile, set_: SetValues = None, host: HostOption = Non
     The exit code is 1 if there are any.
     Starts no query, and Spark only to check an expression that needs it.
     """
-    with reported():
-        given = settings(set_ or [])
+    with report_errors():
+        values = parse_settings(set_ or [])
         if pipeline.suffix in SUFFIXES:
-            made, where = _without_mistakes(pipeline, given, host)
-            count = len(made.flows)
+            parsed, location = _check_whole(pipeline, values, host)
+            count = len(parsed.flows)
         else:
-            count, where = len(_built(pipeline, given, None)), "on Spark"
+            count, location = len(_describe_python(pipeline, values, None)), "on Spark"
     queries = "1 query" if count == 1 else f"{count} queries"
-    say(Console(), f"{pipeline.name}: no mistakes in {queries}; runs {where}")
+    print_text(Console(), f"{pipeline.name}: no mistakes in {queries}; runs {location}")
 
 
-def _without_mistakes(
-    path: Path, given: dict[str, str], asked: Host | None
+def _check_whole(
+    path: Path, values: dict[str, str], requested_host: Host | None
 ) -> tuple[Pipeline, str]:
     """Return the pipeline of a file in SQL or TOML without mistakes, and the host that runs it."""
-    pipeline, checked = checked_pipeline(path, given, whole=False)
+    pipeline, checked = read_checked_pipeline(path, values, whole=False)
     problems = checked.problems
-    host, reason = choose_pipeline_host(pipeline, given, asked)
+    host, reason = choose_pipeline_host(pipeline, values, requested_host)
     if host == "local" and not problems:
         from muntin.hosts.local.pipelines import LocalPipelines
 
-        problems += LocalPipelines().find_all_mistakes(pipeline, given)
+        problems += LocalPipelines().find_all_mistakes(pipeline, values)
     elif host == "spark" and checked.flows:
         with session(Console(stderr=True), path.stem) as spark:
             from muntin.spark.pipelines import SparkPipelines
 
-            problems += SparkPipelines(spark).find_mistakes(pipeline, given, checked.flows)
+            problems += SparkPipelines(spark).find_mistakes(pipeline, values, checked.flows)
     ProblemsError.raise_if_any(problems)
     for caution in checked.cautions:
-        say(Console(stderr=True), f"careful: {caution}")
+        print_text(Console(stderr=True), f"careful: {caution}")
     return pipeline, f"{'in this process' if host == 'local' else 'on Spark'} ({reason})"
 
 
-def _built(path: Path, given: dict[str, str], rates: Rates | None) -> list[tuple[str, str]]:
+def _describe_python(
+    path: Path, values: dict[str, str], rates: Rates | None
+) -> list[tuple[str, str]]:
     """Run the function of a pipeline in Python, and note the queries that it would start."""
-    function = load(path)
-    check_fits(function, given)
+    function = load_function(path)
+    check_settings(function, values)
     with session(Console(stderr=True), path.stem) as spark:
         from muntin.spark.explain import collect_plans
         from muntin.spark.explain import explain as words
 
         with collect_plans() as noted:
-            function(spark, **given)
+            function(spark, **values)
         return [(name or f"query {i}", words(plan, rates)) for i, (name, plan) in enumerate(noted)]
 
 
 def schema() -> None:
     """Print the JSON Schema of a pipeline in TOML, for editors."""
-    with reported():
+    with report_errors():
         from muntin.pipelines.form import form_schema as made
 
         print(json.dumps(made(), indent=2))

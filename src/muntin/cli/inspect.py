@@ -50,7 +50,7 @@ def inspect(
 
 def escape_json(text: str) -> str:
     """Escape DEL and C1 in JSON, which ``json`` doesn't, so that a terminal may show it."""
-    return re.sub("[\x7f-\x9f]", lambda found: f"\\u{ord(found.group()):04x}", text)
+    return re.sub("[\x7f-\x9f]", lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
 def show(report: Mapping[str, Any], console: Console) -> None:
@@ -59,9 +59,9 @@ def show(report: Mapping[str, Any], console: Console) -> None:
     head = {
         "checkpoint": report["checkpoint"],
         "batch": f"{report['batch']} (batches {oldest} to {newest} can be read)",
-        "watermark": _watermark(report["watermark"]),
+        "watermark": _format_watermark(report["watermark"]),
         "messages": ", ".join(f"{n:,} {name}" for name, n in report["counts"].items()) or "none",
-        "state": _state(report),
+        "state": _format_state(report),
     }
     if report.get("held by"):
         head["held by"] = report["held by"]
@@ -69,30 +69,31 @@ def show(report: Mapping[str, Any], console: Console) -> None:
         head[f"clock of {name}"] = time
     for name, ends in (report.get("windows") or {}).items():
         head[f"{name} window"] = f"{ends[0]} to {ends[1]}"
-    console.print(_grid(head))
-    console.print(_grid(report["spec"], title=report["kind"]))
-    console.print(_rows(report["tables"], "what is kept"))
+    console.print(_make_grid(head))
+    console.print(_make_grid(report["spec"], title=report["kind"]))
+    console.print(_make_table(report["tables"], "tables"))
     if "key" in report:
-        console.print(_rows(report["key"], "of the key") if report["key"] else "Nothing is kept.")
+        rows = report["key"]
+        console.print(_make_table(rows, "rows of the key") if rows else "The key has no rows.")
 
 
-def _watermark(given: Any) -> str:
-    if isinstance(given, dict):
-        return ", ".join(f"{name} {mark or 'none yet'}" for name, mark in given.items())
-    return given or "none: no message has moved it yet"
+def _format_watermark(watermark: Any) -> str:
+    if isinstance(watermark, dict):
+        return ", ".join(f"{name} {mark or 'none yet'}" for name, mark in watermark.items())
+    return watermark or "none: no message has moved it yet"
 
 
-def _state(report: Mapping[str, Any]) -> str:
+def _format_state(report: Mapping[str, Any]) -> str:
     blobs = sum(shard["blobs"] for shard in report["shards"])
     size = sum(shard["bytes"] for shard in report["shards"])
-    return f"{size_of(size)} in {blobs:,} blobs, {len(report['shards'])} shards"
+    return f"{format_size(size)} in {blobs:,} blobs, {len(report['shards'])} shards"
 
 
-def size_of(count: int) -> str:
+def format_size(count: int) -> str:
     """Return a number of bytes in a readable unit.
 
     Example:
-        >>> size_of(1536)
+        >>> format_size(1536)
         '1.5 KiB'
     """
     size, unit = float(count), 0
@@ -101,7 +102,7 @@ def size_of(count: int) -> str:
     return f"{count} B" if unit == 0 else f"{size:.1f} {_UNITS[unit]}"
 
 
-def _grid(lines: Mapping[str, Any], title: str | None = None) -> Table:
+def _make_grid(lines: Mapping[str, Any], title: str | None = None) -> Table:
     grid = Table(show_header=False, title=title, title_justify="left")
     grid.add_column(style="bold")
     grid.add_column(overflow="fold")
@@ -110,17 +111,17 @@ def _grid(lines: Mapping[str, Any], title: str | None = None) -> Table:
     return grid
 
 
-def _rows(rows: list[Mapping[str, Any]], title: str) -> Table:
+def _make_table(rows: list[Mapping[str, Any]], title: str) -> Table:
     table = Table(title=title, title_justify="left")
     for name in rows[0] if rows else ():
         table.add_column(cell(name), overflow="fold")
     for row in rows:
-        cells = (size_of(v) if name == "bytes" else _cell(v) for name, v in row.items())
+        cells = (format_size(v) if name == "bytes" else _format_cell(v) for name, v in row.items())
         table.add_row(*map(cell, cells))
     return table
 
 
-def _cell(value: Any) -> str:
+def _format_cell(value: Any) -> str:
     if value is None:
         return ""
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

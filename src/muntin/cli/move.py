@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from muntin.cli.console import reported, say, session_for
+from muntin.cli.console import print_text, report_errors, session_for
 
 
 class Host(StrEnum):
@@ -42,10 +42,12 @@ def move(
     console = Console()
     old, new = str(checkpoint.resolve()), str(target.resolve())
     if to is Host.SPARK:
-        with reported():
+        with report_errors():
             batch = moved(old, new, to="spark")
     else:
         with session_for("move", checkpoint, console, "Reading the state") as spark:
             batch = moved(old, new, to="local", spark=spark)
     host = "Spark" if to is Host.SPARK else "the local host"
-    say(console, f"{target} continues after batch {batch}; start the query from it on {host}")
+    print_text(
+        console, f"{target} continues after batch {batch}; start the query from it on {host}"
+    )

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from muntin.apps.windowing import Maximum, Monitor, Options, TableProgress
-from muntin.cli.console import words
+from muntin.cli.console import summarize_error
 from muntin.model.errors import OptionError
 from muntin.serve import Chart, Feed, Subject, Tile
 
@@ -56,7 +56,9 @@ def read_token(token: str | None, file: Path | None) -> str | None:
     if file is None:
         return token
     if token is not None:
-        raise OptionError("token-file", str(file), "is beside --token", "give one of both")
+        raise OptionError(
+            "token-file", str(file), "can't be combined with --token", "leave one out"
+        )
     try:
         text = file.read_text().strip()
     except OSError as error:
@@ -67,12 +69,12 @@ def read_token(token: str | None, file: Path | None) -> str | None:
     return text
 
 
-def put(feed: Feed, query: Any) -> None:
+def add_query(feed: Feed, query: Any) -> None:
     """Show a started query on the page, until it ends."""
     from muntin.dataframe.state import read_checkpoint, report_checkpoint
     from muntin.hosts.inspect.observed import observe
 
-    def look(key: Sequence[str]) -> dict[str, Any]:
+    def inspect_key(key: Sequence[str]) -> dict[str, Any]:
         return report_checkpoint(read_checkpoint(query.checkpoint, spark=query.spark), key)
 
     name = query.label
@@ -85,20 +87,20 @@ def put(feed: Feed, query: Any) -> None:
         _CHARTS,
         keys,
         tuple(results.columns.names),
-        kinds_of(results.columns, keys),
-        kinds_of(others[0].columns, others[0].columns.names) if others else {},
+        list_kinds(results.columns, keys),
+        list_kinds(others[0].columns, others[0].columns.names) if others else {},
     )
-    feed.add(subject, None if query.checkpoint is None else look)
+    feed.add(subject, None if query.checkpoint is None else inspect_key)
 
-    def show(seen: Any) -> None:
-        given = dict(vars(seen))
-        feed.add_batch(name, given.pop("batch"), **given)
+    def show(batch: Any) -> None:
+        figures = dict(vars(batch))
+        feed.add_batch(name, figures.pop("batch"), **figures)
 
     observe(query, show)
     threading.Thread(target=_until_end, args=(feed, name, query), daemon=True).start()
 
 
-def kinds_of(schema: Any, names: Sequence[str]) -> dict[str, str]:
+def list_kinds(schema: Any, names: Sequence[str]) -> dict[str, str]:
     """Return the kind of each column that the page formats specially.
 
     Args:
@@ -122,7 +124,7 @@ def _until_end(feed: Feed, name: str, query: Any) -> None:
     try:
         query.await_end()
     except Exception as error:  # Any error that ended the query is shown.
-        feed.mark_ended(name, words(error))
+        feed.mark_ended(name, summarize_error(error))
     else:
         feed.mark_ended(name)
 
@@ -165,8 +167,8 @@ class TablePage:
         """Show a batch."""
         seconds = None if self._last is None else max(1, written - self._last) / 1000
         self._last = written
-        inserted = sum(one.inserted for one in progress)
-        deleted = sum(one.deleted for one in progress)
+        inserted = sum(shard.inserted for shard in progress)
+        deleted = sum(shard.deleted for shard in progress)
         numbers: dict[str, float | None] = {
             "rows": monitor.rows,
             "inserted": None if seconds is None else inserted / seconds,
@@ -174,7 +176,7 @@ class TablePage:
             "backlog": monitor.backlog,
             "lag": monitor.lag,
             "maximum": monitor.maximum,
-            "megabytes": sum(one.bytes for one in progress) / 1e6,
+            "megabytes": sum(shard.bytes for shard in progress) / 1e6,
             **{f"{span} s": mean for span, mean in monitor.averages.items()},
         }
         rejected = monitor.rejected

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from muntin.cli.console import say
+from muntin.cli.console import print_text
 from muntin.dataframe.host import Host
 from muntin.model.errors import MuntinError, OptionError, ProblemsError
 from muntin.model.pipeline import Pipeline
@@ -48,39 +48,41 @@ class OpenedPipeline:
     start: Callable[[Any], list[Any]]
 
 
-def open_pipeline(path: Path, given: dict[str, str], asked: Host | None) -> OpenedPipeline:
+def open_pipeline(
+    path: Path, values: dict[str, str], requested_host: Host | None
+) -> OpenedPipeline:
     """Check a pipeline, and choose the host that runs it.
 
     Raises:
         MuntinError: When the pipeline can't be run; no session is started before.
     """
     if path.suffix not in SUFFIXES:
-        if asked == "local":
+        if requested_host == "local":
             hint = "start the queries in a script of your own, without Spark"
-            raise OptionError("--host", asked, "isn't for a pipeline in Python", hint)
-        function = load(path)
-        check_fits(function, given)
-        return OpenedPipeline("spark", lambda spark: started(function(spark, **given)))
-    pipeline, checked = checked_pipeline(path, given)
+            raise OptionError("--host", requested_host, "isn't for a pipeline in Python", hint)
+        function = load_function(path)
+        check_settings(function, values)
+        return OpenedPipeline("spark", lambda spark: list_queries(function(spark, **values)))
+    pipeline, checked = read_checked_pipeline(path, values)
     ProblemsError.raise_if_any(checked.problems)
     for caution in checked.cautions:
-        say(Console(stderr=True), f"careful: {caution}")
-    host, _ = choose_pipeline_host(pipeline, given, asked)
+        print_text(Console(stderr=True), f"careful: {caution}")
+    host, _ = choose_pipeline_host(pipeline, values, requested_host)
 
     def start(spark: Any) -> list[Any]:
         if host == "local":
             from muntin.hosts.local.pipelines import LocalPipelines
 
-            return LocalPipelines().start(pipeline, given)
+            return LocalPipelines().start(pipeline, values)
         from muntin.spark.pipelines import SparkPipelines
 
-        return SparkPipelines(spark).start(pipeline, given)
+        return SparkPipelines(spark).start(pipeline, values)
 
     return OpenedPipeline(host, start)
 
 
 def choose_pipeline_host(
-    pipeline: Pipeline, given: dict[str, str], asked: Host | None
+    pipeline: Pipeline, values: dict[str, str], requested_host: Host | None
 ) -> tuple[Host, str]:
     """Return the host that runs a pipeline, and the reason.
 
@@ -89,40 +91,40 @@ def choose_pipeline_host(
     """
     from muntin.hosts.local.pipelines import find_spark_reason
 
-    if asked == "spark":
+    if requested_host == "spark":
         return "spark", "--host spark"
-    reason = find_spark_reason(pipeline, given)
+    reason = find_spark_reason(pipeline, values)
     if reason is None:
-        return "local", "--host local" if asked else "its inputs need no Spark"
-    if asked == "local":
-        raise OptionError("--host", asked, f"can't run this: {reason}", "leave it out")
+        return "local", "--host local" if requested_host else "its inputs need no Spark"
+    if requested_host == "local":
+        raise OptionError("--host", requested_host, f"can't run this: {reason}", "leave it out")
     return "spark", reason
 
 
-def checked_pipeline(
-    path: Path, given: dict[str, str], *, whole: bool = True
+def read_checked_pipeline(
+    path: Path, values: dict[str, str], *, whole: bool = True
 ) -> tuple[Pipeline, Checked]:
     """Read the pipeline of a file, and collect all mistakes that can be found without Spark.
 
     Args:
         path: A file in SQL or TOML.
-        given: Values of ``--set``.
+        values: Values of ``--set``.
         whole: Whether all placeholders of the file must have values.
     """
     problems: list[MuntinError] = []
     # A missing extra is reported here, before the imports that need it.
-    pipeline = read_pipeline(path, given, whole=whole, problems=problems)
+    pipeline = read_pipeline(path, values, whole=whole, problems=problems)
     from muntin.pipelines.checks import check_pipeline
 
     # Sinks are slow to import.
     from muntin.sinks.declared import check_declared_sink
 
-    checked = check_pipeline(pipeline, partial(check_declared_sink, given=given))
+    checked = check_pipeline(pipeline, partial(check_declared_sink, given=values))
     checked.problems[:0] = problems
     return pipeline, checked
 
 
-def load(path: Path) -> Callable[..., Any]:
+def load_function(path: Path) -> Callable[..., Any]:
     """Return the function ``pipeline`` of a file."""
     if not path.is_file():
         hint = "give the path of a file in SQL or TOML, or in Python with pipeline(spark)"
@@ -131,53 +133,53 @@ def load(path: Path) -> Callable[..., Any]:
     sys.path.insert(0, str(path.resolve().parent))
     function = runpy.run_path(str(path), run_name="muntin_pipeline").get(_NAME)
     if not callable(function):
-        hint = "write def pipeline(spark): ... that returns what .start() gave"
+        hint = "write def pipeline(spark): ... that returns the queries of .start()"
         raise OptionError("PIPELINE", str(path), "has no function pipeline", hint)
     return function
 
 
-def settings(given: Sequence[str]) -> dict[str, str]:
+def parse_settings(pairs: Sequence[str]) -> dict[str, str]:
     """Parse ``name=value`` pairs as keyword arguments."""
     hint = "write for example --set out=/data"
-    return _pairs("--set", given, str.isidentifier, "isn't name=value", hint)
+    return _parse_pairs("--set", pairs, str.isidentifier, "isn't name=value", hint)
 
 
-def spark_settings(given: Sequence[str]) -> dict[str, str]:
+def parse_spark_settings(pairs: Sequence[str]) -> dict[str, str]:
     """Parse ``spark.name=value`` pairs."""
     hint = "write for example --conf spark.executor.memory=4g"
     problem = "isn't spark.name=value"
-    return _pairs("--conf", given, lambda name: name.startswith("spark."), problem, hint)
+    return _parse_pairs("--conf", pairs, lambda name: name.startswith("spark."), problem, hint)
 
 
-def _pairs(
-    option: str, given: Sequence[str], fits: Callable[[str], bool], problem: str, hint: str
+def _parse_pairs(
+    option: str, pairs: Sequence[str], fits: Callable[[str], bool], problem: str, hint: str
 ) -> dict[str, str]:
-    found = {}
-    for pair in given:
+    values = {}
+    for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not fits(name):
             # The value may be a secret, and so may be a text without a name.
-            shown = f"{name}=…" if equals else name if fits(name) else "(hidden)"
-            raise OptionError(option, shown, problem, hint)
-        found[name] = value
-    return found
+            name_shown = f"{name}=…" if equals else name if fits(name) else "(hidden)"
+            raise OptionError(option, name_shown, problem, hint)
+        values[name] = value
+    return values
 
 
-def check_fits(function: Callable[..., Any], given: dict[str, str]) -> None:
-    """Refuse settings that the function doesn't take, or that are missing."""
+def check_settings(function: Callable[..., Any], values: dict[str, str]) -> None:
+    """Refuse settings that the function doesn't accept, or that are missing."""
     signature = inspect.signature(function)
     try:
-        signature.bind(None, **given)
+        signature.bind(None, **values)
     except TypeError as error:
         takes = f"{_NAME}({', '.join(signature.parameters)})"
-        hint = f"it is {takes}, and --set name=value gives what follows spark"
-        raise OptionError("--set", ", ".join(given), f"doesn't fit: {error}", hint) from error
+        hint = f"it is {takes}; set each parameter after spark with --set name=value"
+        raise OptionError("--set", ", ".join(values), f"doesn't fit: {error}", hint) from error
 
 
-def started(returned: Any) -> list[Any]:
+def list_queries(returned: Any) -> list[Any]:
     """Return the queries that a pipeline returned, as a list."""
     queries = list(returned) if isinstance(returned, list | tuple) else [returned]
     if not queries or not all(hasattr(q, "progress") and hasattr(q, "await_idle") for q in queries):
-        hint = "return what .start(...) gave, or a list of those"
-        raise OptionError("pipeline()", returned, "is no started query", hint)
+        hint = "return the query that .start(...) returned, or a list of them"
+        raise OptionError("pipeline()", returned, "isn't a started query", hint)
     return queries

@@ -48,20 +48,20 @@ class SqlCompleter(Completer):
                 yield Completion(word, start_position=-len(begun))
 
 
-def done(text: str) -> bool:
+def is_complete(text: str) -> bool:
     """Return whether a text is a complete statement or a command of the shell."""
     bare = text.strip()
     return bare.endswith(";") or bare.lower() in ("", "exit", "quit", "help", "tables", "\\q")
 
 
-def prompt(shell: Shell) -> Callable[[], str]:
+def make_prompt(shell: Shell) -> Callable[[], str]:
     """Return a function that prompts for a statement."""
     keys = KeyBindings()
 
     @keys.add("enter")
     def _(event: Any) -> None:
         buffer = event.current_buffer
-        if done(buffer.text):
+        if is_complete(buffer.text):
             buffer.validate_and_handle()
         else:
             buffer.insert_text("\n")

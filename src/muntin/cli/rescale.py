@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from muntin.cli.console import reported, say, session_for
+from muntin.cli.console import print_text, report_errors, session_for
 from muntin.model.errors import OptionError
 
 
@@ -32,27 +32,27 @@ def rescale(
     from muntin.hosts.local.state import is_local_checkpoint
 
     if is_local_checkpoint(str(checkpoint)):
-        with reported():
+        with report_errors():
             _rescale_here(checkpoint, shards, {"--to": to, "--batch": batch})
-        say(console, f"{checkpoint} has {shards} shards now; start the query from it")
+        print_text(console, f"{checkpoint} has {shards} shards now; start the query from it")
         return
     with session_for("rescale", checkpoint, console, "Moving the state") as spark:
         from muntin.apps.windowing.division import DIVISIONS
-        from muntin.spark.rescale import rescale as moved
+        from muntin.spark.rescale import rescale as copy_rescaled
         from muntin.spark.rescale import rescale_in_place
 
         old = str(checkpoint.resolve())
         if to is None:
             if batch is not None:
                 hint = "give --to, the folder of a new checkpoint"
-                raise OptionError("--batch", batch, "is of a checkpoint that stays", hint)
+                raise OptionError("--batch", batch, "needs a new checkpoint", hint)
             rescale_in_place(spark, old, shards, DIVISIONS)
             text = f"{checkpoint} has {shards} shards now; start the query from it"
         else:
             new = str(to.resolve())
-            made = moved(spark, old, shards=shards, to=new, batch=batch, more=DIVISIONS)
-            text = f"{to} holds batch {made.batch} in {shards} shards; start the query from it"
-    say(console, text)
+            copied = copy_rescaled(spark, old, shards=shards, to=new, batch=batch, more=DIVISIONS)
+            text = f"{to} holds batch {copied.batch} in {shards} shards; start the query from it"
+    print_text(console, text)
 
 
 def _rescale_here(checkpoint: Path, shards: int, options: Mapping[str, object]) -> None:

@@ -14,13 +14,13 @@ from muntin.cli.console import cell
 
 IDENTITY = ("window_start", "window_end")
 # Far more than a terminal shows, so that a window that emits again is nearly always among them.
-KEPT = 10_000
+ROW_LIMIT = 10_000
 
 
 class LiveRows:
     """The newest rows of a query: the greatest revision of each window, without retracted rows.
 
-    Rows beyond ``kept`` are only counted, so that a query may run indefinitely.
+    Rows beyond ``limit`` are only counted, so that a query may run indefinitely.
 
     Args:
         columns: Names of the columns.
@@ -34,14 +34,14 @@ class LiveRows:
         columns: Sequence[str],
         keys: Sequence[str] | None,
         most: int = 30,
-        kept: int = KEPT,
+        limit: int = ROW_LIMIT,
     ) -> None:
         self.columns = list(columns)
         self.keys = keys
         self.most = most
-        self.kept = kept
-        self.taken = 0
-        self.gone = 0
+        self.limit = limit
+        self.count = 0
+        self.dropped = 0
         self._rows: OrderedDict[Any, dict[str, Any]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -49,45 +49,45 @@ class LiveRows:
         """Add rows, the newest last."""
         with self._lock:
             for row in rows:
-                self.taken += 1
+                self.count += 1
                 name = self._name(row)
-                known = self._rows.get(name)
-                if known is not None and row.get("revision", 0) < known.get("revision", 0):
+                earlier = self._rows.get(name)
+                if earlier is not None and row.get("revision", 0) < earlier.get("revision", 0):
                     continue
                 self._rows.pop(name, None)
                 if row.get("emission") != "retract":
                     self._rows[name] = row
-                while len(self._rows) > self.kept:
+                while len(self._rows) > self.limit:
                     self._rows.popitem(last=False)
-                    self.gone += 1
+                    self.dropped += 1
 
     def _name(self, row: dict[str, Any]) -> Any:
         if self.keys is None:
-            return self.taken
+            return self.count
         return tuple(row.get(column) for column in (*self.keys, *IDENTITY))
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """The valid rows among those kept, the newest last."""
+        """The valid rows in memory, the newest last."""
         with self._lock:
             return list(self._rows.values())
 
     def table(self) -> Table:
         """Return the newest rows as a table."""
-        held = self.rows
-        shown = held[-self.most :]
-        left = self.gone + len(held) - len(shown)
-        made = Table(header_style="bold", caption=f"… and {left:,} before" if left else None)
+        rows = self.rows
+        shown = rows[-self.most :]
+        left = self.dropped + len(rows) - len(shown)
+        live_table = Table(header_style="bold", caption=f"… and {left:,} before" if left else None)
         for column in self.columns:
-            made.add_column(cell(column), no_wrap=column in IDENTITY)
+            live_table.add_column(cell(column), no_wrap=column in IDENTITY)
         for row in shown:
             # Data may have brackets, which rich would read as markup.
-            made.add_row(*(cell(as_text(row.get(column))) for column in self.columns))
-        return made
+            live_table.add_row(*(cell(format_cell(row.get(column))) for column in self.columns))
+        return live_table
 
 
-def as_text(value: Any) -> str:
-    """Return a value as the text of a cell."""
+def format_cell(value: Any) -> str:
+    """Format a value for a cell."""
     if value is None:
         return ""
     if isinstance(value, datetime):

@@ -7,14 +7,14 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from muntin.cli.console import reported, session
+from muntin.cli.console import report_errors, session
 from muntin.cli.pipelines import (
     HostOption,
     PipelineFile,
     SetValues,
     open_pipeline,
-    settings,
-    spark_settings,
+    parse_settings,
+    parse_spark_settings,
 )
 from muntin.cli.watch import LogFormat, watch
 from muntin.hosts.interrupts import quit_on_signals
@@ -33,19 +33,19 @@ def run(
     until_quiet: Annotated[
         bool,
         typer.Option(
-            help="Stop when all input there is was read and every changed window has emitted."
+            help="Stop once all available input is read and every changed window has emitted."
         ),
     ] = False,
     master: Annotated[
         str | None,
-        typer.Option(help="The cluster, spark://host:7077; local[*] where nothing says another."),
+        typer.Option(help="Spark cluster to run on, as spark://host:7077 (default: local[*])."),
     ] = None,
     conf: Annotated[
         list[str] | None,
-        typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark, as spark-submit's."),
+        typer.Option("--conf", metavar="NAME=VALUE", help="Setting of Spark, as in spark-submit."),
     ] = None,
     verbose: Annotated[
-        bool, typer.Option(help="Show what Spark's Python processes say of each of their steps.")
+        bool, typer.Option(help="Show the log of Spark's Python processes.")
     ] = False,
     metrics: Annotated[
         int | None,
@@ -61,17 +61,18 @@ def run(
     starts one or several queries and returns them.
     """
     console = Console()
-    with reported():
-        given = settings(set_ or [])
-        opened, wanted = open_pipeline(pipeline, given, host), spark_settings(conf or [])
+    with report_errors():
+        values = parse_settings(set_ or [])
+        opened = open_pipeline(pipeline, values, host)
+        options = parse_spark_settings(conf or [])
         if opened.host == "local":
-            _refuse_sparks_options(master, wanted, verbose)
+            _refuse_sparks_options(master, options, verbose)
             with quit_on_signals():
                 queries = opened.start(None)
             _serve_metrics(console, queries, metrics)
             watch(queries, console, until_quiet=until_quiet, log=log)
             return
-        with session(console, pipeline.stem, master=master, verbose=verbose, **wanted) as spark:
+        with session(console, pipeline.stem, master=master, verbose=verbose, **options) as spark:
             queries = opened.start(spark)
             _serve_metrics(console, queries, metrics)
             watch(queries, console, until_quiet=until_quiet, log=log)

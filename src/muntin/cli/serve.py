@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from muntin.cli.console import reported, say, session
-from muntin.cli.page import Host, Port, Token, TokenFile, put, read_token
-from muntin.cli.pipelines import PipelineFile, SetValues, open_pipeline, settings
+from muntin.cli.console import print_text, report_errors, session
+from muntin.cli.page import Host, Port, Token, TokenFile, add_query, read_token
+from muntin.cli.pipelines import PipelineFile, SetValues, open_pipeline, parse_settings
 from muntin.cli.watch import watch
 from muntin.serve import Feed
 
@@ -26,19 +26,19 @@ def serve(
     Runs on Spark, until Ctrl-C or until the queries end.
     """
     console = Console()
-    with reported():
+    with report_errors():
         from muntin.serve.server import Server
 
         token = read_token(token, token_file)
-        begin = open_pipeline(pipeline, settings(set_ or []), "spark").start
+        begin = open_pipeline(pipeline, parse_settings(set_ or []), "spark").start
         feed = Feed()
         with Server(feed, host, port, token) as server:
-            say(console, f"page     {server.address}")
+            print_text(console, f"page     {server.address}")
             with session(console, pipeline.stem) as spark:
                 from muntin.spark.starting import showing_rejected
 
                 with showing_rejected():
                     queries = begin(spark)
                 for query in queries:
-                    put(feed, query)
+                    add_query(feed, query)
                 watch(queries, console)

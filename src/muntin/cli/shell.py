@@ -14,13 +14,13 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
-from muntin.cli.console import reported, say, session, show_error
+from muntin.cli.console import print_text, report_errors, session, show_error
 from muntin.cli.lines import Lines, RowFormat
-from muntin.cli.rows import KEPT, LiveRows
+from muntin.cli.rows import ROW_LIMIT, LiveRows
 from muntin.explain.flows import describe_query
 from muntin.hosts.interrupts import Interruption, watch_signals
 from muntin.model.axis import moment
-from muntin.model.counts import rejections_in_words
+from muntin.model.counts import format_rejections
 from muntin.model.pipeline import DeclaredTable, Windowing
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def sql(
     quiet = until_quiet or not (console.is_terminal and sys.stdout.isatty())
     if not console.is_terminal:
         console.width = _WHOLE
-    with reported(), closing(Shell(console, until_quiet=quiet, form=format_)) as shell:
+    with report_errors(), closing(Shell(console, until_quiet=quiet, form=format_)) as shell:
         if execute:
             for text in execute:
                 shell.run(text)
@@ -91,19 +91,19 @@ class Shell:
         self.form = form
         self._spark = spark
         self._stack = ExitStack()
-        self.defined = door.Definitions()
+        self.definitions = door.Definitions()
 
     @property
     def names(self) -> list[str]:
         """The names of tables and views."""
-        catalog = self.defined.catalog
+        catalog = self.definitions.catalog
         return [table.name for table in catalog.tables.values()] + list(catalog.views)
 
     @property
     def columns(self) -> list[str]:
         """The names of all tables' columns."""
-        tables = self.defined.catalog.tables.values()
-        return list(dict.fromkeys(name for table in tables for name in _columns(table)))
+        tables = self.definitions.catalog.tables.values()
+        return list(dict.fromkeys(name for table in tables for name in _list_columns(table)))
 
     def run(self, text: str) -> None:
         """Run some statements.
@@ -116,21 +116,21 @@ class Shell:
         for statement in door.split(text):
             command = statement.strip().rstrip(";").strip().lower()
             if command == "tables":
-                say(self.console, "\n".join(self.names) or "no tables yet")
+                print_text(self.console, "\n".join(self.names) or "no tables yet")
             elif command == "help":
-                say(self.console, _HELP)
+                print_text(self.console, _HELP)
             else:
-                self._one(door.step(statement, self.defined))
+                self._answer(door.step(statement, self.definitions))
 
-    def _one(self, question: Question | None) -> None:
+    def _answer(self, question: Question | None) -> None:
         if question is None:
             return
         if question.explain:
-            say(self.console, describe_query(question.lowered.query, question.tables))
+            print_text(self.console, describe_query(question.lowered.query, question.tables))
         else:
-            self._ask(question)
+            self._run_select(question)
 
-    def _ask(self, question: Question) -> None:
+    def _run_select(self, question: Question) -> None:
         if self._spark is None:
             self._spark = self._stack.enter_context(
                 session(self.console, "muntin sql", quits=False)
@@ -144,14 +144,14 @@ class Shell:
         columns = aggregate.results.columns
         rows = None
         if self.form is RowFormat.TABLE:
-            rows = LiveRows(columns, keys, 30 if self.console.is_terminal else KEPT)
+            rows = LiveRows(columns, keys, 30 if self.console.is_terminal else ROW_LIMIT)
         lines = Lines(sys.stdout, self.form, columns)
 
         def take(frame: Any, _: int = 0) -> None:
             if rows is None:
                 lines.take(frame)
             else:
-                rows.take(_rows(frame))
+                rows.take(_list_rows(frame))
 
         if not aggregate.plan.emitted.isStreaming:
             take(aggregate.results)
@@ -173,7 +173,7 @@ class Shell:
                 self.console.print("Stopped", style="dim")
         finally:
             query.stop()
-        rejected = rejections_in_words(query.progress.counts)
+        rejected = format_rejections(query.progress.counts)
         if rejected:
             self.console.print(f"rejected: {rejected}", highlight=False)
 
@@ -200,7 +200,7 @@ class Shell:
         self._stack.close()
 
 
-def _rows(frame: Any) -> list[dict[str, Any]]:
+def _list_rows(frame: Any) -> list[dict[str, Any]]:
     """Return the rows of a DataFrame, with text for times that Python can't represent."""
     from muntin.sinks.plain import to_plain_values
 
@@ -209,17 +209,17 @@ def _rows(frame: Any) -> list[dict[str, Any]]:
     return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _columns(table: DeclaredTable) -> list[str]:
+def _list_columns(table: DeclaredTable) -> list[str]:
     declared = re.findall(r"(?:^|, )`((?:[^`]|``)+)` ", table.columns or "")
     return [*declared, *(column.name for column in table.computed)]
 
 
 def converse(shell: Shell) -> None:
     """Read statements from a person at a terminal."""
-    from muntin.cli.prompt import prompt
+    from muntin.cli.prompt import make_prompt
 
-    ask = prompt(shell)
-    say(shell.console, _HELP, "dim")
+    ask = make_prompt(shell)
+    print_text(shell.console, _HELP, "dim")
     while True:
         try:
             text = ask()

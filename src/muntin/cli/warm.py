@@ -9,7 +9,7 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from muntin.cli.console import reported, session
+from muntin.cli.console import report_errors, session
 
 
 def warm() -> None:
@@ -20,7 +20,7 @@ def warm() -> None:
     Spark. This is optional.
     """
     console = Console()
-    with reported():
+    with report_errors():
         from muntin.spark.host.internals import archive
         from muntin.spark.session import JVM_OPTIONS, LOCAL
 
@@ -38,16 +38,18 @@ def warm() -> None:
             session(console, "warm", doing, **settings) as spark,
             tempfile.TemporaryDirectory() as folder,
         ):
-            run(spark, Path(folder))
+            run_small_query(spark, Path(folder))
         console.print("Writing its classes down …", style="dim")
-        kept = archive.store_archive(path)
-        if kept is None:
+        stored = archive.store_archive(path)
+        if stored is None:
             console.print("The JVM has written none; sessions start as they did.")
             raise typer.Exit(1)
-        console.print(f"{kept.stat().st_size >> 20} MB in {kept}", soft_wrap=True, highlight=False)
+        console.print(
+            f"{stored.stat().st_size >> 20} MB in {stored}", soft_wrap=True, highlight=False
+        )
 
 
-def run(spark: Any, folder: Path) -> None:
+def run_small_query(spark: Any, folder: Path) -> None:
     """Run the parts that most queries begin with: a stream in windows, results, and SQL."""
     import muntin as mt
 
@@ -64,7 +66,7 @@ def run(spark: Any, folder: Path) -> None:
         stream = getattr(read, form)(str(folder / ("source" if form == "parquet" else "lines")))
         windows = mt.windowed(stream, key="page", time="at", lateness="1 second")
         query = windows.tumbling("10 seconds").early(each=True).agg(**views).start(
-            checkpoint=str(folder / form), results=lambda found, batch: found.collect(),
+            checkpoint=str(folder / form), results=lambda frame, batch: frame.collect(),
             available_now=True,
         )  # fmt: skip
         query.await_end(120)

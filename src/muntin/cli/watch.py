@@ -18,10 +18,10 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from muntin.cli.console import QueryFailedError, cell, say, session, words
+from muntin.cli.console import QueryFailedError, cell, print_text, session, summarize_error
 from muntin.hosts.interrupts import Interruption, stop_queries, watch_signals
 from muntin.model.axis import moment
-from muntin.model.counts import rejections_in_words
+from muntin.model.counts import format_rejections
 
 _REFRESH = 0.5
 _LINES_EVERY = 2.0
@@ -65,13 +65,16 @@ def watch(
         with watch_signals() as interruption:
             if console.is_terminal and log is None:
                 with Live(console=console, refresh_per_second=4) as live:
-                    show: Callable[[], object] = lambda: live.update(table(queries, begun, total))  # noqa: E731
+
+                    def show() -> None:
+                        live.update(make_table(queries, begun, total))
+
                     _follow(queries, show, _REFRESH, interruption)
             else:
-                show = _Lines(queries, console, log or LogFormat.TEXT).show
-                _follow(queries, show, _LINES_EVERY, interruption)
+                lines = _Lines(queries, console, log or LogFormat.TEXT)
+                _follow(queries, lines.show, _LINES_EVERY, interruption)
             if interruption.signal is not None:
-                stop_queries(partial(say, console), interruption.cause, queries)
+                stop_queries(partial(print_text, console), interruption.cause, queries)
                 raise typer.Exit(interruption.exit_code)
     finally:
         for query in queries:
@@ -94,12 +97,12 @@ def _follow(
     queries: Sequence[Any], show: Callable[[], object], every: float, interruption: Interruption
 ) -> None:
     """Show queries until all have ended, one has failed, or a signal has come."""
-    shown = 0.0
+    last_shown = 0.0
     while interruption.signal is None:
         running = [q for q in queries if q.is_active]
-        if time.monotonic() - shown >= every or not running:
+        if time.monotonic() - last_shown >= every or not running:
             show()
-            shown = time.monotonic()
+            last_shown = time.monotonic()
         for query in queries:
             if not query.is_active:
                 _raise_failure(query)
@@ -113,7 +116,7 @@ def _raise_failure(query: Any) -> None:
     try:
         query.await_end(1.0)
     except Exception as error:
-        raise QueryFailedError(words(error)) from error
+        raise QueryFailedError(summarize_error(error)) from error
 
 
 def _stop_when_quiet(query: Any) -> None:
@@ -123,34 +126,34 @@ def _stop_when_quiet(query: Any) -> None:
                 query.stop()
 
 
-def table(queries: Sequence[Any], begun: float, total: int | None = None) -> Table:
+def make_table(queries: Sequence[Any], begun: float, total: int | None = None) -> Table:
     """Return the progress of queries as a table, a line for each."""
-    shown = Table(header_style="bold", box=None, pad_edge=False)
-    shown.add_column("query")
+    table = Table(header_style="bold", box=None, pad_edge=False)
+    table.add_column("query")
     for title in ("batch", "seen", "rejected", "emitted", "waiting", "watermark", "rows/s"):
         wraps = title in ("rejected", "emitted")
-        shown.add_column(title, justify="right", no_wrap=not wraps)
+        table.add_column(title, justify="right", no_wrap=not wraps)
     for query in queries:
-        name, progress = _name(query), query.progress
+        name, progress = _find_name(query), query.progress
         if progress.batch < 0:
-            shown.add_row(cell(name), "starting")
+            table.add_row(cell(name), "starting")
             continue
-        seen = f"{_seen(query):,}"
+        seen = f"{_count_seen(query):,}"
         if total:
-            seen += f" [dim]{_seen(query) * 100 // total}%[/]"
+            seen += f" [dim]{_count_seen(query) * 100 // total}%[/]"
         emitted = ", ".join(f"{n:,} {emission}" for emission, n in progress.fired.items() if n)
         seconds = max(time.monotonic() - begun, 0.001)
-        shown.add_row(
+        table.add_row(
             cell(name),
             str(progress.batch),
             seen,
-            _rejected(progress) or "0",
+            _format_rejected(progress) or "0",
             emitted or "0",
             f"{progress.pending:,}",
-            _moment(progress.watermark_micros),
-            f"{_seen(query) / seconds:,.0f}",
+            _format_moment(progress.watermark_micros),
+            f"{_count_seen(query) / seconds:,.0f}",
         )
-    return shown
+    return table
 
 
 @dataclass
@@ -164,15 +167,17 @@ class _Lines:
 
     def show(self) -> None:
         for number, query in enumerate(self.queries):
-            line = f"{_name(query)}: {self._line(query)}"
+            line = f"{_find_name(query)}: {self._line(query)}"
             if self.last.get(number) == line:
                 continue
             self.last[number] = line
             now = datetime.now().astimezone()
             if self.form is LogFormat.JSON:
-                say(self.console, json.dumps({"time": now.isoformat(), **_figures(query)}))
+                print_text(
+                    self.console, json.dumps({"time": now.isoformat(), **_collect_figures(query)})
+                )
             else:
-                say(self.console, f"{now:%H:%M:%S%z}  {line}")
+                print_text(self.console, f"{now:%H:%M:%S%z}  {line}")
 
     @staticmethod
     def _line(query: Any) -> str:
@@ -180,33 +185,34 @@ class _Lines:
         if progress.batch < 0:
             shards = getattr(query, "shards", 0)
             return f"starting in {shards} shard{'s' * (shards != 1)}" if shards else "starting"
-        text = f"batch {progress.batch}, {_seen(query):,} seen, {sum(progress.fired.values()):,} "
-        text += f"emitted, up to {_moment(progress.watermark_micros)}"
-        rejected = _rejected(progress)
+        emitted = sum(progress.fired.values())
+        text = f"batch {progress.batch}, {_count_seen(query):,} seen, {emitted:,} emitted, "
+        text += f"up to {_format_moment(progress.watermark_micros)}"
+        rejected = _format_rejected(progress)
         return f"{text}, rejected {rejected}" if rejected else text
 
 
-def _name(query: Any) -> str:
+def _find_name(query: Any) -> str:
     return str(query.name or "query")
 
 
-def _seen(query: Any) -> int:
+def _count_seen(query: Any) -> int:
     return int(query.progress.counts.get("seen", 0))
 
 
-def _rejected(progress: Any) -> str:
-    words = rejections_in_words(progress.counts)
+def _format_rejected(progress: Any) -> str:
+    words = format_rejections(progress.counts)
     unstorable = f"{progress.unstorable:,} unstorable" if progress.unstorable else ""
     return ", ".join(filter(None, (words, unstorable)))
 
 
-def _moment(watermark: int | None) -> str:
+def _format_moment(watermark: int | None) -> str:
     if watermark is None:
         return "-"
     return moment(watermark)
 
 
-def _figures(query: Any) -> dict[str, Any]:
+def _collect_figures(query: Any) -> dict[str, Any]:
     """Return the figures of a query for a line of JSON."""
     progress = query.progress
     if progress.batch < 0:
@@ -215,7 +221,7 @@ def _figures(query: Any) -> dict[str, Any]:
         "query": query.name,
         "state": "running" if query.is_active else "ended",
         "batch": progress.batch,
-        "watermark": _moment(progress.watermark_micros),
+        "watermark": _format_moment(progress.watermark_micros),
         "counts": dict(progress.counts),
         "fired": dict(progress.fired),
         "pending": progress.pending,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 OURS = ("both", "checkpoints", "weather.duckdb", "weather.duckdb.wal", "weather.html")
 
 
-def weather(
+def run_weather(
     console: Console, out: Path, flights: int | None, pieces: int
 ) -> tuple[dict[str, Verdict], dict[str, Path]]:
     """Run the join and check it; return the verdict, and the path of the page."""

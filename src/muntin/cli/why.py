@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from muntin.cli.checkpoints import open_checkpoint
-from muntin.cli.console import say
+from muntin.cli.console import print_text
 
 
 def why(
@@ -43,4 +43,4 @@ def why(
 
         lines = explain_checkpoint(opened, key or [], at, table)
     for line in lines:
-        say(console, line)
+        print_text(console, line)

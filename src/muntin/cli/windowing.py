@@ -18,9 +18,9 @@ from rich.live import Live
 
 from muntin.apps.windowing import Maximum, Monitor, Options, TableProgress
 from muntin.apps.windowing.source import parse_source as source_of
-from muntin.cli.console import QueryFailedError, reported, say, session, words
+from muntin.cli.console import QueryFailedError, print_text, report_errors, session, summarize_error
 from muntin.cli.page import Host, Port, TablePage, Token, TokenFile, read_token
-from muntin.cli.windowing_view import view
+from muntin.cli.windowing_view import render_run
 from muntin.model.errors import MissingExtraError, OptionError
 from muntin.serve import Feed
 
@@ -99,25 +99,25 @@ def windowing(
     """
     if context.invoked_subcommand is not None:
         return
-    with reported(), ExitStack() as stack:
+    with report_errors(), ExitStack() as stack:
         table = source_of(source)
         options = _options(context.params, table)
         reporter = Reporter(Console(), options, as_json=json_)
         if page:
-            reporter.page = _served(stack, options, host, port, read_token(token, token_file))
+            reporter.page = _serve_page(stack, options, host, port, read_token(token, token_file))
         _exit(reporter, finished=_run(options, shards, reporter, master, table, checkpoint))
 
 
-def _options(given: Mapping[str, Any], table: Any) -> Options:
+def _options(arguments: Mapping[str, Any], table: Any) -> Options:
     """Return the application's options from the command's options of the same names."""
-    named = {one.name: given[one.name] for one in fields(Options)}
-    named["averages"] = _spans(named["averages"])
-    named["clock"] = named["clock"] or ("wall" if table is None else "event")
-    if named["deletes"] is not None:
-        named["deletes"] = str(named["deletes"])
-    if named["shards"] is None:
-        named["shards"] = 1  # A placeholder until Spark knows the number of cores.
-    return Options(**named)
+    values = {option.name: arguments[option.name] for option in fields(Options)}
+    values["averages"] = _parse_spans(values["averages"])
+    values["clock"] = values["clock"] or ("wall" if table is None else "event")
+    if values["deletes"] is not None:
+        values["deletes"] = str(values["deletes"])
+    if values["shards"] is None:
+        values["shards"] = 1  # A placeholder until Spark knows the number of cores.
+    return Options(**values)
 
 
 def _exit(reporter: Reporter, *, finished: bool) -> None:
@@ -130,7 +130,7 @@ def _exit(reporter: Reporter, *, finished: bool) -> None:
         raise typer.Exit(1)
 
 
-def _spans(text: str) -> tuple[float, ...]:
+def _parse_spans(text: str) -> tuple[float, ...]:
     try:
         return tuple(float(span) for span in text.split(",") if span.strip())
     except ValueError:
@@ -138,7 +138,7 @@ def _spans(text: str) -> tuple[float, ...]:
         raise OptionError("averages", text, "aren't numbers", hint) from None
 
 
-def _served(
+def _serve_page(
     stack: ExitStack, options: Options, host: str, port: int, token: str | None
 ) -> TablePage | None:
     """Serve the page and print its address; without the extra, print how to install it."""
@@ -146,10 +146,10 @@ def _served(
     try:
         from muntin.serve.server import Server
     except MissingExtraError as error:
-        say(console, str(error), "dim")
+        print_text(console, str(error), "dim")
         return None
     feed = Feed()
-    say(console, f"page     {stack.enter_context(Server(feed, host, port, token)).address}")
+    print_text(console, f"page     {stack.enter_context(Server(feed, host, port, token)).address}")
     return TablePage(feed, options)
 
 
@@ -165,7 +165,7 @@ class Reporter:
         self.page: TablePage | None = None
         self.begun: float | None = None
 
-    def took(self, batch: int, progress: list[TableProgress], written: int) -> None:
+    def add_batch(self, batch: int, progress: list[TableProgress], written: int) -> None:
         """Add a batch."""
         if self.begun is None:
             # Spark's start isn't part of the run.
@@ -177,13 +177,13 @@ class Reporter:
         if change is not None and not self.live:
             self.write(change)
 
-    def write(self, what: Any) -> None:
+    def write(self, item: Any) -> None:
         """Print a report, a change or the summary."""
         if self.as_json:
-            print(json.dumps(what.to_dict()), flush=True)
+            print(json.dumps(item.to_dict()), flush=True)
         else:
-            lines = [str(what)] if isinstance(what, Maximum) else what.lines()
-            say(self.console, "\n".join(lines))
+            lines = [str(item)] if isinstance(item, Maximum) else item.lines()
+            print_text(self.console, "\n".join(lines))
 
     def report(self) -> None:
         """Print the events since the last report."""
@@ -221,7 +221,7 @@ def _run(
             shards = read_stored_shards(spark, str(folder)) or count_shards(spark, None)
         rows = None if table is None else read_table(spark, table, Surroundings({}, os.environ))
         options = replace(options, shards=shards)
-        query = start(spark, options, reporter.took, str(folder), rows)
+        query = start(spark, options, reporter.add_batch, str(folder), rows)
         stack.callback(query.stop)
         try:
             follow(query, options, reporter)
@@ -251,9 +251,9 @@ def follow(query: Any, options: Options, reporter: Reporter) -> None:
         _show(live, reporter)
     failure = query.query.exception()
     if failure is not None:
-        raise QueryFailedError(words(failure)) from failure
+        raise QueryFailedError(summarize_error(failure)) from failure
 
 
 def _show(live: Live | None, reporter: Reporter) -> None:
     if live is not None:
-        live.update(view(reporter.monitor, reporter.last, reporter.elapsed))
+        live.update(render_run(reporter.monitor, reporter.last, reporter.elapsed))

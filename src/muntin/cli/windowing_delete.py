@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from muntin.apps import windowing
-from muntin.cli.console import reported, say
+from muntin.cli.console import print_text, report_errors
 
 
 def delete(
@@ -45,7 +45,7 @@ def delete(
     Prints the number of deleted rows, and of rows that are left to delete.
     """
     console = Console()
-    with reported():
+    with report_errors():
         while True:
             done = windowing.delete(
                 folder,
@@ -55,7 +55,7 @@ def delete(
                 most=most,
                 patience=patience,
             )
-            say(console, f"deleted {done.deleted:,} rows, {done.left:,} are left to delete")
+            print_text(console, f"deleted {done.deleted:,} rows, {done.left:,} are left to delete")
             if every is None:
                 return
             if not done.left:

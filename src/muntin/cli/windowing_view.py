@@ -16,14 +16,14 @@ _BARS = "▁▂▃▄▅▆▇█"
 _WIDTH = 40
 
 
-def view(monitor: Monitor, last: Report | None, elapsed: float) -> RenderableType:
+def render_run(monitor: Monitor, last: Report | None, elapsed: float) -> RenderableType:
     """Return the terminal's view of a run."""
     options = monitor.options
     rows = Table.grid(padding=(0, 2))
     rows.add_column(style="bold", no_wrap=True)
     rows.add_column(justify="right", no_wrap=True)
     rows.add_column(no_wrap=True)
-    for line in _lines(monitor, last):
+    for line in _list_lines(monitor, last):
         rows.add_row(*line)
     moments = list(monitor.moments)
     for name, part, style in (
@@ -32,7 +32,7 @@ def view(monitor: Monitor, last: Report | None, elapsed: float) -> RenderableTyp
         ("deleted a batch", "deleted", "magenta"),
     ):
         values = [getattr(moment, part) for moment in moments]
-        rows.add_row(name, f"{values[-1] if values else 0:,}", sparks(values, style))
+        rows.add_row(name, f"{values[-1] if values else 0:,}", draw_sparks(values, style))
     bar = ProgressBar(total=options.duration, completed=min(elapsed, options.duration), width=60)
     mode = "inline" if options.inline else f"a deleter, chunks of {options.deletechunksize:,}"
     title = f"windowing: {options.limits}, {mode}"
@@ -42,34 +42,34 @@ def view(monitor: Monitor, last: Report | None, elapsed: float) -> RenderableTyp
     )
 
 
-def _lines(monitor: Monitor, last: Report | None) -> list[tuple[str, str, str]]:
+def _list_lines(monitor: Monitor, last: Report | None) -> list[tuple[str, str, str]]:
     """Return the name, number and remark of each line."""
-    found = [
+    lines = [
         (f"average of {span} s", "none" if mean is None else f"{mean:,.2f}", "")
         for span, mean in monitor.averages.items()
     ]
     most = "none" if monitor.maximum is None else f"{monitor.maximum:,}"
     changed = monitor.maxima[-1].before if monitor.maxima else None
-    before = "" if changed is None else f"was {changed:,}"
-    found.append(("maximum", most, before))
+    change = "" if changed is None else f"was {changed:,}"
+    lines.append(("maximum", most, change))
     if last is not None:
-        late = "" if last.latency is None else f"latency {last.latency:,.0f} ms"
+        latency = "" if last.latency is None else f"latency {last.latency:,.0f} ms"
         if last.latency_95 is not None:
-            late += f", 95% below {last.latency_95:,.0f} ms"
-        found.append(("inserted", f"{last.throughput:,.0f}/s", late))
+            latency += f", 95% below {last.latency_95:,.0f} ms"
+        lines.append(("inserted", f"{last.throughput:,.0f}/s", latency))
         if last.rejected:
-            found.append(("rejected", "", last.rejected_text))
+            lines.append(("rejected", "", last.rejected_text))
         rate = last.deleted / last.seconds
-        found.append(("deleted", f"{rate:,.0f}/s", f"in {last.chunks:,} chunks"))
-    found.append(("backlog", f"{monitor.backlog:,}", f"delete lag {monitor.lag:,} ms"))
-    return found
+        lines.append(("deleted", f"{rate:,.0f}/s", f"in {last.chunks:,} chunks"))
+    lines.append(("backlog", f"{monitor.backlog:,}", f"delete lag {monitor.lag:,} ms"))
+    return lines
 
 
-def sparks(values: Sequence[int], style: str) -> Text:
+def draw_sparks(values: Sequence[int], style: str) -> Text:
     """Return the newest values as small bars, from zero to the greatest value.
 
     Example:
-        >>> sparks([0, 5, 10], "green").plain
+        >>> draw_sparks([0, 5, 10], "green").plain
         '▁▄█'
     """
     shown = values[-_WIDTH:]

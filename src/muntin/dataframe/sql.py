@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from muntin.dataframe.host import Host, choose_host
-from muntin.hosts.local.statements import TableRows, bind_query, tables_by_name
+from muntin.hosts.local.statements import TableRows, bind_query, index_by_name
 from muntin.hosts.local.tables import needs_spark, source_of
-from muntin.hosts.local.windowed import rows_of
+from muntin.hosts.local.windowed import find_rows
 from muntin.model.errors import OptionError, SqlError
-from muntin.model.pipeline import tables_of
+from muntin.model.pipeline import find_tables
 from muntin.sinks.declared import Surroundings
 
 if TYPE_CHECKING:
@@ -115,14 +115,14 @@ def _choose_host(
 
 def _host_of_declared(question: Question) -> Host:
     """Return the host that reads the tables that a statement declares."""
-    tables_read = tables_of(question.lowered.query)
+    tables_read = find_tables(question.lowered.query)
     declared = [table for name, table in question.tables.items() if name in tables_read]
     return "spark" if any(map(needs_spark, declared)) else "local"
 
 
 def _query_locally(question: Question, tables: Mapping[str, Any]) -> LocalDefinition:
     """Build a query in this process, and open its tables."""
-    rows_by_name = tables_by_name({name: rows_of(name, table) for name, table in tables.items()})
+    rows_by_name = index_by_name({name: find_rows(name, table) for name, table in tables.items()})
     surroundings = Surroundings({}, os.environ)
 
     def find(name: str) -> TableRows:

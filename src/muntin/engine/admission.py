@@ -32,8 +32,8 @@ def admit(
     rejected: list[pl.DataFrame] = []
 
     def split(frame: pl.DataFrame, bad: pl.Expr, reason: str) -> pl.DataFrame:
-        rest, aside = split_off(frame, frame.select(bad.fill_null(True)).to_series(), reason)
-        rejected.extend(aside)
+        rest, outside = split_rejected(frame, frame.select(bad.fill_null(True)).to_series(), reason)
+        rejected.extend(outside)
         return rest
 
     if columns.KEEP in messages.columns:
@@ -48,28 +48,28 @@ def admit(
     if columns.FUTURE in messages.columns:
         messages = split(messages, pl.col(columns.FUTURE), "future")
     # Windows around such a time would exceed the axis.
-    within = messages[columns.TIME].is_between(-FARTHEST, FARTHEST, closed="none")
-    if not within.all():
-        messages, aside = split_off(messages, ~within, "malformed")
-        rejected += aside
+    is_inside = messages[columns.TIME].is_between(-FARTHEST, FARTHEST, closed="none")
+    if not is_inside.all():
+        messages, outside = split_rejected(messages, ~is_inside, "malformed")
+        rejected += outside
     if edge is not None and len(messages):
-        least = messages[columns.TIME].min()
-        if isinstance(least, int) and least < edge:
+        earliest = messages[columns.TIME].min()
+        if isinstance(earliest, int) and earliest < edge:
             messages = split(messages, pl.col(columns.TIME) < edge, "late")
     return messages, rejected
 
 
-def split_off(
+def split_rejected(
     messages: pl.DataFrame, bad: pl.Series, reason: str
 ) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
     """Split off the bad messages, if there are any, as a frame with the reason."""
     if not bad.any():
         return messages, []
-    aside = messages.filter(bad).with_columns(pl.lit(reason).alias(columns.REASON))
-    return messages.filter(~bad), [aside]
+    rejected = messages.filter(bad).with_columns(pl.lit(reason).alias(columns.REASON))
+    return messages.filter(~bad), [rejected]
 
 
-def flag_unplaced(messages: pl.DataFrame, partition: str, offset: str) -> pl.DataFrame:
+def flag_missing_offsets(messages: pl.DataFrame, partition: str, offset: str) -> pl.DataFrame:
     """Flag messages without partition or offset, whose repetitions couldn't be detected."""
     lacks = pl.any_horizontal(pl.col(partition, offset).is_null())
     if columns.MALFORMED in messages.columns:
@@ -77,17 +77,17 @@ def flag_unplaced(messages: pl.DataFrame, partition: str, offset: str) -> pl.Dat
     return messages.with_columns(lacks.alias(columns.MALFORMED))
 
 
-def counts(
-    messages: pl.DataFrame, taken: pl.DataFrame, rejected: Sequence[pl.DataFrame]
+def count_messages(
+    messages: pl.DataFrame, accepted: pl.DataFrame, rejected: Sequence[pl.DataFrame]
 ) -> dict[str, int]:
     """Count the messages that were ``seen``, ``counted``, ``filtered`` and rejected, by reason."""
-    found = {"seen": len(messages), "counted": len(taken)}
+    numbers = {"seen": len(messages), "counted": len(accepted)}
     for frame in rejected:
         reason = frame[columns.REASON][0]
-        found[reason] = found.get(reason, 0) + len(frame)
+        numbers[reason] = numbers.get(reason, 0) + len(frame)
     if columns.KEEP in messages.columns:
-        found["filtered"] = 2 * found["seen"] - sum(found.values())
-    return found
+        numbers["filtered"] = 2 * numbers["seen"] - sum(numbers.values())
+    return numbers
 
 
 def moves_watermark(messages: pl.DataFrame) -> pl.Expr:
@@ -104,16 +104,16 @@ def moves_watermark(messages: pl.DataFrame) -> pl.Expr:
     return moves.fill_null(False)
 
 
-def latest(messages: pl.DataFrame) -> int | None:
+def find_latest_time(messages: pl.DataFrame) -> int | None:
     """Return the greatest event time that may move the watermark."""
     moving = pl.col(columns.TIME).filter(moves_watermark(messages))
     time = messages.select(moving.max()).item()
     return time if isinstance(time, int) else None
 
 
-def clock(messages: pl.DataFrame) -> int | None:
+def find_latest_arrival(messages: pl.DataFrame) -> int | None:
     """Return the greatest arrival time, or ``None`` if messages have none."""
     if columns.CLOCK not in messages.columns:
         return None
-    moment = messages[columns.CLOCK].max()
-    return moment if isinstance(moment, int) else None
+    latest_arrival = messages[columns.CLOCK].max()
+    return latest_arrival if isinstance(latest_arrival, int) else None

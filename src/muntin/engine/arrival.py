@@ -1,4 +1,4 @@
-"""Summaries of a task's messages, which it sends to the shards together with the messages."""
+"""Summaries of a task's messages, which the task sends to the shards with the messages."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from muntin.engine import columns
-from muntin.engine.admission import flag_unplaced, moves_watermark
+from muntin.engine.admission import flag_missing_offsets, moves_watermark
 from muntin.engine.clocks import ClockTime, clock_times, merge_times
 from muntin.engine.operator import REJECTED, Part, Task
 from muntin.model.axis import Axis
-from muntin.model.counts import summed
+from muntin.model.counts import add_counts
 from muntin.model.spec import DUPLICATES
 from muntin.state.offsets import (
     OffsetRange,
@@ -58,7 +58,7 @@ class Arrival:
     clocks: Sequence[TimedOffset] = ()
 
 
-def parts_of(
+def make_parts(
     arrivals: Sequence[Arrival], frames: Mapping[str, Mapping[int, pl.DataFrame]], task: Task
 ) -> list[Part]:
     """Return a part for each shard, each with the summary of the whole task."""
@@ -77,17 +77,17 @@ def parts_of(
         for number, frame in by_shard.items():
             parts[number].frames[name] = frame
     # The task's rejected messages and counts go to one shard, so that they are emitted once.
-    parts[0].header["arrival"]["counts"] = summed(arrival.counts for arrival in arrivals)
+    parts[0].header["arrival"]["counts"] = add_counts(arrival.counts for arrival in arrivals)
     parts[0].frames[REJECTED] = pl.concat([arrival.rejected for arrival in arrivals])
     return parts
 
 
-def numbered(
+def drop_repeated(
     messages: pl.DataFrame,
     offset: tuple[str, str],
-    taken: TakenOffsets,
+    taken_offsets: TakenOffsets,
     axis: Axis,
-    by: Sequence[str] = (),
+    clocks: Sequence[str] = (),
 ) -> tuple[pl.DataFrame, dict[str, Any]]:
     """Return messages without repeated offsets, and their summary as attributes of ``Arrival``.
 
@@ -96,28 +96,33 @@ def numbered(
     Args:
         messages: The messages of a task.
         offset: The columns of partition and offset.
-        taken: The offsets that are known to be taken.
+        taken_offsets: The offsets that are known to be taken.
         axis: The axis of the windows or of the join.
-        by: The columns that distinguish the clocks of the input.
+        clocks: The columns that distinguish the clocks of the input.
     """
-    messages = flag_unplaced(messages, *offset)
-    again = taken.find_repeated(messages, *offset)
-    new = messages.filter(~again)
-    known: dict[str, Any] = {"counts": _repeated(again), "offsets": to_ranges(new, *offset)}
+    messages = flag_missing_offsets(messages, *offset)
+    is_repeated = taken_offsets.find_repeated(messages, *offset)
+    new_messages = messages.filter(~is_repeated)
+    summary: dict[str, Any] = {
+        "counts": _count_repeated(is_repeated),
+        "offsets": to_ranges(new_messages, *offset),
+    }
     # On the rows axis each partition has its own watermark.
     if axis == "time":
-        known["times"] = find_greatest(new.filter(moves_watermark(new)), *offset, columns.TIME)
-        known["partitions"] = clock_times(new, by)
-    if columns.CLOCK in new.columns:
-        known["clocks"] = find_greatest(new, *offset, columns.CLOCK)
-    return new, known
+        summary["times"] = find_greatest(
+            new_messages.filter(moves_watermark(new_messages)), *offset, columns.TIME
+        )
+        summary["partitions"] = clock_times(new_messages, clocks)
+    if columns.CLOCK in new_messages.columns:
+        summary["clocks"] = find_greatest(new_messages, *offset, columns.CLOCK)
+    return new_messages, summary
 
 
-def fresh(
+def select_new(
     arrivals: Sequence[Arrival],
     messages: Iterable[pl.DataFrame | None],
     offset: tuple[str, str] | None,
-    taken: TakenOffsets,
+    taken_offsets: TakenOffsets,
     count: Callable[[Mapping[str, int]], None],
 ) -> tuple[list[pl.DataFrame], dict[str, Any]]:
     """Return the new messages of a shard, and the greatest times of the whole batch.
@@ -126,38 +131,42 @@ def fresh(
     messages with one offset the first counts, even if they have different keys, since each task
     also sends the offsets of its messages for other shards.
     """
-    new, latest, clocks = [], [], []
+    new_messages, latest, clocks = [], [], []
     reached = _greatest(arrival.reached for arrival in arrivals)
     partitions = merge_times(arrival.partitions for arrival in arrivals)
-    for arrival, sent in zip(arrivals, messages, strict=True):
+    for arrival, part_messages in zip(arrivals, messages, strict=True):
         count(arrival.counts)
-        if sent is not None and len(sent) and offset is not None:
-            again = _known(sent, offset, taken)
-            copies = columns.COUNTS in sent.columns
-            count(_repeated(again & sent[columns.COUNTS].to_numpy() if copies else again))
-            sent = sent.filter(~again)
-        new += [sent] if sent is not None and len(sent) else []
-        latest += [arrival.latest, taken.latest(arrival.times)]
-        clocks += [arrival.clock, taken.latest(arrival.clocks)]
-        taken.add(arrival.offsets)
+        if part_messages is not None and len(part_messages) and offset is not None:
+            is_repeated = _find_repeated(part_messages, offset, taken_offsets)
+            counted = is_repeated
+            if columns.COUNTS in part_messages.columns:
+                counted = is_repeated & part_messages[columns.COUNTS].to_numpy()
+            count(_count_repeated(counted))
+            part_messages = part_messages.filter(~is_repeated)
+        new_messages += [part_messages] if part_messages is not None and len(part_messages) else []
+        latest += [arrival.latest, taken_offsets.latest(arrival.times)]
+        clocks += [arrival.clock, taken_offsets.latest(arrival.clocks)]
+        taken_offsets.add(arrival.offsets)
     summary = {"latest": _greatest(latest), "clock": _greatest(clocks), "reached": reached}
     finished = any(arrival.finished for arrival in arrivals)
-    return new, {**summary, "partitions": partitions, "finished": finished}
+    return new_messages, {**summary, "partitions": partitions, "finished": finished}
 
 
-def _known(sent: pl.DataFrame, offset: tuple[str, str], taken: TakenOffsets) -> NDArray[np.bool_]:
+def _find_repeated(
+    messages: pl.DataFrame, offset: tuple[str, str], taken_offsets: TakenOffsets
+) -> NDArray[np.bool_]:
     """Return which messages are repetitions; copies for grouping sets aren't."""
-    if columns.GROUPING not in sent.columns:
-        return taken.find_repeated(sent, *offset)
-    found = np.zeros(len(sent), dtype=np.bool_)
-    for number in sent[columns.GROUPING].unique():
-        rows = np.flatnonzero((sent[columns.GROUPING] == number).to_numpy())
-        found[rows] = taken.find_repeated(sent[rows], *offset)
-    return found
+    if columns.GROUPING not in messages.columns:
+        return taken_offsets.find_repeated(messages, *offset)
+    is_repeated = np.zeros(len(messages), dtype=np.bool_)
+    for grouping_set in messages[columns.GROUPING].unique():
+        rows = np.flatnonzero((messages[columns.GROUPING] == grouping_set).to_numpy())
+        is_repeated[rows] = taken_offsets.find_repeated(messages[rows], *offset)
+    return is_repeated
 
 
-def _repeated(again: NDArray[np.bool_]) -> dict[str, int]:
-    n = int(again.sum())
+def _count_repeated(is_repeated: NDArray[np.bool_]) -> dict[str, int]:
+    n = int(is_repeated.sum())
     return {"seen": n, DUPLICATES: n} if n else {}
 
 

@@ -135,7 +135,7 @@ class InputClocks:
             if name in self._stored:
                 self._stored[name][2] = wall
 
-    def reached(self, idle: int | None, wall: int) -> int | None:
+    def find_slowest_time(self, idle: int | None, wall: int) -> int | None:
         """Return the time of the slowest active clock, or the greatest time if none is active.
 
         Args:

@@ -62,7 +62,6 @@ def partial(index: int, suffix: str) -> str:
     return f"a{index}.{suffix}"
 
 
-def taken(option: str, name: str, whose: str) -> OptionError:
-    """Return the error for a user's column that has the name of an internal one."""
-    hint = "rename it, or leave it out"
-    return OptionError(option, name, f"is a column that {whose} have already", hint)
+def make_clash_error(option: str, name: str, whose: str) -> OptionError:
+    """Return the error for a user's column that has the name of one that muntin adds."""
+    return OptionError(option, name, f"is the name of a column of {whose}", "rename it")

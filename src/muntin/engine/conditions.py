@@ -13,42 +13,45 @@ from muntin.model.errors import OptionError
 from muntin.model.policies import Policy, When, parts
 
 
-def marked(
+def add_condition_columns(
     windows: pl.DataFrame, policies: Sequence[Policy | None], combiner: Combiner
 ) -> pl.DataFrame:
     """Add a column to windows for each condition of the policies; windows are whole partials."""
     return windows.with_columns(
-        _holding(windows, text, combiner).alias(column(text)) for text in _asked(policies)
+        _evaluate(windows, text, combiner).alias(condition_column(text))
+        for text in _list_conditions(policies)
     )
 
 
-def unmarked(windows: pl.DataFrame, policies: Sequence[Policy | None]) -> pl.DataFrame:
-    """Drop the columns that ``marked`` adds."""
-    return windows.drop(holds(*policies))
+def drop_condition_columns(
+    windows: pl.DataFrame, policies: Sequence[Policy | None]
+) -> pl.DataFrame:
+    """Drop the columns that ``add_condition_columns`` adds."""
+    return windows.drop(list_condition_columns(*policies))
 
 
-def holds(*policies: Policy | None) -> list[str]:
-    """Return the columns that ``marked`` adds."""
-    return [column(text) for text in _asked(policies)]
+def list_condition_columns(*policies: Policy | None) -> list[str]:
+    """Return the columns that ``add_condition_columns`` adds."""
+    return [condition_column(text) for text in _list_conditions(policies)]
 
 
-def _asked(policies: Sequence[Policy | None]) -> list[str]:
+def _list_conditions(policies: Sequence[Policy | None]) -> list[str]:
     each = (part for policy in policies for part in parts(policy))
     return sorted({part.condition for part in each if isinstance(part, When)})
 
 
-def column(text: str) -> str:
+def condition_column(text: str) -> str:
     """Return the name of the column for a condition."""
     return f"__muntin_holds {text}"
 
 
-def check(combiner: Combiner) -> None:
+def check_conditions(combiner: Combiner) -> None:
     """Refuse conditions that can't be computed."""
     combiner.spec.check_conditions()
     firing, nothing = combiner.spec.firing, combiner.no_cells
     for policy in (*parts(firing.early), *parts(firing.late)):
         try:
-            marked(nothing, [policy], combiner)
+            add_condition_columns(nothing, [policy], combiner)
         except pl.exceptions.PolarsError as error:
             assert isinstance(policy, When)
             hint = "compare numbers with numbers, texts with texts"
@@ -56,22 +59,22 @@ def check(combiner: Combiner) -> None:
             raise OptionError("when", policy.condition, problem, hint) from error
 
 
-def _holding(windows: pl.DataFrame, text: str, combiner: Combiner) -> pl.Series:
+def _evaluate(windows: pl.DataFrame, text: str, combiner: Combiner) -> pl.Series:
     condition, spec = read_condition(text), combiner.spec
     named = zip(spec.aggregates, combiner.algebras, strict=True)
     values = {name: algebra.lower(windows) for name, algebra in named if name in condition.names}
     keys = dict(zip(spec.keys, combiner.keys, strict=False))
     values |= {name: windows[keys[name]] for name in condition.names if name in keys}
     frame = pl.DataFrame([series.alias(name) for name, series in values.items()])
-    return frame.select(_expression(condition.tree).fill_null(False)).to_series()
+    return frame.select(_build_expression(condition.tree).fill_null(False)).to_series()
 
 
-def _expression(node: Any) -> pl.Expr:
+def _build_expression(node: Any) -> pl.Expr:
     if isinstance(node, Name):
         return pl.col(node.name)
     if not isinstance(node, Term):
         return pl.lit(node)
-    parts = [_expression(part) for part in node.parts]
+    parts = [_build_expression(part) for part in node.parts]
     match node.sign:
         case "AND":
             return pl.all_horizontal(parts)
@@ -79,5 +82,5 @@ def _expression(node: Any) -> pl.Expr:
             return pl.any_horizontal(parts)
         case "NOT":
             return ~parts[0]
-    compared: pl.Expr = COMPARE[node.sign](*parts)
-    return compared
+    comparison: pl.Expr = COMPARE[node.sign](*parts)
+    return comparison

@@ -33,11 +33,13 @@ def shape_of(dtype: pl.DataType) -> Shape:
     """
     text = str(dtype)
     if isinstance(dtype, pl.List | pl.Array):
-        return Shape.nested(text, "array", [shape_of(_made(dtype.inner))])
+        return Shape.nested(text, "array", [shape_of(_instantiate(dtype.inner))])
     if isinstance(dtype, pl.Struct):
-        return Shape.nested(text, "struct", [shape_of(_made(f.dtype)) for f in dtype.fields])
+        return Shape.nested(text, "struct", [shape_of(_instantiate(f.dtype)) for f in dtype.fields])
     if isinstance(dtype, pl.Map):
-        return Shape.nested(text, "map", [shape_of(_made(d)) for d in (dtype.key, dtype.value)])
+        return Shape.nested(
+            text, "map", [shape_of(_instantiate(d)) for d in (dtype.key, dtype.value)]
+        )
     if dtype.is_integer():
         return Shape(text, "integer")
     if dtype.is_float():
@@ -45,14 +47,14 @@ def shape_of(dtype: pl.DataType) -> Shape:
     return Shape(text, _FAMILIES.get(type(dtype), "other"))
 
 
-def moment_of(dtype: pl.DataType) -> pl.DataType:
+def instant_type(dtype: pl.DataType) -> pl.DataType:
     """Return the type of points in time for messages whose time column has a given type."""
     if dtype.is_integer():
         return pl.Int64()
     return pl.Datetime("us", dtype.time_zone if isinstance(dtype, pl.Datetime) else "UTC")
 
 
-def _made(dtype: object) -> pl.DataType:
+def _instantiate(dtype: object) -> pl.DataType:
     return cast(pl.DataType, dtype() if isinstance(dtype, type) else dtype)
 
 
@@ -80,8 +82,8 @@ def _read(node: ast.expr | None) -> pl.DataType:
         case ast.Name(name) if name in _PLAIN:
             return _PLAIN[name]
         case ast.Call(ast.Name("Datetime" | "Duration" | "Decimal" as name), [], options):
-            given = {str(option.arg): ast.literal_eval(option.value) for option in options}
-            return cast(pl.DataType, getattr(pl, name)(**given))
+            arguments = {str(option.arg): ast.literal_eval(option.value) for option in options}
+            return cast(pl.DataType, getattr(pl, name)(**arguments))
         case ast.Call(ast.Name("List"), [inner], []):
             return pl.List(_read(inner))
         case ast.Call(ast.Name("Map"), [key, value], []):

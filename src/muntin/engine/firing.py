@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.conditions import column
+from muntin.engine.conditions import condition_column
 from muntin.engine.state import State
 from muntin.model.kinds import Kind
 from muntin.model.policies import (
@@ -23,7 +23,7 @@ from muntin.model.policies import (
 from muntin.model.spec import WindowSpec
 
 # Beyond every window number that a time can have.
-FOREVER = 2**62
+MAX_WINDOW = 2**62
 _FLOOR = "floor"
 # The wall clock when the first, and the last, message came that a window hasn't emitted.
 SINCE = {"first": "__muntin_since_first", "last": "__muntin_since_last"}
@@ -63,21 +63,21 @@ class BatchClock:
     ) -> BatchClock:
         """Convert watermarks before and after a batch to window numbers."""
 
-        def ended(watermark: int | None, delay: int) -> int:
-            return -FOREVER if watermark is None else windows.ended(watermark - delay)
+        def find_last_ended(watermark: int | None, delay: int) -> int:
+            return -MAX_WINDOW if watermark is None else windows.ended(watermark - delay)
 
         before, after = watermarks
         return cls(
-            before=ended(before, 0),
-            after=FOREVER if final else ended(after, 0),
-            closed_before=ended(before, grace),
-            closed_after=FOREVER if final else ended(after, grace),
+            before=find_last_ended(before, 0),
+            after=MAX_WINDOW if final else find_last_ended(after, 0),
+            closed_before=find_last_ended(before, grace),
+            closed_after=MAX_WINDOW if final else find_last_ended(after, grace),
             wall=walls[1],
             last_wall=walls[0],
             ends_run=ends_run,
         )
 
-    def passed(self, period: int) -> bool:
+    def has_passed(self, period: int) -> bool:
         """Return whether the wall clock has passed a multiple of a period since the last batch."""
         if self.ends_run:
             return True
@@ -89,19 +89,19 @@ def since_columns(*policies: Policy | None) -> list[str]:
     return [SINCE[age] for age in ages_of(*policies)]
 
 
-def may_be_due(policy: Policy, moment: BatchClock) -> bool:
+def may_be_due(policy: Policy, clock: BatchClock) -> bool:
     """Return whether some window can be due under a policy, without looking at the windows."""
-    return by_message(policy) or due_by_clock(policy, moment)
+    return by_message(policy) or is_due_by_clock(policy, clock)
 
 
-def due_by_clock(policy: Policy | None, moment: BatchClock) -> bool:
+def is_due_by_clock(policy: Policy | None, clock: BatchClock) -> bool:
     """Return whether a policy makes windows due by the wall clock, without new messages."""
-    return any(part.period is not None and moment.passed(part.period) for part in parts(policy))
+    return any(part.period is not None and clock.has_passed(part.period) for part in parts(policy))
 
 
-def due(
+def is_due(
     policy: Policy,
-    moment: BatchClock,
+    clock: BatchClock,
     unemitted: str = columns.MESSAGES,
     first: pl.Expr | None = None,
 ) -> pl.Expr:
@@ -110,22 +110,22 @@ def due(
     Args:
         policy: The policy of the windows. A condition must have its column in the rows, and
             ``After`` those of ``since_columns``.
-        moment: The watermark and the wall clock.
+        clock: The watermark and the wall clock.
         unemitted: The column with the number of new messages since a window emitted.
         first: Whether a window hasn't emitted yet, early or late; needed for ``FirstThen``.
     """
     if isinstance(policy, FirstThen):
         assert first is not None
-        one, other = (due(part, moment, unemitted) for part in parts(policy))
-        return pl.when(first).then(one).otherwise(other)
+        first_policy, later_policy = (is_due(part, clock, unemitted) for part in parts(policy))
+        return pl.when(first).then(first_policy).otherwise(later_policy)
     if isinstance(policy, When):
-        return pl.col(column(policy.condition))
-    by_clock = due_by_clock(policy, moment)
+        return pl.col(condition_column(policy.condition))
+    by_clock = is_due_by_clock(policy, clock)
     if by_clock and isinstance(policy, Every):
-        return pl.col(unemitted) >= (1 if moment.ends_run else policy.least)
-    if by_clock and isinstance(policy, After) and not moment.ends_run:
+        return pl.col(unemitted) >= (1 if clock.ends_run else policy.least)
+    if by_clock and isinstance(policy, After) and not clock.ends_run:
         # Without a time, the messages were read before there was such a policy.
-        age = moment.wall - pl.col(SINCE[policy.since])
+        age = clock.wall - pl.col(SINCE[policy.since])
         old = (age >= policy.wait).fill_null(True)
         return old if policy.rows is None else old | (pl.col(unemitted) >= policy.rows)
     if by_clock or policy.rows is None:
@@ -133,21 +133,22 @@ def due(
     return pl.col(unemitted) >= policy.rows
 
 
-def whole_from(state: State, spec: WindowSpec, windows: Kind) -> int | None:
-    """Return the first window that still has all of its messages after a longer retention.
+def update_first_whole(state: State, spec: WindowSpec, windows: Kind) -> int | None:
+    """Return the first window that still has all of its messages after the retention grew.
 
-    If the retention is longer than it was, windows that had expired are within it again, but have
-    lost messages. The first whole window is stored, for later starts.
+    A longer retention includes windows that had expired and have lost messages. The first whole
+    window is stored, for later starts.
 
     Returns:
         A window's number, or a session's last position; ``None`` if the retention never grew.
     """
-    then, mark = state.written_by, state.watermark
-    found: int | None = state.extra.get(_FLOOR)
-    if then is None or mark is None or then == spec.to_dict():
-        return found
-    before = WindowSpec.from_dict(then).firing.retention
-    if before < spec.firing.retention:
-        first = windows.ended(mark - before) + 1
-        found = state.extra[_FLOOR] = first if found is None else max(first, found)
-    return found
+    written_spec, watermark = state.written_by, state.watermark
+    first_whole: int | None = state.extra.get(_FLOOR)
+    if written_spec is None or watermark is None or written_spec == spec.to_dict():
+        return first_whole
+    old_retention = WindowSpec.from_dict(written_spec).firing.retention
+    if old_retention < spec.firing.retention:
+        candidate = windows.ended(watermark - old_retention) + 1
+        first_whole = candidate if first_whole is None else max(candidate, first_whole)
+        state.extra[_FLOOR] = first_whole
+    return first_whole

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.retention import ENDED, first_whole
+from muntin.engine.retention import ENDED, find_first_whole
 from muntin.engine.sessions.shard import FIRED_LATE, UNEMITTED
 from muntin.engine.windows.by_count import HEAD
 from muntin.engine.windows.paned import FIRED, LATE
@@ -38,31 +38,30 @@ _TYPES: dict[str, tuple[pl.DataType, Callable[[str], Any]]] = {
 # The text for a key that is NULL.
 NULL = r"\N"
 BlobBytes = Mapping[int, bytes]
-"""A shard's blobs by number; only those that ``wanted`` returns are needed."""
+"""A shard's blobs by number; only those that ``find_blobs`` returns are needed."""
 
 
-def key_from_text(
-    names: Sequence[str], types: Mapping[str, str], given: Sequence[str]
-) -> pl.DataFrame:
+def parse_key(names: Sequence[str], types: Mapping[str, str], texts: Sequence[str]) -> pl.DataFrame:
     r"""Convert a key from text to one row with the types of its columns.
 
     The text ``\N`` is NULL, as in the files of PostgreSQL and Hive.
     """
-    if len(given) != len(names):
+    if len(texts) != len(names):
         hint = f"give --key once for each of {', '.join(names) or 'no columns'}"
-        raise OptionError("--key", ", ".join(given), f"isn't {len(names)} values", hint)
-    held: list[pl.Series] = []
-    for place, (name, text) in enumerate(zip(names, given, strict=True)):
-        known = _TYPES.get(types.get(name, "Int64" if name == GROUPING_ID else ""))
-        if known is None:
-            hint = "this command finds strings, whole numbers, booleans and times"
+        raise OptionError("--key", ", ".join(texts), f"isn't {len(names)} values", hint)
+    values: list[pl.Series] = []
+    for index, (name, text) in enumerate(zip(names, texts, strict=True)):
+        parser = _TYPES.get(types.get(name, "Int64" if name == GROUPING_ID else ""))
+        if parser is None:
+            hint = "use a key of strings, integers, booleans or times"
             raise OptionError("--key", text, f"has type {types.get(name)}", hint)
         try:
-            value = None if text == NULL else known[1](text)
-            held.append(pl.Series(f"k{place}", [value], dtype=known[0]))
+            value = None if text == NULL else parser[1](text)
+            values.append(pl.Series(f"k{index}", [value], dtype=parser[0]))
         except (ValueError, OverflowError, TypeError) as error:
-            raise OptionError("--key", text, f"isn't a {types[name]}", "fix it") from error
-    return pl.DataFrame(held) if held else pl.DataFrame({"__one": [0]})
+            hint = f"write a value of type {types[name]}"
+            raise OptionError("--key", text, f"isn't a {types[name]}", hint) from error
+    return pl.DataFrame(values) if values else pl.DataFrame({"__one": [0]})
 
 
 def find_shard(spec: WindowSpec, key: pl.DataFrame) -> int:
@@ -71,13 +70,13 @@ def find_shard(spec: WindowSpec, key: pl.DataFrame) -> int:
     return int(assign_shards(key, key.columns, spec.shards or 1)[0])
 
 
-def wanted(
+def find_blobs(
     spec: WindowSpec, tables: Mapping[str, Sequence[Run]], start: int | None, end: int | None
 ) -> dict[str, list[int]]:
     """Return the numbers of the blobs that cover a range of time, by table."""
     if isinstance(spec.windows, Sessions):
         return {"sessions": list_overlapping_blobs(tables.get("sessions", ()))}
-    low, high = _reach(spec, start, end)
+    low, high = _window_range(spec, start, end)
     windows = spec.windows
     first = None if low is None else windows.first_pane(low)
     last = None if high is None else windows.last_pane(high)
@@ -86,7 +85,9 @@ def wanted(
     return {n: list_overlapping_blobs(tables.get(n, ()), *between) for n, between in bounds.items()}
 
 
-def _reach(spec: WindowSpec, start: int | None, end: int | None) -> tuple[int | None, int | None]:
+def _window_range(
+    spec: WindowSpec, start: int | None, end: int | None
+) -> tuple[int | None, int | None]:
     """Return the first and the last window that overlap a range of time."""
     windows = spec.windows
     assert not isinstance(windows, Sessions)
@@ -98,7 +99,7 @@ def _reach(spec: WindowSpec, start: int | None, end: int | None) -> tuple[int | 
     return low, None if end is None else windows.last_window(windows.pane_of(end))
 
 
-def windows_seen(
+def read_windows(
     spec: WindowSpec,
     named: Mapping[str, list[int]],
     blobs: BlobBytes,
@@ -112,59 +113,61 @@ def windows_seen(
     """
     windows = spec.windows
     assert not isinstance(windows, Sessions)
-    low, high = _reach(spec, start, end)
+    low, high = _window_range(spec, start, end)
     rows = {
-        name: _of_key([decode_frame(blobs[number]) for number in found], spec, key)
-        for name, found in named.items()
+        name: _select_key([decode_frame(blobs[number]) for number in windows_found], spec, key)
+        for name, windows_found in named.items()
     }
-    found = []
-    for number in _numbered(windows, rows, low, high):
+    windows_found = []
+    for number in _list_numbers(windows, rows, low, high):
         first, last = windows.first_inside(number), windows.last_pane(number)
-        mine = {n: _within(rows[n], columns.WINDOW, number, number) for n in rows if n != "cells"}
-        found.append(
+        mine = {
+            n: _select_range(rows[n], columns.WINDOW, number, number) for n in rows if n != "cells"
+        }
+        windows_found.append(
             WindowSeen(
                 windows.start(number),
                 windows.end(number),
                 number,
-                _sum(_within(rows["cells"], columns.PANE, first, last), columns.MESSAGES),
+                _sum(_select_range(rows["cells"], columns.PANE, first, last), columns.MESSAGES),
                 _sum(mine["marks"], FIRED),
                 _sum(mine["marks"], LATE),
                 _sum(mine["early"], columns.MESSAGES),
                 _sum(mine["late"], columns.MESSAGES),
             )
         )
-    return found
+    return windows_found
 
 
-def _numbered(
+def _list_numbers(
     windows: Numbered, rows: Mapping[str, pl.DataFrame], low: int | None, high: int | None
 ) -> Sequence[int]:
     """Return the windows to show: all of a closed range, or those in the state for an open one."""
     if low is not None and high is not None:
         return range(low, high + 1)
     cells = rows["cells"]
-    known: set[int] = set()
+    numbers: set[int] = set()
     panes = cells[columns.PANE].unique().sort().to_list() if len(cells) else []
-    for place, pane in enumerate(panes):
+    for index, pane in enumerate(panes):
         if not isinstance(windows, Sliding):
-            known.update(range(windows.first_window(pane), windows.last_window(pane) + 1))
+            numbers.update(range(windows.first_window(pane), windows.last_window(pane) + 1))
             continue
         # Every position is a pane: a window ends with it, and another may start right after it.
-        known.add(pane - windows.span)
-        follows = place + 1 < len(panes) and panes[place + 1] <= windows.last_pane(pane + 1)
-        known.update({pane + 1} if follows and not windows.rolls else ())
+        numbers.add(pane - windows.span)
+        follows = index + 1 < len(panes) and panes[index + 1] <= windows.last_pane(pane + 1)
+        numbers.update({pane + 1} if follows and not windows.rolls else ())
     for name in ("marks", "early", "late"):
-        known.update(rows[name][columns.WINDOW].unique() if len(rows[name]) else ())
-    within = (n for n in known if (low is None or n >= low) and (high is None or n <= high))
-    return sorted(within)
+        numbers.update(rows[name][columns.WINDOW].unique() if len(rows[name]) else ())
+    in_range = (n for n in numbers if (low is None or n >= low) and (high is None or n <= high))
+    return sorted(in_range)
 
 
-def sessions_seen(
+def read_sessions(
     spec: WindowSpec, named: Mapping[str, list[int]], blobs: BlobBytes, key: pl.DataFrame
 ) -> list[SessionSeen]:
     """Return the sessions of a key in the state, oldest first."""
     frames = [decode_frame(blobs[number]) for number in named["sessions"]]
-    rows = _of_key(frames, spec, key)
+    rows = _select_key(frames, spec, key)
     if not len(rows):
         return []
     # The last version of a session counts; one without messages has vanished.
@@ -177,13 +180,15 @@ def sessions_seen(
     return [SessionSeen(*row) for row in newest.select(names).iter_rows()]
 
 
-def arrived(spec: WindowSpec, blobs: Iterable[bytes], key: pl.DataFrame) -> int:
+def count_arrivals(spec: WindowSpec, blobs: Iterable[bytes], key: pl.DataFrame) -> int:
     """Return the number of messages of a key that arrived, for windows by arrival."""
-    rows = _of_key(list(map(decode_frame, blobs)), spec, key)
+    rows = _select_key(list(map(decode_frame, blobs)), spec, key)
     return int(rows[HEAD].max()) if len(rows) else 0  # type: ignore[arg-type]
 
 
-def _of_key(frames: Sequence[pl.DataFrame], spec: WindowSpec, key: pl.DataFrame) -> pl.DataFrame:
+def _select_key(
+    frames: Sequence[pl.DataFrame], spec: WindowSpec, key: pl.DataFrame
+) -> pl.DataFrame:
     if not frames:
         return pl.DataFrame()
     rows = pl.concat(frames, how="diagonal_relaxed")
@@ -191,7 +196,7 @@ def _of_key(frames: Sequence[pl.DataFrame], spec: WindowSpec, key: pl.DataFrame)
     return join_null_safe(rows, key, names, "semi") if names else rows
 
 
-def _within(rows: pl.DataFrame, axis: str, low: int, high: int) -> pl.DataFrame:
+def _select_range(rows: pl.DataFrame, axis: str, low: int, high: int) -> pl.DataFrame:
     return rows.filter(pl.col(axis).is_between(low, high)) if len(rows) else rows
 
 
@@ -210,10 +215,10 @@ SEEN = pl.Schema(
         "stage": pl.String(),
     }
 )
-"""The columns that ``known`` returns."""
+"""The columns that ``list_key_windows`` returns."""
 
 
-def known(
+def list_key_windows(
     spec: WindowSpec,
     named: Mapping[str, list[int]],
     blobs: BlobBytes,
@@ -229,24 +234,25 @@ def known(
     """
     start, end = between
     rows: list[tuple[object, ...]] = []
-    kind, mark, extra = spec.windows, manifest.watermark, manifest.extra
+    windows, watermark, extra = spec.windows, manifest.watermark, manifest.extra
     limit = extra.get("kept", {}).get("floor")
-    whole = first_whole(spec, kind, mark, extra.get("floor"), limit)
-    stage_of = partial(_stage, spec, watermark=mark, whole=whole, ended=ENDED in extra)
-    if isinstance(kind, Sessions):
-        for one in sessions_seen(spec, named, blobs, key):
-            over = one.last + kind.gap
-            if (start is None or over > start) and (end is None or one.first <= end):
-                stage = stage_of(one.last)
-                emitted = (one.messages, one.fired, None, one.unemitted)
-                rows.append(
-                    (one.first, over, *(_EXPIRED if stage == "expired" else emitted), stage)
-                )
+    first_whole = find_first_whole(spec, windows, watermark, extra.get("floor"), limit)
+    stage_of = partial(
+        _stage, spec, watermark=watermark, first_whole=first_whole, ended=ENDED in extra
+    )
+    if isinstance(windows, Sessions):
+        for session in read_sessions(spec, named, blobs, key):
+            session_end = session.last + windows.gap
+            if (start is None or session_end > start) and (end is None or session.first <= end):
+                stage = stage_of(session.last)
+                emitted = (session.messages, session.fired, None, session.unemitted)
+                shown = _EXPIRED if stage == "expired" else emitted
+                rows.append((session.first, session_end, *shown, stage))
     else:
-        for seen in windows_seen(spec, named, blobs, key, start, end):
+        for seen in read_windows(spec, named, blobs, key, start, end):
             if seen.messages or seen.fired or seen.late:
                 stage = stage_of(seen.number)
-                rows.append((seen.start, seen.end, *_emitted(spec, seen, stage), stage))
+                rows.append((seen.start, seen.end, *_count_emissions(spec, seen, stage), stage))
     return pl.DataFrame(rows, schema=SEEN, orient="row")
 
 
@@ -254,30 +260,30 @@ def known(
 _EXPIRED = (None, None, None, 0)
 
 
-def _emitted(spec: WindowSpec, seen: WindowSeen, stage: str) -> tuple[int | None, ...]:
-    """Return the numbers of messages, firings, late messages and waiting ones, if known."""
+def _count_emissions(spec: WindowSpec, seen: WindowSeen, stage: str) -> tuple[int | None, ...]:
+    """Return the numbers of messages, emissions, late and waiting messages; null if unknown."""
     if stage == "expired":
         return _EXPIRED
     if stage == "current":
         return seen.messages, seen.fired, seen.late, seen.unemitted_early
     if stage == "closed":
         # The state drops the number of a window's firings when it closes.
-        once = spec.firing.early is None and not spec.firing.grace
-        return seen.messages, 1 if once else None, 0 if not spec.firing.grace else None, 0
+        fires_once = spec.firing.early is None and not spec.firing.grace
+        return seen.messages, 1 if fires_once else None, 0 if not spec.firing.grace else None, 0
     # Windows on a grid don't record full firings: a window fired in full if it had messages that
     # weren't late when it ended.
-    full = not spec.windows.moves and seen.messages > seen.late
-    return seen.messages, seen.fired + full, seen.late, seen.unemitted_late
+    fired_in_full = not spec.windows.moves and seen.messages > seen.late
+    return seen.messages, seen.fired + fired_in_full, seen.late, seen.unemitted_late
 
 
 def _stage(
-    spec: WindowSpec, place: int, *, watermark: int | None, whole: int | None, ended: bool
+    spec: WindowSpec, position: int, *, watermark: int | None, first_whole: int | None, ended: bool
 ) -> str:
     """Return the stage of a window: ``current``, ``past``, ``closed`` or ``expired``."""
-    if whole is not None and place < whole:
+    if first_whole is not None and position < first_whole:
         return "expired"
     if ended:
         return "closed"
-    if watermark is None or place > spec.windows.ended(watermark):
+    if watermark is None or position > spec.windows.ended(watermark):
         return "current"
-    return "past" if place > spec.windows.ended(watermark - spec.firing.grace) else "closed"
+    return "past" if position > spec.windows.ended(watermark - spec.firing.grace) else "closed"

@@ -45,29 +45,29 @@ class Code:
         code: pl.Expr | None = None
         for name, least, span in zip(self.names, self.least, self.spans, strict=True):
             column = (columns or {}).get(name, pl.col(name)).cast(pl.Int64)
-            place = column - least if least else column
-            code = place if code is None else code * span + place
+            digit = column - least if least else column
+            code = digit if code is None else code * span + digit
         assert code is not None
         return code
 
     def columns(self, code: str) -> list[pl.Expr]:
         """Return the columns, decoded from their code."""
-        rest, found = pl.col(code), []
+        rest, decoded = pl.col(code), []
         for name, least, span in reversed(
             list(zip(self.names, self.least, self.spans, strict=True))
         ):
-            found.append((rest % span + least).alias(name))
+            decoded.append((rest % span + least).alias(name))
             rest = rest.floordiv(span)
-        return found[::-1]
+        return decoded[::-1]
 
 
-def code_of(frame: pl.DataFrame, names: Sequence[str]) -> Code | None:
+def find_code(frame: pl.DataFrame, names: Sequence[str]) -> Code | None:
     """Return the encoding of integer columns; ``None`` if some aren't, or are too wide."""
-    bounds = bounds_of(frame, names)
+    bounds = find_bounds(frame, names)
     return None if bounds is None else Code.over(bounds)
 
 
-def bounds_of(frame: pl.DataFrame, names: Sequence[str]) -> dict[str, tuple[int, int]] | None:
+def find_bounds(frame: pl.DataFrame, names: Sequence[str]) -> dict[str, tuple[int, int]] | None:
     """Return the bounds of integer columns; ``None`` if some aren't integers, or have nulls."""
     bounds = {}
     for name in names:
@@ -81,14 +81,14 @@ def bounds_of(frame: pl.DataFrame, names: Sequence[str]) -> dict[str, tuple[int,
     return bounds
 
 
-def arranged(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+def sort_rows(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
     """Sort rows by some columns.
 
     Example:
-        >>> arranged(pl.DataFrame({"a": [2, 1, 1], "b": [0, 5, 3]}), ["a", "b"]).rows()
+        >>> sort_rows(pl.DataFrame({"a": [2, 1, 1], "b": [0, 5, 3]}), ["a", "b"]).rows()
         [(1, 3), (1, 5), (2, 0)]
     """
-    code = code_of(frame, names)
+    code = find_code(frame, names)
     if code is None:
         return frame.sort(*names)
     # Frames that come from sorted ones often are sorted, and the check costs next to nothing.
@@ -96,14 +96,14 @@ def arranged(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
     return frame if numbers.is_sorted() else frame[numbers.arg_sort()]
 
 
-def begins(frame: pl.DataFrame, names: Sequence[str]) -> NDArray[np.bool_]:
-    """Return which rows differ in some columns from the row before; the first row counts.
+def find_group_starts(frame: pl.DataFrame, names: Sequence[str]) -> NDArray[np.bool_]:
+    """Return the mask of rows that differ in some columns from the row before, or are the first.
 
     Example:
-        >>> begins(pl.DataFrame({"a": [1, 1, 2], "b": [0, 0, 0]}), ["a", "b"]).tolist()
+        >>> find_group_starts(pl.DataFrame({"a": [1, 1, 2], "b": [0, 0, 0]}), ["a", "b"]).tolist()
         [True, False, True]
     """
-    changed = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift(1)) for name in names)
-    found: NDArray[np.bool_] = frame.select(changed).to_series().to_numpy(writable=True)
-    found[:1] = True
-    return found
+    is_changed = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift(1)) for name in names)
+    starts: NDArray[np.bool_] = frame.select(is_changed).to_series().to_numpy(writable=True)
+    starts[:1] = True
+    return starts

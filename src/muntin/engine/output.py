@@ -71,7 +71,7 @@ class Output:
         }
 
     @classmethod
-    def together(
+    def combine(
         cls,
         emitted: Sequence[Output],
         nothing: pl.DataFrame,

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.dtypes import moment_of
-from muntin.engine.order import arranged
+from muntin.engine.dtypes import instant_type
+from muntin.engine.order import sort_rows
 from muntin.engine.windows.combine import Combiner
 from muntin.engine.windows.panes import window_end, window_start
 from muntin.model.sessions import Sessions
@@ -17,22 +17,24 @@ from muntin.model.sessions import Sessions
 _LIVES = "__muntin_lives"
 
 
-def results(emitted: pl.DataFrame, combiner: Combiner, order: Sequence[str] = ()) -> pl.DataFrame:
+def build_results(
+    emitted: pl.DataFrame, combiner: Combiner, order: Sequence[str] = ()
+) -> pl.DataFrame:
     """Lower partials to values, by window start, then key, with retractions first."""
     spec = combiner.spec
-    gone = emitted[columns.EMISSION] == "retract"
+    is_retracted = emitted[columns.EMISSION] == "retract"
     if isinstance(spec.windows, Sessions):
         order = [columns.FIRST, *combiner.keys]
-        if gone.any():
+        if is_retracted.any():
             # A reader that adds up must subtract the old row before it adds its replacement. And
             # only a retracted session can start where another session of its key does.
-            lives = (pl.col(columns.EMISSION) != "retract").cast(pl.Int64).alias(_LIVES)
-            emitted, order = emitted.with_columns(lives), [_LIVES, *order, columns.LAST]
-        emitted = arranged(emitted, order)
+            exists = (pl.col(columns.EMISSION) != "retract").cast(pl.Int64).alias(_LIVES)
+            emitted, order = emitted.with_columns(exists), [_LIVES, *order, columns.LAST]
+        emitted = sort_rows(emitted, order)
         end = emitted[columns.LAST] + spec.windows.gap
     else:
-        emitted = arranged(emitted, order or [columns.WINDOW, *combiner.keys])
-        end = window_end(emitted[columns.WINDOW], combiner.numbered)
+        emitted = sort_rows(emitted, order or [columns.WINDOW, *combiner.keys])
+        end = window_end(emitted[columns.WINDOW], combiner.numbered_windows)
     identity = emitted.select(
         # The internal key of a query without keys isn't emitted.
         *(pl.col(k).alias(n) for k, n in zip(combiner.keys, spec.keys, strict=False)),
@@ -40,10 +42,10 @@ def results(emitted: pl.DataFrame, combiner: Combiner, order: Sequence[str] = ()
         end.alias(columns.WINDOW_END),
     )
     values = _values(emitted, combiner)
-    if gone.any():
+    if is_retracted.any():
         # Retracted windows have no values, not even a count of 0.
-        there = emitted[columns.EMISSION] != "retract"
-        values = [v.zip_with(there, v.clear(len(v))) for v in values]
+        exists_still = emitted[columns.EMISSION] != "retract"
+        values = [v.zip_with(exists_still, v.clear(len(v))) for v in values]
     return identity.with_columns(
         *values, emitted[columns.EMISSION], emitted[columns.REVISION].cast(pl.Int64)
     )
@@ -51,65 +53,65 @@ def results(emitted: pl.DataFrame, combiner: Combiner, order: Sequence[str] = ()
 
 def _values(emitted: pl.DataFrame, combiner: Combiner) -> list[pl.Series]:
     """Return the named values of windows; filled windows have no partials."""
-    named = list(zip(combiner.algebras, combiner.spec.aggregates.items(), strict=True))
+    pairs = list(zip(combiner.algebras, combiner.spec.aggregates.items(), strict=True))
     fill = combiner.spec.firing.fill
     if fill is None:
-        return [algebra.lower(emitted).alias(name) for algebra, (name, _) in named]
-    there = _holding(emitted)
-    place = pl.select(pl.when(there).then(there.cum_sum() - 1)).to_series()
-    held = emitted.filter(there)
-    found = []
-    for algebra, (name, aggregate) in named:
-        values = algebra.lower(held).gather(place).alias(name)
+        return [algebra.lower(emitted).alias(name) for algebra, (name, _) in pairs]
+    has_messages = _has_messages(emitted)
+    row = pl.select(pl.when(has_messages).then(has_messages.cum_sum() - 1)).to_series()
+    windows = emitted.filter(has_messages)
+    columns_found = []
+    for algebra, (name, aggregate) in pairs:
+        values = algebra.lower(windows).gather(row).alias(name)
         empty = pl.Series([aggregate.entry.filled(fill.value)]).cast(values.dtype)
-        found.append(values.zip_with(there, empty.new_from_index(0, len(values))))
-    return found
+        columns_found.append(values.zip_with(has_messages, empty.new_from_index(0, len(values))))
+    return columns_found
 
 
-def _holding(emitted: pl.DataFrame) -> pl.Series:
-    """Return which windows have messages and aren't filled."""
+def _has_messages(emitted: pl.DataFrame) -> pl.Series:
+    """Return the mask of windows that have messages and aren't filled."""
     return emitted[columns.MESSAGES].ne_missing(0)
 
 
-def described(held: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
+def build_values(windows: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
     """Return the values of windows like results, but without emission and revision."""
-    return _unemitted(held, combiner).drop(columns.EMISSION, columns.REVISION)
+    return _build_unemitted(windows, combiner).drop(columns.EMISSION, columns.REVISION)
 
 
 def no_results(combiner: Combiner) -> pl.DataFrame:
     """Return an empty frame of results, with all columns and types."""
-    return _unemitted(combiner.no_windows, combiner)
+    return _build_unemitted(combiner.no_windows, combiner)
 
 
-def _unemitted(held: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
+def _build_unemitted(windows: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
     emission, revision = pl.lit("").alias(columns.EMISSION), columns.number(columns.REVISION)
-    return results(held.with_columns(emission, revision), combiner)
+    return build_results(windows.with_columns(emission, revision), combiner)
 
 
-def overflows(emitted: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
-    """Return a rejected row for each firing with a sum or mean that doesn't fit its type.
+def reject_overflows(emitted: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:
+    """Return a rejected row for each emission with a sum or mean that doesn't fit its type.
 
     The row has the key and, if there is a column for it, the window's start.
     """
     if combiner.spec.firing.fill is not None:
-        emitted = emitted.filter(_holding(emitted))
-    found = [algebra.overflowed(emitted) for algebra in combiner.algebras]
-    over = [rows.fill_null(False) for rows in found if rows is not None]
-    bad = emitted.filter(pl.any_horizontal(over)) if over else emitted.clear()
-    if not len(bad):
+        emitted = emitted.filter(_has_messages(emitted))
+    overflowing = [algebra.find_overflows(emitted) for algebra in combiner.algebras]
+    masks = [rows.fill_null(False) for rows in overflowing if rows is not None]
+    overflowed = emitted.filter(pl.any_horizontal(masks)) if masks else emitted.clear()
+    if not len(overflowed):
         return combiner.nothing_rejected
-    spec, start = combiner.spec, _starts(bad, combiner)
+    spec, start = combiner.spec, _starts(overflowed, combiner)
     reason = pl.lit("overflow").alias(columns.REASON)
-    named = zip(combiner.keys, spec.key_columns, strict=False)
-    rows = bad.with_columns(reason).select(
-        *(pl.col(key).alias(name) for key, name in named), columns.REASON
+    key_pairs = zip(combiner.keys, spec.key_columns, strict=False)
+    rows = overflowed.with_columns(reason).select(
+        *(pl.col(key).alias(name) for key, name in key_pairs), columns.REASON
     )
     if spec.axis == "time":
         rows = rows.with_columns(start.alias(columns.TIME))
         name = str(spec.time)
         if name in combiner.schema and name not in rows.columns:
             dtype = combiner.schema[name]
-            rows = rows.with_columns(start.cast(moment_of(dtype)).cast(dtype).alias(name))
+            rows = rows.with_columns(start.cast(instant_type(dtype)).cast(dtype).alias(name))
     elif spec.offset is not None:
         name = spec.offset[1]
         rows = rows.with_columns(start.cast(combiner.schema[name], strict=False).alias(name))
@@ -120,5 +122,5 @@ def _starts(emitted: pl.DataFrame, combiner: Combiner) -> pl.Series:
     """Return the starts of windows as they are emitted."""
     if isinstance(combiner.spec.windows, Sessions):
         return emitted[columns.FIRST]
-    start = window_start(emitted[columns.WINDOW], combiner.numbered)
+    start = window_start(emitted[columns.WINDOW], combiner.numbered_windows)
     return start.clip(lower_bound=0) if combiner.slides_by_rows else start

@@ -20,16 +20,16 @@ from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 
 # Number of ranges per segment of a table, if the segment has that many positions.
-_A_SEGMENT = 32
-# A mark in the state of a query that has read all of its input, if closed windows are kept.
+_RANGES_PER_SEGMENT = 32
+# Set in the state of a query that has read all of its input, if closed windows are kept.
 ENDED = "ended"
 
 
-def share(rows: int | None, shards: int | None) -> int | None:
+def divide_limit(rows: int | None, shards: int | None) -> int | None:
     """Return each shard's share of a limit.
 
     Example:
-        >>> share(10, 4), share(None, 4)
+        >>> divide_limit(10, 4), divide_limit(None, 4)
         (3, None)
     """
     return None if rows is None else -(-rows // (shards or 1))
@@ -63,20 +63,20 @@ class RetentionCounter:
         self.axis = axis
         self.most = most
         self._messages = pl.len() if count is None else pl.col(count).sum()
-        self._width = max(1, span // _A_SEGMENT)
+        self._width = max(1, span // _RANGES_PER_SEGMENT)
         self.floor: int | None = stored["floor"] if stored else None
         # Earlier versions didn't store the width.
-        same = stored is not None and stored.get("width") == self._width
-        self.unknown = most is not None and not same
-        self._counts: dict[int, int] = dict(stored["counts"] if stored and same else ())
+        is_same_width = stored is not None and stored.get("width") == self._width
+        self.unknown = most is not None and not is_same_width
+        self._counts: dict[int, int] = dict(stored["counts"] if stored and is_same_width else ())
 
     def entries(self) -> dict[str, Any]:
         """Return the floor and the counts by range; plain JSON."""
         width = None if self.most is None else self._width
         return {"floor": self.floor, "width": width, "counts": list(self._counts.items())}
 
-    def learn(self, stored: Callable[[], Iterable[pl.DataFrame]], first: int | None) -> None:
-        """Count the stored messages if that is still to be done; call it before ``add``."""
+    def count_stored(self, stored: Callable[[], Iterable[pl.DataFrame]], first: int | None) -> None:
+        """Count the stored messages, unless they are counted already; call it before ``add``."""
         if self.unknown:
             self.unknown = False
             for rows in stored():
@@ -86,13 +86,13 @@ class RetentionCounter:
         """Add the messages of rows to the counts, or subtract them for ``sign=-1``."""
         if self.most is None or not len(rows):
             return
-        stretch = pl.col(self.axis).floordiv(self._width).alias("stretch")
-        for at, n in rows.group_by(stretch).agg(self._messages).iter_rows():
-            self._counts[at] = self._counts.get(at, 0) + sign * n
-            if not self._counts[at]:
-                del self._counts[at]
+        range_number = pl.col(self.axis).floordiv(self._width).alias("stretch")
+        for number, n in rows.group_by(range_number).agg(self._messages).iter_rows():
+            self._counts[number] = self._counts.get(number, 0) + sign * n
+            if not self._counts[number]:
+                del self._counts[number]
 
-    def first(self, opened: int, expired: int | None) -> int | None:
+    def apply_limit(self, opened: int, expired: int | None) -> int | None:
         """Apply the limit, and return the first position that is kept.
 
         Args:
@@ -101,19 +101,19 @@ class RetentionCounter:
         """
         if self.most is None:
             return expired
-        past = sorted(at for at in self._counts if (at + 1) * self._width <= opened)
-        held = sum(self._counts[at] for at in past)
-        for at in past:
-            end = (at + 1) * self._width
+        closed = sorted(number for number in self._counts if (number + 1) * self._width <= opened)
+        closed_messages = sum(self._counts[number] for number in closed)
+        for number in closed:
+            end = (number + 1) * self._width
             if expired is None or end > expired:
-                if held <= self.most:
+                if closed_messages <= self.most:
                     break
                 self.floor = end
-            held -= self._counts.pop(at)
+            closed_messages -= self._counts.pop(number)
         return max((p for p in (expired, self.floor) if p is not None), default=None)
 
 
-def uncounted(floors: Iterable[int | None]) -> dict[str, Any]:
+def merge_uncounted(floors: Iterable[int | None]) -> dict[str, Any]:
     """Merge the stored entries of several shards; their messages must be counted again.
 
     The floor is the greatest of theirs, since windows before it may have lost messages.
@@ -122,7 +122,7 @@ def uncounted(floors: Iterable[int | None]) -> dict[str, Any]:
     return {"floor": floor, "width": None, "counts": []}
 
 
-def first_whole(
+def find_first_whole(
     spec: WindowSpec, windows: Kind, watermark: int | None, floor: int | None, limit: int | None
 ) -> int | None:
     """Return the first window, or a session's last position, that still has all messages.
@@ -131,7 +131,7 @@ def first_whole(
         spec: The query.
         windows: Its windows.
         watermark: The watermark in force.
-        floor: The result of ``whole_from``.
+        floor: The result of ``update_first_whole``.
         limit: The ``floor`` of a ``RetentionCounter``.
     """
     floors = [floor]

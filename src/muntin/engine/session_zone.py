@@ -40,7 +40,7 @@ class SessionZone:
     name: str = "UTC"
     offset: int = 0
 
-    def moments(self, local: pl.Series) -> pl.Series:
+    def to_instants(self, local: pl.Series) -> pl.Series:
         """Convert local times to instants, with Java's rules for clock changes.
 
         A local time that occurs twice is the first of the two. One that is skipped is read as if
@@ -48,14 +48,14 @@ class SessionZone:
         """
         if self.offset:
             return (local - timedelta(microseconds=self.offset)).dt.replace_time_zone("UTC")
-        found = self._existing(local)
-        skipped = (found.is_null() & local.is_not_null()).arg_true()
+        instants = self._convert(local)
+        skipped = (instants.is_null() & local.is_not_null()).arg_true()
         if len(skipped):
             # No clock change skips more than a day.
-            found = found.scatter(skipped, self._existing(local.gather(skipped) - _DAY) + _DAY)
-        return found
+            instants = instants.scatter(skipped, self._convert(local.gather(skipped) - _DAY) + _DAY)
+        return instants
 
-    def _existing(self, local: pl.Series) -> pl.Series:
+    def _convert(self, local: pl.Series) -> pl.Series:
         zoned = local.dt.replace_time_zone(self.name, ambiguous="earliest", non_existent="null")
         return zoned.dt.convert_time_zone("UTC")
 
@@ -64,25 +64,25 @@ class SessionZone:
         if not self.offset:
             return moments.dt.convert_time_zone(self.name), "%:z"
         hours, minutes = divmod(abs(self.offset) // (60 * SECOND), 60)
-        shown = moments.dt.convert_time_zone("UTC") + pl.duration(microseconds=self.offset)
-        return shown, f"{'-' if self.offset < 0 else '+'}{hours:02}:{minutes:02}"
+        shifted = moments.dt.convert_time_zone("UTC") + pl.duration(microseconds=self.offset)
+        return shifted, f"{'-' if self.offset < 0 else '+'}{hours:02}:{minutes:02}"
 
 
 @lru_cache(maxsize=100)
-def session_zone(name: str) -> SessionZone | None:
+def find_session_zone(name: str) -> SessionZone | None:
     """Return a zone by its name in Spark; ``None`` if only Java has it (``SystemV/PST8``).
 
     Example:
-        >>> session_zone("PST")
+        >>> find_session_zone("PST")
         SessionZone(name='America/Los_Angeles', offset=0)
-        >>> session_zone("GMT+1")
+        >>> find_session_zone("GMT+1")
         SessionZone(name='UTC', offset=3600000000)
     """
     name = "UTC" if name in _UTC else _SHORT.get(name, name)
-    given = _OFFSET.fullmatch(name)
-    if given is not None:
-        minutes = int(given[2]) * 60 + int(given[3] or 0)
-        return SessionZone(offset=minutes * 60 * SECOND * (-1 if given[1] == "-" else 1))
+    match = _OFFSET.fullmatch(name)
+    if match is not None:
+        minutes = int(match[2]) * 60 + int(match[3] or 0)
+        return SessionZone(offset=minutes * 60 * SECOND * (-1 if match[1] == "-" else 1))
     try:
         pl.Series([0]).cast(pl.Datetime("us", "UTC")).dt.convert_time_zone(name)
     except pl.exceptions.PolarsError:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from muntin.engine.arrival import Arrival
 from muntin.engine.clocks import ClockTime, InputClocks, merge_times
 from muntin.model.axis import FARTHEST
-from muntin.model.counts import summed
+from muntin.model.counts import add_counts
 from muntin.model.inputs import BY_GREATEST, InputSpec
 from muntin.state.blobs import Blobs, PartBlobs
 from muntin.state.manifest import Manifest, StateKind, load_manifest
@@ -62,20 +62,20 @@ class State:
         self.cache = cache
         self.spec = spec
         self.kind: StateKind = kind
-        found = load_manifest(blobs, kind)
+        manifest = load_manifest(blobs, kind)
         self.written_by: dict[str, Any] | None = None
-        if found is None:
-            found = Manifest(kind)
+        if manifest is None:
+            manifest = Manifest(kind)
         else:
-            self.written_by = found.spec
-            spec.check_same(found.spec)
-        self.watermark, self.wall, self.counts = found.watermark, found.wall, found.counts
-        self.stored, self.extra = found.tables, found.extra
+            self.written_by = manifest.spec
+            spec.check_same(manifest.spec)
+        self.watermark, self.wall, self.counts = manifest.watermark, manifest.wall, manifest.counts
+        self.stored, self.extra = manifest.tables, manifest.extra
         self.tables: dict[str, Runs] = {}
-        self.partitions = {name: PartBlobs(blobs, text) for name, text in found.parts}
+        self.partitions = {name: PartBlobs(blobs, text) for name, text in manifest.parts}
         self.ends_run = False
         self.moving: dict[str, set[str]] = {}
-        self.taken = {name: TakenOffsets(found.offsets.get(name, ())) for name in inputs}
+        self.taken = {name: TakenOffsets(manifest.offsets.get(name, ())) for name in inputs}
 
     @property
     def offsets(self) -> TakenOffsets:
@@ -103,7 +103,7 @@ class State:
         for table in self.tables.values():
             table.drop_before(None)
 
-    def numbers(self) -> set[int]:
+    def list_blobs(self) -> set[int]:
         """Return the numbers of all blobs that the manifest listed when it was read."""
         read = Manifest(self.kind, tables=self.stored, parts=self._parts())
         return {run.number for run in read.runs()}
@@ -124,7 +124,7 @@ class State:
 
     def follow(
         self,
-        mark: int | None,
+        watermark: int | None,
         arrivals: Sequence[Arrival],
         spec: InputSpec,
         wall: int,
@@ -138,7 +138,7 @@ class State:
         ``spec.idle``, the wall clock.
 
         Args:
-            mark: The watermark before, microseconds.
+            watermark: The watermark before, microseconds.
             arrivals: The tasks' summaries of the batch.
             spec: The spec of the input.
             wall: The wall clock of the batch, microseconds.
@@ -150,22 +150,27 @@ class State:
         clocks = self._move_clocks(latest, times, spec, wall, name)
         reached = max(latest, default=None)
         if clocks is not None:
-            reached = clocks.latest() if final else clocks.reached(spec.idle, wall)
-        stated = [one.reached for one in arrivals if one.reached is not None]
-        moves = [time - spec.lateness for time in (reached, *stated) if time is not None]
-        before, mark = mark, max([*([] if mark is None else [mark]), *moves], default=None)
+            reached = clocks.latest() if final else clocks.find_slowest_time(spec.idle, wall)
+        upstream_watermarks = [one.reached for one in arrivals if one.reached is not None]
+        moves = [
+            time - spec.lateness for time in (reached, *upstream_watermarks) if time is not None
+        ]
+        old_watermark, watermark = (
+            watermark,
+            max([*([] if watermark is None else [watermark]), *moves], default=None),
+        )
         active: dict[str, int] = self.extra.get(_ACTIVE, {})
         if spec.idle is None:
             active.pop(name, None)
-            return mark
-        has_moved = bool(latest or stated)
-        if not has_moved and name in active and self.wall is not None and before is not None:
-            assert mark is not None
-            mark += max(0, wall - max(self.wall, active[name] + spec.idle))
+            return watermark
+        has_moved = bool(latest or upstream_watermarks)
+        if not has_moved and name in active and self.wall is not None and old_watermark is not None:
+            assert watermark is not None
+            watermark += max(0, wall - max(self.wall, active[name] + spec.idle))
         if has_moved or name not in active:
             self.note_active(wall, name)
             self.moving.setdefault(name, set()).update(one.name for one in times)
-        return mark
+        return watermark
 
     def _move_clocks(
         self,
@@ -220,7 +225,7 @@ class State:
 
     def count(self, counts: Mapping[str, int]) -> None:
         """Add to the counts."""
-        self.counts = summed([self.counts, counts])
+        self.counts = add_counts([self.counts, counts])
 
     def save(self) -> None:
         """Write the manifest; the store isn't committed yet."""
@@ -234,7 +239,7 @@ class State:
             self.watermark,
             self.wall,
             self.counts,
-            {name: known for name, taken in self.taken.items() if (known := taken.dumps())},
+            {name: dumped for name, offsets in self.taken.items() if (dumped := offsets.dumps())},
             {name: table.entries() for name, table in self.tables.items()},
             self.extra,
             self._parts(),

@@ -1,7 +1,7 @@
-"""Reading of state from outside, given a shard's manifest and some of its blobs.
+"""Reads state from outside of a query, from a shard's manifest and some of its blobs.
 
-The reader opens the shard itself over a read-only store. So a read returns what the next firing
-would emit, without a second implementation of windows.
+The reader opens the shard itself over a read-only store. So it returns what the next emission
+would contain, without a second implementation of windows.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from muntin.engine.joins.by_arrival import ARRIVED, deletes, keep_last
 from muntin.engine.joins.joiner import ID
 from muntin.engine.joins.newest import newest
 from muntin.engine.joins.sessions import LAST, MET, renamed
-from muntin.engine.key_state import wanted
-from muntin.engine.results import described
-from muntin.engine.windows.operator import combiner, shard
+from muntin.engine.key_state import find_blobs
+from muntin.engine.results import build_values
+from muntin.engine.windows.operator import make_combiner, open_shard
 from muntin.model.by_number import Moving
 from muntin.model.errors import OptionError
 from muntin.model.grouping_sets import GROUPING_ID
 from muntin.model.joins import AsOf, ByArrival, JoinSpec, Newest
-from muntin.model.recall import recalled
+from muntin.model.recall import load_spec
 from muntin.model.spec import WindowSpec
 from muntin.state.blobs import ReadBlobs
 from muntin.state.frames import decode_frame
@@ -43,26 +43,28 @@ class StateReader:
 
     def __init__(self, spec: WindowSpec) -> None:
         self.spec = spec
-        self.types = types_of(spec.types)
-        self.combiner = combiner(spec, pl.Schema({**self.types, columns.TIME: pl.Int64()}))
+        self.types = parse_types(spec.types)
+        self.combiner = make_combiner(spec, pl.Schema({**self.types, columns.TIME: pl.Int64()}))
 
     @property
     def nothing(self) -> pl.DataFrame:
         """An empty frame of windows, with all columns and types."""
-        return described(self.combiner.no_windows, self.combiner)
+        return build_values(self.combiner.no_windows, self.combiner)
 
-    def key(self, given: Any) -> pl.DataFrame:
+    def key(self, key: Any) -> pl.DataFrame:
         """Convert a key to one row with the types of its columns and the engine's names."""
-        return key_of(self.spec.keys, {GROUPING_ID: pl.Int64(), **self.types}, given)
+        return make_key(self.spec.keys, {GROUPING_ID: pl.Int64(), **self.types}, key)
 
-    def wanted(
+    def find_blobs(
         self, manifest: Manifest, start: int | None = None, end: int | None = None
     ) -> list[int]:
         """Return the numbers of the blobs that ``snapshot`` needs for a range of the axis."""
         if self.spec.by_arrival or isinstance(self.spec.windows, Moving):
             start = end = None
-        named = [wanted(self.spec, one.tables, start, end) for one in manifest.each()]
-        return [n for one in named for kind in ("cells", "sessions") for n in one.get(kind, ())]
+        by_table = [find_blobs(self.spec, tables.tables, start, end) for tables in manifest.each()]
+        return [
+            n for tables in by_table for kind in ("cells", "sessions") for n in tables.get(kind, ())
+        ]
 
     def snapshot(
         self,
@@ -73,10 +75,10 @@ class StateReader:
         only: pl.DataFrame | None = None,
     ) -> pl.DataFrame:
         """Return the values of one shard's windows, as ``Shard.snapshot`` does."""
-        opened = shard(self.combiner, ReadBlobs(manifest, lambda: blobs), FrameCache())
-        return opened.snapshot(start, end, only)
+        shard = open_shard(self.combiner, ReadBlobs(manifest, lambda: blobs), FrameCache())
+        return shard.snapshot(start, end, only)
 
-    def touched(self, blobs: Sequence[bytes]) -> pl.DataFrame | None:
+    def list_keys(self, blobs: Sequence[bytes]) -> pl.DataFrame | None:
         """Return the distinct keys of the rows in some blobs; ``None`` if there are none."""
         names = self.combiner.keys
         frames = [frame for frame in map(decode_frame, blobs) if set(names) <= {*frame.columns}]
@@ -84,69 +86,72 @@ class StateReader:
         return pl.concat(frames).unique() if frames else None
 
 
-def types_of(words: Mapping[str, str]) -> dict[str, pl.DataType]:
+def parse_types(words: Mapping[str, str]) -> dict[str, pl.DataType]:
     """Parse the types of columns."""
-    found = {}
+    types = {}
     for name, text in words.items():
         try:
-            found[name] = dtype_of(text)
+            types[name] = dtype_of(text)
         except ValueError as error:
             hint = "read the results that the query has written"
-            raise OptionError("CHECKPOINT", f"{name}: {text}", "isn't read here", hint) from error
-    return found
+            problem = "has a type that can't be read from a checkpoint"
+            raise OptionError("CHECKPOINT", f"{name}: {text}", problem, hint) from error
+    return types
 
 
-def key_of(names: Sequence[str], types: Mapping[str, pl.DataType], given: Any) -> pl.DataFrame:
+def make_key(names: Sequence[str], types: Mapping[str, pl.DataType], key: Any) -> pl.DataFrame:
     """Convert a key to one row with the types of its columns and the engine's names.
 
     The key is a value, or for several columns a tuple or a dictionary by column.
     """
-    if isinstance(given, Mapping) and given.keys() == set(names):
-        given = tuple(given[name] for name in names)
-    values = given if isinstance(given, tuple) else (given,)
+    if isinstance(key, Mapping) and key.keys() == set(names):
+        key = tuple(key[name] for name in names)
+    values = key if isinstance(key, tuple) else (key,)
     if len(values) != len(names):
         hint = f"give ({', '.join(names)})" if names else "leave it out: there is no key"
-        raise OptionError("key", given, f"isn't {len(names)} values", hint)
-    held = []
-    for place, (name, value) in enumerate(zip(names, values, strict=True)):
+        raise OptionError("key", key, f"isn't {len(names)} values", hint)
+    columns_held = []
+    for index, (name, value) in enumerate(zip(names, values, strict=True)):
         try:
-            held.append(pl.Series(f"k{place}", [value], dtype=types[name], strict=True))
+            columns_held.append(pl.Series(f"k{index}", [value], dtype=types[name], strict=True))
         except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
             hint = f"give a value of type {types[name]}"
             raise OptionError("key", value, f"isn't a {name}", hint) from error
-    return pl.DataFrame(held)
+    return pl.DataFrame(columns_held)
 
 
-def kept_messages(
+def read_messages(
     manifest: Manifest,
     side: str,
     blobs: Mapping[int, bytes] | None = None,
     *,
     partners: bool = False,
 ) -> tuple[list[int], list[pl.DataFrame]]:
-    """Return the messages of one side in a shard of a join, and the numbers of their blobs.
+    """Read the messages of one side in a shard of a join, and return the numbers of their blobs.
 
     There is a frame for each table, with the stored columns, ``WAITS`` and ``MATCHED``. The latter
     is only computed with ``partners``. Without ``blobs`` only the numbers are returned.
     """
-    wanted: list[int] = []
-    found: list[pl.DataFrame] = []
-    spec = recalled(manifest.spec)
+    blob_numbers: list[int] = []
+    frames_read: list[pl.DataFrame] = []
+    spec = load_spec(manifest.spec)
     assert isinstance(spec, JoinSpec)
     bound, keys = spec.bound, spec.left.keys if side == "left" else spec.right.keys
-    for one in manifest.each():
-        place = one.extra.get("from", {}).get(side)
-        noted = list_overlapping_blobs(one.tables.get(f"{side} matched", ())) if partners else []
-        wanted += noted
+    for part in manifest.each():
+        first_kept = part.extra.get("from", {}).get(side)
+        matched_blobs = (
+            list_overlapping_blobs(part.tables.get(f"{side} matched", ())) if partners else []
+        )
+        blob_numbers += matched_blobs
         matched = pl.Series(ID, [], pl.Int64)
-        if blobs is not None and noted:
-            matched = pl.concat([decode_frame(blobs[number])[ID] for number in noted])
+        if blobs is not None and matched_blobs:
+            matched = pl.concat([decode_frame(blobs[number])[ID] for number in matched_blobs])
         for name in ("messages", "held", "waiting"):
-            mine = list_overlapping_blobs(one.tables.get(f"{side} {name}", ()))
-            wanted += mine
-            if blobs is None or not mine:
+            side_blobs = list_overlapping_blobs(part.tables.get(f"{side} {name}", ()))
+            blob_numbers += side_blobs
+            if blobs is None or not side_blobs:
                 continue
-            frames = [decode_frame(blobs[number]) for number in mine]
+            frames = [decode_frame(blobs[number]) for number in side_blobs]
             # Only messages of session joins have the column ``MET``.
             frames = [renamed(frame) if MET in frame.columns else frame for frame in frames]
             # The latest version of a message says where its session ends now.
@@ -157,31 +162,34 @@ def kept_messages(
             if isinstance(bound, Newest):
                 rows = newest(rows, keys)
             if isinstance(bound, AsOf) and side == "right":
-                rows = living(rows, keys, place, bound.most)
-            elif place is not None and name == "messages":
-                rows = rows.filter(pl.col(axis) >= place)
+                rows = living(rows, keys, first_kept, bound.most)
+            elif first_kept is not None and name == "messages":
+                rows = rows.filter(pl.col(axis) >= first_kept)
             waits = pl.lit(name == "waiting").alias(WAITS)
             rows = rows.with_columns(waits, rows[ID].is_in(matched.implode()).alias(MATCHED))
-            found.append(rows.drop(HASH_COLUMN, strict=False))
-    return wanted, found
+            frames_read.append(rows.drop(HASH_COLUMN, strict=False))
+    return blob_numbers, frames_read
 
 
-def differences(then: pl.DataFrame, now: pl.DataFrame, identity: Sequence[str]) -> pl.DataFrame:
-    """Return the differences between two states of some rows.
+def compare_rows(old: pl.DataFrame, new: pl.DataFrame, identity: Sequence[str]) -> pl.DataFrame:
+    """Compare two states of some rows.
 
     Returns:
         The rows that are ``new`` or ``changed`` as they are now, and those that are ``gone`` as
         they were, with that word in ``change``.
     """
-    values = [name for name in now.columns if name not in identity]
-    before = then.rename({name: f"__then_{name}" for name in values})
-    joined = now.join(
-        before.with_columns(__there=pl.lit(True)), on=list(identity), how="left", nulls_equal=True
+    values = [name for name in new.columns if name not in identity]
+    renamed_old = old.rename({name: f"__then_{name}" for name in values})
+    joined = new.join(
+        renamed_old.with_columns(__there=pl.lit(True)),
+        on=list(identity),
+        how="left",
+        nulls_equal=True,
     )
-    there = pl.col("__there").is_not_null()
+    existed = pl.col("__there").is_not_null()
     differs = [pl.col(name).ne_missing(pl.col(f"__then_{name}")) for name in values]
     changed = pl.any_horizontal(differs) if differs else pl.lit(False)
-    word = pl.when(there).then(pl.lit("changed")).otherwise(pl.lit(NEW)).alias(CHANGE)
-    found = joined.filter(~there | changed).select(*now.columns, word)
-    gone = then.join(now, on=list(identity), how="anti", nulls_equal=True)
-    return pl.concat([found, gone.select(*now.columns, pl.lit("gone").alias(CHANGE))])
+    change = pl.when(existed).then(pl.lit("changed")).otherwise(pl.lit(NEW)).alias(CHANGE)
+    changed_rows = joined.filter(~existed | changed).select(*new.columns, change)
+    gone = old.join(new, on=list(identity), how="anti", nulls_equal=True)
+    return pl.concat([changed_rows, gone.select(*new.columns, pl.lit("gone").alias(CHANGE))])

@@ -16,26 +16,26 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
-Rows = NDArray[np.bool_]
+Mask = NDArray[np.bool_]
 
 # The names of a message's columns with invalid text; only in frames with such a message.
 GARBLED = "__muntin_garbled"
 
 
-def frame_of(table: pa.Table) -> pl.DataFrame:
+def frame_from_arrow(table: pa.Table) -> pl.DataFrame:
     """Convert an Arrow table, and add ``GARBLED`` if some of its text isn't UTF-8."""
-    if _valid(table):
+    if _is_valid(table):
         frame = pl.from_arrow(table)
         assert isinstance(frame, pl.DataFrame)
         return frame
-    found, bad = [], {}
+    series, garbled = [], {}
     for name, column in zip(table.column_names, table.columns, strict=True):
-        if not _valid(column):
-            parts = [_escaped(part) for part in column.chunks]
+        if not _is_valid(column):
+            parts = [_escape(part) for part in column.chunks]
             column = pa.chunked_array([part for part, _ in parts])
-            bad[name] = pl.Series(np.concatenate([rows for _, rows in parts]))
-        found.append(pl.Series(name, column))
-    return marked(pl.DataFrame(found), bad)
+            garbled[name] = pl.Series(np.concatenate([rows for _, rows in parts]))
+        series.append(pl.Series(name, column))
+    return mark_garbled(pl.DataFrame(series), garbled)
 
 
 def from_pandas(data: Any) -> pl.DataFrame:
@@ -43,35 +43,35 @@ def from_pandas(data: Any) -> pl.DataFrame:
     try:
         return pl.DataFrame(data)
     except UnicodeEncodeError:
-        found = {}
+        columns = {}
     for name in data.columns:
         column = data[name]
         if not column.map(type).eq(str).any():
-            found[name] = pl.DataFrame(data[[name]]).to_series().to_arrow()
+            columns[name] = pl.DataFrame(data[[name]]).to_series().to_arrow()
             continue
         raw = [v.encode(errors="surrogatepass") if isinstance(v, str) else None for v in column]
-        held = pa.array(raw, pa.large_binary())
-        found[name] = pa.Array.from_buffers(pa.large_string(), len(held), held.buffers())
-    return frame_of(pa.table(found))
+        binary = pa.array(raw, pa.large_binary())
+        columns[name] = pa.Array.from_buffers(pa.large_string(), len(binary), binary.buffers())
+    return frame_from_arrow(pa.table(columns))
 
 
-def marked(messages: pl.DataFrame, bad: dict[str, pl.Series]) -> pl.DataFrame:
-    """Add ``GARBLED`` to messages, given the rows with invalid text of each column."""
-    names = [pl.when(rows).then(pl.lit(name)) for name, rows in bad.items() if rows.any()]
+def mark_garbled(messages: pl.DataFrame, garbled: dict[str, pl.Series]) -> pl.DataFrame:
+    """Add ``GARBLED`` to messages, from the rows with invalid text of each column."""
+    names = [pl.when(rows).then(pl.lit(name)) for name, rows in garbled.items() if rows.any()]
     if not names:
         return messages
     return messages.with_columns(pl.concat_list(names).list.drop_nulls().alias(GARBLED))
 
 
-def text(values: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """Decode bytes, with escapes where they aren't UTF-8, and return which rows those are."""
+def decode_with_escapes(values: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """Decode bytes, escape those that aren't UTF-8, and return the mask of the escaped rows."""
     texts = decode_text(values)
-    bad = texts.is_null() & values.is_not_null()
-    rows = bad.arg_true()
-    if len(rows):
-        escaped = [value.decode(errors="backslashreplace") for value in values.gather(rows)]
-        texts = texts.scatter(rows, escaped)
-    return texts, bad
+    is_garbled = texts.is_null() & values.is_not_null()
+    garbled_rows = is_garbled.arg_true()
+    if len(garbled_rows):
+        escaped = [value.decode(errors="backslashreplace") for value in values.gather(garbled_rows)]
+        texts = texts.scatter(garbled_rows, escaped)
+    return texts, is_garbled
 
 
 def decode_text(values: pl.Series) -> pl.Series:
@@ -79,80 +79,85 @@ def decode_text(values: pl.Series) -> pl.Series:
     try:
         return values.cast(pl.String)
     except pl.exceptions.PolarsError:
-        held = values.to_arrow().cast(pa.large_binary())
-    _, offsets, data = held.buffers()
-    ends = np.frombuffer(offsets, np.int64)[held.offset : held.offset + len(held) + 1]
+        binary = values.to_arrow().cast(pa.large_binary())
+    _, offsets, data = binary.buffers()
+    ends = np.frombuffer(offsets, np.int64)[binary.offset : binary.offset + len(binary) + 1]
     data = np.frombuffer(data, np.uint8).copy()
-    bad = _find_garbled(data, ends)
-    for start, end in zip(ends[:-1][bad], ends[1:][bad], strict=True):
+    is_garbled = _find_garbled(data, ends)
+    for start, end in zip(ends[:-1][is_garbled], ends[1:][is_garbled], strict=True):
         data[start:end] = 0
-    made = pa.Array.from_buffers(
-        pa.large_string(), len(held), [None, *map(pa.py_buffer, (ends, data))]
+    texts = pa.Array.from_buffers(
+        pa.large_string(), len(binary), [None, *map(pa.py_buffer, (ends, data))]
     )
-    return pl.Series(values.name, made).set(pl.Series(bad) | values.is_null(), None)
+    return pl.Series(values.name, texts).set(pl.Series(is_garbled) | values.is_null(), None)
 
 
-def _find_garbled(data: NDArray[np.uint8], ends: NDArray[np.int64]) -> Rows:
-    """Return which pieces of bytes aren't UTF-8; ``ends`` starts with the start of the first."""
-    _NOTED.offsets = []
+def _find_garbled(data: NDArray[np.uint8], ends: NDArray[np.int64]) -> Mask:
+    """Return the mask of pieces of bytes that aren't UTF-8.
+
+    Args:
+        data: The bytes of all pieces, one after the other.
+        ends: The start of the first piece, then the end of each.
+    """
+    _INVALID.offsets = []
     first, last = ends[0], ends[-1]
-    codecs.decode(data[first:last].tobytes(), "utf-8", _NOTE)
-    wrong = np.array(_NOTED.offsets, np.int64) + first
+    codecs.decode(data[first:last].tobytes(), "utf-8", _RECORD)
+    invalid = np.array(_INVALID.offsets, np.int64) + first
     starts, sizes = ends[:-1], np.diff(ends)
     garbled = np.zeros(len(sizes), np.bool_)
-    garbled[np.searchsorted(ends, wrong, "right") - 1] = True
+    garbled[np.searchsorted(ends, invalid, "right") - 1] = True
     # A character that continues in the next piece makes both pieces invalid.
-    begun = np.flatnonzero(sizes > 0)
-    continued = begun[(data[starts[begun]] & 0xC0) == 0x80]
+    non_empty = np.flatnonzero(sizes > 0)
+    continued = non_empty[(data[starts[non_empty]] & 0xC0) == 0x80]
     garbled[continued] = True
-    joined = continued[~np.isin(starts[continued], wrong)]
-    garbled[begun[np.searchsorted(begun, joined) - 1]] = True
+    joined = continued[~np.isin(starts[continued], invalid)]
+    garbled[non_empty[np.searchsorted(non_empty, joined) - 1]] = True
     return garbled
 
 
-def _note(error: UnicodeError) -> tuple[str, int]:
+def _record_invalid(error: UnicodeError) -> tuple[str, int]:
     """Record the position of invalid bytes, and continue after them."""
     assert isinstance(error, UnicodeDecodeError)
-    _NOTED.offsets.append(error.start)
+    _INVALID.offsets.append(error.start)
     return "", error.end
 
 
-_NOTED, _NOTE = threading.local(), "muntin.note"
-codecs.register_error(_NOTE, _note)
+_INVALID, _RECORD = threading.local(), "muntin.note"
+codecs.register_error(_RECORD, _record_invalid)
 
 
-def unchecked(batch: pa.RecordBatch, names: Collection[str]) -> pa.RecordBatch:
+def cast_unchecked(batch: pa.RecordBatch, names: Collection[str]) -> pa.RecordBatch:
     """Turn some columns of bytes into text without validation, which Spark accepts."""
-    for place, name in enumerate(batch.schema.names):
+    for index, name in enumerate(batch.schema.names):
         if name in names:
-            held = batch.column(place)
-            made = pa.Array.from_buffers(
-                pa.string(), len(held), held.buffers(), held.null_count, held.offset
+            column = batch.column(index)
+            texts = pa.Array.from_buffers(
+                pa.string(), len(column), column.buffers(), column.null_count, column.offset
             )
-            batch = batch.set_column(place, name, made)
+            batch = batch.set_column(index, name, texts)
     return batch
 
 
-def _escaped(array: pa.Array) -> tuple[pa.Array, Rows]:
-    """Escape invalid text at any depth of values, and return which values have some."""
-    kind, there = array.type, array.is_valid().to_numpy(zero_copy_only=False)
+def _escape(array: pa.Array) -> tuple[pa.Array, Mask]:
+    """Escape invalid text at any depth of values, and return the mask of values that had some."""
+    kind, is_valid = array.type, array.is_valid().to_numpy(zero_copy_only=False)
     if pa.types.is_dictionary(kind):
-        made, bad = _escaped(array.dictionary_decode())
-        return made.dictionary_encode(), bad
+        escaped, is_garbled = _escape(array.dictionary_decode())
+        return escaped.dictionary_encode(), is_garbled
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        texts, marks = text(pl.Series(array.cast(pa.large_binary())))
-        return texts.to_arrow().cast(pa.large_string()), marks.to_numpy()
+        texts, is_escaped = decode_with_escapes(pl.Series(array.cast(pa.large_binary())))
+        return texts.to_arrow().cast(pa.large_string()), is_escaped.to_numpy()
     if pa.types.is_struct(kind) and kind.num_fields:
-        parts = [_escaped(array.field(place)) for place in range(kind.num_fields)]
-        held = [part for part, _ in parts]
-        fields = [field.with_type(part.type) for field, part in zip(kind, held, strict=True)]
-        made = pa.StructArray.from_arrays(held, fields=fields, mask=array.is_null())
-        return made, np.any([bad for _, bad in parts], axis=0) & there
+        parts = [_escape(array.field(index)) for index in range(kind.num_fields)]
+        children = [part for part, _ in parts]
+        fields = [field.with_type(part.type) for field, part in zip(kind, children, strict=True)]
+        escaped = pa.StructArray.from_arrays(children, fields=fields, mask=array.is_null())
+        return escaped, np.any([is_garbled for _, is_garbled in parts], axis=0) & is_valid
     if pa.types.is_fixed_size_list(kind):
         size = kind.list_size
-        values, bad = _escaped(array.values.slice(array.offset * size, len(array) * size))
-        made = type(array).from_arrays(values, size, mask=array.is_null())
-        return made, bad.reshape(len(array), size).any(axis=1) & there
+        values, is_garbled = _escape(array.values.slice(array.offset * size, len(array) * size))
+        escaped = type(array).from_arrays(values, size, mask=array.is_null())
+        return escaped, is_garbled.reshape(len(array), size).any(axis=1) & is_valid
     is_map = pa.types.is_map(kind)
     if not (is_map or pa.types.is_list(kind) or pa.types.is_large_list(kind)):
         return array, np.zeros(len(array), dtype=np.bool_)
@@ -161,16 +166,16 @@ def _escaped(array: pa.Array) -> tuple[pa.Array, Rows]:
     own = slice(ends[0], ends[-1])
     offsets = pa.array(ends - ends[0], array.offsets.type)
     inner = (array.keys, array.items) if is_map else (array.values,)
-    parts = [_escaped(part[own]) for part in inner]
-    held = [part for part, _ in parts]
-    made = type(array).from_arrays(offsets, *held, mask=array.is_null())
-    sums = np.concatenate([[0], np.cumsum(np.any([bad for _, bad in parts], axis=0))])
-    return made, (np.diff(sums[ends - ends[0]]) > 0) & there
+    parts = [_escape(part[own]) for part in inner]
+    children = [part for part, _ in parts]
+    escaped = type(array).from_arrays(offsets, *children, mask=array.is_null())
+    sums = np.concatenate([[0], np.cumsum(np.any([is_garbled for _, is_garbled in parts], axis=0))])
+    return escaped, (np.diff(sums[ends - ends[0]]) > 0) & is_valid
 
 
-def _valid(held: pa.Table | pa.ChunkedArray) -> bool:
+def _is_valid(data: pa.Table | pa.ChunkedArray) -> bool:
     try:
-        held.validate(full=True)
+        data.validate(full=True)
     except pa.ArrowInvalid:
         return False
     return True

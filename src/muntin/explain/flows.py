@@ -23,7 +23,7 @@ from muntin.model.pipeline import (
     Values,
     Windowing,
 )
-from muntin.model.placeholders import partly
+from muntin.model.placeholders import fill_available
 
 
 def describe_flows(
@@ -138,7 +138,7 @@ def _resolve_path(table: DeclaredTable, variables: Mapping[str, str]) -> Declare
     path = table.options.get("path")
     if path is None:
         return table
-    return replace(table, options={**table.options, "path": partly(path, variables)})
+    return replace(table, options={**table.options, "path": fill_available(path, variables)})
 
 
 def _describe_table(name: str, tables: Mapping[str, DeclaredTable]) -> str:

@@ -83,7 +83,7 @@ def _describe_parts(spec: WindowSpec, circumstances: Circumstances) -> Iterator[
             f"messages for which {circumstances.where}; the others are counted as filtered",
         )
     yield "windows", ""
-    yield "panes", spec.windows.stored
+    yield "panes", spec.windows.storage
     shown = ", ".join(f"{name}={agg}" for name, agg in spec.aggregates.items() if name != ROWS)
     # Each message that a window ends with is a row, with all that is computed.
     yield "computes", f"for each message: {shown}" if ROWS in spec.aggregates else shown

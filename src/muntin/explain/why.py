@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from muntin.model.axis import located, moment, phrase, spell
-from muntin.model.counts import rejections_in_words
+from muntin.model.axis import format_position, moment, phrase, spell
+from muntin.model.counts import format_rejections
 from muntin.model.kinds import Numbered
 from muntin.model.policies import After, Every, OnePolicy, turn
 from muntin.model.seen import SessionSeen, WindowSeen
@@ -51,7 +51,7 @@ def describe_query_state(spec: WindowSpec, clocks: Clocks) -> Iterator[str]:
     yield from _describe_clocks(spec, clocks)
     if clocks.wall is not None:
         yield f"clock      {moment(clocks.wall)}, at the last batch of this key's shard"
-    rejected = rejections_in_words(clocks.counts)
+    rejected = format_rejections(clocks.counts)
     if rejected:
         yield f"rejected   {rejected}, of all keys so far"
     partly = clocks.counts.get(PARTLY_LATE, 0)
@@ -87,7 +87,8 @@ def explain_windows(
     for index, window in enumerate([*windows[:half], *windows[-half:]] if many else windows):
         if index == half and many:
             yield f"…          {len(windows) - MAX_LISTED:,} windows between"
-        yield f"window     {located(window.start, spec.axis)} to {located(window.end, spec.axis)}"
+        start, end = (format_position(p, spec.axis) for p in (window.start, window.end))
+        yield f"window     {start} to {end}"
         if window.number <= closed:
             lines = _explain_closed(spec, window)
         elif window.number <= ended:
@@ -142,7 +143,7 @@ def explain_ended_input(
             bounds, name = (window.first, window.last + spec.windows.gap), "session"
         else:
             bounds, name = (window.start, window.end), "window "
-        start, end = (located(bound, spec.axis) for bound in bounds)
+        start, end = (format_position(bound, spec.axis) for bound in bounds)
         yield f"{name}    {start} to {end}"
         yield f"           {window.messages:,} messages of it are still in the state"
 
@@ -246,15 +247,16 @@ def _explain_message(
             if len(windows) == 1
             else f"{len(open_windows)} of its {len(windows)} windows"
         )
-        return f"a message at {located(at, spec.axis)} would be taken now, by {many}"
+        return f"a message at {format_position(at, spec.axis)} would be taken now, by {many}"
     assert clocks.watermark is not None
     last = windows[-1]
     closed = last.end + spec.firing.grace
     past = spell(max(0, clocks.watermark - closed), spec.axis)
     hint = "a larger lateness or grace would take it"
+    position, closing = (format_position(p, spec.axis) for p in (at, closed))
     return (
-        f"a message at {located(at, spec.axis)} is rejected as late: its last window takes nothing "
-        f"since the watermark passed {located(closed, spec.axis)}, {past} ago; {hint}"
+        f"a message at {position} is rejected as late: its last window takes nothing "
+        f"since the watermark passed {closing}, {past} ago; {hint}"
     )
 
 
@@ -270,19 +272,19 @@ def explain_sessions(
     if not near:
         yield "session    none around this time: it never was, or its state is gone"
     for session in near:
-        end = located(session.last + kind.gap, spec.axis)
-        yield f"session    {located(session.first, spec.axis)} to {end}"
+        end = format_position(session.last + kind.gap, spec.axis)
+        yield f"session    {format_position(session.first, spec.axis)} to {end}"
         yield from (f"           {line}" for line in _explain_session(spec, clocks, session))
     open_sessions = [
         s for s in near if watermark is None or s.last > kind.ended(watermark - spec.firing.grace)
     ]
     if open_sessions or watermark is None or at > kind.ended(watermark - spec.firing.grace):
-        yield f"a message at {located(at, spec.axis)} would be taken now"
+        yield f"a message at {format_position(at, spec.axis)} would be taken now"
     else:
-        closed = located(at + kind.reach + spec.firing.grace, spec.axis)
+        closed = format_position(at + kind.reach + spec.firing.grace, spec.axis)
         yield (
-            f"a message at {located(at, spec.axis)} is rejected as late: no session that it would "
-            f"join is open, and one of its own closed when the watermark passed {closed}"
+            f"a message at {format_position(at, spec.axis)} is rejected as late: no session that "
+            f"it would join is open, and one of its own closed when the watermark passed {closed}"
         )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from muntin.explain.joins import describe_conditions
-from muntin.model.axis import located, spell
+from muntin.model.axis import format_position, spell
 from muntin.model.joins import OTHER, SIDES, AsOf, ByArrival, JoinSpec, Joint, Newest, SideName
 
 
@@ -82,10 +82,10 @@ class _Message:
         return self.seen[OTHER[self.side]]
 
     def _format_own(self, position: int) -> str:
-        return located(position + self.start[self.side], self.spec.axis)
+        return format_position(position + self.start[self.side], self.spec.axis)
 
     def _format_other(self, position: int) -> str:
-        return located(position + self.start[OTHER[self.side]], self.spec.axis)
+        return format_position(position + self.start[OTHER[self.side]], self.spec.axis)
 
     def lines(self) -> Iterator[str]:
         mine = self.mine

@@ -72,7 +72,7 @@ class LocalLeaseFile:
     def create(self, text: str) -> bool:
         """Create the file if it doesn't exist, and return whether it was created."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        whole = self._write_beside(text)
+        whole = self._write_temporary(text)
         try:
             # A link makes the file appear with its whole text, and fails if it exists.
             os.link(whole, self._path)
@@ -84,28 +84,28 @@ class LocalLeaseFile:
 
     def replace(self, text: str) -> None:
         """Replace the file."""
-        self._write_beside(text).replace(self._path)
+        self._write_temporary(text).replace(self._path)
 
     def discard(self, text: str) -> None:
         """Delete the file if it has this text."""
-        taken = self._beside()
+        moved = self._temporary_path()
         try:
-            self._path.rename(taken)
+            self._path.rename(moved)
         except FileNotFoundError:
             return
-        if taken.read_text() != text:
+        if moved.read_text() != text:
             with suppress(FileExistsError):
-                os.link(taken, self._path)
-        taken.unlink()
+                os.link(moved, self._path)
+        moved.unlink()
         # Delete an empty folder, which the lease of a query that didn't start created.
         with suppress(OSError):
             self._path.parent.rmdir()
 
-    def _beside(self) -> Path:
+    def _temporary_path(self) -> Path:
         return self._path.with_name(f".{FILE}.{secrets.token_hex(6)}")
 
-    def _write_beside(self, text: str) -> Path:
-        path = self._beside()
+    def _write_temporary(self, text: str) -> Path:
+        path = self._temporary_path()
         path.write_text(text)
         return path
 

@@ -46,24 +46,30 @@ class PairColumns:
         """
         identity: tuple[str, ...] = ()
         pairs = list(zip(spec.left.keys, spec.right.keys, strict=True))
-        shown = {c: f"{c}{SUFFIX}" if c in left else c for c in right}
+        right_names = {c: f"{c}{SUFFIX}" if c in left else c for c in right}
         if isinstance(spec.bound, Newest):
             # Pairs have the key once, and emission columns of their own.
             left, right = ([c for c in side if c not in _OWN] for side in (left, right))
-            shown = {c: shown[c] for c in right} | {two: one for one, two in pairs}
+            right_names = {c: right_names[c] for c in right} | {
+                right_key: one for one, right_key in pairs
+            }
             identity = spec.left.keys
         both = {c.lower() for c in left} & {c.lower() for c in right}
         # Equal columns of one name appear once if they can't differ, as in an inner join.
         one = joining.merged or spec.how in ("inner", "semi", "anti")
-        keys = {two.lower() for two, one in pairs if two.lower() == one.lower()} if one else set()
+        keys = (
+            {right_key.lower() for right_key, one in pairs if right_key.lower() == one.lower()}
+            if one
+            else set()
+        )
         for name in joining.bare:
             if name.lower() in both - keys:
                 hint = f"write {joining.names[0]}.{name} or {joining.names[1]}.{name}"
                 raise OptionError("SELECT", name, "is a column of both sides", hint)
         merged: tuple[tuple[str, str], ...] = ()
         if joining.merged and not identity:
-            merged = tuple((one, shown[two]) for one, two in pairs)
-        sides = {c: c for c in left}, shown
+            merged = tuple((one, right_names[right_key]) for one, right_key in pairs)
+        sides = {c: c for c in left}, right_names
         return cls(sides, merged, identity)
 
     @property

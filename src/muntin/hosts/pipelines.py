@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 from muntin.hosts.definition import Definition
 from muntin.model.errors import MuntinError, OptionError, ProblemsError, SqlError
 from muntin.model.pipeline import DeclaredTable, Flow, Pipeline
-from muntin.model.placeholders import filled, partly
+from muntin.model.placeholders import fill, fill_available
 from muntin.sinks.declared import Surroundings, sink
 from muntin.sinks.sink import Sink
 
@@ -72,7 +72,7 @@ class PipelineHost(ABC, Generic[D]):
         around = Surroundings(settings, os.environ if environment is None else environment)
         if pipeline.checkpoint is None:
             raise OptionError("checkpoint", None, "isn't set", "write SET checkpoint = 'folder'")
-        folder = filled("checkpoint", pipeline.checkpoint, around.given, around.environment)
+        folder = fill("checkpoint", pipeline.checkpoint, around.given, around.environment)
         queries = self._bind_all(pipeline, around)
         sinks = {flow.name: _sinks(flow, pipeline, around) for flow in pipeline.flows}
         every = None if pipeline.trigger is None else timedelta(microseconds=pipeline.trigger)
@@ -148,7 +148,7 @@ class PipelineHost(ABC, Generic[D]):
 
 def has_unset_values(table: DeclaredTable, settings: Mapping[str, str]) -> bool:
     """Return whether an option of a table has a placeholder without a value."""
-    return any("${" in partly(value, settings) for value in table.options.values())
+    return any("${" in fill_available(value, settings) for value in table.options.values())
 
 
 def _sinks(

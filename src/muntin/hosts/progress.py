@@ -11,7 +11,7 @@ from typing import Any
 
 from muntin.explain.glance import format_html_table
 from muntin.model.axis import SECOND, as_datetime
-from muntin.model.counts import accounted, rejections, summed
+from muntin.model.counts import add_counts, count_outcomes, select_rejections
 
 # The entry of an operator's figures that says which input of the downstream operator it feeds, such
 # as the side of a join. The last operator has none.
@@ -93,17 +93,17 @@ class Progress:
         for name, time in self.clocks.items():
             yield f"clock of {name}", str(as_datetime(time))
         fired = {f"{emission} firings": number for emission, number in self.fired.items()}
-        kept = {
+        reserved = {
             "rows in the state": self.state_rows, "unstorable": self.unstorable,
             "messages behind": self.messages_behind,
         }  # fmt: skip
-        figures = {**self.counts, **fired, "waiting": self.pending, **kept}
+        figures = {**self.counts, **fired, "waiting": self.pending, **reserved}
         for name, figure in figures.items():
             if figure:
                 yield name, f"{figure:,}"
         for before, part in self.before.items():
-            for name, said in list(part.lines())[1:]:
-                yield f"{before}: {name}", said
+            for name, text in list(part.lines())[1:]:
+                yield f"{before}: {name}", text
 
     @property
     def watermark(self) -> datetime | None:
@@ -130,12 +130,12 @@ class Progress:
     @property
     def before(self) -> dict[str, Progress]:
         """The figures of the upstream operators, by the input that they feed."""
-        found = {name: getattr(self, name) for name in _BEFORE}
-        return {name: one for name, one in found.items() if one is not None}
+        figures = {name: getattr(self, name) for name in _BEFORE}
+        return {name: part for name, part in figures.items() if part is not None}
 
     def adds_up(self) -> bool:
         """Return whether every message that was read is accounted for."""
-        rest = accounted(self.counts)
+        rest = count_outcomes(self.counts)
         # An event that an agent took may then be refused by one table or by several.
         adds_up = self.seen <= rest if "taken" in self.counts else self.seen == rest
         return adds_up and all(one.adds_up() for one in self.before.values())
@@ -169,7 +169,7 @@ class Progress:
             shards: The last figures of each shard.
             fired: The number of firings of this run, by emission.
         """
-        counts = summed(shard["counts"] for shard in shards)
+        counts = add_counts(shard["counts"] for shard in shards)
         marks = [s["watermark"] for s in shards if s["watermark"] is not None]
         pending, rows = (sum(s[name] for s in shards) for name in ("pending", "rows"))
         one = shards[0] if shards else {}
@@ -207,7 +207,7 @@ def warn_of_rejected(progress: Progress, warned: Collection[str]) -> frozenset[s
     """
     new: set[str] = set()
     for one in (progress, *progress.before.values()):
-        for reason, number in rejections(one.counts).items():
+        for reason, number in select_rejections(one.counts).items():
             if number and reason not in {*warned, *new}:
                 new.add(reason)
                 _LOG.warning(
@@ -273,9 +273,9 @@ class Totals:
         """Add the figures of a batch as parsed JSON, and return those of the query."""
         for shard in emitted:
             self._shards.setdefault(shard.get(STAGE, ""), {})[shard["shard"]] = shard
-        found: dict[str, Progress] = {}
+        by_stage: dict[str, Progress] = {}
         for stage, shards in self._shards.items():
-            before = self._known(stage)
+            before = self._find_figures(stage)
             fired = dict(before.fired) if before and batch > self.progress.batch else {}
             for shard in emitted:
                 for emission, n in shard["fired"].items() if shard.get(STAGE, "") == stage else ():
@@ -283,12 +283,12 @@ class Totals:
             current = Progress.of(batch, list(shards.values()), fired)
             if before and before.held_by is not None and before.held_by == current.held_by:
                 current = replace(current, held_since=before.held_since)
-            found[stage] = current
+            by_stage[stage] = current
         self._unstorable += unstorable
-        self.progress = replace(nested(found, "", batch), unstorable=self._unstorable)
+        self.progress = replace(nest_figures(by_stage, "", batch), unstorable=self._unstorable)
         return self.progress
 
-    def _known(self, stage: str) -> Progress | None:
+    def _find_figures(self, stage: str) -> Progress | None:
         """Return the figures of an operator, by the path to it from the last one."""
         progress: Progress | None = self.progress
         for part in stage.split("/") if stage else ():
@@ -296,14 +296,14 @@ class Totals:
         return progress
 
 
-def nested(found: Mapping[str, Progress], stage: str, batch: int) -> Progress:
+def nest_figures(by_stage: Mapping[str, Progress], stage: str, batch: int) -> Progress:
     """Return the figures of an operator, with those of its upstream operators."""
-    whole = found.get(stage, Progress(batch))
+    own = by_stage.get(stage, Progress(batch))
 
     def before(part: str) -> Progress | None:
-        way = f"{stage}/{part}" if stage else part
-        there = any(f"{one}/".startswith(f"{way}/") for one in found)
-        return nested(found, way, batch) if there else None
+        path = f"{stage}/{part}" if stage else part
+        exists = any(f"{other_stage}/".startswith(f"{path}/") for other_stage in by_stage)
+        return nest_figures(by_stage, path, batch) if exists else None
 
     parts: dict[str, Any] = {name: before(name) for name in _BEFORE}
-    return replace(whole, **parts)
+    return replace(own, **parts)

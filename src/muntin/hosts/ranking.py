@@ -65,7 +65,7 @@ def ranked_columns(available: Sequence[str], ranking: Ranking) -> list[str]:
     added |= set() if ranking.chained else {*WINDOW_BOUNDS, *_OWN}
     for name in available:
         if name in added:
-            raise columns.taken("column", name, "the rows of windows")
+            raise columns.make_clash_error("column", name, "the rows of windows")
     return [name for name in available if name not in (*WINDOW_BOUNDS, *_OWN)]
 
 

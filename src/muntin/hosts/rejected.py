@@ -93,7 +93,7 @@ class RejectedLayout(Generic[T]):
         own_names = _merge(kinds, own, {SIDE} if joins else set(), _OWN_SUFFIX)
         for name in marks:
             if name in kinds:
-                raise columns.taken("column", name, "rejected messages")
+                raise columns.make_clash_error("column", name, "rejected messages")
         last = {name: own[name] for name in (columns.REASON, columns.WATERMARK)}
         # A message that windows over a join reject is a pair, and belongs to neither side.
         side = PAIR if not joins and upstreams[""].joins else None

@@ -12,7 +12,7 @@ from muntin.engine import columns
 from muntin.model.aggregates import Aggregate, count
 from muntin.model.axis import Axis
 from muntin.model.errors import OptionError
-from muntin.model.inputs import Marks
+from muntin.model.inputs import InputOptions
 from muntin.model.joins import Side, SideName
 from muntin.model.pipeline import ROWS
 from muntin.model.sentence import Sentence
@@ -57,7 +57,7 @@ class WindowSentence(Sentence, Generic[A]):
         # Grouping sets depend on the keys, whose names follow from the input.
         spec = replace(self, _sets=None)._spec(aggregates, unnamed=unnamed)
         keys = self._all_keys(self._keys)
-        return self._build(replace(spec, sets=self._grouped(keys)), keys)
+        return self._build(replace(spec, sets=self._number_sets(keys)), keys)
 
     def top(
         self, n: int, *, by: str | Sequence[str], ascending: bool | Sequence[bool] = False
@@ -101,11 +101,11 @@ class WindowSentence(Sentence, Generic[A]):
     def _side(self, keys: tuple[str, ...], axis: Axis) -> Side:
         if self._shards is not None:
             hint = "give it to join(), whose shards keep both sides"
-            raise OptionError("shards", self._shards, "isn't one side's own", hint)
+            raise OptionError("shards", self._shards, "can't be set for one side", hint)
         return super()._side(keys, axis)
 
 
-def shared_parts(
+def make_shared_parts(
     options: SentenceOptions, *, time: str | None, clock: str | None, disorder: Callable[[], int]
 ) -> dict[str, Any]:
     """Return the parts of a query that follow from options on every host.
@@ -126,7 +126,9 @@ def shared_parts(
         lateness = timedelta(microseconds=disorder())
     ahead, offset, idle = options["max_ahead"], options["offset"], options["idle"]
     return {
-        "_marks": Marks.given(time, lateness, ahead, offset, idle, clock, options["watermark"]),
+        "_input_options": InputOptions.parse(
+            time, lateness, ahead, offset, idle, clock, options["watermark"]
+        ),
         "_nulls": options["nulls"],
         "_where": options["where"],
         "_shards": options["shards"],
@@ -156,22 +158,22 @@ def list_keys(key: Any, expression: type, expressions: str) -> tuple[Any, ...]:
     """
     single = isinstance(key, str | expression) or not isinstance(key, Sequence)
     keys = (key,) if single else tuple(key)
-    for one in keys:
-        if not isinstance(one, str | expression):
+    for column in keys:
+        if not isinstance(column, str | expression):
             hint = f"give names or {expressions}, or omit it where there is no key"
-            raise OptionError("key", one, "isn't a column", hint)
+            raise OptionError("key", column, "isn't a column", hint)
     return keys
 
 
-def windows_as_messages() -> Marks:
+def windows_as_messages() -> InputOptions:
     """Return the input options of windows' results: their time is the window's end."""
-    return Marks(columns.WINDOW_END, max_ahead=None)
+    return InputOptions(columns.WINDOW_END, max_ahead=None)
 
 
-def refuse_side(side: SideName, given: object) -> OptionError:
+def make_side_error(side: SideName, value: object) -> OptionError:
     """Return the error of a side of a join that has no event time."""
     hint = "write join(windowed(frame, time=…), …)"
-    return OptionError(side, type(given).__name__, "isn't windowed", hint)
+    return OptionError(side, type(value).__name__, "isn't windowed", hint)
 
 
 def check_pair_columns(side: SideName, names: Sequence[str], keys: Sequence[str]) -> None:

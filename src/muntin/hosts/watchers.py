@@ -37,7 +37,7 @@ class RefCounted:
 
 
 @dataclass(frozen=True)
-class Shown:
+class WatcherCall:
     """One call of a watcher.
 
     Attributes:
@@ -48,7 +48,7 @@ class Shown:
 
     batch: int
     values: Sequence[Any]
-    kept: RefCounted | None = None
+    resource: RefCounted | None = None
 
 
 class Watcher:
@@ -67,18 +67,18 @@ class Watcher:
         self.failures = self.skipped = 0
         self._look = look
         self._most = most
-        self._waiting: deque[Shown] = deque()
+        self._waiting: deque[WatcherCall] = deque()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._busy = False
 
-    def show(self, shown: Shown) -> None:
+    def show(self, call: WatcherCall) -> None:
         """Queue a call, and return at once."""
-        if shown.kept is not None:
-            shown.kept.hold()
+        if call.resource is not None:
+            call.resource.hold()
         skipped = None
         with self._changed:
-            self._waiting.append(shown)
+            self._waiting.append(call)
             if len(self._waiting) > self._most:
                 skipped = self._waiting.popleft()
                 self.skipped += 1
@@ -89,7 +89,7 @@ class Watcher:
                 self._thread.start()
             self._changed.notify_all()
         if skipped is not None:
-            _done(skipped)
+            _release(skipped)
 
     def settle(self, patience: float) -> bool:
         """Wait until no call is waiting or running; return whether that is so.
@@ -97,8 +97,8 @@ class Watcher:
         Within the callback itself it returns at once.
         """
         with self._changed:
-            mine = self._thread is threading.current_thread()
-            return mine or self._changed.wait_for(self._idle, patience)
+            is_own_thread = self._thread is threading.current_thread()
+            return is_own_thread or self._changed.wait_for(self._idle, patience)
 
     def _idle(self) -> bool:
         return not self._waiting and not self._busy
@@ -109,24 +109,24 @@ class Watcher:
                 if not self._changed.wait_for(lambda: self._waiting, _IDLE):
                     self._thread = None
                     return
-                shown, self._busy = self._waiting.popleft(), True
+                call, self._busy = self._waiting.popleft(), True
             try:
-                self._look(*shown.values)
+                self._look(*call.values)
             except Exception:
                 self.failures += 1
-                _LOG.exception("A watcher failed at batch %d; the query goes on", shown.batch)
+                _LOG.exception("A watcher failed at batch %d; the query goes on", call.batch)
             finally:
-                _done(shown)
+                _release(call)
                 with self._changed:
                     self._busy = False
                     self._changed.notify_all()
 
 
-def _done(shown: Shown) -> None:
-    if shown.kept is None:
+def _release(call: WatcherCall) -> None:
+    if call.resource is None:
         return
     try:
-        shown.kept.done()
+        call.resource.done()
     except Exception:
         # The session may have ended meanwhile.
-        _LOG.debug("What was shown of batch %d couldn't be given back", shown.batch, exc_info=True)
+        _LOG.debug("Batch %d couldn't be released after a watcher", call.batch, exc_info=True)

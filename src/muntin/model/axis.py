@@ -127,16 +127,16 @@ def _parse(text: str) -> int | None:
     total, position = 0, 0
     lowered = _INTERVAL.sub(r"\1 \2", text.lower())
     while position < len(lowered):
-        phrase = _PHRASE.match(lowered, position)
-        if phrase is None:
+        match = _PHRASE.match(lowered, position)
+        if match is None:
             return None
-        unit = phrase.group(2)
+        unit = match.group(2)
         factor = UNITS.get(unit) or UNITS.get(unit.removesuffix("s"))
         if factor is None:
             return None
-        number = phrase.group(1)
+        number = match.group(1)
         total += int(number) * factor if number.isdigit() else round(float(number) * factor)
-        position = phrase.end()
+        position = match.end()
     return total if lowered.strip() else None
 
 
@@ -225,32 +225,35 @@ def instant(option: str, value: str | date) -> int:
         raise OptionError(option, value, "isn't a point in time", hint) from error
 
 
-def position(option: str, given: datetime | str | int | None, axis: Axis) -> int | None:
+def read_position(option: str, value: datetime | str | int | None, axis: Axis) -> int | None:
     """Read a position on an axis: a point in time, or a row.
 
     Example:
-        >>> position("start", "1970-01-01T00:00:01", "time"), position("start", "12", "rows")
+        >>> (
+        ...     read_position("start", "1970-01-01T00:00:01", "time"),
+        ...     read_position("start", "12", "rows"),
+        ... )
         (1000000, 12)
     """
-    if given is None:
+    if value is None:
         return None
     if axis == "time":
-        return instant(option, given)  # type: ignore[arg-type]
-    if isinstance(given, int):
-        return given
-    if isinstance(given, str) and given.lstrip("-").isdigit():
-        return int(given)
-    raise OptionError(option, given, "is no offset", "give a whole number")
+        return instant(option, value)  # type: ignore[arg-type]
+    if isinstance(value, int):
+        return value
+    if isinstance(value, str) and value.lstrip("-").isdigit():
+        return int(value)
+    raise OptionError(option, value, "isn't an offset", "give a whole number")
 
 
-def located(place: int, axis: Axis) -> str:
+def format_position(position: int, axis: Axis) -> str:
     """Format a position.
 
     Example:
-        >>> located(1_500_000, "time"), located(12, "rows")
+        >>> format_position(1_500_000, "time"), format_position(12, "rows")
         ('1970-01-01 00:00:01.5', 'row 12')
     """
-    return moment(place) if axis == "time" else f"row {place}"
+    return moment(position) if axis == "time" else f"row {position}"
 
 
 def moment(position: int, separator: str = " ") -> str:
@@ -261,11 +264,11 @@ def moment(position: int, separator: str = " ") -> str:
         ('1970-01-01 00:00:01.5', '57971-02-25 00:00:00', '-0027-08-11 08:00:00')
     """
     cycles, rest = divmod(position, _CYCLE)
-    found = datetime(1970, 1, 1) + timedelta(microseconds=rest)
-    year = found.year + 400 * cycles
+    in_cycle = datetime(1970, 1, 1) + timedelta(microseconds=rest)
+    year = in_cycle.year + 400 * cycles
     text = f"{year:05d}" if year < 0 else f"{year:04d}"
-    text += f"{found:-%m-%d}{separator}{found:%H:%M:%S}"
-    return f"{text}.{found.microsecond:06d}".rstrip("0") if found.microsecond else text
+    text += f"{in_cycle:-%m-%d}{separator}{in_cycle:%H:%M:%S}"
+    return f"{text}.{in_cycle.microsecond:06d}".rstrip("0") if in_cycle.microsecond else text
 
 
 def as_datetime(position: int) -> datetime:

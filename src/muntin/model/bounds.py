@@ -128,7 +128,7 @@ class Together(JsonDataclass):
         return max(starts), min(ends) - 1
 
     def __str__(self) -> str:
-        return "in one window: " + " and ".join(placed(windows) for windows in self.windows)
+        return "in one window: " + " and ".join(format_windows(windows) for windows in self.windows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +257,7 @@ class ByArrival(JsonDataclass):
 Bound = Within | Together | Joint | AsOf | Newest | ByArrival
 
 
-def bound_of(
+def find_bound(
     within: Length | Sequence[Length | int] | None,
     left: Kind | None,
     right: Kind | None,
@@ -280,9 +280,9 @@ def bound_of(
         each_change: Whether each change of a side emits the pair of the newest rows again.
 
     Example:
-        >>> bound_of(("1 minute", 0), None, None)
+        >>> find_bound(("1 minute", 0), None, None)
         Within(before=60000000, after=0, axis='time')
-        >>> print(bound_of(("-5 seconds", "10 seconds"), None, None))
+        >>> print(find_bound(("-5 seconds", "10 seconds"), None, None))
         from 5 seconds after to 10 seconds after
     """
     kinds = [kind for kind in (left, right) if kind is not None]
@@ -290,16 +290,18 @@ def bound_of(
         _check_newest(newest, within, kinds, as_of=as_of, each_change=each_change)
         return ByArrival()
     if each_change:
-        _check_alone("each_change", True, within, kinds, "partners have the same key and time")
+        why = "partners have the same key and time"
+        _refuse_second_bound("each_change", True, within, kinds, why)
         if as_of is not False:
             hint = "leave one of them out: a version isn't given again when it changes"
-            raise OptionError("each_change", True, "stands beside as_of", hint)
+            raise OptionError("each_change", True, "can't be combined with as_of", hint)
         return Newest()
     if as_of is not False:
-        _check_alone("as_of", as_of, within, kinds, 'as_of="1 hour" says how old a version may be')
+        why = 'as_of="1 hour" says how old a version may be'
+        _refuse_second_bound("as_of", as_of, within, kinds, why)
         return AsOf(None if isinstance(as_of, bool) else micros("as_of", as_of))
     if within is not None:
-        return _within(within)
+        return _read_within(within)
     if not kinds and at_once:
         return Within(0, 0)
     if not kinds:
@@ -336,7 +338,7 @@ def _share_sliding(kinds: Sequence[Kind]) -> Within:
         raise OptionError("rolling", (*map(str, kinds),), "emits a row for each message", hint)
     if len({*kinds}) > 1:
         hint = "give both sides the same sliding windows, or write within="
-        raise OptionError("sliding", kinds, "doesn't go with the other side", hint)
+        raise OptionError("sliding", kinds, "doesn't fit the other side", hint)
     kind = kinds[0]
     assert isinstance(kind, Sliding)
     return Within(kind.span, kind.span, kind.axis)
@@ -357,11 +359,13 @@ def _check_newest(
     if as_of is not False or each_change:
         other = "each_change" if each_change else "as_of"
         hint = "leave one of them out: newest goes by arrival, as_of by time"
-        raise OptionError("newest", True, f"stands beside {other}", hint)
-    _check_alone("newest", True, within, kinds, "the partner is the newest row, whatever its time")
+        raise OptionError("newest", True, f"can't be combined with {other}", hint)
+    _refuse_second_bound(
+        "newest", True, within, kinds, "the partner is the newest row, whatever its time"
+    )
 
 
-def _check_alone(
+def _refuse_second_bound(
     option: str,
     value: bool | Duration,
     within: Length | Sequence[Length | int] | None,
@@ -371,20 +375,20 @@ def _check_alone(
     """Refuse a second option that bounds a pair."""
     if within is not None or kinds:
         other = "within" if within is not None else "windows"
-        text = f"stands beside {other}, which bounds a pair, too"
+        text = f"can't be combined with {other}, which also bounds a pair"
         raise OptionError(option, value, text, f"leave one of them out; {why}")
 
 
-def _within(within: Length | Sequence[Length | int]) -> Within:
+def _read_within(within: Length | Sequence[Length | int]) -> Within:
     if not isinstance(within, Sequence) or isinstance(within, str):
         reach, axis = measure("within", within, zero=True)
         return Within(reach, reach, axis)
-    ends = [_signed(length) for length in within]
-    given = [length for _, length in ends if length is not None]
-    if len(ends) != 2 or not given:
+    ends = [_split_sign(length) for length in within]
+    lengths = [length for _, length in ends if length is not None]
+    if len(ends) != 2 or not lengths:
         hint = 'give one length, or two: ("1 minute", 0) for before and after'
         raise OptionError("within", within, "isn't one length or two", hint)
-    axis = measure("within", given[0], zero=True)[1]
+    axis = measure("within", lengths[0], zero=True)[1]
     before, after = (
         0 if length is None else sign * along("within", length, axis, zero=True)
         for sign, length in ends
@@ -395,7 +399,7 @@ def _within(within: Length | Sequence[Length | int]) -> Within:
     return Within(before, after, axis)
 
 
-def _signed(length: Length | int) -> tuple[int, Length | None]:
+def _split_sign(length: Length | int) -> tuple[int, Length | None]:
     """Split a length into sign and absolute value; a plain 0 has no length, as it has no axis."""
     if isinstance(length, int) and length == 0:
         return 1, None
@@ -406,6 +410,6 @@ def _signed(length: Length | int) -> tuple[int, Length | None]:
     return 1, length  # type: ignore[return-value]
 
 
-def placed(windows: Kind) -> str:
+def format_windows(windows: Kind) -> str:
     """Describe windows in words, with their origin unless it is zero."""
     return f"{windows}, origin {windows.begins}" if windows.origin else str(windows)

@@ -120,7 +120,7 @@ class ByNumber(WindowKind, ABC):
         return self.end(0) - self.start(0)
 
     @property
-    def stored(self) -> str:
+    def storage(self) -> str:
         """The panes that messages are stored in, in words."""
         return f"up to {self.panes_per_window:,} a window; a message is stored once a pane"
 

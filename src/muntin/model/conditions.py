@@ -72,7 +72,7 @@ class Condition:
             >>> read_condition("worst > 100 OR NOT n = 3").holds({"worst": None, "n": 4})
             True
         """
-        return _value(self.tree, values) is True
+        return _evaluate(self.tree, values) is True
 
 
 @cache
@@ -87,23 +87,23 @@ def read_condition(text: str) -> Condition:
         ('worst', 'n')
     """
     tree = _Reader(text).read()
-    return Condition(tree, tuple(dict.fromkeys(_names(tree))))
+    return Condition(tree, tuple(dict.fromkeys(_find_names(tree))))
 
 
-def _names(node: Any) -> Iterator[str]:
+def _find_names(node: Any) -> Iterator[str]:
     if isinstance(node, Name):
         yield node.name
     elif isinstance(node, Term):
         for part in node.parts:
-            yield from _names(part)
+            yield from _find_names(part)
 
 
-def _value(node: Any, values: Mapping[str, Any]) -> Any:
+def _evaluate(node: Any, values: Mapping[str, Any]) -> Any:
     if isinstance(node, Name):
         return values[node.name]
     if not isinstance(node, Term):
         return node
-    parts = [_value(part, values) for part in node.parts]
+    parts = [_evaluate(part, values) for part in node.parts]
     if node.sign == "AND":
         return False if False in parts else None if None in parts else True
     if node.sign == "OR":
@@ -112,36 +112,36 @@ def _value(node: Any, values: Mapping[str, Any]) -> Any:
         return None if parts[0] is None else not parts[0]
     if None in parts:
         return None
-    one, other = map(rank, parts)
-    return COMPARE[node.sign](one, other)
+    left, right = map(rank, parts)
+    return COMPARE[node.sign](left, right)
 
 
 class _Reader:
     def __init__(self, text: str) -> None:
         self.text = text
-        self.tokens = list(self._tokens())
+        self.tokens = list(self._tokenize())
         self.at = 0
 
-    def _tokens(self) -> Iterator[tuple[str, str]]:
-        at, end = 0, len(self.text.rstrip())
-        while at < end:
-            found = _TOKEN.match(self.text, at)
-            if found is None:
-                self._fail(f"can't be read at {self.text[at:].strip()!r}")
-            assert found.lastgroup is not None
-            yield found.lastgroup, found[found.lastgroup]
-            at = found.end()
+    def _tokenize(self) -> Iterator[tuple[str, str]]:
+        position, end = 0, len(self.text.rstrip())
+        while position < end:
+            match = _TOKEN.match(self.text, position)
+            if match is None:
+                self._fail(f"can't be read at {self.text[position:].strip()!r}")
+            assert match.lastgroup is not None
+            yield match.lastgroup, match[match.lastgroup]
+            position = match.end()
 
     def _fail(self, problem: str) -> NoReturn:
         raise OptionError("when", self.text, problem, _HINT)
 
     def read(self) -> Term:
-        found = self._either()
+        node = self._parse_disjunction()
         if self.at < len(self.tokens):
             self._fail(f"can't be read at {self.tokens[self.at][1]!r}")
-        return self._bare(found)
+        return self._to_condition(node)
 
-    def _takes(self, *words: str) -> str | None:
+    def _accept(self, *words: str) -> str | None:
         if self.at < len(self.tokens):
             kind, text = self.tokens[self.at]
             if kind in ("word", "sign") and text.upper() in words:
@@ -149,45 +149,49 @@ class _Reader:
                 return text.upper()
         return None
 
-    def _either(self) -> Any:
-        return self._several("OR", lambda: self._several("AND", self._not))
+    def _parse_disjunction(self) -> Any:
+        return self._parse_operands("OR", lambda: self._parse_operands("AND", self._parse_negation))
 
-    def _several(self, word: str, part: Callable[[], Any]) -> Any:
+    def _parse_operands(self, word: str, part: Callable[[], Any]) -> Any:
         parts = [part()]
-        while self._takes(word):
+        while self._accept(word):
             parts.append(part())
-        return parts[0] if len(parts) == 1 else Term(word, tuple(map(self._bare, parts)))
+        return parts[0] if len(parts) == 1 else Term(word, tuple(map(self._to_condition, parts)))
 
-    def _not(self) -> Any:
-        return Term("NOT", (self._bare(self._not()),)) if self._takes("NOT") else self._compared()
+    def _parse_negation(self) -> Any:
+        return (
+            Term("NOT", (self._to_condition(self._parse_negation()),))
+            if self._accept("NOT")
+            else self._parse_comparison()
+        )
 
-    def _bare(self, node: Any) -> Term:
+    def _to_condition(self, node: Any) -> Term:
         """Return a node as a condition; a name alone is compared with true."""
         if isinstance(node, Name):
             return Term("=", (node, True))
         return node if isinstance(node, Term) else self._fail(f"has no comparison at {node!r}")
 
-    def _compared(self) -> Any:
-        one = self._operand()
-        sign = self._takes(*COMPARE, "!=", "==")
+    def _parse_comparison(self) -> Any:
+        left = self._parse_operand()
+        sign = self._accept(*COMPARE, "!=", "==")
         if sign is None:
-            return one
+            return left
         sign = {"!=": "<>", "==": "="}.get(sign, sign)
-        other = self._operand()
-        if isinstance(one, Term) or isinstance(other, Term):
+        right = self._parse_operand()
+        if isinstance(left, Term) or isinstance(right, Term):
             self._fail("compares a condition")
-        if not isinstance(one, Name):
-            one, other, sign = other, one, _MIRRORED.get(sign, sign)
-        if not isinstance(one, Name):
+        if not isinstance(left, Name):
+            left, right, sign = right, left, _MIRRORED.get(sign, sign)
+        if not isinstance(left, Name):
             self._fail("compares two constants")
-        return Term(sign, (one, other))
+        return Term(sign, (left, right))
 
-    def _operand(self) -> Any:
-        if self._takes("("):
-            found = self._either()
-            if not self._takes(")"):
+    def _parse_operand(self) -> Any:
+        if self._accept("("):
+            node = self._parse_disjunction()
+            if not self._accept(")"):
                 self._fail("lacks a closing parenthesis")
-            return found
+            return node
         if self.at >= len(self.tokens):
             self._fail("ends too soon")
         kind, text = self.tokens[self.at]

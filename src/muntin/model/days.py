@@ -114,8 +114,8 @@ class Days(ByNumber):
         return self.grid.pattern(window)
 
     @property
-    def stored(self) -> str:
-        return self.grid.stored
+    def storage(self) -> str:
+        return self.grid.storage
 
     @property
     def length(self) -> int:
@@ -134,7 +134,7 @@ class Days(ByNumber):
 
     def midnight(self, number: int) -> int:
         """Return the start of a unit, microseconds since the epoch."""
-        return _instant(self.wall_start(number), self.zone)
+        return _first_instant(self.wall_start(number), self.zone)
 
     def day_of(self, position: int) -> int:
         """Return the unit that a time falls into.
@@ -188,7 +188,7 @@ class Days(ByNumber):
     @property
     def first_moment(self) -> str:
         """The local time at which windows begin, in words; empty for midnight."""
-        return f", from {_clock(self.shift)}" if self.shift else ""
+        return f", from {_format_time_of_day(self.shift)}" if self.shift else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +261,7 @@ class LocalTime:
     time: int = 0
 
 
-def local_origin(origin: Origin, zone: str, offset: int = 0) -> LocalTime:
+def find_local_origin(origin: Origin, zone: str, offset: int = 0) -> LocalTime:
     """Return the local time at which some window starts.
 
     Args:
@@ -270,7 +270,10 @@ def local_origin(origin: Origin, zone: str, offset: int = 0) -> LocalTime:
         offset: Local time by which windows start later, microseconds.
 
     Example:
-        >>> local_origin("2020-01-01", "America/New_York"), local_origin(None, "UTC", HOUR)
+        >>> (
+        ...     find_local_origin("2020-01-01", "America/New_York"),
+        ...     find_local_origin(None, "UTC", HOUR),
+        ... )
         (LocalTime(day=18262, time=0), LocalTime(day=0, time=3600000000))
     """
     if isinstance(origin, str) and _PLAIN_DATE.fullmatch(origin.strip()):
@@ -281,7 +284,7 @@ def local_origin(origin: Origin, zone: str, offset: int = 0) -> LocalTime:
         wall = 0
     else:
         position = origin if isinstance(origin, int) else instant("origin", origin)
-        wall = local_time(position, known_zone(zone))
+        wall = local_time(position, check_zone(zone))
     return LocalTime(*divmod(wall + offset, DAY))
 
 
@@ -293,13 +296,13 @@ def days(
     origin: Origin = None,
     offset: int = 0,
 ) -> Days:
-    """Return windows of local days or of parts of them, aligned by ``local_origin``.
+    """Return windows of local days or of parts of them, aligned by ``find_local_origin``.
 
     Example:
         >>> str(days("1 day", "America/New_York")), str(days("6 hours", "Asia/Kolkata"))
         ('tumbling 1 day in America/New_York', 'tumbling 6 hours in Asia/Kolkata')
     """
-    begins = local_origin(origin, known_zone(zone), offset)
+    begins = find_local_origin(origin, check_zone(zone), offset)
     lengths = [length for length in (size, slide) if length is not None]
     if any(isinstance(length, Rows) for length in lengths):
         hint = 'give a duration, as "1 day", or leave the zone away'
@@ -318,16 +321,16 @@ def cumulating_days(
         'cumulating 1 day by 6 hours in Europe/Berlin'
     """
     windows = days(size, zone, slide=step, origin=origin, offset=offset)
-    one, pace = windows.grid.size, windows.grid.pace
+    units, pace = windows.grid.size, windows.grid.pace
     if isinstance(windows, Hours) and windows.part * pace <= HOUR:
         hint = "give steps of 2 hours or more, or leave the zone away"
         raise OptionError("step", str(step), "may be skipped by a change of clocks", hint)
-    if one % pace:
+    if units % pace:
         hint = f"give a step that {phrase(micros('size', size))} is a multiple of"  # type: ignore[arg-type]
         raise OptionError("step", str(step), "doesn't divide the size", hint)
-    begins = local_origin(origin, zone, offset)
+    begins = find_local_origin(origin, zone, offset)
     start = windows.number_at(begins.day * DAY + begins.time)
-    return replace(windows, grid=Cumulating(one, pace, start % one, "rows"))
+    return replace(windows, grid=Cumulating(units, pace, start % units, "rows"))
 
 
 def local_time(position: int, zone: str) -> int:
@@ -341,7 +344,7 @@ def local_time(position: int, zone: str) -> int:
 
 
 @lru_cache(maxsize=1 << 16)
-def _instant(wall: int, zone: str) -> int:
+def _first_instant(wall: int, zone: str) -> int:
     """Return the first instant at which the local time is a given one or later."""
     try:
         local = (_EPOCH + timedelta(microseconds=wall)).replace(tzinfo=ZoneInfo(zone))
@@ -360,18 +363,18 @@ def _instant(wall: int, zone: str) -> int:
     return first
 
 
-def _clock(time: int) -> str:
+def _format_time_of_day(time: int) -> str:
     """Format a time of day.
 
     Example:
-        >>> _clock(6 * HOUR), _clock(1)
+        >>> _format_time_of_day(6 * HOUR), _format_time_of_day(1)
         ('06:00', '00:00:00.000001')
     """
     text = (_EPOCH + timedelta(microseconds=time)).time().isoformat()
     return text.removesuffix(":00")
 
 
-def known_zone(zone: str, option: str = "zone") -> str:
+def check_zone(zone: str, option: str = "zone") -> str:
     """Return a time zone's name; refuse it if there is no such zone."""
     try:
         ZoneInfo(zone)

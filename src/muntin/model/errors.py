@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from muntin.model.secrets import redacted
+from muntin.model.secrets import redact
 
 
 class MuntinError(Exception):
@@ -30,10 +30,10 @@ class OptionError(MuntinError, ValueError):
         self.value = value
         self.problem = problem
         self.hint = hint
-        super().__init__(f"{option}={_shown(value)} {problem}; {hint}")
+        super().__init__(f"{option}={_format_value(value)} {problem}; {hint}")
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     """Format a value on one line; a frame or an array by its type."""
     text = repr(value)
     if "\n" not in text:
@@ -71,12 +71,13 @@ class SqlError(MuntinError, ValueError):
         before = self.text[:start]
         line = before.count("\n") + 1
         column = start - (before.rfind("\n") + 1)
-        shown = redacted(self.text).split("\n")[line - 1]
-        width = max(1, min(self.span[1] - start, len(shown) - column))
+        line_text = redact(self.text).split("\n")[line - 1]
+        width = max(1, min(self.span[1] - start, len(line_text) - column))
         # Tabs are kept, so that the caret is below the problem.
-        indent = "".join("\t" if c == "\t" else " " for c in shown[:column])
-        where = f"line {line}: {self.problem}; {self.hint}"
-        return f"{_printable(where)}\n  {_printable(shown).rstrip()}\n  {indent}{'^' * width}"
+        indent = "".join("\t" if c == "\t" else " " for c in line_text[:column])
+        heading = f"line {line}: {self.problem}; {self.hint}"
+        quoted = _replace_unprintable(line_text).rstrip()
+        return f"{_replace_unprintable(heading)}\n  {quoted}\n  {indent}{'^' * width}"
 
 
 class ProblemsError(MuntinError):
@@ -93,14 +94,16 @@ class ProblemsError(MuntinError):
     @classmethod
     def raise_if_any(cls, problems: Sequence[MuntinError]) -> None:
         """Raise the mistakes of a list: a single one as it is, several as one error."""
-        flat = [one for p in problems for one in (p.problems if isinstance(p, cls) else (p,))]
+        flat = [
+            problem for p in problems for problem in (p.problems if isinstance(p, cls) else (p,))
+        ]
         if len(flat) == 1:
             raise flat[0]
         if flat:
             raise cls(flat)
 
 
-def _printable(text: str) -> str:
+def _replace_unprintable(text: str) -> str:
     """Replace unprintable characters, so that the caret below the line stays aligned."""
     return "".join(c if c.isprintable() or c == "\t" else "·" for c in text)
 

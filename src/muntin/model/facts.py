@@ -23,7 +23,7 @@ ABSENT = Fact(None, "absent")
 Facts = Mapping[str, Fact]
 
 
-def fact(value: Any) -> Fact:
+def make_fact(value: Any) -> Fact:
     """Return the fact of a value that describes itself in words."""
     return Fact(value, str(value))
 
@@ -35,14 +35,14 @@ def length_fact(value: int, axis: Axis = "time") -> Fact:
 
 def names_fact(value: Sequence[str]) -> Fact:
     """Return the fact of column names."""
-    return Fact(tuple(value), ", ".join(map(named, value)))
+    return Fact(tuple(value), ", ".join(map(format_name, value)))
 
 
-def named(name: str) -> str:
+def format_name(name: str) -> str:
     """Format a column's name for a sentence, in quotes where it could be misread.
 
     Example:
-        >>> named("größe"), named("a, b"), named("none")
+        >>> format_name("größe"), format_name("a, b"), format_name("none")
         ('größe', "'a, b'", "'none'")
     """
     return name if name.isidentifier() and name != "none" else repr(name)
@@ -76,13 +76,13 @@ class QuerySpec(JsonDataclass, ABC):
         """Return the names of facts that may differ from the spec that wrote the state."""
         return ()
 
-    def differences(self, then: Self) -> list[str]:
+    def differences(self, old: Self) -> list[str]:
         """Return the changes since an earlier spec that aren't allowed, in words."""
-        return differences(then.facts(), self.facts(), self.free(then))
+        return compare_facts(old.facts(), self.facts(), self.free(old))
 
     def words(self) -> dict[str, str]:
         """Return the facts in words, by name."""
-        return {name: one.words for name, one in self.facts().items()}
+        return {name: fact.words for name, fact in self.facts().items()}
 
     def check_same(self, stored: Mapping[str, Any]) -> None:
         """Refuse to continue from state that another query wrote."""
@@ -100,13 +100,17 @@ class QuerySpec(JsonDataclass, ABC):
             )
 
 
-def differences(then: Facts, now: Facts, free: Collection[str] = ()) -> list[str]:
+def compare_facts(old: Facts, new: Facts, free: Collection[str] = ()) -> list[str]:
     """Return the facts that differ, in words, except those that are free to change."""
     lines = []
-    for name in sorted({*then, *now} - {*free}):
-        was, is_ = then.get(name, ABSENT), now.get(name, ABSENT)
-        if was.value != is_.value:
-            alike = was.words == is_.words
-            shown = (repr(was.value), repr(is_.value)) if alike else (was.words, is_.words)
-            lines.append(f"{name}: was {shown[0]}, is {shown[1]}")
+    for name in sorted({*old, *new} - {*free}):
+        old_fact, new_fact = old.get(name, ABSENT), new.get(name, ABSENT)
+        if old_fact.value != new_fact.value:
+            same_words = old_fact.words == new_fact.words
+            texts = (
+                (repr(old_fact.value), repr(new_fact.value))
+                if same_words
+                else (old_fact.words, new_fact.words)
+            )
+            lines.append(f"{name}: was {texts[0]}, is {texts[1]}")
     return lines

@@ -19,70 +19,74 @@ Sets = Literal["rollup", "cube"] | tuple[tuple[str, ...], ...]
 _HINT = 'give sets("rollup"), sets("cube"), or lists of key columns: sets(["a", "b"], ["a"], [])'
 
 
-def sets_of(asked: Sets, keys: Sequence[object]) -> tuple[int, ...]:
+def number_sets(sets: Sets, keys: Sequence[object]) -> tuple[int, ...]:
     """Return the numbers of grouping sets over these key columns.
 
     Example:
-        >>> sets_of("rollup", ("a", "b")), sets_of("cube", ("a", "b"))
+        >>> number_sets("rollup", ("a", "b")), number_sets("cube", ("a", "b"))
         ((0, 1, 3), (0, 1, 2, 3))
-        >>> sets_of((("b",), ()), ("a", "b"))
+        >>> number_sets((("b",), ()), ("a", "b"))
         (2, 3)
     """
     if not keys:
-        raise OptionError("sets", asked, "needs key columns", 'give windowed(key=["a", "b"])')
+        raise OptionError("sets", sets, "needs key columns", 'give windowed(key=["a", "b"])')
     count = len(keys)
-    if asked == "rollup":
+    if sets == "rollup":
         return tuple(2**absent - 1 for absent in range(count + 1))
-    if asked == "cube":
+    if sets == "cube":
         if count > 6:
-            raise OptionError("sets", asked, f"would be {2**count} sets", "name those you need")
+            raise OptionError("sets", sets, f"would be {2**count} sets", "name those you need")
         return tuple(range(2**count))
-    found = []
-    for one in asked:
-        for name in one:
+    numbers = []
+    for columns in sets:
+        for name in columns:
             if name not in keys:
-                named = ", ".join(str(key) for key in keys)
-                raise OptionError("sets", name, "isn't a key column", f"give some of {named}")
-        number = number_of([key in one for key in keys])
-        if number in found:
-            raise OptionError("sets", one, "is there twice", "leave one out")
-        found.append(number)
-    return tuple(found)
+                key_names = ", ".join(str(key) for key in keys)
+                raise OptionError("sets", name, "isn't a key column", f"give some of {key_names}")
+        number = number_set([key in columns for key in keys])
+        if number in numbers:
+            raise OptionError("sets", columns, "is listed twice", "leave one out")
+        numbers.append(number)
+    return tuple(numbers)
 
 
-def number_of(present: Sequence[bool]) -> int:
+def number_set(present: Sequence[bool]) -> int:
     """Return the number of a set, given which columns it includes.
 
     Example:
-        >>> number_of([True, False])
+        >>> number_set([True, False])
         1
     """
-    found = 0
-    for here in present:
-        found = 2 * found + (not here)
-    return found
+    number = 0
+    for is_present in present:
+        number = 2 * number + (not is_present)
+    return number
 
 
-def absent(number: int, count: int) -> list[int]:
+def find_absent(number: int, count: int) -> list[int]:
     """Return the indices of the columns that aren't in a set.
 
     Example:
-        >>> absent(1, 2), absent(3, 2)
+        >>> find_absent(1, 2), find_absent(3, 2)
         ([1], [0, 1])
     """
-    return [place for place in range(count) if number >> (count - 1 - place) & 1]
+    return [index for index in range(count) if number >> (count - 1 - index) & 1]
 
 
-def read_sets(asked: tuple[str | Sequence[str], ...]) -> Sets:
+def read_sets(arguments: tuple[str | Sequence[str], ...]) -> Sets:
     """Read the arguments of ``sets()``."""
-    if asked == ("rollup",):
+    if arguments == ("rollup",):
         return "rollup"
-    if asked == ("cube",):
+    if arguments == ("cube",):
         return "cube"
-    named = [one for one in asked if not isinstance(one, str) and isinstance(one, Sequence)]
-    if not asked or len(named) < len(asked):
-        raise OptionError("sets", asked, "aren't sets of key columns", _HINT)
-    return tuple(tuple(one) for one in named)
+    lists = [
+        argument
+        for argument in arguments
+        if not isinstance(argument, str) and isinstance(argument, Sequence)
+    ]
+    if not arguments or len(lists) < len(arguments):
+        raise OptionError("sets", arguments, "aren't sets of key columns", _HINT)
+    return tuple(tuple(argument) for argument in lists)
 
 
 def format_sets(sets: Sequence[int], keys: Sequence[str]) -> str:
@@ -92,8 +96,10 @@ def format_sets(sets: Sequence[int], keys: Sequence[str]) -> str:
         >>> format_sets((0, 1, 3), ("region", "product"))
         '(region, product), (region), ()'
     """
-    named = []
+    texts = []
     for number in sets:
-        gone = absent(number, len(keys))
-        named.append(f"({', '.join(key for at, key in enumerate(keys) if at not in gone)})")
-    return ", ".join(named)
+        absent_keys = find_absent(number, len(keys))
+        texts.append(
+            f"({', '.join(key for index, key in enumerate(keys) if index not in absent_keys)})"
+        )
+    return ", ".join(texts)

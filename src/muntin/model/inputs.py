@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 
 from muntin.model.axis import MINUTE, Axis, Duration, micros, phrase, spell
 from muntin.model.errors import OptionError
-from muntin.model.facts import Fact, fact, length_fact, named, names_fact
+from muntin.model.facts import Fact, format_name, length_fact, make_fact, names_fact
 from muntin.model.json_dataclass import JsonDataclass
 from muntin.model.policies import Firing
 
@@ -22,7 +22,7 @@ BY_GREATEST: WatermarkBy = "greatest"
 
 
 @dataclass(frozen=True)
-class Marks:
+class InputOptions:
     """Options for the positions and the watermark of an input's messages.
 
     Attributes:
@@ -49,7 +49,7 @@ class Marks:
     clocks: tuple[str, ...] = ()
 
     @classmethod
-    def given(
+    def parse(
         cls,
         time: str | None,
         lateness: Duration,
@@ -58,15 +58,15 @@ class Marks:
         idle: Duration | None,
         clock: str | None = None,
         watermark: str | Sequence[str] | None = None,
-    ) -> Marks:
+    ) -> InputOptions:
         """Return the marks of these options, whose durations are text or ``timedelta``."""
-        late = micros("lateness", lateness)
-        ahead = None if max_ahead is None else micros("max_ahead", max_ahead)
-        silent = None if idle is None else micros("idle", idle, zero=False)
-        named, clocks = read_watermark(watermark)
-        return cls(time, late, ahead, offset, clock, silent, named, clocks)
+        lateness_us = micros("lateness", lateness)
+        max_ahead_us = None if max_ahead is None else micros("max_ahead", max_ahead)
+        idle_us = None if idle is None else micros("idle", idle, zero=False)
+        watermark_by, clocks = read_watermark(watermark)
+        return cls(time, lateness_us, max_ahead_us, offset, clock, idle_us, watermark_by, clocks)
 
-    def on(self, axis: Axis) -> Marks:
+    def on(self, axis: Axis) -> InputOptions:
         """Return the marks for windows on an axis; on the rows axis without options of time."""
         if axis == "time":
             return self
@@ -93,7 +93,7 @@ def read_watermark(value: object) -> tuple[WatermarkBy | None, tuple[str, ...]]:
     names = [] if isinstance(value, str) or not isinstance(value, Sequence) else [*value]
     if not names or not all(isinstance(name, str) and name for name in names):
         hint = 'give "source", "greatest", or a list of columns, as in watermark=["device"]'
-        raise OptionError("watermark", value, "isn't what a watermark goes by", hint)
+        raise OptionError("watermark", value, "isn't a kind of watermark", hint)
     if len({*names}) < len(names):
         raise OptionError("watermark", value, "names a column twice", "name it once")
     return None, tuple(names)
@@ -149,24 +149,26 @@ class InputSpec(JsonDataclass):
 
     def check_input(self, axis: Axis, whose: str = "") -> None:
         """Refuse a retention below the grace, and options of time on the rows axis."""
-        grace, kept = (spell(n, axis) for n in (self.firing.grace, self.firing.retention))
+        grace, retention = (spell(n, axis) for n in (self.firing.grace, self.firing.retention))
         if self.firing.retention < self.firing.grace:
             hint = f"keep at least {grace}"
-            raise OptionError("keep", f"{kept}{whose}", f"is below the grace {grace}", hint)
-        for option, given in (("lateness", self.lateness), ("idle", self.idle)):
-            if given and axis == "rows":
+            raise OptionError("keep", f"{retention}{whose}", f"is below the grace {grace}", hint)
+        for option, duration in (("lateness", self.lateness), ("idle", self.idle)):
+            if duration and axis == "rows":
                 hint = "leave it out: offsets say what may still come"
-                raise OptionError(option, f"{phrase(given)}{whose}", "isn't measured in rows", hint)
-        asked = self.watermark or ", ".join(self.clocks)
-        if asked and axis == "rows":
+                raise OptionError(
+                    option, f"{phrase(duration)}{whose}", "isn't measured in rows", hint
+                )
+        watermark = self.watermark or ", ".join(self.clocks)
+        if watermark and axis == "rows":
             hint = "leave it out: rows have no watermark"
-            raise OptionError("watermark", f"{asked}{whose}", "isn't measured in rows", hint)
+            raise OptionError("watermark", f"{watermark}{whose}", "isn't measured in rows", hint)
 
     def input_facts(self, axis: Axis) -> dict[str, Fact]:
         """Return the facts of the input by name; options that aren't set have no fact."""
         facts = {
-            "time": Fact(self.time, "none" if self.time is None else named(self.time)),
-            "late": fact(self.firing.late),
+            "time": Fact(self.time, "none" if self.time is None else format_name(self.time)),
+            "late": make_fact(self.firing.late),
             "grace": length_fact(self.firing.grace, axis),
             "keep": length_fact(self.firing.retention, axis),
             "lateness": length_fact(self.lateness),
@@ -174,13 +176,17 @@ class InputSpec(JsonDataclass):
         if self.idle is not None:
             facts["idle"] = length_fact(self.idle)
         if self.watermark is not None or self.clocks:
-            said = fact(self.watermark) if self.watermark else names_fact(self.clocks)
-            facts["watermark"] = said
+            watermark_fact = (
+                make_fact(self.watermark) if self.watermark else names_fact(self.clocks)
+            )
+            facts["watermark"] = watermark_fact
         if self.offset is not None:
             facts["offset"] = names_fact(self.offset)
         if self.zone is not None:
-            facts["zone"] = fact(self.zone)
-        return facts | {type_fact(name): fact(kind) for name, kind in sorted(self.types.items())}
+            facts["zone"] = make_fact(self.zone)
+        return facts | {
+            type_fact(name): make_fact(kind) for name, kind in sorted(self.types.items())
+        }
 
     def free_of_input(self, then: Self) -> set[str]:
         """Return the facts that may change: the idle time, the clocks, and a zone not in use."""
@@ -190,10 +196,10 @@ class InputSpec(JsonDataclass):
 
 def check_clocks(spec: InputSpec, columns: Collection[str], *, results: bool) -> None:
     """Refuse clocks by columns that an input lacks, and any for another query's results."""
-    asked = spec.watermark or spec.clocks
-    if asked and results:
-        hint = "leave it out: the time of results is that of the query before"
-        raise OptionError("watermark", asked, "isn't said of another query's results", hint)
+    watermark = spec.watermark or spec.clocks
+    if watermark and results:
+        hint = "leave it out: the results' time follows the upstream query"
+        raise OptionError("watermark", watermark, "can't be set for another query's results", hint)
     for name in spec.clocks:
         if name not in columns:
             hint = f"give one of {', '.join(columns)}"

@@ -31,19 +31,37 @@ from muntin.model.bounds import (
     SideName,
     Together,
     Within,
-    bound_of,
-    placed,
+    find_bound,
+    format_windows,
 )
 from muntin.model.errors import OptionError
-from muntin.model.facts import STORED_SHARDS, Fact, QuerySpec, fact, names_fact
+from muntin.model.facts import STORED_SHARDS, Fact, QuerySpec, make_fact, names_fact
 from muntin.model.inputs import InputSpec
 from muntin.model.kinds import Kind
 from muntin.model.policies import DEFAULT_LATE, Each, Every, Firing, FirstThen, Policy, by_change
 
 __all__ = [
-    "HOWS", "LARGE", "OTHER", "SIDES", "AsOf", "Bound", "ByArrival", "How", "JoinNulls", "JoinSpec",
-    "Joint", "Newest", "On", "Side", "SideName", "StateLayout", "Together", "Within", "bound_of",
-    "firing_of", "pairs_of",
+    "HOWS",
+    "LARGE",
+    "OTHER",
+    "SIDES",
+    "AsOf",
+    "Bound",
+    "ByArrival",
+    "How",
+    "JoinNulls",
+    "JoinSpec",
+    "Joint",
+    "Newest",
+    "On",
+    "Side",
+    "SideName",
+    "StateLayout",
+    "Together",
+    "Within",
+    "find_bound",
+    "make_pairs",
+    "set_default_policies",
 ]  # fmt: skip
 
 How = Literal["inner", "left", "right", "full", "semi", "anti"]
@@ -80,12 +98,12 @@ class Side(InputSpec):
         windows, firing = self.windows, self.firing
         facts = {
             "on": names_fact(self.keys),
-            "windows": Fact(windows, "none" if windows is None else placed(windows)),
-            "early": fact(firing.early),
+            "windows": Fact(windows, "none" if windows is None else format_windows(windows)),
+            "early": make_fact(firing.early),
             "keep rows": Fact(firing.rows, str(firing.rows or "any")),
             **self.input_facts(axis),
         }
-        return {f"{name} {label}": one for label, one in facts.items()}
+        return {f"{name} {label}": fact for label, fact in facts.items()}
 
 
 @dataclass(frozen=True)
@@ -185,7 +203,7 @@ class JoinSpec(QuerySpec):
     def _check_nulls(self) -> None:
         if self.nulls not in get_args(JoinNulls):
             hint = 'give "reject", or "unmatched" to emit NULL keys as messages without a partner'
-            raise OptionError("nulls", self.nulls, "isn't done with NULL keys", hint)
+            raise OptionError("nulls", self.nulls, "isn't a treatment of NULL keys", hint)
         if self.nulls == "reject":
             return
         if not self.unmatched:
@@ -265,8 +283,8 @@ class JoinSpec(QuerySpec):
 
     def required(self, name: SideName) -> tuple[str, ...]:
         """Return the keys of a side in which NULL rejects a message."""
-        taken = self.nulls == "unmatched" and name in self.unmatched
-        return () if taken else self.side(name).keys
+        accepts_null = self.nulls == "unmatched" and name in self.unmatched
+        return () if accepts_null else self.side(name).keys
 
     def side(self, name: SideName) -> Side:
         """Return one of the inputs."""
@@ -308,14 +326,14 @@ class JoinSpec(QuerySpec):
 
     def facts(self) -> dict[str, Fact]:
         """Return the facts of the join and of both sides, by name."""
-        facts = {"join": fact(self.how), "partners": fact(self.bound)}
-        facts["layout"] = fact(self.state_layout)
+        facts = {"join": make_fact(self.how), "partners": make_fact(self.bound)}
+        facts["layout"] = make_fact(self.state_layout)
         if self.shared_time:
             facts["watermark"] = Fact(True, "one of both sides")
         if self.unmatched:
-            facts["nulls"] = fact(self.nulls)
+            facts["nulls"] = make_fact(self.nulls)
         if self.shards is not None:
-            facts["shards"] = fact(self.shards)
+            facts["shards"] = make_fact(self.shards)
         return facts | self.left.facts("left", self.axis) | self.right.facts("right", self.axis)
 
     def free(self, then: JoinSpec) -> set[str]:
@@ -325,7 +343,7 @@ class JoinSpec(QuerySpec):
         are accepted, they can't be rejected again.
         """
         sides = ((name, self.side(name).free_of_input(then.side(name))) for name in SIDES)
-        free = {f"{name} {one}" for name, found in sides for one in found}
+        free = {f"{name} {fact}" for name, free_facts in sides for fact in free_facts}
         return free | ({"nulls"} if then.nulls == "reject" else set())
 
 
@@ -344,18 +362,18 @@ def _check_by_arrival(name: SideName, firing: Firing) -> None:
         raise OptionError("keep", "on the left", text, "give it to the right side")
 
 
-def pairs_of(on: On) -> list[tuple[str, str]]:
+def make_pairs(on: On) -> list[tuple[str, str]]:
     """Return the columns that must be equal, as pairs of a left and a right name.
 
     Example:
-        >>> pairs_of(["id", ("city", "place")])
+        >>> make_pairs(["id", ("city", "place")])
         [('id', 'id'), ('city', 'place')]
     """
-    given = [on] if isinstance(on, str) else list(on)
-    return [(name, name) if isinstance(name, str) else (name[0], name[1]) for name in given]
+    columns = [on] if isinstance(on, str) else list(on)
+    return [(name, name) if isinstance(name, str) else (name[0], name[1]) for name in columns]
 
 
-def firing_of(firing: Firing) -> Firing:
+def set_default_policies(firing: Firing) -> Firing:
     """Return the policies of a side with the defaults of joins: each message, early and late."""
     early: Policy = firing.early or Each()
     late: Policy = Each() if firing.late is DEFAULT_LATE else firing.late

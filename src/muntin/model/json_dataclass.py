@@ -33,11 +33,11 @@ class JsonDataclass:
     def to_dict(self) -> dict[str, Any]:
         """Return the value as plain JSON, with lists for tuples and lists of pairs for mappings."""
         stored_fields = _stored_fields(type(self))  # type: ignore[arg-type]
-        own = {
-            stored_name: _plain(getattr(self, name))
+        fields = {
+            stored_name: _to_plain(getattr(self, name))
             for stored_name, (name, _) in stored_fields.items()
         }
-        return {"kind": self.KIND, **own} if self.KIND else own
+        return {"kind": self.KIND, **fields} if self.KIND else fields
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Self:
@@ -48,12 +48,12 @@ class JsonDataclass:
             TypeError: When a field is missing, or isn't of its type.
         """
         stored_fields = _stored_fields(cls)  # type: ignore[arg-type]
-        own = {}
+        fields = {}
         for stored_name, value in stored.items():
             if stored_name != "kind" or not cls.KIND:
                 name, field_type = stored_fields[stored_name]
-                own[name] = value_of(field_type, value)
-        return cls(**own)
+                fields[name] = load_value(field_type, value)
+        return cls(**fields)
 
 
 @cache
@@ -67,28 +67,28 @@ def _stored_fields(kind: type[JsonDataclass]) -> dict[str, tuple[str, Any]]:
     }
 
 
-def value_of(kind: Any, stored: Any) -> Any:
+def load_value(kind: Any, stored: Any) -> Any:
     """Return the value of a type from its stored form.
 
     Example:
         >>> from muntin.model.policies import Policy
-        >>> value_of(Policy, {"kind": "rows", "rows": 250}), value_of(tuple[int, ...], [1, 2])
+        >>> load_value(Policy, {"kind": "rows", "rows": 250}), load_value(tuple[int, ...], [1, 2])
         (EveryRows(rows=250), (1, 2))
     """
-    of, inside = get_origin(kind), get_args(kind)
-    if of in (Union, UnionType):
-        if stored is None and NoneType in inside:
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        if stored is None and NoneType in arguments:
             return None
-        kinds = [one for one in inside if one is not NoneType]
+        kinds = [item for item in arguments if item is not NoneType]
         if len(kinds) == 1:
-            return value_of(kinds[0], stored)
-        return value_of({one.KIND: one for one in kinds}[stored["kind"]], stored)
-    if of is tuple and inside[-1] is ...:
-        return tuple(value_of(inside[0], one) for one in stored)
-    if of is tuple:
-        return tuple(value_of(*pair) for pair in zip(inside, stored, strict=True))
-    if of is Mapping:
-        return {name: value_of(inside[1], one) for name, one in stored}
+            return load_value(kinds[0], stored)
+        return load_value({item.KIND: item for item in kinds}[stored["kind"]], stored)
+    if origin is tuple and arguments[-1] is ...:
+        return tuple(load_value(arguments[0], item) for item in stored)
+    if origin is tuple:
+        return tuple(load_value(*pair) for pair in zip(arguments, stored, strict=True))
+    if origin is Mapping:
+        return {name: load_value(arguments[1], item) for name, item in stored}
     if isinstance(kind, type) and issubclass(kind, JsonDataclass):
         return kind.from_dict(stored)
     if kind in (int, str, bool) and type(stored) is not kind:
@@ -96,12 +96,12 @@ def value_of(kind: Any, stored: Any) -> Any:
     return stored
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     if isinstance(value, JsonDataclass):
         return value.to_dict()
     if isinstance(value, tuple):
-        return [_plain(one) for one in value]
+        return [_to_plain(one) for one in value]
     if isinstance(value, Mapping):
         # The order counts, and JSON objects have none.
-        return [[name, _plain(one)] for name, one in value.items()]
+        return [[name, _to_plain(one)] for name, one in value.items()]
     return value

@@ -6,7 +6,7 @@ from muntin.model.axis import DAY, Length, Origin, Rows, instant, micros
 from muntin.model.cumulating import Cumulating, cumulating
 from muntin.model.days import Days, Hours, cumulating_days, days
 from muntin.model.errors import OptionError
-from muntin.model.months import Months, in_months, months
+from muntin.model.months import Months, count_months, months
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.windows import Windows, hopping
@@ -38,7 +38,7 @@ def of_size(
         size: Length of a window.
         slide: Distance between two starts; ``None`` for the size.
         zone: The time zone of calendar windows.
-        origin: Start of some window; with a zone it is read by ``local_origin``.
+        origin: Start of some window; with a zone it is read by ``find_local_origin``.
         offset: Time after the origin at which windows start, microseconds; local time in a zone.
         overlap: Greatest number of windows that a message may be in.
 
@@ -48,7 +48,7 @@ def of_size(
     """
     _check_size(size)
     windows: Windows | Days
-    if in_months(size) is not None:
+    if count_months(size) is not None:
         windows = months(size, zone, slide=slide, origin=origin, offset=offset)
     elif zone is not None:
         windows = days(size, zone, slide=slide, origin=origin, offset=offset)
@@ -83,7 +83,7 @@ def _check_size(size: Length) -> None:
     """Refuse windows that are longer than calendars are."""
     if isinstance(size, Rows):
         return
-    count = in_months(size)
+    count = count_months(size)
     length = micros("size", size) if count is None else count * 31 * DAY
     if length > _LONGEST:
         hint = "give 1000 years or less, and check the unit"

@@ -8,11 +8,11 @@ import socket
 from muntin.model.errors import OptionError
 
 
-def loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
     """Return whether an address can only be reached from this machine.
 
     Example:
-        >>> [loopback(host) for host in ("localhost", "127.0.0.2", "::1", "0.0.0.0", "there")]
+        >>> [is_loopback(host) for host in ("localhost", "127.0.0.2", "::1", "0.0.0.0", "there")]
         [True, True, True, False, False]
     """
     if host == "localhost":
@@ -31,26 +31,26 @@ def listen(host: str, port: int) -> socket.socket:
         port: The port; 0 for any free one.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    server = socket.socket(family, socket.SOCK_STREAM)
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        made.bind((host, port))
-        made.listen()
+        server.bind((host, port))
+        server.listen()
     except (OSError, OverflowError) as error:
-        made.close()
+        server.close()
         reason = getattr(error, "strerror", None) or error
         hint = "give another, or 0 for any that is free"
         raise OptionError(
             "port", port, f"can't be listened on at {host} ({reason})", hint
         ) from error
-    return made
+    return server
 
 
-def url(host: str, port: int, path: str) -> str:
+def format_url(host: str, port: int, path: str) -> str:
     """Return the URL of a path on a server.
 
     Example:
-        >>> url("::1", 9464, "/metrics")
+        >>> format_url("::1", 9464, "/metrics")
         'http://[::1]:9464/metrics'
     """
     return f"http://[{host}]:{port}{path}" if ":" in host else f"http://{host}:{port}{path}"

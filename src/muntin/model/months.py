@@ -12,7 +12,7 @@ from datetime import date, timedelta
 from typing import ClassVar, Self
 
 from muntin.model.axis import DAY, Length, Origin
-from muntin.model.days import Days, LocalTime, known_zone, local_origin
+from muntin.model.days import Days, LocalTime, check_zone, find_local_origin
 from muntin.model.errors import OptionError
 
 _SIZE = re.compile(r"(?:interval\s+)?'?(\d{1,6})'?\s*(month|quarter|year)s?|p(\d{1,6})([my])")
@@ -59,7 +59,7 @@ class Months(Days):
 
     @staticmethod
     def number(option: str, value: Length) -> int:
-        count = in_months(value)
+        count = count_months(value)
         if not count:
             hint = 'give months, quarters or years alone, as "1 month"'
             raise OptionError(option, value, "isn't a whole number of months", hint)
@@ -74,8 +74,8 @@ class Months(Days):
     def number_at(self, wall: int) -> int:
         day = (wall - self.shift) // DAY
         cycles, rest = divmod(day, _DAYS)
-        begun = _FIRST_DAY + timedelta(days=rest)
-        month = (begun.year - 1970) * 12 + begun.month - 1 + _CYCLE * cycles
+        date_in_cycle = _FIRST_DAY + timedelta(days=rest)
+        month = (date_in_cycle.year - 1970) * 12 + date_in_cycle.month - 1 + _CYCLE * cycles
         return month - int(day < self.first_day(month))
 
     @property
@@ -84,15 +84,15 @@ class Months(Days):
         return f", from day {self.day}{clock}" if self.day > 1 else clock
 
 
-def in_months(size: Length) -> int | None:
+def count_months(size: Length) -> int | None:
     """Return the number of months in a size; ``None`` if it isn't in months, quarters or years.
 
     Example:
-        >>> [in_months(size) for size in ("1 month", "INTERVAL '2' YEAR", "P3M", "3 days")]
+        >>> [count_months(size) for size in ("1 month", "INTERVAL '2' YEAR", "P3M", "3 days")]
         [1, 24, 3, None]
     """
-    found = _SIZE.fullmatch(size.strip().lower()) if isinstance(size, str) else None
-    return None if found is None else int(found[1] or found[3]) * _MONTHS[found[2] or found[4]]
+    match = _SIZE.fullmatch(size.strip().lower()) if isinstance(size, str) else None
+    return None if match is None else int(match[1] or match[3]) * _MONTHS[match[2] or match[4]]
 
 
 def months(
@@ -109,5 +109,5 @@ def months(
         >>> str(months("1 year", "Europe/Berlin"))
         'tumbling 12 months in Europe/Berlin'
     """
-    local = known_zone("UTC" if zone is None else zone)
-    return Months.of(size, slide, local, local_origin(origin, local, offset))
+    local = check_zone("UTC" if zone is None else zone)
+    return Months.of(size, slide, local, find_local_origin(origin, local, offset))

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import re
 
-from muntin.model.aggregates import NAMES, called_here
+from muntin.model.aggregates import NAMES, translate_name
 
 # A call of an aggregate in the representation of Spark and of Polars.
 _SPARK_CALL = re.compile(r"(\w+)\(`?([\w.*]*)`?\)")
 _POLARS_CALL = re.compile(r"col\([\"']([^\"']+)[\"']\)\.(\w+)\(\)")
-_SHOWING = ("show", "display", "toPandas", "to_pandas", "collect", "plot", "head", "writeStream")
+_DISPLAY_CALLS = (
+    "show",
+    "display",
+    "toPandas",
+    "to_pandas",
+    "collect",
+    "plot",
+    "head",
+    "writeStream",
+)
 # Names that windows without aggregates don't have.
 _INCOMPLETE = {
     **{
         name: f"say what they compute first: .agg(n=muntin.count()).{name}"
         for name in ("explain", "rejected", "results", "start")
     },
-    **dict.fromkeys(_SHOWING, "say what they compute first: .agg(n=muntin.count()).results"),
+    **dict.fromkeys(_DISPLAY_CALLS, "say what they compute first: .agg(n=muntin.count()).results"),
     **dict.fromkeys(("groupBy", "groupby", "group_by", "keyBy"), "give windowed(…, key=…)"),
     **dict.fromkeys(
         ("count", "sum", "mean", "aggregate", "reduce"),
@@ -29,7 +38,7 @@ _INCOMPLETE = {
 }
 # Names that a finished query doesn't have.
 _COMPLETE = {
-    **dict.fromkeys(_SHOWING, "look at .results of a table; a stream says .start(…)"),
+    **dict.fromkeys(_DISPLAY_CALLS, "look at .results of a table; a stream says .start(…)"),
     **dict.fromkeys(
         ("early", "late", "keep", "tumbling", "hopping", "session"), "say it before .agg(…)"
     ),
@@ -69,7 +78,7 @@ def translate_call(text: str) -> str | None:
         function, column = spark.groups()
     else:
         return None
-    function = called_here(function) or function
+    function = translate_name(function) or function
     if function not in NAMES:
         return None
     argument = "" if column in ("", "1", "*") else f'"{column}"'

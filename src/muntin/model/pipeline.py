@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from muntin.model.inputs import Marks
+from muntin.model.inputs import InputOptions
 from muntin.model.joins import JoinSpec
 from muntin.model.spec import WindowSpec
 
@@ -39,14 +39,14 @@ class Column:
     @property
     def bare(self) -> bool:
         """True if the expression is just the column of that name."""
-        return self.text in (self.name, quoted(self.name))
+        return self.text in (self.name, quote_name(self.name))
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """Quote a name for Spark SQL.
 
     Example:
-        >>> quoted("a`b")
+        >>> quote_name("a`b")
         '`a``b`'
     """
     return "`" + name.replace("`", "``") + "`"
@@ -168,7 +168,7 @@ class DeclaredTable:
     columns: str | None = None
     computed: tuple[Column, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
-    marks: Marks = Marks()
+    marks: InputOptions = InputOptions()
     stream: bool = True
 
 
@@ -318,11 +318,11 @@ Relation = Reading | Values | Derived | Lookup | Union | Query
 """A source of rows. If it is a query, its results are the rows, and both run as one query."""
 
 
-def tables_of(relation: Relation) -> frozenset[str]:
+def find_tables(relation: Relation) -> frozenset[str]:
     """Return the names of the tables that a relation reads, in lower case.
 
     Example:
-        >>> sorted(tables_of(Derived(Reading("Clicks"))))
+        >>> sorted(find_tables(Derived(Reading("Clicks"))))
         ['clicks']
     """
     if isinstance(relation, Reading):
@@ -330,29 +330,29 @@ def tables_of(relation: Relation) -> frozenset[str]:
     if isinstance(relation, Values):
         return frozenset()
     if isinstance(relation, Joining):
-        return tables_of(relation.left) | tables_of(relation.right)
+        return find_tables(relation.left) | find_tables(relation.right)
     if isinstance(relation, Union):
-        return frozenset().union(*map(tables_of, relation.parts))
+        return frozenset().union(*map(find_tables, relation.parts))
     if isinstance(relation, Lookup):
-        return tables_of(relation.source) | tables_of(relation.table)
+        return find_tables(relation.source) | find_tables(relation.table)
     beside = relation.lookups if isinstance(relation, Windowing) else ()
-    return tables_of(relation.source).union(*(tables_of(one.table) for one in beside))
+    return find_tables(relation.source).union(*(find_tables(one.table) for one in beside))
 
 
-def sharded(query: Query, shards: int) -> Query:
+def set_shards(query: Query, shards: int) -> Query:
     """Return a query with a number of shards for it and for the queries that it reads."""
     if isinstance(query, Windowing):
-        return replace(query, source=_sharded(query.source, shards), shards=shards)
-    left, right = (_sharded(side, shards) for side in (query.left, query.right))
+        return replace(query, source=_set_source_shards(query.source, shards), shards=shards)
+    left, right = (_set_source_shards(side, shards) for side in (query.left, query.right))
     return replace(query, left=left, right=right, shards=shards)
 
 
-def _sharded(relation: Relation, shards: int) -> Relation:
+def _set_source_shards(relation: Relation, shards: int) -> Relation:
     if isinstance(relation, Derived):
-        return replace(relation, source=_sharded(relation.source, shards))
+        return replace(relation, source=_set_source_shards(relation.source, shards))
     if isinstance(relation, Reading | Values | Lookup | Union):
         return relation
-    return sharded(relation, shards)
+    return set_shards(relation, shards)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from muntin.model.errors import OptionError
-from muntin.model.secrets import in_sight
+from muntin.model.secrets import reveals_secret
 
 PLACEHOLDER = re.compile(r"\$\{(\w+)\}")
 _HOLE = r"\$\{\w+\}"
@@ -35,14 +35,14 @@ def placeholder_names(value: str) -> set[str]:
     return set(PLACEHOLDER.findall(value))
 
 
-def partly(value: str, given: Mapping[str, str]) -> str:
+def fill_available(value: str, values: Mapping[str, str]) -> str:
     """Replace the placeholders of a value that have values; the others stay.
 
     Example:
-        >>> partly("${out}/${day}", {"out": "/data"})
+        >>> fill_available("${out}/${day}", {"out": "/data"})
         '/data/${day}'
     """
-    return PLACEHOLDER.sub(lambda found: given.get(found.group(1), found.group()), value)
+    return PLACEHOLDER.sub(lambda match: values.get(match.group(1), match.group()), value)
 
 
 class OutsideQuotesError(Exception):
@@ -65,26 +65,26 @@ def fill_expression(text: str, value_of: Callable[[str, int], str]) -> str:
         page = 'it\'s'
     """
     pieces: list[str] = []
-    copied, at, mark = 0, 0, ""
-    while found := (_INSIDE[mark[-1]] if mark else _OUTSIDE).search(text, at):
-        token, at = found.group(), found.end()
-        if (hole := PLACEHOLDER.fullmatch(token)) is not None:
-            if mark not in _ESCAPES:
+    copied, position, quote = 0, 0, ""
+    while match := (_INSIDE[quote[-1]] if quote else _OUTSIDE).search(text, position):
+        token, position = match.group(), match.end()
+        if (placeholder := PLACEHOLDER.fullmatch(token)) is not None:
+            if quote not in _ESCAPES:
                 raise OutsideQuotesError(token)
-            value = _as_data(value_of(hole.group(1), found.start()), mark)
-            pieces += [text[copied : found.start()], value]
-            copied = at
-        elif mark:
-            mark = "" if token == mark[-1] else mark
+            value = _escape(value_of(placeholder.group(1), match.start()), quote)
+            pieces += [text[copied : match.start()], value]
+            copied = position
+        elif quote:
+            quote = "" if token == quote[-1] else quote
         elif token[-1] in "'\"`":
-            mark = token
+            quote = token
     return "".join([*pieces, text[copied:]])
 
 
-def _as_data(value: str, mark: str) -> str:
-    if mark == "`":
+def _escape(value: str, quote: str) -> str:
+    if quote == "`":
         return value.replace("`", "``")
-    return value.replace("\\", "\\\\").replace(mark, f"\\{mark}")
+    return value.replace("\\", "\\\\").replace(quote, f"\\{quote}")
 
 
 def check_secret(option: str, value: str) -> None:
@@ -94,28 +94,26 @@ def check_secret(option: str, value: str) -> None:
         >>> check_secret("password", "${env:DB_PASSWORD}")
         >>> check_secret("dsn", "postgresql://me:${env:DB_PASSWORD}@host/db")
     """
-    if in_sight(option, value):
+    if reveals_secret(option, value):
         hint = f"write {option} = '${{env:NAME}}', and set NAME in the environment"
         raise OptionError(option, "(hidden)", "is a secret in plain sight", hint)
 
 
-def filled(
-    option: str, value: str, given: Mapping[str, str], environment: Mapping[str, str]
-) -> str:
+def fill(option: str, value: str, values: Mapping[str, str], environment: Mapping[str, str]) -> str:
     """Replace all placeholders of a value; refuse one without a value.
 
     Example:
-        >>> filled("path", "${out}/a", {"out": "/data"}, {})
+        >>> fill("path", "${out}/a", {"out": "/data"}, {})
         '/data/a'
     """
     check_secret(option, value)
 
-    def one(found: re.Match[str]) -> str:
-        secret, name = found.groups()
-        source = environment if secret else given
+    def replace_one(match: re.Match[str]) -> str:
+        secret, name = match.groups()
+        source = environment if secret else values
         if name not in source:
             hint = f"set {name} in the environment" if secret else f"give --set {name}=..."
-            raise OptionError(option, found.group(), "has no value", hint)
+            raise OptionError(option, match.group(), "has no value", hint)
         return source[name]
 
-    return _EITHER.sub(one, value)
+    return _EITHER.sub(replace_one, value)

@@ -311,7 +311,7 @@ def _one(
     if when is not None:
         if each or any(word is not None for word in (rows, every, at_least, after, since)):
             hint = "leave the others out: the condition is looked at after each batch"
-            raise OptionError("when", when, "says so alone when a window emits", hint)
+            raise OptionError("when", when, "can't be combined with other triggers", hint)
         read_condition(when)
         return When(when)
     if since is not None and after is None:
@@ -326,12 +326,12 @@ def _one(
     if rows is not None and rows < 1:
         raise OptionError(option, rows, "is less than one row", "give rows=1 or more")
     if after is not None:
-        return _after(rows, every, at_least, after, since)
+        return _make_after(rows, every, at_least, after, since)
     period = None if every is None else micros(option, every, zero=False)
     if at_least is not None:
         if period is None or rows is not None:
             hint = "give it beside every=DURATION, and without rows=N"
-            raise OptionError("at_least", at_least, "is what the wall clock looks for", hint)
+            raise OptionError("at_least", at_least, "only works with every=", hint)
         if at_least < 1:
             raise OptionError("at_least", at_least, "is less than one row", "give 1 or more")
         return Every(period, at_least)
@@ -340,7 +340,7 @@ def _one(
     return EveryRows(rows) if period is None else RowsOrEvery(rows, period)
 
 
-def _after(
+def _make_after(
     rows: int | None,
     every: Duration | None,
     at_least: int | None,

@@ -17,4 +17,4 @@ def escape_controls(text: str) -> str:
         >>> print(escape_controls("a\x1b[31m\x9b1mb"))
         a\x1b[31m\x9b1mb
     """
-    return _CONTROLS.sub(lambda found: f"\\x{ord(found.group()):02x}", text)
+    return _CONTROLS.sub(lambda match: f"\\x{ord(match.group()):02x}", text)

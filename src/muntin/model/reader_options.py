@@ -14,13 +14,13 @@ from muntin.model.errors import OptionError
 from muntin.model.pipeline import DeclaredTable
 from muntin.model.table_options import (
     Convert,
-    any_case,
-    any_text,
+    accept_any,
+    make_caseless_choice,
     nearest_name,
+    parse_boolean,
     parse_number,
     parse_whole,
     refuse_option,
-    truth,
 )
 
 Usage = Literal["always", "stream", "batch", "no columns"]
@@ -38,68 +38,72 @@ class ReaderOption:
     """
 
     name: str
-    convert: Convert = any_text
+    convert: Convert = accept_any
     when: Usage = "always"
     required: bool = False
 
 
-def _options(names: str, convert: Convert = any_text, when: Usage = "always") -> list[ReaderOption]:
+def _options(
+    names: str, convert: Convert = accept_any, when: Usage = "always"
+) -> list[ReaderOption]:
     return [ReaderOption(name, convert, when) for name in names.split()]
 
 
 _FILES = [
     ReaderOption("path", required=True),
     *_options("pathGlobFilter"),
-    *_options("recursiveFileLookup ignoreCorruptFiles ignoreMissingFiles", truth),
+    *_options("recursiveFileLookup ignoreCorruptFiles ignoreMissingFiles", parse_boolean),
     *_options("modifiedBefore modifiedAfter", when="batch"),
     *_options("maxFilesPerTrigger", parse_whole, "stream"),
     *_options("maxBytesPerTrigger maxFileAge sourceArchiveDir", when="stream"),
-    *_options("latestFirst fileNameOnly", truth, "stream"),
-    *_options("cleanSource", any_case("off", "delete", "archive"), "stream"),
+    *_options("latestFirst fileNameOnly", parse_boolean, "stream"),
+    *_options("cleanSource", make_caseless_choice("off", "delete", "archive"), "stream"),
     *_options("maxCachedFiles", parse_whole, "stream"),
 ]
 _PARSED = [
-    *_options("mode", any_case("PERMISSIVE", "DROPMALFORMED", "FAILFAST")),
+    *_options("mode", make_caseless_choice("PERMISSIVE", "DROPMALFORMED", "FAILFAST")),
     *_options("columnNameOfCorruptRecord dateFormat timestampFormat timestampNTZFormat encoding"),
     *_options("charset lineSep locale timeZone"),
-    *_options("multiLine enableDateTimeParsingFallback", truth),
+    *_options("multiLine enableDateTimeParsingFallback", parse_boolean),
     *_options("samplingRatio", parse_number, "no columns"),
 ]
 _JSON = [
-    *_options("primitivesAsString prefersDecimal dropFieldIfAllNull", truth, "no columns"),
-    *_options("inferTimestamp", truth, "no columns"),
+    *_options("primitivesAsString prefersDecimal dropFieldIfAllNull", parse_boolean, "no columns"),
+    *_options("inferTimestamp", parse_boolean, "no columns"),
     *_options("singleVariantColumn timeFormat"),
-    *_options("allowComments allowUnquotedFieldNames allowSingleQuotes", truth),
-    *_options("allowNumericLeadingZeros allowBackslashEscapingAnyCharacter", truth),
-    *_options("allowUnquotedControlChars allowNonNumericNumbers", truth),
+    *_options("allowComments allowUnquotedFieldNames allowSingleQuotes", parse_boolean),
+    *_options("allowNumericLeadingZeros allowBackslashEscapingAnyCharacter", parse_boolean),
+    *_options("allowUnquotedControlChars allowNonNumericNumbers", parse_boolean),
     *_options("maxNestingDepth maxNumLen maxStringLen", parse_whole),
 ]
 _CSV = [
     *_options("sep delimiter quote escape comment nullValue nanValue positiveInf negativeInf"),
     *_options("charToEscapeQuoteEscaping emptyValue unescapedQuoteHandling timeFormat"),
     *_options("singleVariantColumn"),
-    *_options("header enforceSchema ignoreLeadingWhiteSpace ignoreTrailingWhiteSpace", truth),
-    *_options("inferSchema preferDate", truth, "no columns"),
+    *_options(
+        "header enforceSchema ignoreLeadingWhiteSpace ignoreTrailingWhiteSpace", parse_boolean
+    ),
+    *_options("inferSchema preferDate", parse_boolean, "no columns"),
     *_options("maxColumns maxCharsPerColumn inputBufferSize", parse_whole),
 ]
-_REBASE = any_case("EXCEPTION", "CORRECTED", "LEGACY")
+_REBASE = make_caseless_choice("EXCEPTION", "CORRECTED", "LEGACY")
 _JDBC = [
     ReaderOption("url", required=True),
     *_options("dbtable query user password driver partitionColumn lowerBound upperBound"),
     *_options("sessionInitStatement customSchema prepareQuery hint connectionProvider"),
     *_options("numPartitions queryTimeout fetchsize", parse_whole),
-    *_options("pushDownPredicate pushDownAggregate pushDownLimit pushDownOffset", truth),
-    *_options("pushDownTableSample preferTimestampNTZ", truth),
+    *_options("pushDownPredicate pushDownAggregate pushDownLimit pushDownOffset", parse_boolean),
+    *_options("pushDownTableSample preferTimestampNTZ", parse_boolean),
 ]
 READERS: Mapping[str, tuple[ReaderOption, ...]] = {
     "json": (*_FILES, *_PARSED, *_JSON),
     "csv": (*_FILES, *_PARSED, *_CSV),
     "parquet": (
-        *_FILES, *_options("mergeSchema", truth, "no columns"),
+        *_FILES, *_options("mergeSchema", parse_boolean, "no columns"),
         *_options("datetimeRebaseMode int96RebaseMode", _REBASE),
     ),
-    "orc": (*_FILES, *_options("mergeSchema", truth, "no columns")),
-    "text": (*_FILES, *_options("wholetext", truth), *_options("lineSep encoding")),
+    "orc": (*_FILES, *_options("mergeSchema", parse_boolean, "no columns")),
+    "text": (*_FILES, *_options("wholetext", parse_boolean), *_options("lineSep encoding")),
     "rate": (
         *_options("rowsPerSecond numPartitions", parse_whole, "stream"),
         *_options("rampUpTime", when="stream"),
@@ -111,7 +115,7 @@ READERS: Mapping[str, tuple[ReaderOption, ...]] = {
     "socket": (
         ReaderOption("host", when="stream", required=True),
         ReaderOption("port", parse_whole, "stream", required=True),
-        *_options("includeTimestamp", truth, "stream"),
+        *_options("includeTimestamp", parse_boolean, "stream"),
     ),
     "jdbc": tuple(_JDBC),
 }  # fmt: skip
@@ -141,14 +145,14 @@ _INSTEAD = {
     "upsert-kafka": "write 'kafka', whose keys are those of the query",
     "faker": "write 'rate', which makes rows of timestamp and value",
 }
-_WHY = {
+_UNUSED_BECAUSE = {
     "stream": "has no effect on a table that is read once",
     "batch": "has no effect on a stream",
     "no columns": "has no effect where columns are declared",
 }
 
 
-def translated(table: DeclaredTable) -> tuple[str, dict[str, str]]:
+def translate_options(table: DeclaredTable) -> tuple[str, dict[str, str]]:
     """Return a source's connector and options with Spark's names.
 
     Raises:
@@ -156,7 +160,7 @@ def translated(table: DeclaredTable) -> tuple[str, dict[str, str]]:
 
     Example:
         >>> flink = {"path": "/in", "format": "csv", "csv.field-delimiter": ";"}
-        >>> translated(DeclaredTable("t", "filesystem", options=flink))
+        >>> translate_options(DeclaredTable("t", "filesystem", options=flink))
         ('csv', {'path': '/in', 'sep': ';'})
     """
     connector, options = table.connector, dict(table.options)
@@ -170,20 +174,20 @@ def translated(table: DeclaredTable) -> tuple[str, dict[str, str]]:
             value = options.pop(name)
             if ours in options:
                 hint = "leave one of them out"
-                raise OptionError(name, table.name, f"says {ours} a second time", hint)
+                raise OptionError(name, table.name, f"sets {ours} a second time", hint)
             options[ours] = value
     return connector, options
 
 
-def check_connector(connector: str, known: tuple[str, ...]) -> None:
+def check_connector(connector: str, connectors: tuple[str, ...]) -> None:
     """Refuse a connector that is a known mistake; Spark may have others that aren't listed.
 
     Raises:
         OptionError: When it is one of Flink's without a counterpart, or resembles a known one.
     """
     hint = _INSTEAD.get(connector)
-    if hint is None and connector not in known:
-        close = nearest_name(connector, known)
+    if hint is None and connector not in connectors:
+        close = nearest_name(connector, connectors)
         hint = f"write {close!r}" if close else None
     if hint is not None:
         raise OptionError("connector", connector, "isn't a connector", hint)
@@ -202,7 +206,7 @@ def check_reader(table: DeclaredTable) -> None:
 def reader_problems(table: DeclaredTable) -> Iterator[OptionError]:
     """Yield an error for each option of a source that Spark would ignore or fail on."""
     try:
-        connector, options = translated(table)
+        connector, options = translate_options(table)
         check_connector(connector, (*READERS, "kafka"))
     except OptionError as error:
         yield error
@@ -210,27 +214,27 @@ def reader_problems(table: DeclaredTable) -> Iterator[OptionError]:
     if connector not in READERS:
         return
     # Spark's names of options are case-insensitive.
-    known = {option.name.lower(): option for option in READERS[connector]}
+    options_by_name = {option.name.lower(): option for option in READERS[connector]}
     for name, value in options.items():
-        option = known.get(name.lower())
+        option = options_by_name.get(name.lower())
         if option is None:
-            names = [one.name for one in known.values()]
+            names = [known_option.name for known_option in options_by_name.values()]
             yield refuse_option(name, table.name, [*names, *_TRANSLATED.get(connector, {})])
             continue
-        idle = (
+        is_unused = (
             (option.when == "stream" and not table.stream)
             or (option.when == "batch" and table.stream)
             or (option.when == "no columns" and table.columns is not None)
         )
-        if idle:
-            yield OptionError(name, value, _WHY[option.when], "leave it out")
+        if is_unused:
+            yield OptionError(name, value, _UNUSED_BECAUSE[option.when], "leave it out")
             continue
         try:
             if "${" not in value:
                 option.convert(name, value)
         except OptionError as error:
             yield error
-    for option in known.values():
+    for option in options_by_name.values():
         if option.required and option.name.lower() not in {name.lower() for name in options}:
             hint = f"add '{option.name}' = '...' to the table {table.name}"
             yield OptionError(option.name, None, f"is missing for {connector}", hint)

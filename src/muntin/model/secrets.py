@@ -65,39 +65,39 @@ def names_secret(option: str) -> bool:
     return _NAME.search(option) is not None
 
 
-def in_sight(option: str, value: str) -> bool:
+def reveals_secret(option: str, value: str) -> bool:
     """Return whether a value contains a secret that doesn't come from the environment.
 
     Example:
-        >>> in_sight("dsn", "postgresql://me:p/w@host/db")
+        >>> reveals_secret("dsn", "postgresql://me:p/w@host/db")
         True
-        >>> in_sight("dsn", "postgresql://me:${env:PASSWORD}@host:5432/db")
+        >>> reveals_secret("dsn", "postgresql://me:${env:PASSWORD}@host:5432/db")
         False
     """
-    found = [value] if names_secret(option) else _secrets(value)
-    return not all(_FROM_ENVIRONMENT.fullmatch(secret.strip()) for secret in found)
+    secrets = [value] if names_secret(option) else _find_secrets(value)
+    return not all(_FROM_ENVIRONMENT.fullmatch(secret.strip()) for secret in secrets)
 
 
-def redacted(text: str) -> str:
+def redact(text: str) -> str:
     """Replace secrets in a text by asterisks; every other character keeps its position.
 
     Example:
-        >>> redacted("dsn 'postgresql://me:sesame@host/db', password = 'sesame', topic = 't'")
+        >>> redact("dsn 'postgresql://me:sesame@host/db', password = 'sesame', topic = 't'")
         "dsn 'postgresql://me:******@host/db', password = '******', topic = 't'"
     """
     for pattern in (_KEY, _PAIR, _BEARER, _INSIDE):
-        text = pattern.sub(_hidden, text)
+        text = pattern.sub(_mask, text)
     return text
 
 
-def _hidden(found: re.Match[str]) -> str:
-    text, start = found.group(), found.start()
-    for number, secret in enumerate(found.groups(), 1):
+def _mask(match: re.Match[str]) -> str:
+    text, start = match.group(), match.start()
+    for number, secret in enumerate(match.groups(), 1):
         if secret is not None and not _FROM_ENVIRONMENT.fullmatch(secret.strip()):
-            low, high = found.start(number) - start, found.end(number) - start
+            low, high = match.start(number) - start, match.end(number) - start
             text = text[:low] + re.sub(r"[^\n]", "*", secret) + text[high:]
     return text
 
 
-def _secrets(value: str) -> list[str]:
+def _find_secrets(value: str) -> list[str]:
     return ["".join(group or "" for group in groups) for groups in _INSIDE.findall(value)]

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import Axis, Duration, Length, Origin, measure
 from muntin.model.errors import OptionError
-from muntin.model.grouping_sets import GROUPING_ID, Sets, read_sets, sets_of
-from muntin.model.inputs import Marks
+from muntin.model.grouping_sets import GROUPING_ID, Sets, number_sets, read_sets
+from muntin.model.inputs import InputOptions
 from muntin.model.joins import (
     JoinSpec,
     Side,
-    bound_of,
-    firing_of,
-    pairs_of,
+    find_bound,
+    make_pairs,
+    set_default_policies,
 )
 from muntin.model.kinds import MOST_OVERLAPPING, Kind, cumulating_in, of_size
 from muntin.model.other_words import missing_word, translate_call
@@ -36,7 +36,7 @@ from muntin.model.windows import along
 class Sentence:
     """A query under construction, which starts with ``windowed``."""
 
-    _marks: Marks
+    _input_options: InputOptions
     _nulls: Nulls = "reject"
     _sets: Sets | None = None
     _windows: Kind | None = None
@@ -48,9 +48,9 @@ class Sentence:
     _given: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        check_name("time", self._marks.time)
+        check_name("time", self._input_options.time)
         check_nulls(self._nulls)
-        for name in self._marks.offset or ():
+        for name in self._input_options.offset or ():
             check_name("offset", name)
 
     if not TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Sentence:
                 ``"rollup"`` for all key columns, then one less from the right each time; or
                 ``"cube"`` for every subset.
         """
-        return self._once("sets", sets, _sets=read_sets(sets))
+        return self._set_once("sets", sets, _sets=read_sets(sets))
 
     def tumbling(self, size: Length, *, origin: Origin = None, zone: str | None = None) -> Self:
         """Use consecutive windows of one size.
@@ -84,7 +84,7 @@ class Sentence:
             zone: A time zone, for windows of its calendar days (23 to 25 hours long), of parts of
                 them, or of its months. Default: UTC for months.
         """
-        return self._over(of_size(size, zone=zone, origin=origin))
+        return self._set_windows(of_size(size, zone=zone, origin=origin))
 
     def hopping(
         self,
@@ -108,7 +108,7 @@ class Sentence:
             overlap: Greatest number of windows that a message may be in; more are refused as a
                 mistake.
         """
-        return self._over(of_size(size, slide, zone=zone, origin=origin, overlap=overlap))
+        return self._set_windows(of_size(size, slide, zone=zone, origin=origin, overlap=overlap))
 
     def cumulating(
         self,
@@ -131,7 +131,7 @@ class Sentence:
                 mistake.
         """
         windows = cumulating_in(size, step, zone=zone, origin=origin, overlap=overlap)
-        return self._over(windows)
+        return self._set_windows(windows)
 
     def sliding(self, size: Length) -> Self:
         """Use windows that move with the messages, one for each distinct set within ``size``.
@@ -140,7 +140,7 @@ class Sentence:
             size: Distance of the first and the last position of a window. Both belong to it,
                 and ``window_end`` is the last position.
         """
-        return self._over(sliding(size))
+        return self._set_windows(sliding(size))
 
     def rolling(self, size: Length, *, closed: ClosedSides = "right") -> Self:
         """Emit a row for each message, with aggregates over the messages of its key before it.
@@ -165,7 +165,7 @@ class Sentence:
             >>> str(rolled.windows)
             'rolling 5 minutes, closed right'
         """
-        return self._over(rolling(size, closed))
+        return self._set_windows(rolling(size, closed))
 
     def session(
         self,
@@ -194,7 +194,7 @@ class Sentence:
                 and the next message begins another session. Needs ``gap``, and no join. The
                 messages of open sessions are kept by time, as a late one may move the cuts.
         """
-        return self._over(session(gap, closed=closed, by=by, longest=longest))
+        return self._set_windows(session(gap, closed=closed, by=by, longest=longest))
 
     def early(
         self,
@@ -229,7 +229,7 @@ class Sentence:
                 ``.early(rows=1, then={"every": "1 minute"})``.
         """
         chosen = policy("early", each, rows, every, at_least, when, then, after, since)
-        return self._once("early", chosen, _firing=replace(self._firing, early=chosen))
+        return self._set_once("early", chosen, _firing=replace(self._firing, early=chosen))
 
     def full(self, *, repeat: bool) -> Self:
         """Set whether a window emits in full although nothing is new since it emitted early.
@@ -239,7 +239,7 @@ class Sentence:
                 knows that it is complete. With ``False`` it emits in full only if something is new
                 or it hasn't emitted yet; this needs ``early()``.
         """
-        return self._once("full", repeat, _firing=replace(self._firing, repeat=repeat))
+        return self._set_once("full", repeat, _firing=replace(self._firing, repeat=repeat))
 
     def fill(self, value: str, *, up_to: Duration) -> Self:
         """Let windows without messages emit, once for each key that had messages.
@@ -256,7 +256,9 @@ class Sentence:
             up_to: How long a key is filled after the end of its last window with a message. The
                 state keeps one row for each key that is filled.
         """
-        return self._once("fill", value, _firing=replace(self._firing, fill=fill_of(value, up_to)))
+        return self._set_once(
+            "fill", value, _firing=replace(self._firing, fill=fill_of(value, up_to))
+        )
 
     def late(
         self,
@@ -295,7 +297,9 @@ class Sentence:
         words = (rows, every, at_least, when, then, after, since)
         if each or any(word is not None for word in words):
             chosen = policy("late", each, *words)
-        return self._once("late", grace, _firing=replace(self._firing, late=chosen), _grace=grace)
+        return self._set_once(
+            "late", grace, _firing=replace(self._firing, late=chosen), _grace=grace
+        )
 
     def keep(self, retention: Length, *, rows: int | None = None) -> Self:
         """Keep a window's state for some time after its end; by default as long as the grace.
@@ -314,17 +318,17 @@ class Sentence:
         if rows is not None and rows < 1:
             raise OptionError("rows", rows, "keeps nothing", "give 1 or more, or leave it out")
         firing = replace(self._firing, rows=rows)
-        return self._once("keep", retention, _firing=firing, _kept=retention)
+        return self._set_once("keep", retention, _firing=firing, _kept=retention)
 
     def deltas(self) -> Self:
         """Let each firing emit only the messages since the window's last one."""
         return replace(self, _firing=replace(self._firing, accumulate=False))
 
-    def _over(self, windows: Kind) -> Self:
+    def _set_windows(self, windows: Kind) -> Self:
         """Return the query with its windows, which can be set once."""
-        return self._once("windows", windows, _windows=windows)
+        return self._set_once("windows", windows, _windows=windows)
 
-    def _once(self, step: str, value: object, **changes: Any) -> Self:
+    def _set_once(self, step: str, value: object, **changes: Any) -> Self:
         """Return the query with a step that can be taken once."""
         if step in self._given:
             hint = "omit one of the two"
@@ -337,9 +341,11 @@ class Sentence:
         Raises:
             OptionError: When the grace or the retention isn't measured on it.
         """
-        kept = self._kept
+        retention_given = self._kept
         grace = along("grace", self._grace, axis, zero=True)
-        retention = grace if kept is None else along("keep", kept, axis, zero=True)
+        retention = (
+            grace if retention_given is None else along("keep", retention_given, axis, zero=True)
+        )
         return replace(self._firing, grace=grace, retention=retention)
 
     def _spec(
@@ -356,37 +362,37 @@ class Sentence:
             )
         if not aggregates:
             raise OptionError("agg", None, "computes nothing", "write .agg(n=muntin.count())")
-        sets = self._grouped(keys)
+        sets = self._number_sets(keys)
         return WindowSpec(
             keys=keys if sets is None else (*keys, GROUPING_ID),
-            time=self._marks.time,
+            time=self._input_options.time,
             windows=self._windows,
             aggregates=aggregates,
             firing=self._firing_on(self._windows.axis),
             nulls=self._nulls,
             sets=sets,
-            **self._marks.options,
+            **self._input_options.options,
         )
 
-    def _grouped(self, keys: Sequence[object]) -> tuple[int, ...] | None:
+    def _number_sets(self, keys: Sequence[object]) -> tuple[int, ...] | None:
         """Return the numbers of the grouping sets over these key columns."""
-        return None if self._sets is None else sets_of(self._sets, keys)
+        return None if self._sets is None else number_sets(self._sets, keys)
 
     def _side(self, keys: tuple[str, ...], axis: Axis) -> Side:
         """Return the query as one side of a join."""
         if self._nulls != "reject":
             hint = 'omit it: NULL has no partner; join(nulls="unmatched") emits it without one'
-            raise OptionError("nulls", self._nulls, "isn't done by a join", hint)
+            raise OptionError("nulls", self._nulls, "isn't supported by joins", hint)
         if self._sets is not None:
             raise OptionError("sets", self._sets, "aren't those of a join", "omit them")
-        firing, options = firing_of(self._firing_on(axis)), self._marks.options
-        return Side(keys, self._marks.time, self._windows, firing=firing, **options)
+        firing, options = set_default_policies(self._firing_on(axis)), self._input_options.options
+        return Side(keys, self._input_options.time, self._windows, firing=firing, **options)
 
     def _all_keys(self, keys: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the keys, preceded by the partition if windows are measured on its offsets."""
         on_rows = self._windows is not None and self._windows.axis == "rows"
-        if self._marks.offset is not None and on_rows:
-            partition = self._marks.offset[0]
+        if self._input_options.offset is not None and on_rows:
+            partition = self._input_options.offset[0]
             if not keys or not isinstance(keys[0], str) or keys[0] != partition:
                 return (partition, *keys)
         return keys
@@ -401,22 +407,22 @@ def join_sides(left: Sentence, right: Sentence, options: Mapping[str, Any]) -> J
         options: The options of `join`: `on`, `within`, `as_of`, `newest`, `how`, `layout`,
             `nulls`, `shared_time` and `each_change`.
     """
-    pairs = pairs_of(options["on"])
-    at_once = (left._marks.time, right._marks.time) in pairs
-    bound = bound_of(
+    pairs = make_pairs(options["on"])
+    at_once = (left._input_options.time, right._input_options.time) in pairs
+    bound = find_bound(
         options["within"],
         left._windows,
         right._windows,
         at_once=at_once,
         **{name: options[name] for name in ("as_of", "newest", "each_change")},
     )
-    one, other = (
-        given._side(tuple(pair[number] for pair in pairs), bound.axis)
-        for number, given in enumerate((left, right))
+    left_side, right_side = (
+        sentence._side(tuple(pair[number] for pair in pairs), bound.axis)
+        for number, sentence in enumerate((left, right))
     )
     how, layout, nulls = options["how"], options["layout"], options["nulls"]
     shared = options["shared_time"]
-    return JoinSpec(one, other, bound, how, layout, nulls=nulls, shared_time=shared)
+    return JoinSpec(left_side, right_side, bound, how, layout, nulls=nulls, shared_time=shared)
 
 
 def check_name(option: str, value: object) -> None:

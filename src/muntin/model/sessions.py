@@ -47,7 +47,7 @@ class Sessions(Moving):
     longest: int | None = None
 
     @property
-    def stored(self) -> str:
+    def storage(self) -> str:
         """The stored units, which take the place of panes, in words."""
         if self.longest is not None:
             return "none: messages of open sessions are kept by time, from which sessions are cut"
@@ -103,7 +103,7 @@ def session(
     if closed not in ("both", "left"):
         raise OptionError("closed", closed, "isn't known", 'give "both" or "left"')
     if (gap is None) == (by is None):
-        problem = "is missing" if gap is None else "stands beside by="
+        problem = "is missing" if gap is None else "can't be combined with by="
         hint = 'give session("30 minutes"), or session(by="column") of their own gaps'
         raise OptionError("gap", gap, problem, hint)
     if gap is None:

@@ -50,26 +50,26 @@ class Rule:
         return self.hints.get(shape.family, self.hint)
 
 
-def _within(*families: str) -> Callable[[Shape], bool]:
+def _accept_families(*families: str) -> Callable[[Shape], bool]:
     return lambda shape: shape.family in families
 
 
-def _whole(shape: Shape) -> bool:
+def _is_storable(shape: Shape) -> bool:
     """Return whether values can be stored and returned unchanged."""
     return not {shape.family, *shape.inside} & {"other", "void"}
 
 
-def _ordered(shape: Shape) -> bool:
+def _has_order(shape: Shape) -> bool:
     """Return whether values have an order, which maps have not."""
     return not {shape.family, *shape.inside} & {"map", *ODD}
 
 
 ANY = Rule(lambda shape: True)
-STORABLE = Rule(_whole, "cast it to a type that Arrow and Polars know")
-ORDER = Rule(_ordered, "give what has an order: a part of it, or cast it to a string")
-TRUTH = Rule(_within("boolean"), "give a condition such as col('delay') > 60")
+STORABLE = Rule(_is_storable, "cast it to a type that Arrow and Polars know")
+ORDER = Rule(_has_order, "give what has an order: a part of it, or cast it to a string")
+TRUTH = Rule(_accept_families("boolean"), "give a condition such as col('delay') > 60")
 NUMERIC = Rule(
-    _within("integer", "float", "decimal"),
+    _accept_families("integer", "float", "decimal"),
     "cast it to a long or a double first",
     {"interval": "cast it to decimal(18, 6) first, which is its length in seconds"},
 )

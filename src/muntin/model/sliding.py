@@ -89,7 +89,7 @@ class Sliding(Moving, ByNumber):
         return self.bound_part(frame) == (self.span, 0)
 
     @property
-    def stored(self) -> str:
+    def storage(self) -> str:
         if self.rolls:
             return "every place is its own; one window ends with it"
         return "every place is its own; at most two windows begin or end with a message"

@@ -16,7 +16,7 @@ from muntin.model.axis import Axis, phrase, spell
 from muntin.model.by_number import Moving
 from muntin.model.conditions import read_condition
 from muntin.model.errors import OptionError
-from muntin.model.facts import STORED_SHARDS, Fact, QuerySpec, fact, names_fact
+from muntin.model.facts import STORED_SHARDS, Fact, QuerySpec, make_fact, names_fact
 from muntin.model.grouping_sets import GROUPING_ID, format_sets
 from muntin.model.inputs import InputSpec, type_fact
 from muntin.model.kinds import Kind
@@ -90,7 +90,9 @@ class WindowSpec(QuerySpec, InputSpec):
         own = {"window_start", "window_end", "emission", "revision"}
         for position, key in enumerate(self.keys):
             if key == GROUPING_ID and self.sets is not None and position < len(self.keys) - 1:
-                raise OptionError("key", key, "says of which set a row is", "rename it")
+                raise OptionError(
+                    "key", key, "is the name of the column with a row's grouping set", "rename it"
+                )
             if key in own or key in self.keys[:position]:
                 raise OptionError("key", key, "is a column of the output already", "rename it")
         for name in self.aggregates:
@@ -108,7 +110,7 @@ class WindowSpec(QuerySpec, InputSpec):
                     raise OptionError("when", name, "is a list of values", hint)
                 if aggregate is None and name not in self.keys:
                     hint = f"give some of {', '.join([*self.keys, *self.aggregates])}"
-                    raise OptionError("when", name, "is no aggregate and no key", hint)
+                    raise OptionError("when", name, "is neither an aggregate nor a key", hint)
 
     def _check_frames(self) -> None:
         windows = self.windows
@@ -173,22 +175,24 @@ class WindowSpec(QuerySpec, InputSpec):
             "key": names_fact(self.keys),
             "windows": Fact(windows, f"{windows}, origin {windows.begins}"),
             "early": Fact(firing.early, str(firing.early or "never")),
-            "accumulate": fact(firing.accumulate),
+            "accumulate": make_fact(firing.accumulate),
             **self.input_facts(self.axis),
         }
         if not firing.repeat:
-            facts["repeat"] = fact(firing.repeat)
+            facts["repeat"] = make_fact(firing.repeat)
         if firing.fill is not None:
-            facts["fill"] = fact(firing.fill)
+            facts["fill"] = make_fact(firing.fill)
         if firing.rows is not None:
-            facts["keep rows"] = fact(firing.rows)
+            facts["keep rows"] = make_fact(firing.rows)
         if self.keys:
-            facts["nulls"] = fact(self.nulls)
+            facts["nulls"] = make_fact(self.nulls)
         if self.sets is not None:
             facts["sets"] = Fact(self.sets, format_sets(self.sets, self.key_columns))
         if self.shards is not None:
-            facts["shards"] = fact(self.shards)
-        return facts | {_of(name): fact(agg) for name, agg in self.aggregates.items()}
+            facts["shards"] = make_fact(self.shards)
+        return facts | {
+            _aggregate_fact_name(name): make_fact(agg) for name, agg in self.aggregates.items()
+        }
 
     def free(self, then: WindowSpec) -> set[str]:
         """Return the facts that may differ from the spec that wrote the state.
@@ -210,7 +214,7 @@ class WindowSpec(QuerySpec, InputSpec):
         free |= {"late", "repeat", "fill", "keep", "keep rows"}
         if self.firing.early is not None and self.firing.accumulate:
             free.add("early")
-        return free | self._added(then)
+        return free | self._find_added_facts(then)
 
     def differences(self, then: WindowSpec) -> list[str]:
         """Return the changes that aren't allowed, with those of the order of aggregates.
@@ -218,22 +222,25 @@ class WindowSpec(QuerySpec, InputSpec):
         The order counts because the state has its columns by the number of the aggregate, not by
         its name.
         """
-        found = super().differences(then)
-        before, now = list(then.aggregates), list(self.aggregates)
-        if not found and now[: len(before)] != before:
-            was, is_ = (names_fact(order).words for order in (before, now))
-            found.append(f"order of aggregates: was {was}, is {is_}")
-        return found
+        lines = super().differences(then)
+        old_names, new_names = list(then.aggregates), list(self.aggregates)
+        if not lines and new_names[: len(old_names)] != old_names:
+            old_words, new_words = (names_fact(order).words for order in (old_names, new_names))
+            lines.append(f"order of aggregates: was {old_words}, is {new_words}")
+        return lines
 
-    def _added(self, then: WindowSpec) -> set[str]:
+    def _find_added_facts(self, then: WindowSpec) -> set[str]:
         """Return the facts of aggregates that were added since, if they may be added."""
-        before, now = list(then.aggregates), list(self.aggregates)
-        if now[: len(before)] != before or not self.firing.accumulate:
+        old_names, new_names = list(then.aggregates), list(self.aggregates)
+        if new_names[: len(old_names)] != old_names or not self.firing.accumulate:
             return set()
-        added = now[len(before) :]
+        added = new_names[len(old_names) :]
         if not all(self._starts_empty(self.aggregates[name]) for name in added):
             return set()
-        return {*map(_of, added), *map(type_fact, self.types.keys() - then.types.keys())}
+        return {
+            *map(_aggregate_fact_name, added),
+            *map(type_fact, self.types.keys() - then.types.keys()),
+        }
 
     def _starts_empty(self, aggregate: Aggregate) -> bool:
         """Return whether an aggregate may be added to stored state."""
@@ -241,11 +248,11 @@ class WindowSpec(QuerySpec, InputSpec):
         return aggregate.starts_empty and not (parts and aggregate.column is None)
 
 
-def check_nulls(given: object) -> None:
+def check_nulls(nulls: object) -> None:
     """Refuse a value that isn't one of ``Nulls``."""
-    if given not in get_args(Nulls):
+    if nulls not in get_args(Nulls):
         hint = 'give "reject", or "group" to make NULL a group of its own'
-        raise OptionError("nulls", given, "isn't done with NULL keys", hint)
+        raise OptionError("nulls", nulls, "isn't a treatment of NULL keys", hint)
 
 
 def check_fill(fill: Fill, windows: Kind) -> None:
@@ -259,5 +266,5 @@ def check_fill(fill: Fill, windows: Kind) -> None:
         raise OptionError("up_to", phrase(fill.up_to), "fills no window", hint)
 
 
-def _of(aggregate: str) -> str:
+def _aggregate_fact_name(aggregate: str) -> str:
     return f"agg {aggregate}"

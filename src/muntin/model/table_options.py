@@ -24,16 +24,16 @@ def nearest_name(name: str, names: Iterable[str]) -> str | None:
         >>> nearest_name("partiton-by", ["path", "partition_by", "files"])
         'partition_by'
     """
-    plain = {_plain(one): one for one in names}
-    close = get_close_matches(_plain(name), plain, n=1, cutoff=0.7)
+    plain = {_normalize(one): one for one in names}
+    close = get_close_matches(_normalize(name), plain, n=1, cutoff=0.7)
     return plain[close[0]] if close else None
 
 
 def refuse_option(name: str, table: str, names: Iterable[str]) -> OptionError:
     """Return the error for an unknown option of a table, with the nearest known one."""
-    known = sorted(names)
-    close = nearest_name(name, known)
-    hint = f"write {close}" if close else f"its options are {', '.join(known)}"
+    option_names = sorted(names)
+    close = nearest_name(name, option_names)
+    hint = f"write {close}" if close else f"its options are {', '.join(option_names)}"
     return OptionError("option", name, f"isn't one of the table {table}", hint)
 
 
@@ -86,7 +86,7 @@ def check_names(
             raise refuse_option(name, table, [*known, *(translated or {})])
         if parameter in names.values():
             hint = "leave one of them out"
-            raise OptionError(name, table, f"says {parameter} a second time", hint)
+            raise OptionError(name, table, f"sets {parameter} a second time", hint)
         names[name] = parameter
     for name, parameter_ in inspect.signature(function).parameters.items():
         is_needed = parameter_.default is inspect.Parameter.empty and name != "table"
@@ -113,20 +113,20 @@ def convert(name: str, text: str, kind: Any) -> Any:
         (2, ['a', 'b'])
     """
     if get_origin(kind) is Literal:
-        return choice(*get_args(kind))(name, text)
+        return make_choice(*get_args(kind))(name, text)
     kinds = [one for one in (get_args(kind) or (kind,)) if one is not type(None)]
     if any(get_origin(one) is not None for one in (kind, *kinds)) and any(
         _is_sequence(one) for one in (kind, *kinds)
     ):
-        return names_of(text)
+        return split_names(text)
     if bool in kinds:
-        return truth(name, text)
+        return parse_boolean(name, text)
     if int in kinds:
         return parse_whole(name, text)
     return text
 
 
-def truth(name: str, text: str) -> bool:
+def parse_boolean(name: str, text: str) -> bool:
     """Convert the text of an option, ``true`` or ``false``."""
     if text.lower() not in ("true", "false"):
         raise OptionError(name, text, "is neither true nor false", "write 'true' or 'false'")
@@ -149,46 +149,46 @@ def parse_number(name: str, text: str) -> str:
     return text
 
 
-def any_text(name: str, text: str) -> str:
+def accept_any(name: str, text: str) -> str:
     """Return the text of an option, which may be any."""
     return text
 
 
-def choice(*texts: str) -> Convert:
+def make_choice(*texts: str) -> Convert:
     """Return a conversion that accepts only some texts."""
 
-    def chosen(name: str, text: str) -> str:
+    def check_choice(name: str, text: str) -> str:
         if text not in texts:
             hint = f"write one of {', '.join(map(repr, texts))}"
             raise OptionError(name, text, "isn't a choice", hint)
         return text
 
-    return chosen
+    return check_choice
 
 
-def any_case(*texts: str) -> Convert:
+def make_caseless_choice(*texts: str) -> Convert:
     """Return a conversion that accepts only some texts, in upper or lower case."""
 
-    def chosen(name: str, text: str) -> str:
-        if text.lower() not in (one.lower() for one in texts):
+    def check_choice(name: str, text: str) -> str:
+        if text.lower() not in (allowed.lower() for allowed in texts):
             hint = f"write one of {', '.join(map(repr, texts))}"
             raise OptionError(name, text, "isn't a choice", hint)
         return text
 
-    return chosen
+    return check_choice
 
 
-def names_of(text: str) -> list[str]:
+def split_names(text: str) -> list[str]:
     """Split names at commas; a name with a comma is in double quotes.
 
     Example:
-        >>> names_of('a, "b, c",d')
+        >>> split_names('a, "b, c",d')
         ['a', 'b, c', 'd']
     """
     return [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
 
 
-def _plain(name: str) -> str:
+def _normalize(name: str) -> str:
     return name.lower().replace("-", "_").replace(".", "_")
 
 

@@ -57,7 +57,7 @@ class Windows(ByNumber):
         return self.slide
 
     @property
-    def stored(self) -> str:
+    def storage(self) -> str:
         each = f"{self.panes_per_window:,} a window, {self.panes_per_slide} a slide"
         return f"{each}; a message is stored once a pane"
 

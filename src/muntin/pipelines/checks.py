@@ -23,8 +23,8 @@ from muntin.model.pipeline import (
     Reading,
     Relation,
     Windowing,
-    quoted,
-    tables_of,
+    find_tables,
+    quote_name,
 )
 from muntin.model.reader_options import reader_problems
 from muntin.model.shapes import Shape
@@ -78,7 +78,7 @@ def check_pipeline(pipeline: Pipeline, check_sink: Callable[[DeclaredTable], Non
     checked = Checked()
     written_tables = {name.lower() for flow in pipeline.flows for name in _output_names(flow)}
     queries = [flow.query for flow in pipeline.flows]
-    read_tables = frozenset[str]().union(*map(tables_of, queries))
+    read_tables = frozenset[str]().union(*map(find_tables, queries))
     for name, table in pipeline.tables.items():
         checked.problems += _check_declaration(
             table, name in read_tables, name in written_tables, check_sink
@@ -168,7 +168,7 @@ class _Checker:
             ):
                 self._check_names([*spec.keys, spec.time], columns, f" of {side}")
         else:
-            for name in tables_of(relation):
+            for name in find_tables(relation):
                 self._check_table(name)
         return None
 
@@ -220,7 +220,7 @@ class _Checker:
 
     def _check_aggregate(self, name: str, aggregate: Aggregate, columns: Shapes | None) -> None:
         for argument in aggregate.columns:
-            text = argument.text if isinstance(argument, Expression) else quoted(str(argument))
+            text = argument.text if isinstance(argument, Expression) else quote_name(str(argument))
             family = self._check_expressions([text], columns)
             if family is None or columns is None or argument is not aggregate.column:
                 self.needs_spark |= family is None
@@ -309,7 +309,7 @@ class _Checker:
         self._add_problem(text or name, f"there is no column {name}{where}", hint)
 
     def _add_problem(self, text: str, problem: str, hint: str) -> None:
-        for place in (text, quoted(text)):
+        for place in (text, quote_name(text)):
             if place in self.pipeline.places:
                 whole, span = self.pipeline.places[place]
                 self.problems.append(SqlError(whole, span, problem, hint))

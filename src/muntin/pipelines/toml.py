@@ -11,7 +11,7 @@ from typing import Any
 
 from muntin.model.axis import Length, micros, rows
 from muntin.model.errors import MuntinError, OptionError, ProblemsError, SqlError
-from muntin.model.inputs import Marks
+from muntin.model.inputs import InputOptions
 from muntin.model.pipeline import (
     Column,
     DeclaredTable,
@@ -20,7 +20,7 @@ from muntin.model.pipeline import (
     Pipeline,
     Reading,
     Windowing,
-    quoted,
+    quote_name,
 )
 from muntin.model.placeholders import (
     OutsideQuotesError,
@@ -168,10 +168,10 @@ class _Reader:
             options["path"] = table.path
         columns = None
         if table.columns is not None:
-            columns = ", ".join(f"{quoted(n)} {kind}" for n, kind in table.columns.items())
+            columns = ", ".join(f"{quote_name(n)} {kind}" for n, kind in table.columns.items())
         ahead = None if table.max_ahead == "any" else table.max_ahead
         offset = None if table.offset is None else (table.offset[0], table.offset[1])
-        marks = Marks.given(
+        marks = InputOptions.parse(
             table.time, table.lateness, ahead, offset, table.idle, table.clock, table.watermark
         )
         return DeclaredTable(
@@ -196,7 +196,7 @@ class _Reader:
             self.entry = f"queries.{name}.agg.{n}"
             computed[n] = aggregate(self._fill_placeholders(text))
         self.entry = f"queries.{name}"
-        marks = Marks() if source is None else source.marks
+        marks = InputOptions() if source is None else source.marks
         sentence = _build_sentence(query, marks)
         spec = sentence._spec(computed, sentence._all_keys(tuple(keys)))
         relation: Reading | Derived = Reading(query.source)
@@ -210,7 +210,7 @@ class _Reader:
         windowing = Windowing(
             relation,
             spec,
-            tuple(Column(key, quoted(key)) for key in spec.key_columns),
+            tuple(Column(key, quote_name(key)) for key in spec.key_columns),
             query.where and self._fill_placeholders(query.where),
             self._select_all(spec) if query.having else None,
             query.having and self._fill_placeholders(query.having),
@@ -222,7 +222,7 @@ class _Reader:
 
     def _select_all(self, spec: WindowSpec) -> tuple[Column, ...]:
         names = (*spec.keys, "window_start", "window_end", *spec.aggregates, *_OWN)
-        return tuple(Column(name, name if name in _OWN else quoted(name)) for name in names)
+        return tuple(Column(name, name if name in _OWN else quote_name(name)) for name in names)
 
     def _fill_placeholders(self, text: str) -> str:
         """Return an expression whose placeholders, which must be in quotes, are replaced."""
@@ -245,11 +245,11 @@ def _parse_length(text: str) -> Length:
     return rows(int(match.group(1))) if match else text
 
 
-def _build_sentence(query: QueryForm, marks: Marks) -> Sentence:
+def _build_sentence(query: QueryForm, marks: InputOptions) -> Sentence:
     """Return the Python query that the entries of a query stand for."""
-    sentence = _choose_windows(query.windows, Sentence(_marks=marks, _nulls=query.nulls))
+    sentence = _choose_windows(query.windows, Sentence(_input_options=marks, _nulls=query.nulls))
     if sentence._windows is not None:
-        sentence = replace(sentence, _marks=marks.on(sentence._windows.axis))
+        sentence = replace(sentence, _input_options=marks.on(sentence._windows.axis))
     if query.sets is not None:
         sentence = sentence.sets(*([query.sets] if isinstance(query.sets, str) else query.sets))
     if query.early is not None:

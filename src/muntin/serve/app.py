@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from muntin.model.errors import MissingExtraError
-from muntin.model.secrets import redacted
+from muntin.model.secrets import redact
 from muntin.serve.feed import Feed
 
 try:
@@ -160,7 +160,7 @@ class _Looks:
         try:
             return _respond_json(future.result())
         except Exception as error:  # the page shows any error
-            text = redacted(str(error)).partition("\n")[0]
+            text = redact(str(error)).partition("\n")[0]
             return _respond_json({"error": text}, 400)
 
     def _finish(self, loop: asyncio.AbstractEventLoop, look: object) -> None:

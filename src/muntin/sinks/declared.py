@@ -9,9 +9,9 @@ from urllib.parse import quote
 import muntin
 from muntin.model.errors import OptionError
 from muntin.model.pipeline import DeclaredTable
-from muntin.model.placeholders import check_secret, filled, partly
+from muntin.model.placeholders import check_secret, fill, fill_available
 from muntin.model.reader_options import check_connector
-from muntin.model.table_options import arguments_of, check_names, names_of
+from muntin.model.table_options import arguments_of, check_names, split_names
 from muntin.sinks.sink import Sink
 from muntin.sources.kafka_tables import writing_arguments
 
@@ -30,7 +30,7 @@ class Surroundings:
     def options(self, table: DeclaredTable) -> dict[str, str]:
         """A table's options with their placeholders replaced."""
         return {
-            name: filled(name, value, self.given, self.environment)
+            name: fill(name, value, self.given, self.environment)
             for name, value in table.options.items()
         }
 
@@ -57,7 +57,7 @@ def check_declared_sink(table: DeclaredTable, given: Mapping[str, str]) -> None:
     Raises:
         OptionError: When the connector isn't written to, or an option isn't one or can't be so.
     """
-    options = {name: partly(value, given) for name, value in table.options.items()}
+    options = {name: fill_available(value, given) for name, value in table.options.items()}
     for name, value in options.items():
         check_secret(name, value)
     connector, options, names = _sink_of(table, options)
@@ -98,5 +98,5 @@ def _sink_of(
 def _kafka_sink(table: DeclaredTable, options: dict[str, str]) -> Sink:
     arguments = writing_arguments(table.name, options)
     if "key" in arguments:
-        arguments["key"] = names_of(arguments["key"])
+        arguments["key"] = split_names(arguments["key"])
     return muntin.to_kafka(**arguments)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.utf8 import GARBLED, frame_of
+from muntin.engine.utf8 import GARBLED, frame_from_arrow
 from muntin.sinks.batch import Batch
 from muntin.sinks.sink import report_refused
 
@@ -20,7 +20,7 @@ def read_polars_rows(batch: Batch, where: str) -> pl.DataFrame:
         where: The sink that can't store the others.
     """
     table = batch.table()
-    rows = frame_of(table)
+    rows = frame_from_arrow(table)
     if GARBLED not in rows.columns:
         return rows
     garbled = rows[GARBLED].list.len().fill_null(0) > 0

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from muntin.engine.session_zone import SessionZone, session_zone
+from muntin.engine.session_zone import SessionZone, find_session_zone
 from muntin.model.axis import DAY
 
 # Characters that JSON escapes within a text.
@@ -48,7 +48,7 @@ def format_times(rows: pl.DataFrame, name: str, zone: str) -> pl.Series:
 
 def _find_zone(name: str) -> SessionZone:
     # UTC shows the same instant.
-    return session_zone(name) or SessionZone()
+    return find_session_zone(name) or SessionZone()
 
 
 @dataclass(frozen=True)

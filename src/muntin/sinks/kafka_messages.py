@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from muntin.engine import columns
-from muntin.engine.utf8 import GARBLED, frame_of
+from muntin.engine.utf8 import GARBLED, frame_from_arrow
 from muntin.sinks.json_text import format_objects, format_times
 from muntin.sinks.kafka_producer import Headers, Messages, send_messages
 from muntin.sinks.plain import format_json_rows
@@ -49,7 +49,7 @@ class Encoding:
 
     def encode_messages(self, table: pa.Table) -> tuple[Messages, dict[int, str]]:
         """Encode rows as messages; also return the rows that can't be encoded, with reasons."""
-        rows = frame_of(table)
+        rows = frame_from_arrow(table)
         messages = Messages(
             self._encode_keys(table, rows), self._encode_values(rows), self._encode_headers(rows)
         )

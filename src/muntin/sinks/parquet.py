@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from muntin.engine.utf8 import frame_of
+from muntin.engine.utf8 import frame_from_arrow
 from muntin.model.errors import OptionError
 from muntin.sinks.batch import Batch
 from muntin.sinks.sink import BATCH_COLUMN, TableSink, report_refused
@@ -101,7 +101,7 @@ class ParquetSink(TableSink):
             pq.write_table(rows, root / "part-0.parquet")
             return {}
         names = [_format_folder_name(name, value) for name, value in folders]
-        frame = frame_of(rows).select(names)
+        frame = frame_from_arrow(rows).select(names)
         refused: dict[int, str] = {}
         for name in frame.columns:
             for row in (frame[name].str.len_bytes() > MAX_NAME_BYTES).arg_true():

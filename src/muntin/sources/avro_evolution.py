@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from muntin.engine.utf8 import text
+from muntin.engine.utf8 import decode_with_escapes
 from muntin.sources.avro_schema import REQUIRED, AvroField, AvroType
 from muntin.sources.lists import items_of, list_of
 from muntin.sources.payloads import UnreadableError
@@ -69,7 +69,7 @@ def _convert_column(
     elif writer.items is not None and reader.items is not None:
         converted, bad = _convert_items(column, writer, reader, dtype)
     elif (writer.kind, reader.kind) == ("bytes", "string"):
-        converted, bad = text(column)
+        converted, bad = decode_with_escapes(column)
     elif writer.kind == "enum":
         converted, bad = column, ~column.is_in(reader.symbols) & ~missing
     else:

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from muntin.engine.utf8 import text
+from muntin.engine.utf8 import decode_with_escapes
 from muntin.sources.avro_scalar import AvroReader
 from muntin.sources.avro_schema import AvroType
 from muntin.sources.byte_cursor import ByteCursor, Numbers, Rows, decode_in_batches, replace_nulls
@@ -158,7 +158,7 @@ def _read_bytes(cursor: ByteCursor, rows: Rows, kind: AvroType) -> pl.Series:
     values = cursor.views(*cursor.take(rows, sizes))
     if kind.kind != "string":
         return values
-    texts, wrong = text(values)
+    texts, wrong = decode_with_escapes(values)
     cursor.mark(rows, wrong.to_numpy())
     return texts
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from muntin.engine.session_zone import SessionZone
-from muntin.engine.utf8 import GARBLED, frame_of
+from muntin.engine.utf8 import GARBLED, frame_from_arrow
 from muntin.model.errors import OptionError, SourceError
 from muntin.sources.csv_payloads import CsvPayloads
 from muntin.sources.json_payloads import JsonPayloads
@@ -114,7 +114,7 @@ class ParquetFiles:
         with _naming(path), pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
             names = [name for name in file.schema_arrow.names if name in schema]
             for batch in file.iter_batches(_ROWS_AT_ONCE, columns=names):
-                rows = frame_of(pa.Table.from_batches([batch]))
+                rows = frame_from_arrow(pa.Table.from_batches([batch]))
                 marks = [pl.col(GARBLED)] if GARBLED in rows.columns else []
                 shaped = [_shape(name, kind, rows.schema, path) for name, kind in schema.items()]
                 yield rows.select(*shaped, *marks)

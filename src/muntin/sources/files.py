@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import polars as pl
 
-from muntin.engine.session_zone import SessionZone, session_zone
+from muntin.engine.session_zone import SessionZone, find_session_zone
 from muntin.model.errors import OptionError, SourceError
 from muntin.sources.ddl import plain_columns
 from muntin.sources.file_formats import FileFormat, format_of
@@ -309,7 +309,7 @@ def files(
         raise OptionError("files_per_batch", files_per_batch, "is less than one", "give 1 or more")
     if bad_files not in get_args(BadFiles):
         raise OptionError("bad_files", bad_files, "isn't known", "give 'fail' or 'skip'")
-    text_zone: SessionZone | None = session_zone(zone)
+    text_zone: SessionZone | None = find_session_zone(zone)
     if text_zone is None:
         raise OptionError("zone", zone, "isn't a time zone", "give one as 'Europe/Berlin'")
     schema = None if columns is None else plain_columns(columns)

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from muntin.engine.utf8 import GARBLED, frame_of, from_pandas
+from muntin.engine.utf8 import GARBLED, frame_from_arrow, from_pandas
 from muntin.model.errors import OptionError, SourceError
 from muntin.sources.source import Planned, SourceOffsets
 
@@ -101,7 +101,7 @@ def frame_source(frame: object) -> FrameSource | None:
         if isinstance(frame, pa.RecordBatch):
             frame = pa.Table.from_batches([frame])
         if isinstance(frame, pa.Table):
-            return FrameSource(_plain(frame_of(frame)), "arrow")
+            return FrameSource(_plain(frame_from_arrow(frame)), "arrow")
         if home == "pandas" and type(frame).__name__ == "DataFrame":
             return FrameSource(_plain(from_pandas(frame)), "pandas")
     except (pa.ArrowException, pl.exceptions.PolarsError, TypeError, ValueError) as error:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import polars as pl
 
-from muntin.engine.session_zone import session_zone
+from muntin.engine.session_zone import find_session_zone
 from muntin.model.errors import MissingExtraError, OptionError
 from muntin.sources.avro_payloads import AvroPayloads
 from muntin.sources.avro_registry import RegisteredAvro
@@ -215,7 +215,7 @@ class KafkaTopics:
             return RegisteredAvro(self.registry, record(str(self.reader_schema)), columns)
         if self.form == "avro":
             return AvroPayloads(record(str(self.reader_schema)), columns)
-        session = session_zone(zone)
+        session = find_session_zone(zone)
         if session is None:
             problem = "is a zone that isn't in the time zone database"
             hint = "set one that is, as 'America/Los_Angeles', or give reader='spark'"

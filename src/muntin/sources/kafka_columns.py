@@ -12,7 +12,7 @@ import polars as pl
 import pyarrow as pa
 
 from muntin.engine.columns import PARTITION
-from muntin.engine.utf8 import marked, text
+from muntin.engine.utf8 import decode_with_escapes, mark_garbled
 from muntin.model.errors import OptionError
 from muntin.sources.byte_values import ByteValues, binary_column, join_values
 from muntin.sources.flags import Flags
@@ -114,7 +114,7 @@ class KafkaReader:
                 if dtype == pl.Binary:
                     columns[name] = keys
                 else:
-                    columns[name], garbled[name] = text(keys)
+                    columns[name], garbled[name] = decode_with_escapes(keys)
             elif name not in columns:
                 columns[name] = _own_column(name, dtype, parts, lists).cast(dtype)
         if self.has_partition_names:
@@ -123,7 +123,7 @@ class KafkaReader:
                 for p in parts
             )
         frame = pl.DataFrame([column.alias(name) for name, column in columns.items()])
-        return marked(frame, garbled)
+        return mark_garbled(frame, garbled)
 
 
 def refuse_malformed(names: Collection[str]) -> None:

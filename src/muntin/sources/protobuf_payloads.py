@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 import polars as pl
 
-from muntin.engine.utf8 import text
+from muntin.engine.utf8 import decode_with_escapes
 from muntin.sources.byte_cursor import ByteCursor, Numbers, decode_in_batches, replace_nulls
 from muntin.sources.byte_values import ByteValues, binary_column
 from muntin.sources.lists import drop_repeated_keys, list_of
@@ -219,7 +219,7 @@ def _convert_values(
     values = cursor.views(*raw)
     if kind.kind == "bytes":
         return values, none, none
-    texts, garbled = text(values)
+    texts, garbled = decode_with_escapes(values)
     return texts, garbled.to_numpy(), none
 
 

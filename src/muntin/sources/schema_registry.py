@@ -18,7 +18,7 @@ from urllib.parse import SplitResult, quote, unquote, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from muntin.model.errors import OptionError, SourceError
-from muntin.model.secrets import redacted
+from muntin.model.secrets import redact
 from muntin.sources.patience import AwayError, Patience
 
 # The default time that a registry may be away, and the limit of one answer, in seconds.
@@ -137,7 +137,7 @@ def registry_at(url: str | None, patience: float = _PATIENCE) -> Registry | None
         is_address = False
     if not is_address:
         hint = "give its address: registry='http://localhost:8081'"
-        raise OptionError("registry", redacted(url), "isn't an address", hint)
+        raise OptionError("registry", redact(url), "isn't an address", hint)
     return Registry(url, patience)
 
 

@@ -88,7 +88,7 @@ def _parse_times(
             form, time_unit="us", time_zone="UTC" if zoned else None, strict=False
         )
         if not zoned and dtype.time_zone is not None:
-            read = zone.moments(read)
+            read = zone.to_instants(read)
         times = (
             read.cast(dtype)
             if is_unparsed.all()

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from muntin.hosts.sentence import (
     SentenceOptions,
     check_pair_columns,
-    refuse_side,
+    make_side_error,
     windows_as_messages,
 )
 from muntin.model.errors import OptionError
@@ -78,9 +78,9 @@ def _create_side(side: SideName, source: object, options: SentenceOptions) -> Wi
         if fed is not None:
             fed = replace(fed, newest=newest)
         if fed is not None and not fed.plan.joins:
-            source = Windowed(_frame=rows, _fed=fed, _marks=windows_as_messages())
+            source = Windowed(_frame=rows, _fed=fed, _input_options=windows_as_messages())
     if not isinstance(source, Windowed):
-        raise refuse_side(side, source)
+        raise make_side_error(side, source)
     if each_change:
         return source
     return replace(source, _frame=drop_emission(source._frame, source._fed))

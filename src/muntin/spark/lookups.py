@@ -16,7 +16,7 @@ from muntin.model.pipeline import (
     Lookup,
     Relation,
     WindowLookup,
-    quoted,
+    quote_name,
 )
 from muntin.spark.host.chain import filter_results
 from muntin.spark.host.internals.jvm import is_connected
@@ -41,7 +41,7 @@ def join_table(lookup: Lookup, left: DataFrame, right: DataFrame) -> DataFrame:
     if not shows:
         return joined
     more = (name for name in right.columns if name.lower() not in taken)
-    return joined.select(f"{_LEFT}.*", *(F.col(f"{_RIGHT}.{quoted(name)}") for name in more))
+    return joined.select(f"{_LEFT}.*", *(F.col(f"{_RIGHT}.{quote_name(name)}") for name in more))
 
 
 def _refuse_stream(name: str, frame: DataFrame) -> None:
@@ -74,7 +74,7 @@ class TableBeside:
     def of_frame(self, frame: DataFrame, beside: Sequence[str] = ()) -> DataFrame:
         """Return windows with the matching row of the table as a struct (``RowByRow``)."""
         row = self.lookup.row
-        on = [f"({text}) = {row}.{quoted(name)}" for text, name in self.lookup.equal]
+        on = [f"({text}) = {row}.{quote_name(name)}" for text, name in self.lookup.equal]
         on += [f"{name} IS NULL" for name in beside[:1]]
         table = self.frame.select(F.struct("*").alias(row))
         joined = frame.join(table, F.expr(" AND ".join(on)), "left")
@@ -97,9 +97,11 @@ class TableBeside:
             raise OptionError("JOIN", self.lookup.name, problem, hint)
         names = [name for _, name in self.lookup.equal]
         without_nulls = self.frame.where(
-            " AND ".join(f"{quoted(name)} IS NOT NULL" for name in names)
+            " AND ".join(f"{quote_name(name)} IS NOT NULL" for name in names)
         )
-        rows = without_nulls.groupBy(*map(quoted, names)).agg(F.count("*").alias("__muntin_rows"))
+        rows = without_nulls.groupBy(*map(quote_name, names)).agg(
+            F.count("*").alias("__muntin_rows")
+        )
         twice = rows.where("__muntin_rows > 1").head(1)
         if twice:
             values = ", ".join(
@@ -138,7 +140,7 @@ def in_full(columns: Sequence[Column], tables: Sequence[TableBeside]) -> Iterato
         taken |= {name.lower() for name in own}
         if twice:
             raise _twice(table.lookup.name, "windows", twice)
-        yield from (Column(name, f"{table.lookup.row}.{quoted(name)}") for name in own)
+        yield from (Column(name, f"{table.lookup.row}.{quote_name(name)}") for name in own)
 
 
 def both(left: Callable[[], DataFrame], right: Callable[[], DataFrame]) -> DataFrame:

@@ -142,7 +142,7 @@ def _write(
     if shards < 1:
         raise OptionError("shards", shards, "is less than one", "give 1 or more")
     spark, operators = opened.spark, range(opened.operators)
-    chain = [Checkpoint(spark, opened.given, opened.batch, number) for number in operators]
+    chain = [Checkpoint(spark, opened.folder, opened.batch, number) for number in operators]
     # After an older batch than the newest, the next ones are planned anew.
     begun = [opened.batch + 1] if opened.batch == opened.newest else []
 

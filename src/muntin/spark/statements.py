@@ -31,7 +31,7 @@ from muntin.model.pipeline import (
     Union,
     Values,
     Windowing,
-    quoted,
+    quote_name,
 )
 from muntin.sinks.declared import Surroundings
 from muntin.spark.host.chain import (
@@ -259,7 +259,7 @@ def _query_expressions(query: Query, find: Find) -> Iterator[tuple[Callable[[], 
         for lookup in query.lookups:
             yield from _relation_expressions(lookup.table, find)
             table = partial(rows, lookup.table, find)
-            yield from ((table, quoted(name)) for _, name in lookup.equal)
+            yield from ((table, quote_name(name)) for _, name in lookup.equal)
         bare = replace(query, columns=None, having=None)
         after = partial(lambda: _rows_of_windows(bare, find))
         shown.append(query.having or "")
@@ -306,7 +306,7 @@ def rows(relation: Relation, find: Find) -> DataFrame:
     if isinstance(relation, Reading):
         return find(relation.name)
     if isinstance(relation, Values):
-        names = ", ".join(map(quoted, relation.columns))
+        names = ", ".join(map(quote_name, relation.columns))
         shown = f" AS t({names})" if names else ""
         return SparkSession.active().sql(f"SELECT * FROM VALUES {relation.text}{shown}")
     if isinstance(relation, Lookup):
@@ -336,7 +336,7 @@ class _Selection:
             frame = filter_results(frame, where, beside)
         if shown is None:
             return frame
-        texts = ["*" if c.text == "*" else f"{c.text} AS {quoted(c.name)}" for c in shown]
+        texts = ["*" if c.text == "*" else f"{c.text} AS {quote_name(c.name)}" for c in shown]
         return frame.selectExpr(*texts, *(() if "*" in texts else beside))
 
     def bounds(self, distances: Mapping[str, int]) -> dict[str, int]:
@@ -355,7 +355,7 @@ def _parse(option: str, text: str) -> SparkColumn:
 def _resolve_key(frame: DataFrame, key: Column) -> SparkColumn | str:
     own = resolve_name(frame.columns, key.name)
     if key.bare and (own in frame.columns or key.text != key.name or own.isidentifier()):
-        return own if own == key.name else F.col(quoted(own)).alias(key.name)
+        return own if own == key.name else F.col(quote_name(own)).alias(key.name)
     if own in frame.columns or set("`.") & set(key.name):
         problem = (
             "is another column of the table" if own in frame.columns else "is no column's name"

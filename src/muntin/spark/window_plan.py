@@ -18,7 +18,7 @@ from muntin.hosts.windows import GAP, complete_spec
 from muntin.model.aggregates import Aggregate
 from muntin.model.errors import OptionError
 from muntin.model.kinds import Kind
-from muntin.model.pipeline import quoted
+from muntin.model.pipeline import quote_name
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 from muntin.spark.host.chain import connect_upstreams
@@ -123,7 +123,7 @@ def _name_gaps(frame: DataFrame, windows: Kind, sent: Sent) -> Kind:
         return windows
     by = windows.by
     if isinstance(by, str):
-        by = F.col(quoted(by)) if by in frame.columns else resolve_field(frame, "by", by)
+        by = F.col(quote_name(by)) if by in frame.columns else resolve_field(frame, "by", by)
     if not isinstance(by, Column):
         raise OptionError("by", by, "isn't a column", "give its name, or an expression as a Column")
     kind = frame.select(by).schema[0].dataType

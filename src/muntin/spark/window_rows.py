@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from muntin.engine.columns import EMISSION, REVISION, WINDOW_END, WINDOW_START
 from muntin.hosts.ranking import RANK, Ascending, Names, check_bounds, check_order, list_columns
-from muntin.model.pipeline import FIRST, LAST, NUMBER, PLACE, ROW, ROWS, Ranking, quoted
+from muntin.model.pipeline import FIRST, LAST, NUMBER, PLACE, ROW, ROWS, Ranking, quote_name
 from muntin.model.pipeline import Column as Selected
 from muntin.model.ranking import moments, refuse
 from muntin.model.rolling import add_messages, message_columns
@@ -42,16 +42,16 @@ def build_rolling_rows(
     names = message_columns(spec, input_.frame.columns, chained=input_.fed is not None)
     bare = [key for key in keys if isinstance(key, str)]
     names = [name for name in names if name not in bare]
-    fields = [F.col(quoted(name)) for name in names] or [F.lit(0).alias("__muntin_none")]
+    fields = [F.col(quote_name(name)) for name in names] or [F.lit(0).alias("__muntin_none")]
     spec = replace(spec, aggregates=add_messages(spec, F.struct(*fields)))
     plan = build_windows(input_, keys, spec, shards)
     own = plan.keys or ()
     whole = (*own, WINDOW_START, WINDOW_END)
     computed = [name for name in spec.aggregates if name != ROWS]
     shown = [
-        *(Selected(name, quoted(name)) for name in whole),
-        *(Selected(name, f"{ROW}.{quoted(name)}") for name in names if name not in own),
-        *(Selected(name, quoted(name)) for name in (*computed, EMISSION, REVISION)),
+        *(Selected(name, quote_name(name)) for name in whole),
+        *(Selected(name, f"{ROW}.{quote_name(name)}") for name in names if name not in own),
+        *(Selected(name, quote_name(name)) for name in (*computed, EMISSION, REVISION)),
         Selected(NUMBER, f"{PLACE} + 1"),
     ]
     return SelectedAggregate(plan, EachShape(tuple(shown), None, (*own, NUMBER)))
@@ -86,7 +86,7 @@ def top_windows(
 
 def _rank(frame: DataFrame, n: int, by: Names, up: Ascending, *, chained: bool) -> Ranking:
     names, directions = check_order(by, up, frame.columns)
-    return Ranking(RANK, tuple(map(quoted, names)), directions, n, (), chained)
+    return Ranking(RANK, tuple(map(quote_name, names)), directions, n, (), chained)
 
 
 def _select_rows(

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 
 from muntin.explain.size import Rates
 from muntin.hosts.definition import WindowDefinition
-from muntin.hosts.sentence import SentenceOptions, WindowSentence, list_keys, shared_parts
+from muntin.hosts.sentence import SentenceOptions, WindowSentence, list_keys, make_shared_parts
 from muntin.model.errors import OptionError
 from muntin.model.rolling import emits_messages
 from muntin.model.spec import WindowSpec
@@ -63,11 +63,11 @@ class Windowed(WindowSentence["WindowedAggregate"]):
         """The input with its options."""
         return Input(
             self._frame,
-            self._marks.time,
+            self._input_options.time,
             self._where,
-            self._marks.clock,
-            self._marks.max_ahead,
-            self._marks.offset,
+            self._input_options.clock,
+            self._input_options.max_ahead,
+            self._input_options.offset,
             self._fed,
             computed_time=self._computed,
             arrival_expression=self._arrived,
@@ -130,7 +130,7 @@ def begin_spark_windowed(frame: object, options: SentenceOptions) -> Windowed:
         _arrived=arrived,
         _fed=fed,
         _computed=computed,
-        **shared_parts(options, time=time, clock=clock, disorder=lag),
+        **make_shared_parts(options, time=time, clock=clock, disorder=lag),
     )
 
 

@@ -7,7 +7,7 @@ from typing import NoReturn, Self
 
 from sqlglot import exp
 
-from muntin.model.pipeline import Choice, Column, Relation, Windowing, quoted
+from muntin.model.pipeline import Choice, Column, Relation, Windowing, quote_name
 from muntin.sql import ranked
 from muntin.sql.expressions import Scope
 from muntin.sql.selectlist import END, NUMBERED, OWN, START, complete
@@ -51,10 +51,10 @@ class Shown:
         known = None if row is not None else self.known.get(parts[0].lower())
         if known is None:
             row = row or self._row(scope, node)
-            return Column(parts[-1], ".".join([row, *map(quoted, parts)]))
+            return Column(parts[-1], ".".join([row, *map(quote_name, parts)]))
         if len(parts) == 1:
             return known
-        return Column(parts[-1], ".".join([_operand(known), *map(quoted, parts[1:])]))
+        return Column(parts[-1], ".".join([_operand(known), *map(quote_name, parts[1:])]))
 
     def _row(self, scope: Scope, node: exp.Column) -> str:
         if len(self.rows) == 1:
@@ -99,7 +99,7 @@ def columns_of(made: Windowing) -> tuple[Column, ...]:
     """Return the columns that windows emit."""
     identity = (*made.spec.keys, START, END, *made.spec.aggregates)
     own = (Column(name, name) for name in OWN)
-    return made.columns or (*(Column(name, quoted(name)) for name in identity), *own)
+    return made.columns or (*(Column(name, quote_name(name)) for name in identity), *own)
 
 
 def around(scope: Scope, select: Select, made: Windowing) -> Windowing:

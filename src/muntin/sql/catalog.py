@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from muntin.model.inputs import Marks
+from muntin.model.inputs import InputOptions
 from muntin.model.pipeline import (
     DeclaredTable,
     Derived,
     Reading,
     Relation,
     Windowing,
-    quoted,
-    tables_of,
+    find_tables,
+    quote_name,
 )
 from muntin.sql.cursor import Cursor, Span
 from muntin.sql.syntax import CreateView, Existing, Source
 
 
-def marks_of(marks: Marks, cursor: Cursor, source: Source) -> Marks:
+def marks_of(marks: InputOptions, cursor: Cursor, source: Source) -> InputOptions:
     """Return the marks of a source, with those that the query itself declares."""
     mark = source.watermark
     if source.offset is not None:
@@ -40,7 +40,7 @@ def bound_of(relation: Relation, bound: str) -> str | None:
     inner = bound_of(relation.source, bound)
     if inner is None or relation.columns is None:
         return inner
-    shown = (c.name for c in relation.columns if c.text in (inner, quoted(inner), "*"))
+    shown = (c.name for c in relation.columns if c.text in (inner, quote_name(inner), "*"))
     name = next(shown, None)
     return inner if name == "*" else name
 
@@ -68,7 +68,7 @@ class Resolved:
     """A relation, its marks, and the names that its columns may be qualified by."""
 
     relation: Relation
-    marks: Marks
+    marks: InputOptions
     qualifiers: frozenset[str]
 
 
@@ -99,7 +99,7 @@ class Catalog:
             return
         # A table is read when its readers run, but under the watermark that it had when they were
         # defined: they would read the new table with the marks of the old one.
-        readers = [view for view, made in self.views.items() if name in tables_of(made.relation)]
+        readers = [view for view, made in self.views.items() if name in find_tables(made.relation)]
         if name in self.tables and (readers or name in self.used):
             reader = f"the view {readers[0]}" if readers else "a query"
             hint = "give the new one another name"
@@ -128,5 +128,5 @@ class Catalog:
             return replace(view, qualifiers=names)
         table = self.tables.get(name.lower())
         if table is None:
-            return Resolved(Reading(name), Marks(), names)
+            return Resolved(Reading(name), InputOptions(), names)
         return Resolved(Reading(table.name), table.marks, names)

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlglot.tokens import TokenType
 
-from muntin.model.inputs import AHEAD, BY_GREATEST, BY_SOURCE, Marks, WatermarkBy
+from muntin.model.inputs import AHEAD, BY_GREATEST, BY_SOURCE, InputOptions, WatermarkBy
 from muntin.model.policies import After, Each, Every, EveryRows, Fill, OnePolicy, RowsOrEvery
 from muntin.sql import lengths
 from muntin.sql.cursor import Cursor, Span
@@ -237,7 +237,7 @@ def _ahead(cursor: Cursor, column: str, delay: int, start: int) -> Watermark:
         hint = "write IDLE AFTER INTERVAL '1' MINUTE"
         idle = lengths.duration(cursor, hint, "the idle time").value
     named, clocks = _clocks(cursor) if cursor.takes("BY") else (None, ())
-    marks = Marks(column, delay, ahead, idle=idle, watermark=named, clocks=clocks)
+    marks = InputOptions(column, delay, ahead, idle=idle, watermark=named, clocks=clocks)
     return Watermark(marks, cursor.since(start))
 
 

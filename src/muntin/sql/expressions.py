@@ -9,7 +9,7 @@ from typing import NoReturn
 from sqlglot import exp
 
 from muntin.model.errors import SqlError
-from muntin.model.pipeline import quoted
+from muntin.model.pipeline import quote_name
 from muntin.model.placeholders import OutsideQuotesError, fill_expression
 from muntin.sql.cursor import Cursor, Span, held_in, span_of
 from muntin.sql.foreign import find_foreign
@@ -85,7 +85,7 @@ class Scope:
             if not isinstance(part, exp.Column):
                 return None
             names = self.unqualified(part)
-            return ".".join(map(quoted, names)) if len(names) < len(part.parts) else None
+            return ".".join(map(quote_name, names)) if len(names) < len(part.parts) else None
 
         return self.rewritten(node, named)
 

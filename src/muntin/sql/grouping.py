@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from muntin.model.grouping_sets import GROUPING_ID, number_of
-from muntin.model.pipeline import quoted
+from muntin.model.grouping_sets import GROUPING_ID, number_set
+from muntin.model.pipeline import quote_name
 from muntin.sql import ksql
 from muntin.sql.aggregates import call, name_of
 from muntin.sql.cursor import WindowNode, call_of
@@ -103,7 +103,7 @@ class Grouping(SelectList):
             if mine != bounds:
                 hint = "put them beside the sets, or into each of them"
                 self.scope.fail(span, "the bounds of windows aren't in each grouping set", hint)
-            number = number_of([key.name in keys for key in self.keys])
+            number = number_set([key.name in keys for key in self.keys])
             if number in found:
                 self.scope.fail(span, "two grouping sets are the same", "leave one out")
             found.append(number)
@@ -206,7 +206,7 @@ class Grouping(SelectList):
         if name_of(item.scalar):
             shown = name or self.scope.plain(item.scalar).lower()
             asked = call(self.scope, item.scalar)
-            self.show(item, shown, quoted(self.computed(asked, item.span, shown)))
+            self.show(item, shown, quote_name(self.computed(asked, item.span, shown)))
             return
         text = self.over_results(item.scalar)
         key = self.key_of(item.scalar)
@@ -223,7 +223,7 @@ class Grouping(SelectList):
             self.scope.fail(self.scope.span(node), "OVER can't stand beside GROUP BY", hint)
         if name_of(node):
             asked = call(self.scope, node)
-            return quoted(self.computed(asked, self.scope.standing(node)))
+            return quote_name(self.computed(asked, self.scope.standing(node)))
         return self._reference(node) if isinstance(node, exp.Column) else None
 
     def _set_bits(self, node: exp.Anonymous) -> str:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from muntin.model.errors import OptionError, SqlError
-from muntin.model.joins import How, JoinNulls, JoinSpec, Newest, Side, firing_of
+from muntin.model.joins import How, JoinNulls, JoinSpec, Newest, Side, set_default_policies
 from muntin.model.pipeline import SIDE_COLUMNS, Column, Joining
 from muntin.sql import ksql
 from muntin.sql.around import one_side
@@ -49,7 +49,7 @@ def join_of(cursor: Cursor, select: Select, resolve: Resolve) -> tuple[Joining, 
     paired = pairing(cursor, join, conditions_of(select, join), left, right, changes=emit.changes)
     equal, chosen = _equal(cursor, select, join, paired.rest, (left, right))
     spans = _spans(select, join)
-    policies = firing_of(firing(cursor.sql, emit, paired.bound.axis, join=True))
+    policies = set_default_policies(firing(cursor.sql, emit, paired.bound.axis, join=True))
     parts = zip((left, right), zip(*equal, strict=True), paired.times, strict=True)
     one, other = (
         Side(keys, time, firing=policies, **half.resolved.marks.on(paired.bound.axis).options)

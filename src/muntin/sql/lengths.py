@@ -11,7 +11,7 @@ from sqlglot.tokens import TokenType
 
 from muntin.model import axis
 from muntin.model.errors import OptionError
-from muntin.model.months import in_months
+from muntin.model.months import count_months
 from muntin.sql.cursor import Cursor, Span
 
 HINT = "write for example INTERVAL '10' MINUTE, 10 MINUTES or 3 ROWS"
@@ -87,15 +87,15 @@ def duration(cursor: Cursor, hint: str, what: str = "this") -> Length:
 def _calendar(cursor: Cursor) -> int | None:
     """Read ``'1' MONTH`` or ``'1 month'``, if that comes next."""
     text = cursor.filled(cursor._curr.text, cursor.next_span).strip()
-    if cursor.sees_kind(TokenType.STRING) and in_months(text):
+    if cursor.sees_kind(TokenType.STRING) and count_months(text):
         cursor.takes_kind(TokenType.STRING)
-        return in_months(text)
+        return count_months(text)
     unit = cursor.second
     if not text.isdigit() or unit.removesuffix("S") not in _CALENDAR:
         return None
     _ = cursor.takes_kind(TokenType.STRING) or cursor.takes_kind(TokenType.NUMBER)
     cursor.takes(unit)
-    return in_months(f"{text} {unit}")
+    return count_months(f"{text} {unit}")
 
 
 def clock(cursor: Cursor) -> Length:

@@ -24,8 +24,8 @@ from muntin.model.pipeline import (
     Values,
     Windowing,
     WindowLookup,
-    quoted,
-    tables_of,
+    find_tables,
+    quote_name,
 )
 from muntin.sql.around import Shown, columns_of
 from muntin.sql.catalog import Catalog, Resolved
@@ -85,7 +85,7 @@ def _table(
     found = resolve(item, join.source.alias)
     if join.source.watermark is not None or found.marks.time is not None:
         return None
-    declared = [catalog.tables.get(name) for name in tables_of(found.relation)]
+    declared = [catalog.tables.get(name) for name in find_tables(found.relation)]
     if not is_input(found.relation) or any(one is not None and one.stream for one in declared):
         return None
     sides = {select.source.name.lower(): 0} | dict.fromkeys(found.qualifiers, 1)
@@ -113,7 +113,9 @@ def _joined(
     if how == "left":
         _check_shared(cursor, select, table, shared)
     scope = Scope(cursor, frozenset())
-    ends = [[f"{s}.{quoted(n)}" for s, n in zip(SIDE_COLUMNS, pair, strict=True)] for pair in pairs]
+    ends = [
+        [f"{s}.{quote_name(n)}" for s, n in zip(SIDE_COLUMNS, pair, strict=True)] for pair in pairs
+    ]
     texts = [" = ".join(pair) for pair in ends]
     # The columns of ``IN`` needn't be qualified, so their condition isn't taken from the text.
     others = [sided(scope, part, sides) for part in conditions if pair_of(part, sides) is None]
@@ -184,7 +186,7 @@ def _beside(
 def _stays(scope: Scope, join: Join, made: Windowing, column: Column) -> Column:
     """Return a column that windows are looked up by; it must stay the same in each emission."""
     firing, identity = made.spec.firing, (*made.spec.keys, START, END)
-    same = {*identity, *map(quoted, identity)}
+    same = {*identity, *map(quote_name, identity)}
     of_table = any(column.text.startswith(f"{one.row}.") for one in made.lookups)
     again = firing.early is not None or firing.grace > 0
     if again and column.text not in same and not of_table:

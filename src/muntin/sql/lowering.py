@@ -9,7 +9,7 @@ from functools import partial
 from sqlglot import exp
 
 from muntin.model.errors import OptionError, SqlError
-from muntin.model.inputs import Marks
+from muntin.model.inputs import InputOptions
 from muntin.model.pipeline import Column, Derived, Order, Query, Values, Windowing
 from muntin.sql import ksql, overs, ranked
 from muntin.sql.aggregates import name_of
@@ -187,7 +187,9 @@ def _numbered(
             ranked.add_choice(ranked.bound_rows(scope, made, select.qualify), choice),
             meant,
         )
-    return replace(resolved, relation=ranked.add_choice(made, choice), marks=Marks(max_ahead=None))
+    return replace(
+        resolved, relation=ranked.add_choice(made, choice), marks=InputOptions(max_ahead=None)
+    )
 
 
 def _bounded(scope: Scope, select: Select, resolved: Resolved, call: WindowCall | None) -> Lowered:
@@ -243,7 +245,7 @@ def _relation(found: Lowered | Resolved) -> Resolved:
     if isinstance(found, Resolved):
         return found
     # The inner query has judged its messages already.
-    return Resolved(found.query, Marks(max_ahead=None), frozenset())
+    return Resolved(found.query, InputOptions(max_ahead=None), frozenset())
 
 
 def _resolved(cursor: Cursor, catalog: Catalog, item: TableItem, alias: str | None) -> Resolved:
@@ -252,7 +254,7 @@ def _resolved(cursor: Cursor, catalog: Catalog, item: TableItem, alias: str | No
         return catalog.resolve(item, alias)
     names = frozenset({alias.lower()} if alias else ())
     if isinstance(item, Values):
-        return Resolved(item, Marks(), names)
+        return Resolved(item, InputOptions(), names)
     return replace(_relation(lower(cursor, item, catalog)), qualifiers=names)
 
 

@@ -7,7 +7,7 @@ from typing import Literal, NoReturn
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
-from muntin.model.pipeline import Order, Ordered, quoted
+from muntin.model.pipeline import Order, Ordered, quote_name
 from muntin.sql.cursor import Cursor
 from muntin.sql.expressions import Scope
 from muntin.sql.selectlist import item_at
@@ -67,7 +67,7 @@ def _of(scope: Scope, select: Select, one: OrderedBy) -> Ordered:
         hint = "name it with AS, and order by the name"
         scope.fail(scope.span(node), "this column has no name to order by", hint)
     assert item.scalar is not None
-    return Ordered(quoted(item.alias or item.scalar.name), one.descends, one.nulls)
+    return Ordered(quote_name(item.alias or item.scalar.name), one.descends, one.nulls)
 
 
 def _shows(item: Item, node: exp.Expr) -> bool:

@@ -18,7 +18,7 @@ from muntin.model import sliding
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import phrase, rows
 from muntin.model.errors import OptionError, SqlError
-from muntin.model.pipeline import NUMBER, ROW, ROWS, Column, Expression, quoted
+from muntin.model.pipeline import NUMBER, ROW, ROWS, Column, Expression, quote_name
 from muntin.model.rolling import collect_own_messages
 from muntin.model.sliding import ClosedSides
 from muntin.sql.aggregates import call
@@ -234,7 +234,7 @@ class PerRow(SelectList):
     def _named_there(self, node: exp.Expr) -> str | None:
         if isinstance(node, exp.Window):
             asked = self._framed(node)
-            return quoted(self.computed(asked, self.scope.standing(node), self._alone))
+            return quote_name(self.computed(asked, self.scope.standing(node), self._alone))
         return self._of_row(node) if isinstance(node, exp.Column) else None
 
     def _framed(self, node: exp.Window) -> Aggregate:
@@ -254,7 +254,9 @@ class PerRow(SelectList):
         own = self.scope.own(node)
         if self.time is not None:
             if own is not None and own == self.time:
-                return quoted(self.computed(self._of_last(self.time), self.scope.span(node), _AT))
+                return quote_name(
+                    self.computed(self._of_last(self.time), self.scope.span(node), _AT)
+                )
             if self.each:
                 text = self.scope.plain(node)
                 if text not in self._fields:
@@ -264,7 +266,7 @@ class PerRow(SelectList):
             problem = "rows that share key and time may differ in this"
             self.scope.fail(self.scope.span(node), problem, hint)
         column: Any = own if own is not None else Expression(self.scope.plain(node))
-        return quoted(self.computed(self._of_last(column), self.scope.span(node)))
+        return quote_name(self.computed(self._of_last(column), self.scope.span(node)))
 
     def _of_last(self, column: Any) -> Aggregate:
         """Return the aggregate for a column of the row at a window's end, even if excluded."""

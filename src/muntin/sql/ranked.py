@@ -26,7 +26,7 @@ from muntin.model.pipeline import (
     Ranking,
     Relation,
     Windowing,
-    quoted,
+    quote_name,
 )
 from muntin.model.ranking import moments, refuse
 from muntin.model.spec import WindowSpec
@@ -109,7 +109,7 @@ def number_rows(
     if select.emit is not None:
         hint = "leave EMIT out: each row is emitted once, when its windows are full"
         scope.fail(select.emit.spans["emit"], "rows of windows have no policy", hint)
-    keys = (Column(FIRST, quoted(start)), Column(LAST, quoted(end)), *per)
+    keys = (Column(FIRST, quote_name(start)), Column(LAST, quote_name(end)), *per)
     where = None if select.where is None else scope.plain(select.where)
     spec = replace(moments(end), keys=tuple(key.name for key in keys), aggregates=_rows(ranking))
     windowing = Windowing(resolved.relation, spec, keys, where, ranking=ranking)
@@ -219,7 +219,7 @@ def _key(scope: Scope, node: exp.Expr) -> Column:
     if own is None:
         hint = "compute it in a view, and name its column here"
         scope.fail(scope.span(node), "rows are partitioned by columns", hint)
-    return Column(own, quoted(own))
+    return Column(own, quote_name(own))
 
 
 def _without(
@@ -244,7 +244,7 @@ def read_select_list(
         if item.scalar is None:
             columns.append(Column("*", "*"))
         elif number is not None and index == number.item:
-            columns.append(Column(number.alias, quoted(number.alias)))
+            columns.append(Column(number.alias, quote_name(number.alias)))
         else:
             text = scope.plain(item.scalar)
             bare = scope.own(item.scalar) if isinstance(item.scalar, exp.Column) else None
@@ -294,9 +294,9 @@ def _swaps(scope: Scope, condition: exp.Expr, name: str) -> dict[Span, str]:
     swaps: dict[Span, str] = {}
     for node in walk(condition):
         if isinstance(node, exp.Window):
-            swaps[scope.standing(node)] = quoted(name)
+            swaps[scope.standing(node)] = quote_name(name)
         elif isinstance(node, exp.Column) and len(node.parts) > 1 and scope.own(node):
-            swaps[scope.standing(node)] = quoted(str(scope.own(node)))
+            swaps[scope.standing(node)] = quote_name(str(scope.own(node)))
     return swaps
 
 

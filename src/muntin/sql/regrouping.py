@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from muntin.model.aggregates import min as least
 from muntin.model.axis import MICROSECOND
-from muntin.model.pipeline import FIRST, Column, Windowing, quoted
+from muntin.model.pipeline import FIRST, Column, Windowing, quote_name
 from muntin.model.policies import Firing
 from muntin.model.ranking import moments
 from muntin.model.sessions import Sessions
@@ -25,7 +25,7 @@ from muntin.sql.syntax import Item, Select, WindowCall
 from muntin.sql.windowcalls import Meant
 
 # The windows around them begin at the end that they share, and last a microsecond.
-_SHARED = {START: quoted(FIRST), END: f"({END} - INTERVAL '0.000001' SECOND)"}
+_SHARED = {START: quote_name(FIRST), END: f"({END} - INTERVAL '0.000001' SECOND)"}
 
 
 def regroup(scope: Scope, select: Select, resolved: Resolved) -> tuple[Meant, Grouping] | None:

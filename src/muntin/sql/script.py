@@ -8,7 +8,15 @@ from dataclasses import dataclass, field, replace
 
 from muntin.model.axis import micros
 from muntin.model.errors import MuntinError, OptionError, ProblemsError, SqlError
-from muntin.model.pipeline import Column, DeclaredTable, Flow, Pipeline, quoted, sharded, tables_of
+from muntin.model.pipeline import (
+    Column,
+    DeclaredTable,
+    Flow,
+    Pipeline,
+    find_tables,
+    quote_name,
+    set_shards,
+)
 from muntin.model.placeholders import placeholder_names
 from muntin.sql.catalog import Catalog, Resolved
 from muntin.sql.cursor import Cursor, Span
@@ -118,7 +126,7 @@ class Definitions:
             cursor.fail(select.span, "this query has no windows", hint)
         if self.shards is None:
             return found
-        return replace(found, query=sharded(found.query, self.shards))
+        return replace(found, query=set_shards(found.query, self.shards))
 
 
 def pipeline(
@@ -233,7 +241,7 @@ def _flow(cursor: Cursor, insert: Insert, made: Definitions) -> Flow:
     into = _target(cursor, insert.into, insert.into_span, made)
     if insert.rejected is not None:
         rejected = _target(cursor, insert.rejected, insert.rejected_span, made)
-    made.catalog.used |= tables_of(query)
+    made.catalog.used |= find_tables(query)
     return Flow(into, query, into, rejected)
 
 
@@ -275,7 +283,7 @@ def question(
         cursor.fail(_end(text), "no query is asked", "end with SELECT ... FROM ...")
     lowered = made.lowered(cursor, asked)
     if asked.ordering is not None:
-        known = map(made.catalog.tables.get, tables_of(lowered.query))
+        known = map(made.catalog.tables.get, find_tables(lowered.query))
         if any(table is not None and table.stream for table in known):
             refuse_order(cursor, asked.ordering)
     return Question(text, lowered, made.catalog.tables, explain, made.places)
@@ -326,7 +334,7 @@ def table(cursor: Cursor, made: CreateTable) -> DeclaredTable:
         hint = "write 'stream' or 'batch'"
         cursor.fail(made.spans["mode"], f"mode {mode!r} isn't known", hint)
     scope = Scope(cursor, frozenset({made.name.lower()}))
-    ddl = ", ".join(f"{quoted(name)} {kind}" for name, kind in made.columns)
+    ddl = ", ".join(f"{quote_name(name)} {kind}" for name, kind in made.columns)
     return DeclaredTable(
         made.name,
         connector,

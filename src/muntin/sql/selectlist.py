@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from muntin.model.aggregates import Aggregate, count
 from muntin.model.grouping_sets import GROUPING_ID
-from muntin.model.pipeline import NUMBER, PLACE, Column, quoted
+from muntin.model.pipeline import NUMBER, PLACE, Column, quote_name
 from muntin.model.policies import Firing
 from muntin.model.spec import WindowSpec
 from muntin.sql.cursor import Span
@@ -51,7 +51,7 @@ class SelectList(ABC):
                 break
         if any(meant == known for known, _ in self._named):
             return
-        self.keys.append(Column(name, self.scope.noted(quoted(own), span) if own else text))
+        self.keys.append(Column(name, self.scope.noted(quote_name(own), span) if own else text))
         self._named.append((meant, name))
         self.spans.setdefault("key", span)
         self.spans[f"key {name}"] = span
@@ -81,7 +81,7 @@ class SelectList(ABC):
 
     def _named_in_results(self, node: exp.Expr) -> str | None:
         key = self.key_of(node)
-        return self._named_there(node) if key is None else quoted(key)
+        return self._named_there(node) if key is None else quote_name(key)
 
     @abstractmethod
     def _named_there(self, node: exp.Expr) -> str | None:
@@ -92,7 +92,7 @@ class SelectList(ABC):
         hint = "give it another name with AS"
         if any(name.lower() == shown.name.lower() for shown in self.outputs):
             self.scope.fail(item.span, f"two columns are called {name}", hint)
-        mine = {key.name.lower(): quoted(key.name) for key in self.keys}
+        mine = {key.name.lower(): quote_name(key.name) for key in self.keys}
         mine |= {START: START, END: END, **{own: own for own in OWN}}
         if self.sets is not None:
             mine[GROUPING_ID] = GROUPING_ID
@@ -104,7 +104,7 @@ class SelectList(ABC):
         """Complete the keys and aggregates with those that the engine needs."""
         if offset is not None and not any(k.name == offset[0] for k in self.keys[:1]):
             # Offsets count within their partition.
-            self.keys.insert(0, Column(offset[0], quoted(offset[0])))
+            self.keys.insert(0, Column(offset[0], quote_name(offset[0])))
         if not self.aggregates:
             self.computed(count(), self.select.span)
 
@@ -163,7 +163,7 @@ def complete(
         each: Whether each row of a window is shown, identified by its number.
     """
     chosen = {column.name for column in outputs}
-    missing = [Column(name, quoted(name)) for name in identity if name not in chosen]
+    missing = [Column(name, quote_name(name)) for name in identity if name not in chosen]
     lead = 0
     while lead < len(outputs) and outputs[lead].name in identity:
         lead += 1

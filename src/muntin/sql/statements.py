@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
-from muntin.model.inputs import Marks
+from muntin.model.inputs import InputOptions
 from muntin.sql import clauses
 from muntin.sql.cursor import Cursor, Span
 from muntin.sql.queries import column_names, query, renamed
@@ -110,7 +110,7 @@ class _Parts:
 
     columns: list[tuple[str, str]] = field(default_factory=list)
     computed: list[tuple[str, exp.Expr]] = field(default_factory=list)
-    marks: Marks = field(default_factory=Marks)
+    marks: InputOptions = field(default_factory=InputOptions)
 
 
 def _part(cursor: Cursor, parts: _Parts) -> None:

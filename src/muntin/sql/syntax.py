@@ -7,7 +7,7 @@ from typing import Literal
 
 from sqlglot import exp
 
-from muntin.model.inputs import Marks
+from muntin.model.inputs import InputOptions
 from muntin.model.pipeline import Values
 from muntin.model.policies import Fill, OnePolicy
 from muntin.sql.cursor import Span
@@ -74,7 +74,7 @@ class WithinClause:
 class Watermark:
     """``WATERMARK FOR ts AS ts - INTERVAL ...`` or ``WATERMARK ts DELAY OF INTERVAL ...``."""
 
-    marks: Marks
+    marks: InputOptions
     span: Span
 
 
@@ -259,7 +259,7 @@ class CreateTable:
     name: str
     columns: tuple[tuple[str, str], ...]
     computed: tuple[tuple[str, exp.Expr], ...]
-    marks: Marks
+    marks: InputOptions
     options: dict[str, str] = field(hash=False)
     spans: dict[str, Span] = field(hash=False)
     span: Span

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from muntin.model.inputs import Marks
+from muntin.model.inputs import InputOptions
 from muntin.model.pipeline import Union
 from muntin.sql.catalog import Resolved
 from muntin.sql.cursor import Cursor
@@ -33,7 +33,7 @@ def united(
     return Resolved(Union(tuple(one.relation for one in found)), marks, frozenset())
 
 
-def _marks(cursor: Cursor, parts: Sequence[Select], marks: Sequence[Marks]) -> Marks:
+def _marks(cursor: Cursor, parts: Sequence[Select], marks: Sequence[InputOptions]) -> InputOptions:
     """Return the marks of all messages together; the watermark trails by the greatest lateness."""
     first = marks[0]
     for part, one in zip(parts, marks, strict=True):

@@ -17,9 +17,9 @@ import polars as pl
 import pyarrow as pa
 
 from muntin.engine import columns
-from muntin.engine.dtypes import moment_of
+from muntin.engine.dtypes import instant_type
 from muntin.engine.sessions.combine import no_gap
-from muntin.engine.utf8 import GARBLED, frame_of, from_pandas
+from muntin.engine.utf8 import GARBLED, frame_from_arrow, from_pandas
 from muntin.model.axis import DAY
 from muntin.model.errors import OptionError
 from muntin.standalone.fields import (
@@ -107,7 +107,7 @@ class FrameBuilder:
     def time_type(self) -> pl.DataType:
         """The type of a point in time, derived from the time field."""
         time = self.fields.time
-        return moment_of(_UTC if time is None or self.columns is None else self.columns[time])
+        return instant_type(_UTC if time is None or self.columns is None else self.columns[time])
 
     def build_from_table(self, table: Any) -> pl.DataFrame | None:
         """Build the frame of any table; ``None`` if it has neither rows nor columns."""
@@ -317,7 +317,7 @@ def _to_frame(table: Any) -> tuple[pl.DataFrame, pl.Series | None]:
         if isinstance(table, pa.RecordBatch):
             table = pa.Table.from_batches([table])
         if isinstance(table, pa.Table):
-            table = frame_of(table)
+            table = frame_from_arrow(table)
         if type(table).__module__.partition(".")[0] == "pandas":
             table = from_pandas(table)
         frame = table if isinstance(table, pl.DataFrame) else pl.DataFrame(table)

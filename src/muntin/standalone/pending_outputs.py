@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from muntin.engine.named_rows import named_rows
+from muntin.engine.named_rows import iter_named_rows
 from muntin.model.errors import RefusedError
 
 Receiver = Callable[[dict[str, Any]], Any]
@@ -58,7 +58,7 @@ class PendingOutputs:
             Exception: Any exception of the receiver except a refusal; that row stays queued.
         """
         while self._frames:
-            for row in named_rows(self._frames[0][self._sent :]):
+            for row in iter_named_rows(self._frames[0][self._sent :]):
                 if not _is_accepted(receiver, row):
                     return False
                 self._sent += 1

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import Duration, Length
 from muntin.model.errors import OptionError
-from muntin.model.inputs import BY_SOURCE, Marks
+from muntin.model.inputs import BY_SOURCE, InputOptions
 from muntin.model.joins import How, JoinNulls, JoinSpec, On, StateLayout
 from muntin.model.sentence import Sentence, join_sides
 from muntin.model.spec import Nulls, WindowSpec
@@ -84,13 +84,13 @@ def windowed(
         ('tumbling 10 seconds', ('user',), 30000000)
     """
     keys = (key,) if isinstance(key, str) else tuple(key)
-    marks = Marks.given(time, lateness, max_ahead, offset, idle, watermark=watermark)
+    marks = InputOptions.parse(time, lateness, max_ahead, offset, idle, watermark=watermark)
     if marks.watermark == BY_SOURCE:
         hint = 'leave it out, or give a list of fields, as in watermark=["device"]'
         raise OptionError("watermark", watermark, "needs a source with partitions", hint)
     return Windowed(
         _keys=keys,
-        _marks=marks,
+        _input_options=marks,
         _nulls=nulls,
     )
 
@@ -154,9 +154,9 @@ def join(
         if not isinstance(side, Windowed):
             hint = "write join(windowed(time=…), …)"
             raise OptionError(name, type(side).__name__, "isn't windowed", hint)
-        if side._marks.clocks:
+        if side._input_options.clocks:
             hint = "leave it out: a side of a join has one clock here"
-            raise OptionError("watermark", list(side._marks.clocks), "isn't taken", hint)
+            raise OptionError("watermark", list(side._input_options.clocks), "isn't taken", hint)
     options = {
         "on": on,
         "within": within,

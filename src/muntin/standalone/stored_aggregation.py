@@ -12,7 +12,7 @@ from muntin.engine.output import Output, Shard
 from muntin.engine.results import no_results
 from muntin.engine.windows.combine import Combiner
 from muntin.engine.windows.dedup import each_of, step_each
-from muntin.engine.windows.operator import combiner, shard
+from muntin.engine.windows.operator import make_combiner, open_shard
 from muntin.model.axis import MAX_POSITION, MIN_POSITION
 from muntin.model.errors import OptionError
 from muntin.model.sessions import Sessions
@@ -60,8 +60,8 @@ class StoredAggregation(StoredWindows):
             schema[_ROW] = pl.Int64()
             horizon = InputFields.of_query(spec).reach + spec.firing.retention
             self._retained = RetainedMessages(spec, self._messages, self._cache, horizon)
-        self.combiner: Combiner = combiner(spec, pl.Schema(schema))
-        self.shard: Shard = shard(self.combiner, self.blobs, self._cache)
+        self.combiner: Combiner = make_combiner(spec, pl.Schema(schema))
+        self.shard: Shard = open_shard(self.combiner, self.blobs, self._cache)
         nothing = Output(no_results(self.combiner), self.combiner.nothing_rejected, None, None)
         self._finish_opening(self.shard.state, self._to_step_rows(nothing))
 
@@ -182,7 +182,7 @@ class StoredAggregation(StoredWindows):
             return None
         open_from = past + firing.retention - firing.grace
         if not isinstance(windows, Sessions):
-            numbered = self.combiner.numbered
+            numbered = self.combiner.numbered_windows
             first, opened = (numbered.start(numbered.ended(p) + 1) for p in (past, open_from))
             return first, opened
         held = self.shard.snapshot(None, None)

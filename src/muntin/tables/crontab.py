@@ -10,7 +10,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from muntin.model.axis import SECOND
-from muntin.model.days import known_zone
+from muntin.model.days import check_zone
 from muntin.model.errors import OptionError
 
 _MONTHS = (
@@ -62,7 +62,7 @@ class Crontab:
         ]
         fields[4] = {number % 7 for number in fields[4]}
         either = words[2][0] != "*" and words[4][0] != "*"
-        zone = ZoneInfo(known_zone(str(timezone), "timezone"))
+        zone = ZoneInfo(check_zone(str(timezone), "timezone"))
         schedule = cls(text, tuple(tuple(sorted(word)) for word in fields), either, zone)
         schedule.next_due(0)
         return schedule

@@ -20,8 +20,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from muntin.engine.named_rows import named_rows
-from muntin.engine.utf8 import GARBLED, frame_of
+from muntin.engine.named_rows import iter_named_rows
+from muntin.engine.utf8 import GARBLED, frame_from_arrow
 from muntin.model.errors import OptionError
 
 _BATCH_ROWS = 10_000
@@ -77,12 +77,12 @@ def read_file_rows(path: Path, start: int) -> Iterator[Any]:
 def read_arrow_rows(data: pa.Table | pa.RecordBatch) -> Iterator[Any]:
     """Read the rows of an Arrow table; one with text that isn't UTF-8 is unreadable."""
     table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
-    yield from read_frame_rows(frame_of(table))
+    yield from read_frame_rows(frame_from_arrow(table))
 
 
 def read_frame_rows(frame: pl.DataFrame) -> Iterator[Any]:
     """Read the rows of a frame, in which rows with text that isn't UTF-8 may be marked."""
-    for row in named_rows(frame):
+    for row in iter_named_rows(frame):
         bad = row.pop(GARBLED, None)
         yield UnreadableRow(row, f"{', '.join(bad)} isn't UTF-8") if bad else row
 
@@ -101,7 +101,7 @@ def _read_parquet(path: Path, start: int) -> Iterator[Any]:
     scan = pl.scan_parquet(path)
     try:
         while len(part := scan.slice(start, _BATCH_ROWS).collect()):
-            yield from named_rows(part)
+            yield from iter_named_rows(part)
             start += len(part)
         return
     except pl.exceptions.ComputeError as error:
@@ -123,7 +123,7 @@ def _read_csv(path: Path, start: int) -> Iterator[Any]:
         return
     scan = pl.scan_csv(path, **_PERMISSIVE)
     while len(part := scan.slice(start, _BATCH_ROWS).collect()):
-        yield from named_rows(part)
+        yield from iter_named_rows(part)
         start += len(part)
 
 
@@ -166,7 +166,7 @@ def _parse_records(prefix: list[bytes], records: list[bytes]) -> Iterator[Any]:
     """Parse valid records, behind a header and the records that determine the types."""
     if records:
         frame = pl.read_csv(BytesIO(b"".join([*prefix, *records])), **_PERMISSIVE)
-        yield from named_rows(frame.slice(len(prefix) - 1))
+        yield from iter_named_rows(frame.slice(len(prefix) - 1))
 
 
 def _end_line(record: bytes) -> bytes:

@@ -15,7 +15,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import polars as pl
 
-from muntin.engine.named_rows import UNHELD, listed
+from muntin.engine.named_rows import CONVERSION_ERRORS, list_values
 from muntin.tables.typed import InvalidValueError, make_reader
 
 Malformed = dict[int, str]
@@ -61,11 +61,11 @@ class RowReader:
         ):
             return values, {}
         if self._value is not None:
-            return self._check_values(*listed(frame[self._value]))
+            return self._check_values(*list_values(frame[self._value]))
         columns: list[list[Any]] = []
         malformed: Malformed = {}
         for name in self._names:
-            column, problems = listed(frame[name])
+            column, problems = list_values(frame[name])
             columns.append(column)
             malformed |= {row: f"{name}: {why}" for row, why in problems.items()}
         rows = zip(*columns, strict=True)
@@ -81,7 +81,9 @@ class RowReader:
         checked_columns = [
             n for n in names if frame.schema[n].is_temporal() or frame.schema[n].is_nested()
         ]
-        return {row: why for name in checked_columns for row, why in listed(frame[name])[1].items()}
+        return {
+            row: why for name in checked_columns for row, why in list_values(frame[name])[1].items()
+        }
 
     def _construct_values(self, frame: pl.DataFrame, fields: dict[str, bool]) -> list[Any] | None:
         """Construct instances from whole columns; ``None`` if some row needs a check."""
@@ -89,7 +91,7 @@ class RowReader:
             return None
         try:
             return list(map(self._kind, *(frame[name].to_list() for name in fields)))
-        except (TypeError, *UNHELD):
+        except (TypeError, *CONVERSION_ERRORS):
             return None  # the check per row finds the values that the class refuses
 
     def _check_values(self, raw: list[Any], unreadable: Malformed) -> tuple[list[Any], Malformed]:

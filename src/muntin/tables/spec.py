@@ -10,10 +10,10 @@ from datetime import date, datetime
 from typing import Any, NamedTuple, Self
 
 from muntin.model.axis import phrase
-from muntin.model.bounds import placed
+from muntin.model.bounds import format_windows
 from muntin.model.errors import OptionError, SpecChangedError, StateCorruptedError
-from muntin.model.facts import Fact, differences
-from muntin.model.json_dataclass import value_of
+from muntin.model.facts import Fact, compare_facts
+from muntin.model.json_dataclass import load_value
 from muntin.model.kinds import Kind
 from muntin.model.sessions import Sessions
 from muntin.model.windows import Windows
@@ -135,7 +135,7 @@ class TableSpec:
                 value_type or PLAIN_TYPES.get(spec.get("value_type", "")),
                 PLAIN_TYPES.get(spec.get("key_type", "")),
                 spec["sets"],
-                value_of(Kind | None, windows),
+                load_value(Kind | None, windows),
                 spec["expires"],
                 key_index=True,
             )
@@ -148,7 +148,7 @@ class TableSpec:
         Raises:
             SpecChangedError: When the definitions differ.
         """
-        lines = differences(list_facts(stored), list_facts(self.to_dict()))
+        lines = compare_facts(list_facts(stored), list_facts(self.to_dict()))
         if lines:
             raise SpecChangedError(
                 f"the table {self.name!r} was written by another definition ({'; '.join(lines)}); "
@@ -182,9 +182,9 @@ class TableSpec:
 
 def list_facts(stored: Mapping[str, Any]) -> dict[str, Fact]:
     """List the facts of a definition that stored values depend on, by name."""
-    windows = value_of(Kind | None, stored["windows"])
+    windows = load_value(Kind | None, stored["windows"])
     listed = {
-        "windows": Fact(windows, "whole table" if windows is None else placed(windows)),
+        "windows": Fact(windows, "whole table" if windows is None else format_windows(windows)),
         "values": Fact(stored["sets"], "sets" if stored["sets"] else "values"),
     }
     if isinstance(windows, Windows):

@@ -167,7 +167,7 @@ def check_sink(make: Callable[[], Any], read: Callable[[], Iterable[Mapping[str,
             sink = make()
             for batch in batches:
                 sink.write(batch)
-            found = sorted(((r["key"], r["n"], r["revision"]) for r in read()), key=str)
-            assert found == sorted(wanted, key=str), (
-                f"after {name}{repeated}, the table holds {found}, and should hold {wanted}"
+            table_rows = sorted(((r["key"], r["n"], r["revision"]) for r in read()), key=str)
+            assert table_rows == sorted(wanted, key=str), (
+                f"after {name}{repeated}, the table holds {table_rows}, and should hold {wanted}"
             )

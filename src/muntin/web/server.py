@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 
 from muntin.model.closeable import Closeable
 from muntin.model.errors import OptionError
-from muntin.model.listening import listen, loopback, url
+from muntin.model.listening import format_url, is_loopback, listen
 from muntin.web.timeouts import create_protocol
 
 # The most connections and requests at once; others are refused until one ends.
@@ -46,7 +46,7 @@ class WebServer(Closeable):
         if token == "":
             hint = "give --token new, or leave it out and listen on 127.0.0.1"
             raise OptionError("token", token, "is empty, so that everybody knows it", hint)
-        if token is None and not loopback(host):
+        if token is None and not is_loopback(host):
             hint = "give --token new, or listen on 127.0.0.1"
             raise OptionError("host", host, "lets others look without a token", hint)
         self.token = secrets.token_urlsafe(16) if token == "new" else token
@@ -69,7 +69,7 @@ class WebServer(Closeable):
 
     def url(self, path: str) -> str:
         """Return the URL of a path."""
-        return url(self.host, self.port, path)
+        return format_url(self.host, self.port, path)
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -46,14 +46,16 @@ def test_a_java_that_wont_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sa
 def test_no_java_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    assert doctor.java() == doctor.Finding("Java", False, "none found", doctor.java().hint)
+    assert doctor.check_java() == doctor.Finding(
+        "Java", False, "none found", doctor.check_java().hint
+    )
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
-    assert "can't be started" in doctor.java().detail
+    assert "can't be started" in doctor.check_java().detail
 
 
 def test_what_may_be_missing_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "find_spec", lambda name: None if name == "psycopg" else object())
-    found = {finding.name: finding for finding in doctor.extras()}
+    found = {finding.name: finding for finding in doctor.check_extras()}
     assert found["extra postgres"].good is None
     assert found["extra postgres"].hint == "pip install 'muntin[postgres]'"
     assert found["extra duckdb"].good
@@ -61,18 +63,18 @@ def test_what_may_be_missing_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_folder_that_cant_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor.tempfile, "gettempdir", lambda: "/nowhere")
-    assert doctor.folder().good is False
-    assert "TMPDIR" in doctor.folder().hint
+    assert doctor.check_temporary_files().good is False
+    assert "TMPDIR" in doctor.check_temporary_files().hint
 
 
 def test_where_the_connector_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MUNTIN_KAFKA_JARS", str(tmp_path))
-    assert doctor.connector().good is False
+    assert doctor.find_connector().good is False
     (tmp_path / "connector.jar").touch()
-    assert doctor.connector().good
+    assert doctor.find_connector().good
     monkeypatch.delenv("MUNTIN_KAFKA_JARS")
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    assert doctor.connector().good is None
+    assert doctor.find_connector().good is None
 
 
 def test_a_python_without_spark_is_well(monkeypatch: pytest.MonkeyPatch) -> None:

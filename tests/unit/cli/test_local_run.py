@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 
 import muntin as mt
 from muntin.cli.app import build
-from muntin.cli.pipelines import checked_pipeline
+from muntin.cli.pipelines import read_checked_pipeline
 from muntin.hosts.local.pipelines import find_spark_reason
 
 SQL = """
@@ -218,7 +218,7 @@ def test_the_inputs_choose_the_host(
 ) -> None:
     file = tmp_path / "views.sql"
     file.write_text(SQL.replace(wrong, right))
-    pipeline, _ = checked_pipeline(file, {}, whole=False)
+    pipeline, _ = read_checked_pipeline(file, {}, whole=False)
     found = find_spark_reason(pipeline, {})
     assert (found is None) if reason is None else (found and reason in found)
 

@@ -8,8 +8,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from muntin.cli.console import show_error, words
-from muntin.cli.pipelines import check_fits, load, settings, spark_settings, started
+from muntin.cli.console import show_error, summarize_error
+from muntin.cli.pipelines import (
+    check_settings,
+    list_queries,
+    load_function,
+    parse_settings,
+    parse_spark_settings,
+)
 from muntin.model.errors import OptionError
 
 
@@ -24,21 +30,21 @@ def test_a_file_can_import_what_lies_beside_it(tmp_path, monkeypatch):
     (tmp_path / "beside_it.py").write_text("ANSWER = 42")
     path = tmp_path / "mine.py"
     path.write_text("from beside_it import ANSWER\ndef pipeline(spark): return ANSWER")
-    assert load(path)(None) == 42
+    assert load_function(path)(None) == 42
 
 
 def test_settings_are_text_and_may_hold_an_equals_sign():
-    assert settings(["a=1", "b=x=y", "c="]) == {"a": "1", "b": "x=y", "c": ""}
+    assert parse_settings(["a=1", "b=x=y", "c="]) == {"a": "1", "b": "x=y", "c": ""}
 
 
 def test_settings_of_spark_have_its_names():
-    assert spark_settings(["spark.a.b=x=y"]) == {"spark.a.b": "x=y"}
+    assert parse_spark_settings(["spark.a.b=x=y"]) == {"spark.a.b": "x=y"}
     for wrong in ("a=1", "spark.a"):
         with pytest.raises(OptionError, match=r"isn't spark\.name=value; write for example --conf"):
-            spark_settings([wrong])
+            parse_spark_settings([wrong])
 
 
-@pytest.mark.parametrize("read", [settings, spark_settings])
+@pytest.mark.parametrize("read", [parse_settings, parse_spark_settings])
 @pytest.mark.parametrize(
     "pair", ["my-password=sesame", "password:sesame", "=sesame", "my password=sesame"]
 )
@@ -52,32 +58,32 @@ def test_what_is_no_setting_is_not_shown(read, pair):
 
 def test_values_that_fit_no_pipeline_are_not_shown():
     with pytest.raises(OptionError, match="--set='other' doesn't fit") as caught:
-        check_fits(lambda spark, data: None, {"other": "sesame"})
+        check_settings(lambda spark, data: None, {"other": "sesame"})
     assert "sesame" not in str(caught.value)
 
 
 def test_settings_fit_keyword_arguments():
-    check_fits(lambda spark, **rest: None, {"a": "1"})
+    check_settings(lambda spark, **rest: None, {"a": "1"})
     with pytest.raises(OptionError, match="missing a required argument"):
-        check_fits(lambda spark, data: None, {})
+        check_settings(lambda spark, data: None, {})
 
 
 def test_one_query_or_several_are_taken():
     one = Query()
-    assert started(one) == [one]
-    assert started((one, one)) == [one, one]
+    assert list_queries(one) == [one]
+    assert list_queries((one, one)) == [one, one]
 
 
 @pytest.mark.parametrize("returned", [None, [], [1], "query"])
 def test_anything_else_is_refused(returned):
-    with pytest.raises(OptionError, match=r"return what \.start"):
-        started(returned)
+    with pytest.raises(OptionError, match=r"return the query that \.start"):
+        list_queries(returned)
 
 
 def test_an_error_of_a_worker_is_told_in_its_own_words():
     text = "Job aborted\nTraceback\n  muntin.model.errors.SpecChangedError: another spec; go back\n"
-    assert words(RuntimeError(text)) == "another spec; go back"
-    assert words(RuntimeError("plain\n=== Streaming Query ===\nIdentifier: …")) == "plain"
+    assert summarize_error(RuntimeError(text)) == "another spec; go back"
+    assert summarize_error(RuntimeError("plain\n=== Streaming Query ===\nIdentifier: …")) == "plain"
 
 
 def test_the_first_line_and_the_last_one_are_the_cause():
@@ -96,5 +102,5 @@ def test_the_first_line_and_the_last_one_are_the_cause():
 
 def test_an_error_shows_no_secret():
     text = "can't reach postgresql://me:ses/ame@host/db with ssl.keystore.key=ses.ame, user=me"
-    emitted = words(RuntimeError(text))
+    emitted = summarize_error(RuntimeError(text))
     assert emitted == text.replace("ses/ame", "*******").replace("ses.ame", "*******")

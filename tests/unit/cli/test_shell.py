@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 import muntin as mt
 from muntin.cli.app import build
-from muntin.cli.prompt import SqlCompleter, done
-from muntin.cli.rows import KEPT, LiveRows
+from muntin.cli.prompt import SqlCompleter, is_complete
+from muntin.cli.rows import ROW_LIMIT, LiveRows
 from muntin.cli.shell import Shell, converse
 
 TABLE = """CREATE TABLE clicks (page STRING, `user name` STRING, ts TIMESTAMP, day AS date(ts),
@@ -58,7 +58,7 @@ def test_a_view_is_defined_anew():
     asked.run(TABLE + "CREATE VIEW home AS SELECT * FROM clicks WHERE page = 'home';")
     asked.run("CREATE OR REPLACE VIEW home AS SELECT * FROM clicks WHERE page = 'start';")
     assert asked.names == ["clicks", "home"]
-    assert asked.defined.catalog.views["home"].relation.where == "page = 'start'"
+    assert asked.definitions.catalog.views["home"].relation.where == "page = 'start'"
 
 
 def test_statements_come_from_the_command_line_and_from_the_standard_input():
@@ -77,7 +77,7 @@ def test_statements_come_from_the_command_line_and_from_the_standard_input():
     [("SELECT 1", False), ("SELECT 1;", True), ("exit", True), ("", True), ("a;\n b", False)],
 )
 def test_enter_ends_a_statement_after_its_semicolon(text, whole):
-    assert done(text) is whole
+    assert is_complete(text) is whole
 
 
 def test_a_mistake_ends_a_statement_and_not_the_conversation(monkeypatch):
@@ -89,7 +89,7 @@ def test_a_mistake_ends_a_statement_and_not_the_conversation(monkeypatch):
             raise line
         return line
 
-    monkeypatch.setattr("muntin.cli.prompt.prompt", lambda shell: ask)
+    monkeypatch.setattr("muntin.cli.prompt.make_prompt", lambda shell: ask)
     asked = shell()
     converse(asked)
     said = shown(asked)
@@ -138,7 +138,7 @@ def test_of_a_window_its_greatest_revision_is_shown():
 
 
 def test_pairs_have_no_versions_and_old_rows_leave_the_table():
-    rows = LiveRows(["x"], None, most=2, kept=3)
+    rows = LiveRows(["x"], None, most=2, limit=3)
     rows.take([{"x": 1}, {"x": 1}, {"x": None}, {"x": 2.5}])
     assert [row["x"] for row in rows.rows] == [1, None, 2.5]
     made = rows.table()
@@ -149,11 +149,11 @@ def test_pairs_have_no_versions_and_old_rows_leave_the_table():
 
 def test_the_oldest_windows_are_counted_and_not_kept():
     rows = LiveRows(["k", "n"], ["k"], most=5)
-    rows.take([row("a", start, 1, 0) for start in range(KEPT + 7)])
-    rows.take([row("a", KEPT + 6, 2, 1)])
-    assert len(rows.rows) == KEPT
+    rows.take([row("a", start, 1, 0) for start in range(ROW_LIMIT + 7)])
+    rows.take([row("a", ROW_LIMIT + 6, 2, 1)])
+    assert len(rows.rows) == ROW_LIMIT
     assert rows.rows[0]["window_start"] == 7
-    assert rows.table().caption == f"… and {KEPT + 2:,} before"
+    assert rows.table().caption == f"… and {ROW_LIMIT + 2:,} before"
 
 
 def test_data_is_shown_as_it_is_and_not_as_markup():

@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 
 from muntin.cli.console import QueryFailedError
-from muntin.cli.watch import LogFormat, table, watch
+from muntin.cli.watch import LogFormat, make_table, watch
 
 
 class Progress:
@@ -144,7 +144,7 @@ def test_a_signal_stops_the_queries(monkeypatch, number: int, code: int, cause: 
 def test_a_query_without_a_batch_has_a_row():
     query = Query()
     query.progress.batch, query.progress.counts, query.progress.watermark_micros = -1, {}, None
-    assert table([query], time.monotonic()).row_count == 1
+    assert make_table([query], time.monotonic()).row_count == 1
 
 
 def test_lines_are_short_and_said_once(monkeypatch):

@@ -33,7 +33,7 @@ class Query:
     def is_active(self) -> bool:
         if self.stopped or self.batch >= self.fails_after:
             return False
-        self.reporter.took(self.batch, [progress(greatest=self.batch // 4)], 3_723_000)
+        self.reporter.add_batch(self.batch, [progress(greatest=self.batch // 4)], 3_723_000)
         self.batch += 1
         return True
 

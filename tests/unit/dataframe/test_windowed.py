@@ -196,7 +196,7 @@ assert len(mt.join(side, side, on="k", within="1 s").results) == 1
 
 def test_a_side_of_a_join_has_no_shards_of_its_own() -> None:
     sides = (mt.windowed(CLICKS, time="at", shards=count) for count in (None, 4))
-    with pytest.raises(OptionError, match="shards=4 isn't one side's own; give it to join"):
+    with pytest.raises(OptionError, match="shards=4 can't be set for one side; give it to join"):
         mt.join(*sides, on="k", within="1 minute")
 
 

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from muntin.engine import admission, columns
-from muntin.engine.admission import admit, flag_unplaced
+from muntin.engine.admission import admit, flag_missing_offsets
 from muntin.model.axis import FARTHEST
 
 KINDS: dict[str, Any] = {
@@ -50,7 +50,7 @@ def test_each_message_has_one_fate() -> None:
     assert reasons == {
         "malformed": [3], "null_time": [4], "null_key": [5], "future": [6], "late": [7]
     }  # fmt: skip
-    found = admission.counts(frame, *admit(frame, ["key"], 4))
+    found = admission.count_messages(frame, *admit(frame, ["key"], 4))
     assert found == {
         "seen": 9, "counted": 2, "filtered": 2,
         "malformed": 1, "null_time": 1, "null_key": 1, "future": 1, "late": 1,
@@ -65,7 +65,7 @@ def test_flags_may_be_missing() -> None:
     bare = messages(GOOD, ("a", 1, True, False, False)).select("id", "key", columns.TIME)
     assert admitted(bare, edge=2) == ([0], {"late": [1]})
     taken, rejected = admit(bare, ["key"], 2)
-    assert admission.counts(bare, taken, rejected) == {"seen": 2, "counted": 1, "late": 1}
+    assert admission.count_messages(bare, taken, rejected) == {"seen": 2, "counted": 1, "late": 1}
 
 
 def test_an_unknown_flag_rejects() -> None:
@@ -82,15 +82,20 @@ def test_filtered_and_keyless_messages_move_the_watermark_and_others_do_not() ->
         ("a", 90, True, None, False),
         ("a", FARTHEST, True, False, False),
     )
-    assert [admission.latest(frame.head(n)) for n in range(8)] == [None, 30, 40, *[50] * 5]
+    assert [admission.find_latest_time(frame.head(n)) for n in range(8)] == [
+        None,
+        30,
+        40,
+        *[50] * 5,
+    ]
 
 
 def test_the_clock_is_the_greatest_arrival() -> None:
     frame = messages(GOOD, GOOD, GOOD)
-    assert admission.clock(frame) is None
+    assert admission.find_latest_arrival(frame) is None
     arrived = pl.Series(columns.CLOCK, [3, None, 7], dtype=pl.Int64)
-    assert admission.clock(frame.with_columns(arrived)) == 7
-    assert admission.clock(frame.clear().with_columns(arrived.clear())) is None
+    assert admission.find_latest_arrival(frame.with_columns(arrived)) == 7
+    assert admission.find_latest_arrival(frame.clear().with_columns(arrived.clear())) is None
 
 
 @pytest.mark.parametrize("malformed", [True, False])
@@ -103,5 +108,5 @@ def test_a_message_without_its_place_is_malformed(malformed: bool) -> None:
         }
     )
     given = frame if malformed else frame.drop(columns.MALFORMED)
-    found = flag_unplaced(given, "partition", "offset")[columns.MALFORMED].to_list()
+    found = flag_missing_offsets(given, "partition", "offset")[columns.MALFORMED].to_list()
     assert found == [False, True, True, malformed]

@@ -12,7 +12,7 @@ def test_the_longest_silent_clock_is_forgotten() -> None:
     stored: dict[str, list[object]] = {}
     clocks = InputClocks(stored)
     clocks.take([ClockTime(f"d{n}", 10 + n) for n in range(MOST_CLOCKS)], 1)
-    assert (clocks.holder(None, 1), clocks.reached(None, 1)) == ("d0", 10)
+    assert (clocks.holder(None, 1), clocks.find_slowest_time(None, 1)) == ("d0", 10)
     clocks.take([ClockTime("d0", 11), ClockTime("new", 12)], 2)
     assert len(stored) == MOST_CLOCKS
     assert {"d0", "new"} <= stored.keys()
@@ -36,7 +36,7 @@ def test_clocks_of_columns_hold_nothing_once_the_source_says_its_own() -> None:
     clocks = InputClocks({})
     clocks.take([ClockTime("device", 5)], 1)
     clocks.take([ClockTime("p0", 90, True), ClockTime("p1", 70, False)], 2)
-    assert (clocks.holder(None, 2), clocks.reached(None, 2)) == ("p0", 90)
+    assert (clocks.holder(None, 2), clocks.find_slowest_time(None, 2)) == ("p0", 90)
     clocks.take([ClockTime("device", 100)], 3)
     assert clocks.holder(None, 3) == "device"
 

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from muntin.engine import columns
-from muntin.engine.windows.operator import combiner
+from muntin.engine.windows.operator import make_combiner
 from muntin.model import aggregates
 from muntin.model.errors import OptionError
 from muntin.standalone import windowed
@@ -21,7 +21,7 @@ SCHEMA = pl.Schema({"v": pl.String(), "t": pl.Int64(), columns.TIME: pl.Int64()}
     [
         ("most > 3", "compares values of different types"),
         ("n = 'a'", "compares values of different types"),
-        ("other > 3", "is no aggregate and no key"),
+        ("other > 3", "is neither an aggregate nor a key"),
     ],
 )
 @pytest.mark.parametrize("policy", ["early", "late"])
@@ -29,4 +29,4 @@ def test_what_is_refused(policy: str, when: str, problem: str) -> None:
     grace: dict[str, Any] = {"grace": "1 s"} if policy == "late" else {}
     said = getattr(windowed(time="t").tumbling("1 s"), policy)(when=when, **grace)
     with pytest.raises(OptionError, match=problem):
-        combiner(said.agg(n=aggregates.count(), most=aggregates.max("v")), SCHEMA)
+        make_combiner(said.agg(n=aggregates.count(), most=aggregates.max("v")), SCHEMA)

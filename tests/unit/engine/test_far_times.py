@@ -11,7 +11,7 @@ from muntin.model import aggregates
 from muntin.model.axis import DAY, FARTHEST, HOUR, SECOND
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days
-from muntin.model.joins import HOWS, How, JoinSpec, Side, bound_of
+from muntin.model.joins import HOWS, How, JoinSpec, Side, find_bound
 from muntin.model.kinds import Kind
 from muntin.model.policies import Each, Firing
 from muntin.model.sessions import Sessions
@@ -78,7 +78,7 @@ def test_in_days_of_a_zone(time: int) -> None:
 def test_in_joins(how: How, time: int) -> None:
     firing = Firing(Each(), Each())
     side = Side(("key",), "time", firing=firing, lateness=5)
-    spec = JoinSpec(side, side, bound_of("10 seconds", None, None), how)
+    spec = JoinSpec(side, side, find_bound("10 seconds", None, None), how)
     one = {"key": "long", "time": "long"}
     types: Columns = {"left": one, "right": one}
     near, far = {"key": 1, "time": 0}, {"key": 1, "time": time}

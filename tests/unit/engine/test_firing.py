@@ -3,7 +3,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from muntin.engine.firing import FOREVER, BatchClock, due, due_by_clock, may_be_due
+from muntin.engine.firing import MAX_WINDOW, BatchClock, is_due, is_due_by_clock, may_be_due
 from muntin.model.policies import Each, Every, EveryRows, Policy, RowsOrEvery
 from muntin.model.windows import Windows
 
@@ -25,8 +25,8 @@ def ended_and_closed(found: BatchClock) -> tuple[int, int, int, int]:
 
 
 def test_before_the_first_message_nothing_has_ended() -> None:
-    assert ended_and_closed(moment()) == (-FOREVER,) * 4
-    assert ended_and_closed(moment(None, 25)) == (-FOREVER, 1, -FOREVER, 1)
+    assert ended_and_closed(moment()) == (-MAX_WINDOW,) * 4
+    assert ended_and_closed(moment(None, 25)) == (-MAX_WINDOW, 1, -MAX_WINDOW, 1)
 
 
 def test_a_window_has_ended_when_the_watermark_reaches_its_end() -> None:
@@ -50,9 +50,14 @@ def test_overlapping_windows_before_the_origin() -> None:
 
 def test_the_end_of_the_input_ends_and_closes_everything() -> None:
     found = moment(5, 5, grace=10**9, final=True)
-    assert (found.after, found.closed_after) == (FOREVER, FOREVER)
+    assert (found.after, found.closed_after) == (MAX_WINDOW, MAX_WINDOW)
     assert found.before == -1
-    assert ended_and_closed(moment(final=True)) == (-FOREVER, FOREVER, -FOREVER, FOREVER)
+    assert ended_and_closed(moment(final=True)) == (
+        -MAX_WINDOW,
+        MAX_WINDOW,
+        -MAX_WINDOW,
+        MAX_WINDOW,
+    )
 
 
 @pytest.mark.parametrize(
@@ -71,17 +76,17 @@ def test_the_end_of_the_input_ends_and_closes_everything() -> None:
 )
 def test_a_clock_passes_multiples_of_its_period(last: int | None, wall: int, passed: bool) -> None:
     found = moment(walls=(last, wall))
-    assert found.passed(10) is passed
+    assert found.has_passed(10) is passed
     assert may_be_due(Every(10), found) is passed
-    assert due_by_clock(Every(10), found) is passed
+    assert is_due_by_clock(Every(10), found) is passed
     assert emitted(Every(10), found) == ([1, 2, 3] if passed else [])
     assert may_be_due(RowsOrEvery(2, 10), found)
-    assert due_by_clock(RowsOrEvery(2, 10), found) is passed
+    assert is_due_by_clock(RowsOrEvery(2, 10), found) is passed
     assert emitted(RowsOrEvery(2, 10), found) == ([1, 2, 3] if passed else [2, 3])
 
 
 def emitted(policy: Policy, found: BatchClock) -> list[int]:
-    return pl.DataFrame({"n": [1, 2, 3]}).filter(due(policy, found))["n"].to_list()
+    return pl.DataFrame({"n": [1, 2, 3]}).filter(is_due(policy, found))["n"].to_list()
 
 
 def test_each_is_always_due() -> None:

@@ -8,7 +8,7 @@ from tests.unit.engine.queries import CountingBlobs, batch, combiner, messages
 
 from muntin.engine import key_state
 from muntin.engine.windows.combine import Combiner
-from muntin.engine.windows.operator import shard
+from muntin.engine.windows.operator import open_shard
 from muntin.model.errors import OptionError
 from muntin.model.policies import Each, EveryRows, Firing
 from muntin.model.sliding import Sliding
@@ -24,9 +24,7 @@ def test_the_shard_of_a_query_without_a_key(shards: int) -> None:
     combined = query.combine(messages([("a", 1, 1), ("b", 2, 1)]), None)
     (owner,) = split_by_shard(combined.cells, query.keys, shards)
     facts = query.spec
-    assert (
-        key_state.find_shard(facts, key_state.key_from_text(facts.keys, facts.types, [])) == owner
-    )
+    assert key_state.find_shard(facts, key_state.parse_key(facts.keys, facts.types, [])) == owner
 
 
 def test_the_shard_of_a_key() -> None:
@@ -35,7 +33,7 @@ def test_the_shard_of_a_key() -> None:
     for key in "abcdef":
         (owner,) = split_by_shard(pl.DataFrame({"k0": [key]}), ["k0"], 7)
         assert (
-            key_state.find_shard(facts, key_state.key_from_text(facts.keys, facts.types, [key]))
+            key_state.find_shard(facts, key_state.parse_key(facts.keys, facts.types, [key]))
             == owner
         )
 
@@ -43,21 +41,21 @@ def test_the_shard_of_a_key() -> None:
 def known(query: Combiner, *batches: list[tuple[object, ...]]) -> pl.DataFrame:
     """What is known of key a after some batches."""
     facts, store = query.spec, CountingBlobs()
-    one = shard(query, store, FrameCache())
+    one = open_shard(query, store, FrameCache())
     for rows in batches:
         one.step(batch(query, one.state.watermark, *rows), 0)
     manifest = parse_manifest(store.load() or "")
-    named = key_state.wanted(facts, manifest.tables, None, None)
-    key = key_state.key_from_text(facts.keys, facts.types, ["a"])
-    return key_state.known(facts, named, store.blobs, key, (None, None), manifest)
+    named = key_state.find_blobs(facts, manifest.tables, None, None)
+    key = key_state.parse_key(facts.keys, facts.types, ["a"])
+    return key_state.list_key_windows(facts, named, store.blobs, key, (None, None), manifest)
 
 
 def test_null_is_given_as_a_text_that_no_key_has_by_chance() -> None:
     names, types = ["k", "n"], {"k": "String", "n": "Int64"}
-    assert key_state.key_from_text(names, types, [r"\N", r"\N"]).rows() == [(None, None)]
-    assert key_state.key_from_text(names, types, ["NULL", "0"]).rows() == [("NULL", 0)]
+    assert key_state.parse_key(names, types, [r"\N", r"\N"]).rows() == [(None, None)]
+    assert key_state.parse_key(names, types, ["NULL", "0"]).rows() == [("NULL", 0)]
     with pytest.raises(OptionError, match="isn't a Int64"):
-        key_state.key_from_text(names, types, ["a", "NULL"])
+        key_state.parse_key(names, types, ["a", "NULL"])
 
 
 HOPPING = Windows(20, 10)

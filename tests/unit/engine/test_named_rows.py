@@ -8,14 +8,14 @@ from typing import Any
 import polars as pl
 import pytest
 
-from muntin.engine.named_rows import named_rows
+from muntin.engine.named_rows import iter_named_rows
 
 AT = pl.Datetime("us")
 LAST = 2**63 - 1
 
 
 def only(value: Any, dtype: Any) -> Any:
-    (row,) = named_rows(pl.DataFrame({"at": pl.Series([value]).cast(dtype)}))
+    (row,) = iter_named_rows(pl.DataFrame({"at": pl.Series([value]).cast(dtype)}))
     return row["at"]
 
 
@@ -39,7 +39,7 @@ def test_a_time_is_shown_however_far_it_is(number: int, shown: Any) -> None:
 
 def test_rows_beside_a_far_time_keep_theirs() -> None:
     frame = pl.DataFrame({"at": pl.Series([LAST, 1]).cast(AT), "n": [1, 2]})
-    assert list(named_rows(frame)) == [
+    assert list(iter_named_rows(frame)) == [
         {"at": str(LAST), "n": 1},
         {"at": datetime(1970, 1, 1, 0, 0, 0, 1), "n": 2},
     ]

@@ -6,7 +6,7 @@ import polars as pl
 from tests.unit.engine.queries import combiner, messages
 
 from muntin.engine import columns
-from muntin.engine.results import overflows, results
+from muntin.engine.results import build_results, reject_overflows
 from muntin.engine.windows.combine import Combiner
 from muntin.engine.windows.overlap import compose
 from muntin.model import aggregates
@@ -24,7 +24,7 @@ def emitted(query: Combiner, *rows: tuple[Any, ...]) -> pl.DataFrame:
 def test_values_have_the_users_names_and_windows_their_times() -> None:
     # windows of 10 every 4 from 3: a message at 4 is in [-5, 5), [-1, 9) and [3, 13)
     query = combiner(Windows(10, 4, 3), {"total": aggregates.sum("value")})
-    found = results(emitted(query, ("a", 4, 7)), query)
+    found = build_results(emitted(query, ("a", 4, 7)), query)
     assert found.columns == [
         "key",
         "window_start",
@@ -48,13 +48,16 @@ def test_rows_are_in_order_of_start_then_keys() -> None:
     composed = compose(query.lift(frame), -9, 9, query).with_columns(
         pl.lit("full").alias(columns.EMISSION), pl.lit(0).alias(columns.REVISION)
     )
-    found = results(composed, query).select("window_start", "key", "flag").rows()
+    found = build_results(composed, query).select("window_start", "key", "flag").rows()
     assert found == [(-10, 3, True), (0, -9, True), (0, 10, False), (0, 10, True)]
 
 
 def test_nothing_has_the_same_columns_and_types() -> None:
     query = combiner(Windows(10, 5))
-    some, none = results(emitted(query, ("a", 1, 1)), query), results(emitted(query), query)
+    some, none = (
+        build_results(emitted(query, ("a", 1, 1)), query),
+        build_results(emitted(query), query),
+    )
     assert none.is_empty()
     assert none.schema == some.schema
 
@@ -64,13 +67,13 @@ def test_every_column_that_overflows_makes_one_row_a_window() -> None:
     query = combiner(Windows(10, 5), aggs)
     most = 2**63 - 1
     frame = emitted(query, ("a", 6, most), ("a", 7, 1), ("b", 6, most))
-    found = overflows(frame, query).sort(columns.TIME)
+    found = reject_overflows(frame, query).sort(columns.TIME)
     assert found.select("key", columns.TIME, columns.REASON).rows() == [
         ("a", 0, "overflow"),
         ("a", 5, "overflow"),
     ]
     assert found.columns == query.nothing_rejected.columns
-    values = results(frame, query)
+    values = build_results(frame, query)
     assert values.filter(key="a")["one"].to_list() == [None, None]
     assert values.filter(key="b")["two"].to_list() == [most, most]
 
@@ -78,5 +81,5 @@ def test_every_column_that_overflows_makes_one_row_a_window() -> None:
 def test_floats_and_counts_do_not_overflow() -> None:
     query = combiner(aggs={"x": aggregates.sum("amount"), "n": aggregates.count()})
     frame = emitted(query, ("a", 1, 0, 1e308), ("a", 2, 0, 1e308))
-    assert overflows(frame, query).is_empty()
-    assert results(frame, query)["x"].to_list() == [float("inf")]
+    assert reject_overflows(frame, query).is_empty()
+    assert build_results(frame, query)["x"].to_list() == [float("inf")]

@@ -7,15 +7,15 @@ from datetime import datetime, timedelta
 import polars as pl
 import pytest
 
-from muntin.engine.session_zone import session_zone
+from muntin.engine.session_zone import find_session_zone
 
 NOON = datetime(2026, 7, 1, 12)
 
 
 def moments(zone: str, *local: datetime | None) -> list[datetime | None]:
-    known = session_zone(zone)
+    known = find_session_zone(zone)
     assert known is not None
-    found = known.moments(pl.Series([*local], dtype=pl.Datetime("us")))
+    found = known.to_instants(pl.Series([*local], dtype=pl.Datetime("us")))
     assert found.dtype == pl.Datetime("us", "UTC")
     return found.dt.replace_time_zone(None).to_list()
 
@@ -36,7 +36,7 @@ def test_a_zone_is_what_java_has_by_its_name(zone: str, hours: float) -> None:
 
 @pytest.mark.parametrize("zone", ["SystemV/PST8", "+05:30:15", "Mars/Olympus", "GMT+"])
 def test_what_isnt_in_the_database_is_unknown(zone: str) -> None:
-    assert session_zone(zone) is None
+    assert find_session_zone(zone) is None
 
 
 def test_a_time_that_is_skipped_is_read_by_the_offset_before() -> None:
@@ -61,7 +61,7 @@ def test_moments_are_shown_by_the_zones_clock() -> None:
         ("+05:30", "17:30+05:30"), ("GMT-7", "05:00-07:00"), ("PST", "05:00-07:00"),
         ("UTC", "12:00+00:00"),
     ):  # fmt: skip
-        known = session_zone(zone)
+        known = find_session_zone(zone)
         assert known is not None
         shown, end = known.local(pl.col("at"))
         assert at.select(shown.dt.strftime(f"%H:%M{end}")).item() == text

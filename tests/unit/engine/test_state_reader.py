@@ -9,8 +9,8 @@ import pytest
 from polars.testing import assert_frame_equal
 from tests.unit.engine.queries import batch, combiner
 
-from muntin.engine.state_reader import StateReader, differences, key_of
-from muntin.engine.windows.operator import shard
+from muntin.engine.state_reader import StateReader, compare_rows, make_key
+from muntin.engine.windows.operator import open_shard
 from muntin.model.errors import OptionError, StateCorruptedError
 from muntin.model.policies import Each, Firing
 from muntin.model.windows import Windows
@@ -33,7 +33,7 @@ def stored(windows: Any = HOPPING) -> tuple[MemoryBlobs, StateReader]:
     query = combiner(windows, firing=FIRING, types=TYPES, shards=1)
     store = MemoryBlobs()
     for rows in BATCHES:
-        one = shard(query, store, FrameCache())
+        one = open_shard(query, store, FrameCache())
         one.step(batch(query, one.state.watermark, *rows), 0)
     return store, StateReader(query.spec)
 
@@ -47,15 +47,15 @@ def test_a_stretch_needs_only_its_own_blobs(
 ) -> None:
     store, reading = stored()
     manifest = store.load() or ""
-    wanted = reading.wanted(parse_manifest(manifest), start, end)
+    wanted = reading.find_blobs(parse_manifest(manifest), start, end)
     only = None if key is None else reading.key(key)
     some = {number: store.blobs[number] for number in wanted}
     found = reading.snapshot(manifest, some, start, end, only)
-    direct = shard(reading.combiner, store, FrameCache()).snapshot(start, end, only)
+    direct = open_shard(reading.combiner, store, FrameCache()).snapshot(start, end, only)
     assert_frame_equal(found, direct)
     assert len(found)
     if (start, end) != (None, None):
-        assert len(wanted) < len(reading.wanted(parse_manifest(manifest)))
+        assert len(wanted) < len(reading.find_blobs(parse_manifest(manifest)))
 
 
 def test_a_blob_that_is_not_there_is_named() -> None:
@@ -66,10 +66,10 @@ def test_a_blob_that_is_not_there_is_named() -> None:
 
 def test_the_keys_of_what_was_written() -> None:
     store, reading = stored()
-    found = reading.touched(list(store.blobs.values()))
+    found = reading.list_keys(list(store.blobs.values()))
     assert found is not None
     assert sorted(found["k0"]) == ["a", "b", "c"]
-    assert reading.touched([]) is None
+    assert reading.list_keys([]) is None
 
 
 @pytest.mark.parametrize(
@@ -82,13 +82,13 @@ def test_the_keys_of_what_was_written() -> None:
 )
 def test_what_is_no_key(given: Any, said: str) -> None:
     with pytest.raises(OptionError, match=said):
-        key_of(["key"], {"key": pl.String()}, given)
+        make_key(["key"], {"key": pl.String()}, given)
 
 
 def test_keys_by_name_and_in_order() -> None:
     types = {"k": pl.String(), "n": pl.Int32()}
-    by_name = key_of(["k", "n"], types, {"n": 4, "k": "a"})
-    assert_frame_equal(by_name, key_of(["k", "n"], types, ("a", 4)))
+    by_name = make_key(["k", "n"], types, {"n": 4, "k": "a"})
+    assert_frame_equal(by_name, make_key(["k", "n"], types, ("a", 4)))
     assert by_name.schema == pl.Schema({"k0": pl.String(), "k1": pl.Int32()})
 
 
@@ -104,11 +104,11 @@ def test_differences() -> None:
         schema=schema,
         orient="row",
     )
-    found = differences(then, now, ["k", "at"])
+    found = compare_rows(then, now, ["k", "at"])
     assert sorted(found.select("k", "at", "v", "change").rows()) == [
         ("a", 2, 9.0, "new"),
         ("b", 1, None, "changed"),
         ("c", 1, 3.0, "changed"),
         ("d", 1, 4.0, "gone"),
     ]
-    assert not len(differences(now, now, ["k", "at"]))
+    assert not len(compare_rows(now, now, ["k", "at"]))

@@ -12,7 +12,7 @@ import pytest
 
 from muntin.engine import columns
 from muntin.engine.operator import Task
-from muntin.engine.utf8 import GARBLED, frame_of, text
+from muntin.engine.utf8 import GARBLED, decode_with_escapes, frame_from_arrow
 from muntin.sources.flags import Flags
 from muntin.spark.agents.route import AgentStage, Route, RouteTask, TopicFormat
 from muntin.spark.host.messages import add_times, read_rows
@@ -34,7 +34,7 @@ def test_it_is_escaped_and_marked(kind: Any) -> None:
     table = pa.table({"k": texts(BYTES, kind), "n": range(6), "x": ["y"] * 6})
     # A slice's own rows, wherever they are in what holds them.
     for start, end in ((0, 6), (1, 5), (2, 3)):
-        frame = decode_frame(encode_frame(frame_of(table.slice(start, end - start))))
+        frame = decode_frame(encode_frame(frame_from_arrow(table.slice(start, end - start))))
         assert frame["k"].to_list() == SHOWN[start:end]
         assert frame["n"].to_list() == list(range(start, end))
         bad = [["k"] if shown and "\\" in shown else [] for shown in SHOWN[start:end]]
@@ -64,7 +64,7 @@ def test_nested_text_is_escaped_where_it_is(kind: Any) -> None:
     wanted = pl.from_arrow(pa.table(nested(pa.array(SHOWN))))
     assert isinstance(wanted, pl.DataFrame)
     for start, end in ((0, 6), (1, 5), (1, 2), (4, 6)):
-        frame = decode_frame(encode_frame(frame_of(table.slice(start, end - start))))
+        frame = decode_frame(encode_frame(frame_from_arrow(table.slice(start, end - start))))
         assert frame.drop(GARBLED).equals(wanted[start:end])
         bad = [table.column_names if n in (1, 4) else [] for n in range(start, end)]
         assert frame[GARBLED].to_list() == bad
@@ -76,11 +76,11 @@ def test_text_in_other_forms() -> None:
     views = pa.array([b"a", b"b", b"\xff", None], pa.binary()).cast(pa.binary_view())
     views = pa.Array.from_buffers(pa.string_view(), 4, views.buffers())
     keys = pa.MapArray.from_arrays(pa.array(range(3)), flat, pa.array([1, 2]))
-    frame = frame_of(pa.table({"words": words, "views": views}))
+    frame = frame_from_arrow(pa.table({"words": words, "views": views}))
     assert frame["words"].to_list() == ["\\xff", "a", None, "\\xff"]
     assert frame["views"].to_list() == ["a", "b", "\\xff", None]
     assert frame[GARBLED].to_list() == [["words"], [], ["views"], ["words"]]
-    frame = frame_of(pa.table({"m": keys}))
+    frame = frame_from_arrow(pa.table({"m": keys}))
     assert frame["m"].to_list() == [{"a": 1}, {"\\xff": 2}]
 
 
@@ -111,11 +111,11 @@ def test_a_file_of_such_text_is_read_like_others(tmp_path: Path) -> None:
 
 
 def test_bytes_as_text() -> None:
-    found, bad = text(pl.Series("v", BYTES, dtype=pl.Binary))
+    found, bad = decode_with_escapes(pl.Series("v", BYTES, dtype=pl.Binary))
     assert found.to_list() == SHOWN
     assert bad.to_list() == [False, True, False, False, True, False]
     assert found.name == "v"
-    assert not text(pl.Series([b"a", None]))[1].any()
+    assert not decode_with_escapes(pl.Series([b"a", None]))[1].any()
 
 
 def test_an_agents_rejected_value_is_shown_whatever_its_bytes() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from muntin.hosts.watchers import RefCounted, Shown, Watcher
+from muntin.hosts.watchers import RefCounted, Watcher, WatcherCall
 
 PATIENCE = 30.0
 
@@ -16,7 +16,7 @@ def test_batches_are_shown_in_order_by_another_thread() -> None:
     seen: list[Any] = []
     watcher = Watcher(lambda n: seen.append((n, threading.current_thread())), most=3)
     for n in range(3):
-        watcher.show(Shown(n, (n,)))
+        watcher.show(WatcherCall(n, (n,)))
     assert watcher.settle(PATIENCE)
     assert [n for n, _ in seen] == [0, 1, 2]
     assert threading.current_thread() not in {thread for _, thread in seen}
@@ -35,7 +35,7 @@ def test_the_newest_wait_for_one_who_is_slow_and_all_is_given_back() -> None:
 
     def show(n: int) -> None:
         kept = RefCounted(lambda: given_back.append(n))
-        watcher.show(Shown(n, (n,), kept))
+        watcher.show(WatcherCall(n, (n,), kept))
         kept.done()  # as the query, which is done with a batch before those who watch
 
     watcher = Watcher(look, most=2)
@@ -65,7 +65,7 @@ def test_what_one_raises_is_logged_and_counted(caplog: pytest.LogCaptureFixture)
     watcher = Watcher(look, most=10)
     for n in range(4):
         kept = RefCounted(fail)
-        watcher.show(Shown(n, (n,), kept))
+        watcher.show(WatcherCall(n, (n,), kept))
         kept._users -= 1
     assert watcher.settle(PATIENCE)
     assert (seen, watcher.failures) == ([2, 3], 2)
@@ -77,7 +77,7 @@ def test_one_whose_thread_has_ended_is_shown_the_next(monkeypatch: pytest.Monkey
     seen: list[int] = []
     watcher = Watcher(seen.append, most=1)
     for n in range(3):
-        watcher.show(Shown(n, (n,)))
+        watcher.show(WatcherCall(n, (n,)))
         assert watcher.settle(PATIENCE)
         thread = watcher._thread
         if thread is not None:
@@ -88,6 +88,6 @@ def test_one_whose_thread_has_ended_is_shown_the_next(monkeypatch: pytest.Monkey
 def test_one_who_stops_what_he_watches_doesnt_wait_for_himself() -> None:
     found: list[bool] = []
     watcher = Watcher(lambda: found.append(watcher.settle(PATIENCE)), most=1)
-    watcher.show(Shown(0, ()))
+    watcher.show(WatcherCall(0, ()))
     assert watcher.settle(PATIENCE)
     assert found == [True]

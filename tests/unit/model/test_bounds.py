@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from muntin.model.axis import DAY, HOUR, MINUTE, SECOND, rows
-from muntin.model.bounds import Bound, Joint, Together, Within, bound_of, placed
+from muntin.model.bounds import Bound, Joint, Together, Within, find_bound, format_windows
 from muntin.model.cumulating import cumulating
 from muntin.model.days import days
 from muntin.model.errors import OptionError
@@ -93,7 +93,7 @@ BOUNDS: dict[str, tuple[Any, Kind | None, Kind | None, Bound]] = {
 @pytest.mark.parametrize("case", BOUNDS)
 def test_what_bounds_a_pair(case: str) -> None:
     within, left, right, bound = BOUNDS[case]
-    assert bound_of(within, left, right) == bound
+    assert find_bound(within, left, right) == bound
 
 
 UNBOUNDED: dict[str, tuple[Any, Kind | None, Kind | None, str, str]] = {
@@ -115,7 +115,7 @@ UNBOUNDED: dict[str, tuple[Any, Kind | None, Kind | None, str, str]] = {
 def test_what_bounds_nothing(case: str) -> None:
     within, left, right, option, hint = UNBOUNDED[case]
     with pytest.raises(OptionError) as refusal:
-        bound_of(within, left, right)
+        find_bound(within, left, right)
     assert refusal.value.option == option
     assert hint in refusal.value.hint
 
@@ -140,4 +140,4 @@ PLACED: dict[str, Kind] = {
 
 @pytest.mark.parametrize("text", PLACED)
 def test_windows_say_where_they_begin_if_that_is_not_at_zero(text: str) -> None:
-    assert placed(PLACED[text]) == text
+    assert format_windows(PLACED[text]) == text

@@ -57,9 +57,9 @@ def test_what_cannot_be_read(text: str) -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"when": "m > 3"}, "is no aggregate and no key; give some of k, n, all"),
-        ({"when": "n > 3", "each": True}, "says so alone when a window emits"),
-        ({"when": "n > 3", "at_least": 2}, "says so alone when a window emits"),
+        ({"when": "m > 3"}, "is neither an aggregate nor a key; give some of k, n, all"),
+        ({"when": "n > 3", "each": True}, "can't be combined with other triggers"),
+        ({"when": "n > 3", "at_least": 2}, "can't be combined with other triggers"),
         ({"when": "all = 3"}, "is a list of values"),
     ],
 )

@@ -5,24 +5,24 @@ from __future__ import annotations
 import pytest
 
 from muntin.model.errors import OptionError
-from muntin.model.inputs import AHEAD, InputSpec, Marks
+from muntin.model.inputs import AHEAD, InputOptions, InputSpec
 from muntin.model.policies import Firing
 
 SECOND = 1_000_000
 
 
 def test_marks_are_read_with_their_durations() -> None:
-    given = Marks.given("at", "5 s", None, ("part", "offset"), "1 minute")
-    assert given == Marks("at", 5 * SECOND, None, ("part", "offset"), None, 60 * SECOND)
+    given = InputOptions.parse("at", "5 s", None, ("part", "offset"), "1 minute")
+    assert given == InputOptions("at", 5 * SECOND, None, ("part", "offset"), None, 60 * SECOND)
     with pytest.raises(OptionError, match="idle='0 s' is zero"):
-        Marks.given("at", "0 s", "1 day", None, "0 s")
+        InputOptions.parse("at", "0 s", "1 day", None, "0 s")
 
 
 def test_in_rows_nothing_goes_by_time() -> None:
-    marks = Marks("at", 5, None, ("part", "offset"), "came", 7)
+    marks = InputOptions("at", 5, None, ("part", "offset"), "came", 7)
     assert marks.on("time") is marks
-    assert marks.on("rows") == Marks(None, 0, None, ("part", "offset"), "came", None)
-    assert Marks().on("rows").max_ahead == AHEAD
+    assert marks.on("rows") == InputOptions(None, 0, None, ("part", "offset"), "came", None)
+    assert InputOptions().on("rows").max_ahead == AHEAD
 
 
 @pytest.mark.parametrize("option", ["lateness", "idle"])

@@ -21,7 +21,7 @@ from muntin.model.joins import (
     Side,
     Together,
     Within,
-    firing_of,
+    set_default_policies,
 )
 from muntin.model.policies import Each, Every, EveryRows, Firing, FirstThen, RowsOrEvery
 from muntin.model.sessions import Sessions
@@ -42,7 +42,7 @@ def changed(**changes: Any) -> dict[str, Any]:
 ON_ROWS = {"bound": Within(3, 3, "rows"), "right": replace(RIGHT, offset=OFFSET)}
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "how": ({"how": "outer"}, "how='outer' isn't known; give one of inner, left, right, full"),
-    "nulls": ({"how": "left", "nulls": "group"}, "nulls='group' isn't done with NULL keys; give"),
+    "nulls": ({"how": "left", "nulls": "group"}, "nulls='group' isn't a treatment of NULL keys"),
     "nulls of an inner join": (
         {"nulls": "unmatched"},
         "nulls='unmatched' isn't for inner joins, which emit nothing unmatched; leave it out",
@@ -322,8 +322,8 @@ def test_sides() -> None:
 
 
 def test_joins_speak_at_each_message_by_default() -> None:
-    assert firing_of(Firing()) == Firing(Each(), Each())
+    assert set_default_policies(Firing()) == Firing(Each(), Each())
     asked = Firing(Every(SECOND), Every(MINUTE), 1, 2)
-    assert firing_of(asked) == asked
+    assert set_default_policies(asked) == asked
     # Ten seconds that were asked for are no default.
-    assert firing_of(Firing(late=Every(10 * SECOND))).late == Every(10 * SECOND)
+    assert set_default_policies(Firing(late=Every(10 * SECOND))).late == Every(10 * SECOND)

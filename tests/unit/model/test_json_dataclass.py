@@ -15,11 +15,11 @@ from muntin.model.bounds import Bound, Joint, Together, Within
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days
 from muntin.model.joins import HOWS, JoinSpec, Side
-from muntin.model.json_dataclass import JsonDataclass, value_of
+from muntin.model.json_dataclass import JsonDataclass, load_value
 from muntin.model.kinds import Kind
 from muntin.model.months import Months
 from muntin.model.policies import Each, Every, EveryRows, Firing, Policy
-from muntin.model.recall import recalled
+from muntin.model.recall import load_spec
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
@@ -141,7 +141,7 @@ def through_json(value: JsonDataclass) -> Any:
 
 @given(spec=queries() | joins())
 def test_a_query_is_read_back_as_it_was(spec: WindowSpec | JoinSpec) -> None:
-    found = recalled(through_json(spec))
+    found = load_spec(through_json(spec))
     assert found == spec
     assert type(found) is type(spec)
     assert found.facts() == spec.facts()
@@ -151,8 +151,8 @@ def test_a_query_is_read_back_as_it_was(spec: WindowSpec | JoinSpec) -> None:
 
 @given(kind=kinds("time") | kinds("rows"), policy=POLICY)
 def test_what_a_query_is_made_of_is_read_back(kind: Kind, policy: Any) -> None:
-    assert value_of(Kind, through_json(kind)) == kind
-    assert value_of(Policy, through_json(policy)) == policy
+    assert load_value(Kind, through_json(kind)) == kind
+    assert load_value(Policy, through_json(policy)) == policy
 
 
 _FRAME = {"frame": None, "frame_axis": "time"}
@@ -214,4 +214,4 @@ def test_what_was_added_to_the_model_since_has_its_default() -> None:
 )
 def test_nothing_is_guessed(stored: dict[str, Any]) -> None:
     with pytest.raises((KeyError, TypeError)):
-        value_of(Kind, stored)
+        load_value(Kind, stored)

@@ -4,7 +4,7 @@ import pytest
 
 from muntin.model.axis import DAY, HOUR, instant, micros, moment
 from muntin.model.errors import OptionError
-from muntin.model.months import Months, in_months, months
+from muntin.model.months import Months, count_months, months
 from muntin.model.windows import Windows
 
 FARTHEST = 2**61
@@ -80,9 +80,9 @@ def test_months_start_with_the_day_and_hour_of_their_origin(
 
 def test_what_is_given_in_months() -> None:
     given = ["1 month", "2 Quarters", "INTERVAL '1' YEAR", "interval 3 months", "P1Y", " p2m "]
-    assert [in_months(size) for size in given] == [1, 6, 12, 3, 12, 2]
+    assert [count_months(size) for size in given] == [1, 6, 12, 3, 12, 2]
     others = ["1 day", "PT1M", "1m", "1 month 2 days", "month", "1.5 months", ""]
-    assert [in_months(size) for size in others] == [None] * len(others)
+    assert [count_months(size) for size in others] == [None] * len(others)
 
 
 @pytest.mark.parametrize(

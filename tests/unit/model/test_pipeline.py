@@ -8,8 +8,8 @@ from muntin.model.pipeline import (
     Joining,
     Reading,
     Windowing,
-    sharded,
-    tables_of,
+    find_tables,
+    set_shards,
 )
 from muntin.model.spec import WindowSpec
 from muntin.model.windows import tumbling
@@ -22,7 +22,7 @@ OUTER = Windowing(Derived(PAIRS), SPEC, ())
 
 
 def test_every_query_of_a_chain_gets_as_many_shards() -> None:
-    made = sharded(OUTER, 3)
+    made = set_shards(OUTER, 3)
     assert isinstance(made, Windowing)
     assert made.shards == 3
     assert isinstance(made.source, Derived)
@@ -36,4 +36,4 @@ def test_every_query_of_a_chain_gets_as_many_shards() -> None:
 
 
 def test_the_tables_of_a_chain() -> None:
-    assert tables_of(OUTER) == {"clicks", "views"}
+    assert find_tables(OUTER) == {"clicks", "views"}

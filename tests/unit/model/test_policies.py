@@ -101,8 +101,8 @@ def test_less_than_a_row(rows: int) -> None:
 @pytest.mark.parametrize(
     ("asked", "problem"),
     [
-        ((True, None, None, 3), "is what the wall clock looks for"),
-        ((False, 5, None, 3), "is what the wall clock looks for"),
+        ((True, None, None, 3), "only works with every="),
+        ((False, 5, None, 3), "only works with every="),
         ((False, 5, "1 s", 3), "without rows=N"),
         ((False, None, "1 s", 0), "at_least=0 is less than one row"),
     ],
@@ -121,7 +121,7 @@ def test_at_least_goes_with_the_clock_alone(asked: tuple[Any, ...], problem: str
         ({"after": "1 s", "rows": 2, "at_least": 2}, "after='1 s' is a clock beside another"),
         ({"after": "0 s"}, "after='0 s' is zero"),
         ({"after": "1 s", "each": True}, "asks for each message and for more"),
-        ({"after": "1 s", "when": "n > 2"}, "says so alone"),
+        ({"after": "1 s", "when": "n > 2"}, "can't be combined with other triggers"),
         ({"after": "1 s", "rows": 0}, "less than one row"),
     ],
 )

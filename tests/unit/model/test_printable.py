@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from muntin.cli.console import say
+from muntin.cli.console import print_text
 from muntin.cli.inspect import show
 from muntin.model.printable import escape_controls
 
@@ -22,7 +22,7 @@ def test_every_control_character_is_written_out() -> None:
 def test_what_is_said_and_shown_has_neither_controls_nor_markup() -> None:
     out = io.StringIO()
     console = Console(file=out, force_terminal=False, width=200)
-    say(console, HOSTILE)
+    print_text(console, HOSTILE)
     rows = [{"key": HOSTILE, HOSTILE: 1}]
     report = {
         "checkpoint": HOSTILE,

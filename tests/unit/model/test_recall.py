@@ -10,7 +10,7 @@ from muntin.model import aggregates as a
 from muntin.model.axis import rows
 from muntin.model.errors import OptionError
 from muntin.model.policies import Each, Every, EveryRows, Firing
-from muntin.model.recall import recalled, with_functions
+from muntin.model.recall import load_spec, with_functions
 from muntin.model.sessions import session
 from muntin.model.spec import WindowSpec
 from muntin.model.windows import hopping
@@ -64,7 +64,7 @@ def spec(firing: Firing, **changes: object) -> WindowSpec:
 @pytest.mark.parametrize("firing", FIRINGS)
 def test_all_of_a_query_is_recalled(firing: Firing) -> None:
     asked = spec(firing)
-    assert recalled(asked.to_dict()) == asked
+    assert load_spec(asked.to_dict()) == asked
 
 
 def test_sessions_and_rows() -> None:
@@ -73,7 +73,7 @@ def test_sessions_and_rows() -> None:
         (hopping(rows(6), rows(4)), {"keys": ("part",), "offset": ("part", "o"), "lateness": 0}),
     ):
         asked = spec(Firing(), windows=windows, **changes)
-        assert recalled(asked.to_dict()) == asked
+        assert load_spec(asked.to_dict()) == asked
 
 
 def own() -> dict[str, a.Aggregate]:
@@ -123,4 +123,4 @@ def test_functions_that_are_not_the_querys(given: dict[str, a.Aggregate], said: 
 def test_what_another_version_wrote(changed: dict[str, object]) -> None:
     stored = spec(Firing(), aggregates={"x": a.count()}).to_dict() | changed
     with pytest.raises(OptionError, match="use the muntin that wrote the checkpoint"):
-        recalled(stored)
+        load_spec(stored)

@@ -45,7 +45,7 @@ def test_what_would_replace_another_is_refused(step: str, again: Callable[[Any],
 
 
 def test_what_becomes_of_null_is_one_of_two() -> None:
-    with pytest.raises(OptionError, match="nulls='drop' isn't done with NULL keys"):
+    with pytest.raises(OptionError, match="nulls='drop' isn't a treatment of NULL keys"):
         windowed(key="k", time="t", nulls="drop")
     said = windowed(key="k", time="t", nulls="group").tumbling("10 s")
     assert said.agg(n=aggregates.count()).nulls == "group"
@@ -54,7 +54,7 @@ def test_what_becomes_of_null_is_one_of_two() -> None:
 def test_null_has_no_partner_in_a_join() -> None:
     sides = (windowed(time="t", nulls="group"), windowed(time="t"))
     for left, right in (sides, sides[::-1]):
-        with pytest.raises(OptionError, match="nulls='group' isn't done by a join; omit it"):
+        with pytest.raises(OptionError, match="nulls='group' isn't supported by joins; omit it"):
             join(left, right, on="k", within="1 s")
 
 
@@ -100,7 +100,7 @@ def test_sets_of_keys_are_numbered() -> None:
         (lambda w: w.sets("a", "b"), "aren't sets of key columns"),
         (lambda w: w.sets(), "aren't sets of key columns"),
         (lambda w: w.sets(["c"]), "isn't a key column"),
-        (lambda w: w.sets(["a"], ["a"]), "is there twice"),
+        (lambda w: w.sets(["a"], ["a"]), "is listed twice"),
         (lambda w: w.sets("cube").sets("rollup"), "comes after another"),
         (lambda w: windowed(time="t").sets("cube").tumbling("1 s"), "needs key columns"),
         (lambda w: windowed(key="a", time="t").sets("cube").session("1 s"), "are others for each"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from muntin.cli.pipelines import checked_pipeline
+from muntin.cli.pipelines import read_checked_pipeline
 
 CLICKS = """
 CREATE TABLE clicks (page STRING, n BIGINT, ms BIGINT, ts TIMESTAMP,
@@ -46,14 +46,14 @@ def mistakes(tmp_path: Path, text: str, suffix: str = ".sql", **given: str) -> l
     """The first line of each mistake of a file."""
     file = tmp_path / f"pipeline{suffix}"
     file.write_text(text)
-    _, checked = checked_pipeline(file, given, whole=False)
+    _, checked = read_checked_pipeline(file, given, whole=False)
     return [str(problem).partition("\n")[0] for problem in checked.problems]
 
 
 def needs_spark(tmp_path: Path, text: str) -> bool:
     file = tmp_path / "pipeline.sql"
     file.write_text(text)
-    _, checked = checked_pipeline(file, {})
+    _, checked = read_checked_pipeline(file, {})
     assert not checked.problems
     return bool(checked.flows)
 
@@ -134,7 +134,7 @@ def test_plain_conditions_need_no_spark(tmp_path: Path, text: str) -> None:
 def test_a_cast_of_a_whole_number_to_a_time_is_cautioned_of(tmp_path: Path) -> None:
     file = tmp_path / "pipeline.sql"
     file.write_text(CLICKS + VIEWS + COUNT.replace("count(*)", "max(CAST(ms AS TIMESTAMP))"))
-    _, checked = checked_pipeline(file, {})
+    _, checked = read_checked_pipeline(file, {})
     (caution,) = checked.cautions
     assert "reads ms as seconds. If it has milliseconds (13 digits), write" in caution
 

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.sql.twins import joined, lowered, refused
 
 from muntin.model.joins import Newest, Within
-from muntin.model.pipeline import Derived, Joining, Windowing, tables_of
+from muntin.model.pipeline import Derived, Joining, Windowing, find_tables
 from muntin.sql.catalog import bound_of
 from muntin.sql.selectlist import END
 
@@ -33,7 +33,7 @@ def test_windows_over_windows(text):
     assert found.spec.time == "window_end"
     # What windows emit isn't judged once more.
     assert (found.source.spec.max_ahead is None, found.spec.max_ahead) == (False, None)
-    assert tables_of(found) == {"clicks"}
+    assert find_tables(found) == {"clicks"}
 
 
 def test_windows_joined_by_key_and_window():
@@ -48,7 +48,7 @@ def test_windows_joined_by_key_and_window():
     assert found.spec.right.keys == ("k", "s", "e")
     assert isinstance(found.left, Windowing)
     assert isinstance(found.right, Derived)
-    assert tables_of(found) == {"clicks", "views"}
+    assert find_tables(found) == {"clicks", "views"}
 
 
 def test_windows_over_pairs_of_windows():
@@ -56,7 +56,7 @@ def test_windows_over_pairs_of_windows():
     found = lowered(f"SELECT k, count(*) AS n FROM ({pairs}) GROUP BY k, TUMBLE(e, 1 HOUR)")
     assert isinstance(found.source, Joining)
     assert found.source.spec.bound == Within(0, 0)
-    assert tables_of(found) == {"clicks"}
+    assert find_tables(found) == {"clicks"}
 
 
 def test_where_the_ends_of_windows_are():

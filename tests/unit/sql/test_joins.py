@@ -6,7 +6,7 @@ import pytest
 from tests.unit.sql.twins import joined, lowered, refused
 
 from muntin.model.inputs import AHEAD
-from muntin.model.joins import JoinSpec, Side, Within, bound_of
+from muntin.model.joins import JoinSpec, Side, Within, find_bound
 from muntin.model.pipeline import Column
 from muntin.model.policies import Each, Every, Firing
 
@@ -27,7 +27,7 @@ def side(**options) -> Side:
 
 def test_the_design_s_join_over_time():
     found = joined(MINUTES)
-    assert found.spec == JoinSpec(side(), side(), bound_of("2 minutes", None, None))
+    assert found.spec == JoinSpec(side(), side(), find_bound("2 minutes", None, None))
     assert found.names == ("Shipments", "Orders")
     assert found.columns == tuple(Column(c, c) for c in ("id", "value", "cost"))
     assert found.bare == ("id", "value", "cost")

@@ -13,7 +13,7 @@ from muntin.model.pipeline import (
     Values,
     Windowing,
     WindowLookup,
-    tables_of,
+    find_tables,
 )
 from muntin.sql.door import question
 
@@ -36,7 +36,7 @@ def test_a_join_that_nothing_bounds_looks_up(words, how):
     on = f"({LEFT}.`item` = {RIGHT}.`name`) AND ({RIGHT}.price < {LEFT}.price)"
     equal, rest = (("item", "name"),), f"({RIGHT}.price < {LEFT}.price)"
     assert found == Lookup(Reading("bids"), Reading("goods"), "g", how, on, (), equal, rest)
-    assert tables_of(found) == {"bids", "goods"}
+    assert find_tables(found) == {"bids", "goods"}
 
 
 def test_the_windows_of_a_function_are_those_of_its_table():
@@ -55,7 +55,7 @@ def test_equal_columns_of_one_name_are_shown_once():
 def test_rows_of_the_query_itself():
     found = looked_up("JOIN (VALUES ('pen', 1), ('ink', 1 + 1)) AS g(item, kind) USING (item)")
     assert found.table == Values("('pen', 1), ('ink', 1 + 1)", ("item", "kind"))
-    assert tables_of(found) == {"bids"}
+    assert find_tables(found) == {"bids"}
     bare = looked_up("JOIN (VALUES ('pen')) g ON b.item = g.col1")
     assert bare.table == Values("('pen')")
 
@@ -143,7 +143,7 @@ def test_windows_are_looked_up_when_they_emit(words, how):
     equal = (("`item`", "name"),)
     assert found.lookups == (WindowLookup(Reading("goods"), "g", how, equal, (), TABLE),)
     assert found.spec == lowered(HOURLY.format("")).spec
-    assert tables_of(found) == {"bids", "goods"}
+    assert find_tables(found) == {"bids", "goods"}
     assert shown(behind("w.*, g.kind", f"{words} goods g ON g.name = w.item")) == {
         "item": "`item`",
         "window_start": "`window_start`",

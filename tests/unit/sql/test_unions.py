@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.sql.twins import lowered, refused
 
-from muntin.model.pipeline import Column, Derived, Reading, Union, tables_of
+from muntin.model.pipeline import Column, Derived, Reading, Union, find_tables
 from muntin.sql.door import question
 
 COUNT = "SELECT k, count(*) AS n FROM ({}) u GROUP BY k, TUMBLE(u.ts, 1 MINUTE)"
@@ -18,7 +18,7 @@ def test_rows_meet_by_their_places():
     first = Derived(Reading("a"), (Column("k", "k"), Column("ts", "ts")))
     second = Derived(Reading("b"), (Column("j", "j"), Column("at", "at")), "j > 1")
     assert found.source == Union((first, second))
-    assert tables_of(found.source) == {"a", "b"}
+    assert find_tables(found.source) == {"a", "b"}
 
 
 def test_the_watermark_trails_as_far_as_that_of_any():
@@ -31,7 +31,7 @@ def test_the_watermark_trails_as_far_as_that_of_any():
 def test_a_view_may_be_united_and_be_a_union():
     inner = "SELECT k, ts FROM a UNION ALL SELECT k, ts FROM v UNION ALL SELECT k, ts FROM c"
     text = f"WITH v AS (SELECT * FROM b), w AS ({inner}) " + COUNT.format("SELECT * FROM w")
-    assert tables_of(lowered(text).source) == {"a", "b", "c"}
+    assert find_tables(lowered(text).source) == {"a", "b", "c"}
 
 
 @pytest.mark.parametrize(

@@ -137,5 +137,7 @@ def test_what_is_not_kept_or_not_sent_by_itself_is_refused() -> None:
         operator(near).get_result("up")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="window_outputs=True is read by get_result"):
         operator(near, downstream=print)
-    with pytest.raises(OptionError, match="left='window_end' is a column that what its windows"):
+    with pytest.raises(
+        OptionError, match="left='window_end' is the name of a column of window outputs"
+    ):
         operator(near, schema={"left": {"id": int, "at": int, "window_end": int}, **SILENT})

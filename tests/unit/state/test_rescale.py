@@ -11,7 +11,7 @@ from tests.unit.engine.queries import SCHEMA, batch
 
 from muntin.engine.windows.combine import Combiner
 from muntin.engine.windows.division import WindowDivision
-from muntin.engine.windows.operator import combiner, shard
+from muntin.engine.windows.operator import make_combiner, open_shard
 from muntin.model import aggregates
 from muntin.model.errors import OptionError
 from muntin.model.policies import Each, EveryRows, Firing
@@ -35,7 +35,7 @@ KINDS = {"hopping": Windows(10, 5), "sessions": Sessions(4)}
 def query(kind: str, shards: int) -> Combiner:
     aggs = {"n": aggregates.count(), "sum": aggregates.sum("value")}
     spec = WindowSpec(("key",), "time", KINDS[kind], aggs, firing=FIRING, lateness=3, shards=shards)
-    return combiner(spec, SCHEMA)
+    return make_combiner(spec, SCHEMA)
 
 
 def stepped(one: Combiner, stores: list[MemoryBlobs], rows: list[Any]) -> list[Any]:
@@ -46,7 +46,7 @@ def stepped(one: Combiner, stores: list[MemoryBlobs], rows: list[Any]) -> list[A
         keys = pl.DataFrame({"k0": [key for key, *_ in rows]})
         mine = [r for r, own in zip(rows, assign_shards(keys, ["k0"], len(stores)), strict=True)
                 if own == number]  # fmt: skip
-        opened = shard(one, store, FrameCache())
+        opened = open_shard(one, store, FrameCache())
         combined = batch(one, opened.state.watermark, *mine)
         # All shards know how far the whole batch reaches.
         combined[0].latest = latest

@@ -355,6 +355,6 @@ def test_a_manifest_names_its_blobs_also_those_of_manifests_within() -> None:
     spec = SimpleNamespace(to_dict=dict, check_same=lambda stored: None)
     state = State(CountingBlobs(), FrameCache(), spec)
     state.stored = {"cells": runs.entries()}
-    assert set(store.blobs) <= state.numbers()
+    assert set(store.blobs) <= state.list_blobs()
     state.stored, state.partitions = {}, {"p": PartBlobs(store, inner)}
-    assert set(store.blobs) <= state.numbers()
+    assert set(store.blobs) <= state.list_blobs()

@@ -30,9 +30,9 @@ from muntin.apps.windowing.table_operator import CALLS, TableOperator
 from muntin.apps.windowing.table_shard import TableProgress
 from muntin.apps.windowing.tuples import VALUE
 from muntin.hosts.progress import Progress
-from muntin.hosts.watchers import Shown
+from muntin.hosts.watchers import WatcherCall
 from muntin.model.axis import MILLISECOND, Duration
-from muntin.model.counts import summed
+from muntin.model.counts import add_counts
 from muntin.model.errors import OptionError, SpecChangedError
 from muntin.spark.host.internals.checkpoints import newest_offsets
 from muntin.spark.host.internals.data_sources import register
@@ -75,16 +75,16 @@ class TableQuery(WindowedQuery):
         """Process the progress of the shards after a batch."""
         emitted = [TableProgress(**json.loads(line)) for line in batch.lines]
         inserted = sum(one.inserted for one in emitted)
-        rejected = summed(one.rejected for one in emitted)
+        rejected = add_counts(one.rejected for one in emitted)
         seen = inserted + sum(rejected.values())
-        counts = summed([self.progress.counts, {"inserted": inserted, "seen": seen}, rejected])
+        counts = add_counts([self.progress.counts, {"inserted": inserted, "seen": seen}, rejected])
         clocks = [one.clock * MILLISECOND for one in emitted if one.clock is not None]
         backlog, rows = sum(one.backlog for one in emitted), sum(one.rows for one in emitted)
         number = batch.number
         self._take(Progress(number, max(clocks, default=None), counts, backlog, rows))
         if self._deletes is not None:
             answer_calls(self._deletes, emitted)
-        shown = Shown(number, (number, emitted, time.time_ns() // 1_000_000))
+        shown = WatcherCall(number, (number, emitted, time.time_ns() // 1_000_000))
         self._show(self._on_batch, shown, _BATCHES)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from muntin.apps.windowing.options import Options
 from muntin.apps.windowing.table_shard import STEP, TableProgress
-from muntin.model.counts import rejections_in_words, summed
+from muntin.model.counts import add_counts, format_rejections
 
 
 class ReportedEvent:
@@ -73,7 +73,7 @@ class RunPart(ReportedEvent):
     @property
     def rejected_text(self) -> str:
         """A description of the rejected rows."""
-        return rejections_in_words(self.rejected) or "0"
+        return format_rejections(self.rejected) or "0"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +169,7 @@ class _Sums:
             self.inserted += table.inserted
             self.deleted += table.deleted
             self.chunks += table.chunks
-            self.rejected = summed([self.rejected, table.rejected])
+            self.rejected = add_counts([self.rejected, table.rejected])
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from muntin.apps.windowing.packing import LEDGER, ROWS, split_tuples
 from muntin.apps.windowing.tuples import TIME, TUPLE_SCHEMA
 from muntin.engine.operator import Part, StepOutput
 from muntin.model.axis import MILLISECOND
-from muntin.model.counts import summed
+from muntin.model.counts import add_counts
 from muntin.model.errors import SpecChangedError
 from muntin.model.facts import STORED_SHARDS
 from muntin.state.blobs import Blobs
@@ -155,7 +155,7 @@ class TableShard:
             greatest=history.greatest,
             averages=self._compute_averages(),
             times=_count_times(rows),
-            rejected=summed(header.get("rejected", {}) for header in headers),
+            rejected=add_counts(header.get("rejected", {}) for header in headers),
             totals=self._totals,
             answers=answers,
         )

@@ -39,7 +39,7 @@ class Algebra(ABC):
     def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
         """Return the partials of a group of these messages."""
 
-    def scatter(self, messages: pl.DataFrame, places: Scatter) -> list[pl.Series] | None:
+    def scatter(self, messages: pl.DataFrame, groups: Scatter) -> list[pl.Series] | None:
         """Compute the partials of all groups in arrays; ``None`` if only ``lift`` can."""
         return None
 
@@ -59,6 +59,6 @@ class Algebra(ABC):
     def lower(self, frame: pl.DataFrame) -> pl.Series:
         """Compute the value of each row of partials; a missing partial counts as empty."""
 
-    def overflowed(self, frame: pl.DataFrame) -> pl.Series | None:
+    def find_overflows(self, frame: pl.DataFrame) -> pl.Series | None:
         """Return the rows of partials whose value overflows its type; ``None`` if none can."""
         return None

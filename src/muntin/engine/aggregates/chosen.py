@@ -11,7 +11,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.aggregates.algebra import Algebra
 from muntin.engine.windows.compose import Line
-from muntin.engine.windows.dense import Scatter, numbers
+from muntin.engine.windows.dense import Scatter, dense_numbers
 
 
 class Extreme(Algebra):
@@ -27,12 +27,12 @@ class Extreme(Algebra):
     def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
         return [self._pick(pl.col(self.column)).alias(self.v)]
 
-    def scatter(self, messages: pl.DataFrame, places: Scatter) -> list[pl.Series] | None:
+    def scatter(self, messages: pl.DataFrame, groups: Scatter) -> list[pl.Series] | None:
         column = messages[self.column]
-        values = numbers(column)
+        values = dense_numbers(column)
         if values is None:
             return None
-        return [pl.Series(self.v, places.extreme(values, self.greatest), dtype=column.dtype)]
+        return [pl.Series(self.v, groups.extreme(values, self.greatest), dtype=column.dtype)]
 
     def merge(self) -> list[pl.Expr]:
         return [self._pick(pl.col(self.v)).alias(self.v)]
@@ -43,8 +43,8 @@ class Extreme(Algebra):
     def slide(self, cells: pl.DataFrame, line: Line) -> list[pl.Series]:
         values = cells[self.v]
         if values.dtype.is_integer() and not values.null_count():
-            found = line.greatest(values.to_numpy(), self.greatest)
-            return [pl.Series(self.v, found, dtype=values.dtype)]
+            extremes = line.greatest(values.to_numpy(), self.greatest)
+            return [pl.Series(self.v, extremes, dtype=values.dtype)]
         rank = values.rank("dense", descending=not self.greatest)
         return [line.winner(rank, values).alias(self.v)]
 
@@ -63,10 +63,10 @@ class NestedExtreme(Extreme):
     """``min`` and ``max`` of arrays and structs, which Polars can sort but not aggregate."""
 
     def _pick(self, value: pl.Expr) -> pl.Expr:
-        return _picked(value, self.greatest)
+        return _pick_sorted(value, self.greatest)
 
 
-class Chosen(Algebra):
+class ArgExtreme(Algebra):
     """``first``, ``last``, ``arg_min``, ``arg_max``: the value at the least or greatest ``by``."""
 
     def __init__(
@@ -118,18 +118,18 @@ class Chosen(Algebra):
         return frame[self.v]
 
 
-class NestedChosen(Chosen):
+class NestedArgExtreme(ArgExtreme):
     """``first``, ``last``, ``arg_min`` and ``arg_max`` of nested columns, which are sorted."""
 
     def _choose(self, value: pl.Expr, at: pl.Expr) -> list[pl.Expr]:
-        placed = at.is_not_null()
+        has_position = at.is_not_null()
         # Among several values at the best position null loses, so it is sorted to the other end.
-        order = [at.filter(placed), value.filter(placed)]
-        sorted_ = value.filter(placed).sort_by(order, nulls_last=not self.greatest)
+        order = [at.filter(has_position), value.filter(has_position)]
+        sorted_ = value.filter(has_position).sort_by(order, nulls_last=not self.greatest)
         best = sorted_.last() if self.greatest else sorted_.first()
-        return [best.alias(self.v), _picked(at, self.greatest).alias(self.at)]
+        return [best.alias(self.v), _pick_sorted(at, self.greatest).alias(self.at)]
 
 
-def _picked(values: pl.Expr, greatest: bool) -> pl.Expr:
+def _pick_sorted(values: pl.Expr, greatest: bool) -> pl.Expr:
     ordered = values.drop_nulls().sort()
     return ordered.last() if greatest else ordered.first()

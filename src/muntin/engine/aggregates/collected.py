@@ -35,16 +35,18 @@ class CollectedValues(Algebra):
         self.dtype = dtype
 
     def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
-        return self._named(self.formula.lift(self._known(), self.aggregate))
+        return self._name_lists(self.formula.lift(self._drop_missing(), self.aggregate))
 
     def merge(self) -> list[pl.Expr]:
         joined = [pl.col(name).explode().drop_nulls() for name in self.lists]
-        return self._named(self.formula.merge(*joined, self.aggregate))
+        return self._name_lists(self.formula.merge(*joined, self.aggregate))
 
-    def _named(self, found: Sequence[pl.Expr]) -> list[pl.Expr]:
-        return [one.alias(name) for one, name in zip(found, self.lists, strict=True)]
+    def _name_lists(self, expressions: Sequence[pl.Expr]) -> list[pl.Expr]:
+        return [
+            expression.alias(name) for expression, name in zip(expressions, self.lists, strict=True)
+        ]
 
-    def _known(self) -> pl.Expr:
+    def _drop_missing(self) -> pl.Expr:
         values = pl.col(self.column).drop_nulls()
         return values.drop_nans() if self.entry.skips_nan and self.dtype.is_float() else values
 
@@ -52,28 +54,28 @@ class CollectedValues(Algebra):
         value = self.formula.lower(*map(pl.col, self.lists), self.aggregate)
         if self.entry.empty is not None:
             listed = self.entry.gives == LIST
-            value = value.fill_null(_nothing(self.dtype) if listed else self.entry.empty)
+            value = value.fill_null(_empty_list(self.dtype) if listed else self.entry.empty)
         return frame.select(value.alias(self.lists[0])).to_series()
 
 
 class Median(CollectedValues):
     """``median``: the mean of the middle two."""
 
-    def _known(self) -> pl.Expr:
-        values = super()._known()
+    def _drop_missing(self) -> pl.Expr:
+        values = super()._drop_missing()
         return values.cast(pl.Float64) if self.dtype.is_decimal() else values
 
     def lower(self, frame: pl.DataFrame) -> pl.Series:
-        found = super().lower(frame).cast(pl.Float64)
-        wrong = found.is_nan().fill_null(False)
-        if not wrong.any():
-            return found
+        medians = super().lower(frame).cast(pl.Float64)
+        is_nan = medians.is_nan().fill_null(False)
+        if not is_nan.any():
+            return medians
         # Polars interpolates between the middle two, which gives NaN for infinities.
         values = pl.col(self.lists[0]).list.sort()
         count = values.list.len().cast(pl.Int64)
         low, high = (values.list.get(n // 2, null_on_oob=True) for n in (count - 1, count))
-        middle = frame.select(((low + high) / 2).alias(found.name)).to_series()
-        return middle.zip_with(wrong, found)
+        middle = frame.select(((low + high) / 2).alias(medians.name)).to_series()
+        return middle.zip_with(is_nan, medians)
 
 
 class OverDistinct(CollectedValues):
@@ -86,19 +88,19 @@ class OverDistinct(CollectedValues):
         self.inner = inner
 
     def lower(self, frame: pl.DataFrame) -> pl.Series:
-        return self.inner.lower(self._lifted(frame))
+        return self.inner.lower(self._lift_inner(frame))
 
-    def overflowed(self, frame: pl.DataFrame) -> pl.Series | None:
-        return self.inner.overflowed(self._lifted(frame))
+    def find_overflows(self, frame: pl.DataFrame) -> pl.Series | None:
+        return self.inner.find_overflows(self._lift_inner(frame))
 
-    def _lifted(self, frame: pl.DataFrame) -> pl.DataFrame:
+    def _lift_inner(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Return the partials of the inner aggregate over each row's values."""
-        (held,) = self.lists
-        once = self.formula.lower(pl.col(held), self.aggregate)
-        values = frame.select(once).with_row_index(ROW).explode(held)
+        (list_name,) = self.lists
+        distinct = self.formula.lower(pl.col(list_name), self.aggregate)
+        values = frame.select(distinct).with_row_index(ROW).explode(list_name)
         values = values.with_columns(*self.inner.prepare())
         lifted = values.group_by(ROW).agg(*self.inner.lift(values))
-        return by_row(frame, self.inner.settle(lifted))
+        return join_by_row(frame, self.inner.settle(lifted))
 
 
 class CollectedRows(Algebra):
@@ -122,7 +124,7 @@ class CollectedRows(Algebra):
     def merge(self) -> list[pl.Expr]:
         return [pl.col(c).explode() for c in (self.at, *self.columns)]
 
-    def sorted(self, frame: pl.DataFrame) -> pl.DataFrame:
+    def sort_messages(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Return all rows of all windows with the number of their window, in order."""
         lists = [self.at, *self.columns]
         numbered = frame.select(lists).with_row_index(ROW)
@@ -135,11 +137,11 @@ class CollectList(CollectedRows):
 
     def lower(self, frame: pl.DataFrame) -> pl.Series:
         value = self.columns[0]
-        rows = self.sorted(frame).filter(pl.col(value).is_not_null())
+        rows = self.sort_messages(frame).filter(pl.col(value).is_not_null())
         lists = rows.group_by(ROW, maintain_order=True).agg(value)
         return (
-            by_row(frame, lists)
-            .select(pl.col(value).fill_null(_nothing(self.types[0])))
+            join_by_row(frame, lists)
+            .select(pl.col(value).fill_null(_empty_list(self.types[0])))
             .to_series()
         )
 
@@ -159,7 +161,7 @@ class LastValues(CollectList):
     def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
         parts = [pl.col(name) for name in (columns.TIME, *self.names)]
         if self.skips_nulls:
-            parts = [one.filter(pl.col(self.names[0]).is_not_null()) for one in parts]
+            parts = [part.filter(pl.col(self.names[0]).is_not_null()) for part in parts]
         return self._latest(*parts)
 
     def merge(self) -> list[pl.Expr]:
@@ -167,8 +169,8 @@ class LastValues(CollectList):
 
     def _latest(self, *parts: pl.Expr) -> list[pl.Expr]:
         at, *values = parts
-        found = [one.filter(at == at.max()) for one in (at, *values)]
-        return [one.alias(c) for one, c in zip(found, (self.at, *self.columns), strict=True)]
+        latest = [column.filter(at == at.max()) for column in (at, *values)]
+        return [column.alias(c) for column, c in zip(latest, (self.at, *self.columns), strict=True)]
 
     def slide(self, cells: pl.DataFrame, line: Line) -> list[pl.Series]:
         # An ordinal rank, since cells of other keys may have the same time and must not win.
@@ -176,11 +178,11 @@ class LastValues(CollectList):
         return [line.winner(rank, cells[c]).alias(c) for c in (self.at, *self.columns)]
 
 
-def by_row(frame: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
+def join_by_row(frame: pl.DataFrame, values: pl.DataFrame) -> pl.DataFrame:
     """Join values by row number to the rows of a frame."""
     rows = frame.select(pl.int_range(pl.len(), dtype=pl.get_index_type()).alias(ROW))
-    return rows.join(found, on=ROW, how="left", maintain_order="left")
+    return rows.join(values, on=ROW, how="left", maintain_order="left")
 
 
-def _nothing(dtype: pl.DataType) -> pl.Expr:
+def _empty_list(dtype: pl.DataType) -> pl.Expr:
     return pl.lit(pl.Series([[]], dtype=pl.List(dtype)))

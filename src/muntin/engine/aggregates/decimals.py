@@ -12,11 +12,11 @@ from muntin.engine.aggregates.algebra import Algebra
 from muntin.engine.windows.compose import Line
 from muntin.engine.windows.dense import Scatter
 
-_MOST = 38
+_MAX_PRECISION = 38
 # Number of digits before the point that a mean keeps, if its values have them.
-_WHOLE = 16
+_WHOLE_DIGITS = 16
 # Number of digits after the point to which Spark divides before it rounds to those of the type.
-_DIVIDED = 39
+_QUOTIENT_SCALE = 39
 
 
 class DecimalSum(Algebra):
@@ -30,11 +30,11 @@ class DecimalSum(Algebra):
 
     def __init__(self, index: int, column: str, dtype: pl.Decimal) -> None:
         self.column = column
-        self.length = wide.length_of(dtype.precision)
+        self.length = wide.count_limbs(dtype.precision)
         self.n = columns.partial(index, "n")
         self.limbs = [columns.partial(index, f"l{i}") for i in range(self.length)]
-        self.given = dtype
-        self.dtype = pl.Decimal(min(_MOST, dtype.precision + 10), dtype.scale)
+        self.column_dtype = dtype
+        self.dtype = pl.Decimal(min(_MAX_PRECISION, dtype.precision + 10), dtype.scale)
 
     def prepare(self) -> list[pl.Expr]:
         fields = {name: pl.Int64() for name in self.limbs}
@@ -42,48 +42,50 @@ class DecimalSum(Algebra):
         return [limbs.struct.unnest()]
 
     def _limbs(self, decimals: pl.Series) -> pl.Series:
-        found = wide.limbs_of(decimals, self.length)
-        return pl.DataFrame(dict(zip(self.limbs, found, strict=True))).to_struct(self.column)
+        limbs = wide.to_limbs(decimals, self.length)
+        return pl.DataFrame(dict(zip(self.limbs, limbs, strict=True))).to_struct(self.column)
 
     def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
-        counted = pl.col(self.column).count().cast(pl.Int64).alias(self.n)
-        return [counted, *(pl.col(limb).sum() for limb in self.limbs)]
+        count = pl.col(self.column).count().cast(pl.Int64).alias(self.n)
+        return [count, *(pl.col(limb).sum() for limb in self.limbs)]
 
-    def scatter(self, messages: pl.DataFrame, places: Scatter) -> list[pl.Series] | None:
+    def scatter(self, messages: pl.DataFrame, groups: Scatter) -> list[pl.Series] | None:
         column = messages[self.column]
-        counted = column.is_not_null().cast(pl.Int64).to_numpy()
-        limbs = [counted, *wide.limbs_of(column, self.length)]
-        named = zip((self.n, *self.limbs), limbs, strict=True)
-        return [pl.Series(name, places.add(values)) for name, values in named]
+        is_present = column.is_not_null().cast(pl.Int64).to_numpy()
+        limbs = [is_present, *wide.to_limbs(column, self.length)]
+        columns_by_name = zip((self.n, *self.limbs), limbs, strict=True)
+        return [pl.Series(name, groups.add(values)) for name, values in columns_by_name]
 
     def merge(self) -> list[pl.Expr]:
         return [pl.col(name).sum() for name in (self.n, *self.limbs)]
 
     def settle(self, frame: pl.DataFrame) -> pl.DataFrame:
-        whole = wide.carried(self._held(frame))
+        whole = wide.carry(self._read_limbs(frame))
         return frame.with_columns(
             pl.Series(name, limb) for name, limb in zip(self.limbs, whole, strict=True)
         )
 
     def slide(self, cells: pl.DataFrame, line: Line) -> list[pl.Series]:
-        parts = zip((self.n, *self.limbs), [self._count(cells), *self._held(cells)], strict=True)
+        parts = zip(
+            (self.n, *self.limbs), [self._count(cells), *self._read_limbs(cells)], strict=True
+        )
         return [pl.Series(name, line.add_integers(values)) for name, values in parts]
 
-    def overflowed(self, frame: pl.DataFrame) -> pl.Series:
-        number, _ = wide.magnitude(self._held(frame))
+    def find_overflows(self, frame: pl.DataFrame) -> pl.Series:
+        number, _ = wide.split_sign(self._read_limbs(frame))
         return pl.Series(wide.reaches(number, self.dtype.precision))
 
     def lower(self, frame: pl.DataFrame) -> pl.Series:
-        fits = ~self.overflowed(frame).to_numpy() & (self._count(frame) > 0)
+        fits = ~self.find_overflows(frame).to_numpy() & (self._count(frame) > 0)
         # Sums that don't fit become null, but the conversion needs a valid number.
-        limbs = [np.where(fits, limb, 0) for limb in self._held(frame)]
-        return self._shown(limbs, fits)
+        limbs = [np.where(fits, limb, 0) for limb in self._read_limbs(frame)]
+        return self._to_series(limbs, fits)
 
-    def _shown(self, limbs: wide.Limbs, fits: NDArray[np.bool_]) -> pl.Series:
-        values = wide.decimals_of(limbs, self.dtype)
+    def _to_series(self, limbs: wide.Limbs, fits: NDArray[np.bool_]) -> pl.Series:
+        values = wide.to_decimals(limbs, self.dtype)
         return pl.select(pl.when(pl.Series(fits)).then(values).alias(self.n)).to_series()
 
-    def _held(self, frame: pl.DataFrame) -> wide.Limbs:
+    def _read_limbs(self, frame: pl.DataFrame) -> wide.Limbs:
         return [frame[name].fill_null(0).to_numpy() for name in self.limbs]
 
     def _count(self, frame: pl.DataFrame) -> NDArray[np.int64]:
@@ -99,36 +101,36 @@ class DecimalMean(DecimalSum):
 
     def __init__(self, index: int, column: str, dtype: pl.Decimal) -> None:
         super().__init__(index, column, dtype)
-        precision = min(_MOST, dtype.precision + 4)
-        whole = min(dtype.precision - dtype.scale, _WHOLE)
+        precision = min(_MAX_PRECISION, dtype.precision + 4)
+        whole = min(dtype.precision - dtype.scale, _WHOLE_DIGITS)
         self.dtype = pl.Decimal(precision, min(dtype.scale + 4, precision - whole))
 
-    def overflowed(self, frame: pl.DataFrame) -> pl.Series:
+    def find_overflows(self, frame: pl.DataFrame) -> pl.Series:
         number, _ = self._mean(frame)
         return pl.Series(wide.reaches(number, self.dtype.precision))
 
     def lower(self, frame: pl.DataFrame) -> pl.Series:
         number, sign = self._mean(frame)
         fits = ~wide.reaches(number, self.dtype.precision) & (self._count(frame) > 0)
-        return self._shown([np.where(fits, limb * sign, 0) for limb in number], fits)
+        return self._to_series([np.where(fits, limb * sign, 0) for limb in number], fits)
 
     def _mean(self, frame: pl.DataFrame) -> tuple[wide.Limbs, NDArray[np.int64]]:
         """Return the magnitudes of the rounded means, and their signs."""
-        number, sign = wide.magnitude(self._held(frame))
+        number, sign = wide.split_sign(self._read_limbs(frame))
         count = np.maximum(self._count(frame), 1)
-        more = 10 ** (self.dtype.scale - self.given.scale)
-        whole, left = wide.divided(number, count)
-        whole, left = wide.times(whole, more), left * more
-        whole[0] = whole[0] + left // count + self._is_up(left % count, count)
-        return wide.carried(whole), sign
+        factor = 10 ** (self.dtype.scale - self.column_dtype.scale)
+        whole, remainder = wide.divide_limbs(number, count)
+        whole, remainder = wide.multiply(whole, factor), remainder * factor
+        whole[0] = whole[0] + remainder // count + self._is_up(remainder % count, count)
+        return wide.carry(whole), sign
 
-    def _is_up(self, left: NDArray[np.int64], count: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def _is_up(self, remainder: NDArray[np.int64], count: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return whether the remainder of a division rounds up."""
-        up = 2 * left >= count
-        digits = _DIVIDED - self.dtype.scale
+        is_up = 2 * remainder >= count
+        digits = _QUOTIENT_SCALE - self.dtype.scale
         if digits > 9:
-            return up
+            return is_up
         # With few digits, Spark's first rounding may turn less than a half into a half.
         small = np.minimum(count, 1 << 31)
-        first = (2 * left * np.int64(10**digits) + small) // (2 * small)
-        return np.where(count == small, 2 * first >= 10**digits, up)
+        first = (2 * remainder * np.int64(10**digits) + small) // (2 * small)
+        return np.where(count == small, 2 * first >= 10**digits, is_up)

@@ -8,7 +8,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.aggregates.algebra import Algebra
 from muntin.engine.windows.compose import Line
-from muntin.engine.windows.dense import Scatter, numbers
+from muntin.engine.windows.dense import Scatter, dense_numbers
 
 _INT64_SPAN = 2.0**64
 
@@ -30,9 +30,9 @@ class Tally(Algebra):
     def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
         return [self.counts.sum().cast(pl.Int64).alias(self.n)]
 
-    def scatter(self, messages: pl.DataFrame, places: Scatter) -> list[pl.Series] | None:
+    def scatter(self, messages: pl.DataFrame, groups: Scatter) -> list[pl.Series] | None:
         ones = messages.select(self.counts.fill_null(False).cast(pl.Int64)).to_series()
-        return [pl.Series(self.n, places.add(ones.to_numpy()))]
+        return [pl.Series(self.n, groups.add(ones.to_numpy()))]
 
     def merge(self) -> list[pl.Expr]:
         return [pl.col(self.n).sum()]
@@ -52,7 +52,7 @@ class MessageCount(Algebra):
     def lift(self, messages: pl.DataFrame) -> list[pl.Expr]:
         return []
 
-    def scatter(self, messages: pl.DataFrame, places: Scatter) -> list[pl.Series] | None:
+    def scatter(self, messages: pl.DataFrame, groups: Scatter) -> list[pl.Series] | None:
         return []
 
     def merge(self) -> list[pl.Expr]:
@@ -90,12 +90,12 @@ class IntegerSum(Algebra):
         lifted = [total.alias(self.s), rounded.alias(self.rounded)]
         return _null_over_nothing(lifted, value) if column.null_count() else lifted
 
-    def scatter(self, messages: pl.DataFrame, places: Scatter) -> list[pl.Series] | None:
+    def scatter(self, messages: pl.DataFrame, groups: Scatter) -> list[pl.Series] | None:
         column = messages[self.column]
-        values = numbers(column)
+        values = dense_numbers(column)
         if values is None or self._may_wrap(column):
             return None
-        total = places.add(values.astype(np.int64, copy=False))
+        total = groups.add(values.astype(np.int64, copy=False))
         return [pl.Series(self.s, total), pl.Series(self.rounded, total.astype(np.float64))]
 
     @staticmethod
@@ -114,15 +114,15 @@ class IntegerSum(Algebra):
         total = line.add_integers(cells[self.s].fill_null(0).to_numpy())
         rounded = line.add_floats(cells[self.rounded].fill_null(0.0).to_numpy())
         pair = pl.DataFrame({self.s: total, self.rounded: rounded, "present": present})
-        kept = pair.select(pl.when("present").then(pl.col(self.s, self.rounded)))
-        return [kept[self.s], kept[self.rounded]]
+        sums = pair.select(pl.when("present").then(pl.col(self.s, self.rounded)))
+        return [sums[self.s], sums[self.rounded]]
 
-    def overflowed(self, frame: pl.DataFrame) -> pl.Series:
+    def find_overflows(self, frame: pl.DataFrame) -> pl.Series:
         gap = pl.col(self.rounded) - pl.col(self.s).cast(pl.Float64)
         return frame.select((gap / _INT64_SPAN).round() != 0).to_series()
 
     def lower(self, frame: pl.DataFrame) -> pl.Series:
-        fits = ~self.overflowed(frame)
+        fits = ~self.find_overflows(frame)
         return frame.select(pl.when(fits).then(pl.col(self.s)).alias(self.s)).to_series()
 
 
@@ -140,11 +140,11 @@ class FloatSum(Algebra):
         summed = [value.sum().alias(self.s)]
         return _null_over_nothing(summed, value) if messages[self.column].null_count() else summed
 
-    def scatter(self, messages: pl.DataFrame, places: Scatter) -> list[pl.Series] | None:
-        values = numbers(messages[self.column])
+    def scatter(self, messages: pl.DataFrame, groups: Scatter) -> list[pl.Series] | None:
+        values = dense_numbers(messages[self.column])
         if values is None:
             return None
-        return [pl.Series(self.s, places.add_floats(values.astype(np.float64, copy=False)))]
+        return [pl.Series(self.s, groups.add_floats(values.astype(np.float64, copy=False)))]
 
     def merge(self) -> list[pl.Expr]:
         return _null_over_nothing([pl.col(self.s).sum()], pl.col(self.s))
@@ -181,13 +181,13 @@ class Moments(Algebra):
             deviations.fill_null(0.0).alias(self.d),
         ]
 
-    def scatter(self, messages: pl.DataFrame, places: Scatter) -> list[pl.Series] | None:
-        values = numbers(messages[self.column])
+    def scatter(self, messages: pl.DataFrame, groups: Scatter) -> list[pl.Series] | None:
+        values = dense_numbers(messages[self.column])
         if values is None:
             return None
-        means, deviations = places.moments(values.astype(np.float64, copy=False))
-        found = (places.count(), means, deviations)
-        return [pl.Series(c, x) for c, x in zip((self.n, self.m, self.d), found, strict=True)]
+        means, deviations = groups.moments(values.astype(np.float64, copy=False))
+        partials = (groups.count(), means, deviations)
+        return [pl.Series(c, x) for c, x in zip((self.n, self.m, self.d), partials, strict=True)]
 
     def merge(self) -> list[pl.Expr]:
         n, m, d = pl.col(self.n), pl.col(self.m), pl.col(self.d)

@@ -21,7 +21,7 @@ _TYPES: dict[str, Any] = {
 }
 
 
-class User(Algebra):
+class UserAggregate(Algebra):
     """A user's initializer, aggregator and merger, called one value or state at a time.
 
     Every message starts its own state, and only the merger combines states. So it doesn't matter
@@ -49,30 +49,32 @@ class User(Algebra):
             begin, add = self.functions.initializer, self.functions.aggregator
             groups = frame[self.values].to_list()
             folded = [self._merge(add(begin(), v) for v in values or ()) for values in groups]
-            states = self._typed(folded).alias(self.values)
+            states = self._make_column(folded).alias(self.values)
             return frame.with_columns(states).rename({self.values: self.states})
         if not frame.select((pl.col(self.states).list.len() > 1).any()).item():
             return frame
-        merged = self._typed([self._merge(states or ()) for states in frame[self.states].to_list()])
+        merged = self._make_column(
+            [self._merge(states or ()) for states in frame[self.states].to_list()]
+        )
         return frame.with_columns(merged.alias(self.states))
 
-    def _typed(self, states: Sequence[Any]) -> pl.Series:
+    def _make_column(self, states: Sequence[Any]) -> pl.Series:
         """Return a column of lists of at most one state."""
-        column = _returned(states, "state_type", self.functions.state_type)
+        column = _convert_results(states, "state_type", self.functions.state_type)
         return column.reshape((-1, 1)).arr.to_list().list.drop_nulls()
 
     def _merge(self, states: Iterable[Any]) -> Any:
         """Merge several states into one; ``None`` is no state."""
-        known = (state for state in states if state is not None)
-        result = next(known, None)
-        for state in known:
+        remaining = (state for state in states if state is not None)
+        result = next(remaining, None)
+        for state in remaining:
             result = state if result is None else self.functions.merger(result, state)
         return result
 
     def lower(self, frame: pl.DataFrame) -> pl.Series:
         states = [self._merge(s or ()) for s in frame[self.states].to_list()]
         finished = [None if s is None else self.functions.finisher(s) for s in states]
-        return _returned(finished, "result_type", self.functions.result_type)
+        return _convert_results(finished, "result_type", self.functions.result_type)
 
 
 class Apply(CollectedRows):
@@ -84,18 +86,18 @@ class Apply(CollectedRows):
         self.result_type = result_type
 
     def lower(self, frame: pl.DataFrame) -> pl.Series:
-        rows = self.sorted(frame)
-        named = dict(zip(self.columns, self.names, strict=True))
+        rows = self.sort_messages(frame)
+        column_names = dict(zip(self.columns, self.names, strict=True))
         parts = rows.partition_by(ROW, as_dict=True, include_key=False)
-        found = []
+        results = []
         for number in range(len(frame)):
             part = parts.get((number,))
-            given = [] if part is None else part.drop(self.at).rename(named).to_dicts()
-            found.append(self.function(given))
-        return _returned(found, "result_type", self.result_type)
+            window_rows = [] if part is None else part.drop(self.at).rename(column_names).to_dicts()
+            results.append(self.function(window_rows))
+        return _convert_results(results, "result_type", self.result_type)
 
 
-def _returned(values: Sequence[Any], option: str, name: str) -> pl.Series:
+def _convert_results(values: Sequence[Any], option: str, name: str) -> pl.Series:
     """Convert the results of functions to a column of the type that the option names."""
     dtype = _TYPES[name]
     try:

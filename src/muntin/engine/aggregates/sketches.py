@@ -13,7 +13,7 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.aggregates.algebra import Algebra
-from muntin.engine.aggregates.collected import ROW, by_row
+from muntin.engine.aggregates.collected import ROW, join_by_row
 from muntin.model.errors import MissingExtraError
 from muntin.state.hashing import hash_rows
 
@@ -74,8 +74,8 @@ class Distinct(Algebra):
         raw = alpha * m * m / (pl.col("inverse") + empty)
         small = m * (m / empty).log()
         estimate = pl.when((raw <= 2.5 * m) & (empty > 0)).then(small).otherwise(raw)
-        found = ranks.select(ROW, value=estimate.round().cast(pl.Int64))
-        return by_row(frame, found)["value"].fill_null(0)
+        estimates = ranks.select(ROW, value=estimate.round().cast(pl.Int64))
+        return join_by_row(frame, estimates)["value"].fill_null(0)
 
 
 class Quantile(Algebra):
@@ -119,7 +119,7 @@ class Quantile(Algebra):
         )
 
     def _join(self, values: list[float], sketches: list[bytes]) -> Any:
-        kll = _kll()
+        kll = _import_kll()
         result = kll(self.k)
         for stored in sketches:
             result.merge(kll.deserialize(stored))
@@ -129,22 +129,22 @@ class Quantile(Algebra):
 
     def lower(self, frame: pl.DataFrame) -> pl.Series:
         values = pl.col(self.values)
-        place = (self.q * values.list.len()).ceil().cast(pl.Int64) - 1
-        place = pl.when(place < 0).then(0).otherwise(place)
-        exact = values.list.sort().list.get(place, null_on_oob=True)
+        index = (self.q * values.list.len()).ceil().cast(pl.Int64) - 1
+        index = pl.when(index < 0).then(0).otherwise(index)
+        exact = values.list.sort().list.get(index, null_on_oob=True)
         result = frame.select(exact.alias(self.values)).to_series()
         sketched = frame.select((pl.col(self.sketch).list.len() > 0).arg_true()).to_series()
         if not len(sketched):
             return result
-        some = frame[sketched.to_list()]
-        found = [
+        rows = frame[sketched.to_list()]
+        quantiles = [
             self._join(v, s).get_quantile(self.q, True)
-            for v, s in zip(some[self.values].to_list(), some[self.sketch].to_list(), strict=True)
+            for v, s in zip(rows[self.values].to_list(), rows[self.sketch].to_list(), strict=True)
         ]
-        return result.scatter(sketched, found)
+        return result.scatter(sketched, quantiles)
 
 
-def _kll() -> Any:
+def _import_kll() -> Any:
     try:
         from datasketches import kll_doubles_sketch
     except ImportError as error:

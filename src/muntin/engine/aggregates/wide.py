@@ -1,6 +1,6 @@
 """Integers beyond 64 bits in columns, for sums of decimals.
 
-A number consists of **limbs** of 32 bits in a column each, the lowest first. After ``carried``, all
+A number consists of **limbs** of 32 bits in a column each, the lowest first. After ``carry``, all
 but the highest are within 0 and 2**32. The highest has the sign. Limbs are stored in 64 bits, so
 that they can be added billions of times before they must be carried.
 """
@@ -25,12 +25,12 @@ _WHOLE, _SHORT = 4, 18
 _WIDE = 6
 
 
-def length_of(precision: int) -> int:
+def count_limbs(precision: int) -> int:
     """Return the number of limbs of decimals of a precision."""
     return 2 if precision <= _SHORT else _WHOLE
 
 
-def limbs_of(decimals: pl.Series, length: int) -> Limbs:
+def to_limbs(decimals: pl.Series, length: int) -> Limbs:
     """Return the unscaled values of decimals, with 0 for null."""
     array = decimals.rechunk().to_arrow()
     words = np.frombuffer(array.buffers()[1] or b"", dtype="<u4").reshape(-1, _WHOLE)
@@ -41,65 +41,65 @@ def limbs_of(decimals: pl.Series, length: int) -> Limbs:
     return [*low, np.ascontiguousarray(words[:, -1]).view(np.int32).astype(np.int64)]
 
 
-def decimals_of(limbs: Sequence[NDArray[np.int64]], dtype: pl.Decimal) -> pl.Series:
+def to_decimals(limbs: Sequence[NDArray[np.int64]], dtype: pl.Decimal) -> pl.Series:
     """Return decimals from unscaled values, which must fit the type."""
-    four = np.zeros((len(limbs[0]), _WHOLE), dtype="<u4")
-    whole = carried(limbs)
+    words = np.zeros((len(limbs[0]), _WHOLE), dtype="<u4")
+    whole = carry(limbs)
     for i in range(_WHOLE):
         # Missing limbs are filled with the sign of the highest one.
         limb = whole[i] if i < len(whole) else whole[-1] >> 63
-        four[:, i] = (limb & _MASK).astype(np.uint32)
+        words[:, i] = (limb & _MASK).astype(np.uint32)
     kind = pa.decimal128(dtype.precision, dtype.scale)
-    array = pa.Array.from_buffers(kind, len(four), [None, pa.py_buffer(four.tobytes())])
-    found = pl.from_arrow(array)
-    assert isinstance(found, pl.Series)
-    return found
+    array = pa.Array.from_buffers(kind, len(words), [None, pa.py_buffer(words.tobytes())])
+    decimals = pl.from_arrow(array)
+    assert isinstance(decimals, pl.Series)
+    return decimals
 
 
-def carried(limbs: Sequence[NDArray[np.int64]]) -> Limbs:
+def carry(limbs: Sequence[NDArray[np.int64]]) -> Limbs:
     """Carry limbs over, so that all but the highest are below 2**32."""
-    found: Limbs = []
+    carried: Limbs = []
     over = np.zeros_like(limbs[0])
     for limb in limbs[:-1]:
         whole = limb + over
-        found.append(whole & _MASK)
+        carried.append(whole & _MASK)
         over = whole >> _BITS
-    return [*found, limbs[-1] + over]
+    return [*carried, limbs[-1] + over]
 
 
-def magnitude(limbs: Sequence[NDArray[np.int64]]) -> tuple[Limbs, NDArray[np.int64]]:
+def split_sign(limbs: Sequence[NDArray[np.int64]]) -> tuple[Limbs, NDArray[np.int64]]:
     """Return magnitudes, in more limbs that are all below 2**32, and the signs (1 or -1)."""
-    whole = carried(limbs)
+    whole = carry(limbs)
     sign = np.where(whole[-1] < 0, np.int64(-1), np.int64(1))
-    *low, high = carried([limb * sign for limb in whole])
-    found = [*low, high & _MASK, high >> _BITS]
-    return found + [np.zeros_like(high)] * (_WIDE - len(found)), sign
+    *low, high = carry([limb * sign for limb in whole])
+    limbs_found = [*low, high & _MASK, high >> _BITS]
+    return limbs_found + [np.zeros_like(high)] * (_WIDE - len(limbs_found)), sign
 
 
 def reaches(number: Limbs, power: int) -> NDArray[np.bool_]:
     """Return whether magnitudes are 10**power or greater."""
     bound = 10**power
-    found = np.ones(len(number[0]), dtype=np.bool_)
+    is_reached = np.ones(len(number[0]), dtype=np.bool_)
     for i, limb in enumerate(number):
         digit = (bound >> (_BITS * i)) & (_BASE - 1)
-        found = (limb > digit) | ((limb == digit) & found)
-    return found
+        is_reached = (limb > digit) | ((limb == digit) & is_reached)
+    return is_reached
 
 
-def times(number: Limbs, factor: int) -> Limbs:
+def multiply(number: Limbs, factor: int) -> Limbs:
     """Multiply magnitudes by a factor below 2**31; the product must fit the limbs."""
-    return carried([limb * np.int64(factor) for limb in number])
+    return carry([limb * np.int64(factor) for limb in number])
 
 
-def divided(number: Limbs, by: NDArray[np.int64]) -> tuple[Limbs, NDArray[np.int64]]:
+def divide_limbs(number: Limbs, by: NDArray[np.int64]) -> tuple[Limbs, NDArray[np.int64]]:
     """Divide magnitudes by counts below 2**47; return quotients and remainders."""
-    left = np.zeros(len(by), dtype=np.int64)
+    remainder = np.zeros(len(by), dtype=np.int64)
     quotient: Limbs = []
     for limb in reversed(number):
         digits = np.zeros(len(by), dtype=np.int64)
         for half in (limb >> 16, limb & np.int64(0xFFFF)):
-            left = (left << 16) | half
-            digits = (digits << 16) | left // by
-            left = left % by
+            remainder = (remainder << 16) | half
+            digits = (digits << 16) | remainder // by
+            remainder = remainder % by
         quotient.insert(0, digits)
-    return quotient, left
+    return quotient, remainder

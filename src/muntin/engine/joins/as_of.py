@@ -20,7 +20,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from muntin.engine import columns
-from muntin.engine.firing import FOREVER
+from muntin.engine.firing import MAX_WINDOW
 from muntin.engine.joins.joiner import ID, LATE, Joiner
 from muntin.engine.joins.pairs import AT, ROW, compared
 from muntin.engine.joins.stored_messages import StoredMessages
@@ -31,7 +31,7 @@ from muntin.engine.joins.strategy import (
     SidePlaces,
     SideWatermarks,
 )
-from muntin.engine.order import arranged, begins
+from muntin.engine.order import find_group_starts, sort_rows
 from muntin.engine.state import State
 from muntin.model.joins import AsOf, JoinSpec
 
@@ -58,7 +58,7 @@ class Versions(StoredMessages):
         if place is None:
             return
         self.from_place = place
-        if place == FOREVER:
+        if place == MAX_WINDOW:
             self.messages.drop_before(place)
         elif self.most is not None:
             self.messages.drop_before(place - self.most)
@@ -99,7 +99,7 @@ class AsOfJoin(JoinStrategy):
     def _pass_time(self, moment: JoinClock) -> int | None:
         """Return the position before which the versions of left messages are certain now."""
         if moment.final:
-            return FOREVER
+            return MAX_WINDOW
         left, right = moment.marks["left"], moment.marks["right"]
         if "right" in moment.caught_up and left is not None:
             reached = left + self.spec.left.lateness - self.spec.right.lateness
@@ -120,7 +120,7 @@ class AsOfJoin(JoinStrategy):
         emitted = []
         if passed is not None:
             due = pl.concat(
-                [self.waiting.all_near(-FOREVER, passed - 1), left.filter(place < passed)]
+                [self.waiting.all_near(-MAX_WINDOW, passed - 1), left.filter(place < passed)]
             )
             emitted = self._emitted(due, versions, moment.final)
             left = left.filter(place >= passed)
@@ -183,9 +183,9 @@ def newest(
         parts.append(frame.select(*compared(frame, keys), place, order, ID, number))
     names = parts[0].columns[: len(spec.left.keys)]
     # NULL equals nothing.
-    rows = arranged(pl.concat(parts).drop_nulls(names), [*names, AT, _ASKS, ID])
+    rows = sort_rows(pl.concat(parts).drop_nulls(names), [*names, AT, _ASKS, ID])
     count = np.arange(len(rows))
-    first = np.maximum.accumulate(np.where(begins(rows, names), count, 0))
+    first = np.maximum.accumulate(np.where(find_group_starts(rows, names), count, 0))
     asks = rows[_ASKS].to_numpy() == 1
     version = np.maximum.accumulate(np.where(asks, -1, count))
     found = asks & (version >= first)

@@ -12,7 +12,7 @@ from muntin.engine import columns
 from muntin.engine.joins.joiner import ID
 from muntin.engine.joins.sessions import LAST, renamed
 from muntin.model.joins import SIDES, AsOf, ByArrival, JoinSpec, Joint, SideName
-from muntin.model.recall import recalled
+from muntin.model.recall import load_spec
 from muntin.state.manifest import Manifest
 from muntin.state.shards import split_by_shard
 
@@ -39,7 +39,7 @@ class JoinDivision:
     """The division of a join's state, whose messages have a key and a number within their shard."""
 
     def __init__(self, manifests: Sequence[Manifest]) -> None:
-        spec = recalled(manifests[0].spec)
+        spec = load_spec(manifests[0].spec)
         assert isinstance(spec, JoinSpec)
         self.spec = spec
         self._blobs: dict[int, _Kept] = {}

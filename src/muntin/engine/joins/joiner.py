@@ -10,7 +10,7 @@ import polars as pl
 
 from muntin.engine import admission, columns
 from muntin.engine.admission import admit
-from muntin.engine.arrival import Arrival, numbered
+from muntin.engine.arrival import Arrival, drop_repeated
 from muntin.engine.clocks import clock_columns, clock_times
 from muntin.model.errors import OptionError
 from muntin.model.joins import OTHER, SIDES, JoinSpec, Newest, SideName
@@ -111,7 +111,7 @@ class Joiner:
             own = {side: [n for n in own[side] if n not in beside] for side in SIDES}
         left = {name: name for name in own["left"]}
         if columns.EMISSION in left:
-            raise columns.taken("left", columns.EMISSION, "results")
+            raise columns.make_clash_error("left", columns.EMISSION, "results")
         if self.spec.how in ("semi", "anti"):
             return {"left": left, "right": {}}
         right: dict[str, str] = {}
@@ -120,7 +120,7 @@ class Joiner:
                 continue
             given = name + suffix if name in left else name
             if given == columns.EMISSION:
-                raise columns.taken("right", name, "results")
+                raise columns.make_clash_error("right", name, "results")
             if given in left or given in right.values():
                 raise _double(suffix, given)
             right[name] = given
@@ -139,7 +139,7 @@ class Joiner:
             for name, out in aside[side].items():
                 # The reason is added before the columns are renamed.
                 if out in _OF_REJECTED or name == columns.REASON:
-                    raise columns.taken(side, name, "rejected messages")
+                    raise columns.make_clash_error(side, name, "rejected messages")
                 if out != name and (out in left or out in right):
                     raise _double(suffix, out)
         return aside
@@ -175,20 +175,22 @@ class Joiner:
         if given.offset is not None:
             before, axis = taken or TakenOffsets(), self.spec.axis
             by = clock_columns(given, messages)
-            new, known = numbered(messages, given.offset, before, axis, by)
+            new, known = drop_repeated(messages, given.offset, before, axis, by)
             new = new.drop(columns.CLOCK, columns.PARTITION, strict=False)
             return Arrived(new, rejected=nothing, **known)
         counted, rejected = admit(messages, required, None)
-        counts = admission.counts(messages, counted, rejected)
+        counts = admission.count_messages(messages, counted, rejected)
         del counts["counted"]
         aside = [r.select(*self.inputs[side], columns.REASON) for r in rejected]
         return Arrived(
             counted.select(*self.inputs[side], columns.TIME),
             rejected=pl.concat([nothing, *aside]),
             counts=counts,
-            latest=admission.latest(messages.filter(REACHED) if self.revises else messages),
+            latest=admission.find_latest_time(
+                messages.filter(REACHED) if self.revises else messages
+            ),
             partitions=clock_times(messages, clock_columns(given, messages)),
-            clock=admission.clock(messages),
+            clock=admission.find_latest_arrival(messages),
         )
 
     def nothing_aside(self, side: SideName) -> pl.DataFrame:

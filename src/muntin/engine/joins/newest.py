@@ -25,7 +25,7 @@ from muntin.engine.joins.strategy import (
     SidePlaces,
     SideWatermarks,
 )
-from muntin.engine.order import arranged
+from muntin.engine.order import sort_rows
 from muntin.engine.state import State
 from muntin.model.joins import OTHER, SIDES, Newest, SideName
 
@@ -67,7 +67,7 @@ class NewestJoin(JoinStrategy):
         for side in SIDES:
             self.buffers[side].messages.append(new[side].with_columns(pl.lit(False).alias(LATE)))
         # Retractions come first: a reader that adds up must subtract a pair before its replacement.
-        return [self._rows(arranged(pairs, [_THERE, *self.names]))]
+        return [self._rows(sort_rows(pairs, [_THERE, *self.names]))]
 
     def _known(self, side: SideName, new: SideFrames) -> pl.DataFrame:
         """Return a side's newest rows of all windows with new rows on either side."""

@@ -8,7 +8,7 @@ from typing import cast
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.arrival import parts_of
+from muntin.engine.arrival import make_parts
 from muntin.engine.joins.joiner import Arrived, Joiner
 from muntin.engine.joins.partitioned import PartitionedJoinShard
 from muntin.engine.joins.shard import JoinShard
@@ -49,7 +49,7 @@ class JoinOperator:
             arrived.append(Arrived(joiner.no_messages(side), rejected=joiner.nothing_aside(side)))
         whole = pl.concat([part.messages for part in arrived])
         keys = list(joiner.spec.side(side).keys)
-        return parts_of(arrived, {_MESSAGES: split_by_shard(whole, keys, task.shards)}, task)
+        return make_parts(arrived, {_MESSAGES: split_by_shard(whole, keys, task.shards)}, task)
 
     def open(self, state: ShardState) -> JoinStep:
         return JoinStep(self.joiner, state)
@@ -62,7 +62,7 @@ class JoinStep:
         self.joiner = joiner
         self.shard = join_shard(joiner, state.blobs, state.cache)
         self.shard.state.ends_run = state.ends_run
-        state.cache.retain(self.shard.state.numbers())
+        state.cache.retain(self.shard.state.list_blobs())
 
     def run(self, parts: Sequence[Part], wall: int | None, *, final: bool) -> StepOutput:
         arrived: dict[SideName, list[Arrived]] = {side: [] for side in SIDES}

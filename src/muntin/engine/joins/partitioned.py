@@ -21,7 +21,7 @@ from muntin.engine.joins.joiner import Arrived, Joiner
 from muntin.engine.joins.shard import JoinShard, SideArrivals, fresh_side
 from muntin.engine.output import Output
 from muntin.engine.state import State
-from muntin.model.counts import summed
+from muntin.model.counts import add_counts
 from muntin.model.joins import SIDES, SideName
 from muntin.state.blobs import Blobs
 from muntin.state.offsets import OffsetRange
@@ -60,9 +60,9 @@ class PartitionedJoinShard:
         starts = {side: list(self.starts[side].items()) for side in SIDES}
         self.state.extra["starts"] = starts
         self.state.save()
-        counts = summed([self.state.counts, *(one.counts for one in emitted)])
+        counts = add_counts([self.state.counts, *(one.counts for one in emitted)])
         aside = [self.joiner.nothing_rejected, *rejected]
-        whole = Output.together(emitted, self.joiner.nothing_emitted(), aside, counts)
+        whole = Output.combine(emitted, self.joiner.nothing_emitted(), aside, counts)
         for side in SIDES:
             known = zip(names, emitted, strict=True)
             whole.let_in[side] = [
@@ -77,7 +77,7 @@ class PartitionedJoinShard:
         """Counts of messages so far, with rejected ones by reason."""
         parts = self.state.partitions.values()
         opened = (JoinShard(self.joiner, one, self.state.cache) for one in parts)
-        return summed([self.state.counts, *(one.counts for one in opened)])
+        return add_counts([self.state.counts, *(one.counts for one in opened)])
 
     def opened(self, side: SideName) -> Iterator[tuple[Any, int, JoinShard]]:
         """Yield each partition of a side with its start offset and its shard."""
@@ -90,7 +90,7 @@ class PartitionedJoinShard:
         lost = pl.any_horizontal(pl.col(*(self.spec.side(side).offset or ())).is_null())
         messages = messages.filter(lost)
         taken, rejected = admit(messages, self.spec.required(side), None)
-        counts = admission.counts(messages, taken, rejected)
+        counts = admission.count_messages(messages, taken, rejected)
         self.state.count({name: n for name, n in counts.items() if n})
         return [self.joiner.set_aside(side, frame, None) for frame in rejected]
 

@@ -12,11 +12,11 @@ from typing import NamedTuple
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.firing import FOREVER
+from muntin.engine.firing import MAX_WINDOW
 from muntin.engine.joins.partitioned import PartitionedJoinShard
 from muntin.engine.joins.sessions import LAST
 from muntin.engine.joins.shard import JoinShard
-from muntin.engine.windows.overlap import in_windows
+from muntin.engine.windows.overlap import copy_to_windows
 from muntin.engine.windows.panes import pane_of, window_end, window_start
 from muntin.model.by_number import Moving
 from muntin.model.errors import OptionError
@@ -97,7 +97,7 @@ def sessions(
     parts = []
     for name in SIDES:
         mine = only if name == "left" or only is None else joiner.wanted("left", only)
-        held = shard.strategy.stored(name, -FOREVER, FOREVER, mine)
+        held = shard.strategy.stored(name, -MAX_WINDOW, MAX_WINDOW, mine)
         named = zip(spec.side(name).keys, keys, strict=True)
         kinds = joiner.schemas["left"]
         parts.append(
@@ -138,8 +138,8 @@ def kind_of(spec: JoinSpec, side: SideName) -> Kind | None:
 
 def _ends(between: AxisRange, start: int = 0) -> tuple[int, int]:
     """Return the ends of a range as positions, counted from a start."""
-    low = -FOREVER if between.low is None else between.low - start
-    return low, FOREVER if between.high is None else between.high - start
+    low = -MAX_WINDOW if between.low is None else between.low - start
+    return low, MAX_WINDOW if between.high is None else between.high - start
 
 
 def _held(
@@ -153,9 +153,9 @@ def _held(
     """Return the windows that overlap a range of positions, with all of their messages."""
     low, high = ends
     first, last = low, high
-    if low != -FOREVER:
+    if low != -MAX_WINDOW:
         first = kind.start(kind.first_window(kind.pane_of(low)))
-    if high != FOREVER:
+    if high != MAX_WINDOW:
         last = kind.end(kind.last_window(kind.pane_of(high))) - 1
     found = _grouped(shard.strategy.stored(side, first, last, only), kind, offset)
     return found.filter(pl.col(columns.WINDOW_END) > low, pl.col(columns.WINDOW_START) <= high)
@@ -163,7 +163,7 @@ def _held(
 
 def _grouped(held: pl.DataFrame, kind: Paned, offset: tuple[str, str] | None) -> pl.DataFrame:
     pane = pane_of(pl.col(columns.TIME), kind)
-    inside = in_windows(held.with_columns(pane.alias(columns.PANE)), None, None, kind)
+    inside = copy_to_windows(held.with_columns(pane.alias(columns.PANE)), None, None, kind)
     by, ends = [columns.WINDOW], []
     if offset is not None:
         partition, number = offset

@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.firing import FOREVER
+from muntin.engine.firing import MAX_WINDOW
 from muntin.engine.joins.joiner import ID, LATE, Joiner, once
 from muntin.engine.joins.pairs import compared
 from muntin.engine.joins.strategy import (
@@ -29,7 +29,7 @@ from muntin.engine.joins.strategy import (
     SidePlaces,
     SideWatermarks,
 )
-from muntin.engine.order import arranged
+from muntin.engine.order import sort_rows
 from muntin.engine.sessions.combine import session_numbers
 from muntin.engine.state import State
 from muntin.model.joins import OTHER, SIDES, Joint, SideName
@@ -71,7 +71,7 @@ class SessionBuffer:
 
     def ended(self, low: int | None, high: int) -> pl.DataFrame:
         """Return the messages of sessions whose last position is in a range."""
-        if high == FOREVER - 1:
+        if high == MAX_WINDOW - 1:
             return self.of(None)
         named = self.ends.read(low, high)
         if not named:
@@ -117,7 +117,7 @@ class SessionJoin(JoinStrategy):
     def late(self, messages: SideFrames, marks: SideWatermarks) -> dict[SideName, pl.Series]:
         """Return which messages are late, by the end of the session that each would join."""
         opened = self._opened(marks)
-        opened = -FOREVER if opened is None else opened
+        opened = -MAX_WINDOW if opened is None else opened
         alone = {side: messages[side][columns.TIME] < opened for side in SIDES}
         if not any(past.any() for past in alone.values()):
             return alone
@@ -177,7 +177,7 @@ class SessionJoin(JoinStrategy):
             )
         rows = pl.concat(slim)
         keys = [name for name in rows.columns if name.startswith("k")]
-        rows = arranged(rows, [*keys, _AT])
+        rows = sort_rows(rows, [*keys, _AT])
         group = session_numbers(rows, keys, _AT, _AT, self.reach)
         rows = rows.with_columns(pl.Series(_GROUP, group, dtype=pl.Int64))
         rows = rows.with_columns(

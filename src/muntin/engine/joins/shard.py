@@ -16,9 +16,9 @@ from typing import Any
 import polars as pl
 
 from muntin.engine import admission, columns
-from muntin.engine.admission import admit, split_off
-from muntin.engine.arrival import fresh
-from muntin.engine.firing import FOREVER
+from muntin.engine.admission import admit, split_rejected
+from muntin.engine.arrival import select_new
+from muntin.engine.firing import MAX_WINDOW
 from muntin.engine.joins.as_of import AsOfJoin
 from muntin.engine.joins.by_arrival import ArrivalJoin
 from muntin.engine.joins.joiner import ID, LATE, Arrived, Joiner
@@ -66,7 +66,7 @@ class JoinShard:
         taken, rejected = self._admit(new)
         before = self.strategy.kept_from(self.marks)
         self._advance(new, wall, final)
-        after = dict.fromkeys(SIDES, FOREVER) if final else self.strategy.kept_from(self.marks)
+        after = dict.fromkeys(SIDES, MAX_WINDOW) if final else self.strategy.kept_from(self.marks)
         caught_up = frozenset(side for side in SIDES if self.state.is_caught_up(side))
         clock = (wall, self.state.wall, final, self.state.ends_run, caught_up)
         moment = JoinClock(self.marks, before, after, *clock)
@@ -117,9 +117,9 @@ class JoinShard:
         taken, rejected = {}, []
         for side in SIDES:
             messages, aside = admitted[side]
-            messages, after = split_off(messages, late[side], "late")
+            messages, after = split_rejected(messages, late[side], "late")
             aside += after
-            counts = admission.counts(new[side].messages, messages, aside)
+            counts = admission.count_messages(new[side].messages, messages, aside)
             if self.spec.side(side).offset is None:
                 del counts["seen"]  # the tasks have counted them
             self.state.count(counts)
@@ -171,7 +171,7 @@ class JoinShard:
 def fresh_side(joiner: Joiner, side: SideName, arrived: Sequence[Arrived], state: State) -> Arrived:
     """Combine a side's new messages; repeated ones are counted, and offsets marked as taken."""
     sent, offset = [part.messages for part in arrived], joiner.spec.side(side).offset
-    new, known = fresh(arrived, sent, offset, state.taken[side], state.count)
+    new, known = select_new(arrived, sent, offset, state.taken[side], state.count)
     return Arrived(
         pl.concat(new) if new else joiner.no_messages(side),
         rejected=pl.concat([joiner.nothing_aside(side), *(part.rejected for part in arrived)]),

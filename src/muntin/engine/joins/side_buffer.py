@@ -15,9 +15,9 @@ from collections.abc import Sequence
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.firing import FOREVER
+from muntin.engine.firing import MAX_WINDOW
 from muntin.engine.joins.joiner import ID, LATE, Joiner
-from muntin.engine.retention import RetentionCounter, share
+from muntin.engine.retention import RetentionCounter, divide_limit
 from muntin.engine.state import State
 from muntin.model.joins import SideName
 from muntin.state.lookup import join_null_safe
@@ -55,7 +55,7 @@ class SideBuffer:
 
         self.matched, self.waiting, self.held = table("matched"), table("waiting"), table("held")
         kept = state.extra.get("kept", {}).get(side)
-        most = share(firing.rows, spec.shards)
+        most = divide_limit(firing.rows, spec.shards)
         self.kept = RetentionCounter(columns.TIME, span, most, kept, None)
 
     @property
@@ -110,13 +110,13 @@ class SideBuffer:
 
     def append(self, messages: pl.DataFrame) -> None:
         """Store messages."""
-        self.kept.learn(self.messages.read, self.from_place)
+        self.kept.count_stored(self.messages.read, self.from_place)
         self.messages.append(messages)
         self.kept.add(messages)
 
     def limited(self) -> int | None:
         """Return the first position that the limit of rows keeps; ``None`` if it drops nothing."""
-        place = self.kept.first(FOREVER, self.from_place)
+        place = self.kept.apply_limit(MAX_WINDOW, self.from_place)
         return None if place == self.from_place else place
 
     def mark(self, messages: pl.DataFrame) -> None:
@@ -138,7 +138,7 @@ class SideBuffer:
         if place is None:
             return
         self.from_place = place
-        self.kept.first(FOREVER, place)
+        self.kept.apply_limit(MAX_WINDOW, place)
         self.messages.drop_before(place)
         self.matched.drop_before(self.first_of(place))
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.firing import FOREVER
+from muntin.engine.firing import MAX_WINDOW
 from muntin.engine.joins.joiner import Joiner
 from muntin.model.joins import SIDES, Joint, SideName
 
@@ -93,7 +93,7 @@ class JoinStrategy(ABC):
         found = {}
         for side in SIDES:
             edge = self.edge(side, marks)
-            found[side] = messages[side][columns.TIME] < (-FOREVER if edge is None else edge)
+            found[side] = messages[side][columns.TIME] < (-MAX_WINDOW if edge is None else edge)
         return found
 
     def edge(self, side: SideName, marks: SideWatermarks) -> int | None:

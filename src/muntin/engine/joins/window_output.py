@@ -41,7 +41,7 @@ def window_output(
     added = [columns.EMISSION, *(_BOUNDS if kind is not None else ())]
     for name in names:
         if name in added:
-            raise columns.taken(side, name, "what its windows send on")
+            raise columns.make_clash_error(side, name, "window outputs")
     nothing = LetIn(joiner.no_messages(side).with_columns(pl.lit(False).alias(LATE)), None, False)
     return pl.concat(_sent(names, kind, waits, part) for part in (nothing, *let_in))
 

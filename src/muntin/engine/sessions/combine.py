@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from muntin.engine import columns
 from muntin.engine.aggregates.chosen import Extreme
-from muntin.engine.order import arranged, begins
+from muntin.engine.order import find_group_starts, sort_rows
 from muntin.engine.windows.combine import Combined, Combiner
 from muntin.model.kinds import Numbered
 from muntin.model.sessions import LONGEST_GAP, Sessions
@@ -39,7 +39,7 @@ class SessionCombiner(Combiner):
         super().__init__(spec, schema)
 
     @property
-    def numbered(self) -> Numbered:
+    def numbered_windows(self) -> Numbered:
         """The panes that messages are lifted to."""
         # If each message has its own gap, only messages of one time certainly share a session.
         # Sessions with a longest duration are cut between positions.
@@ -56,12 +56,12 @@ class SessionCombiner(Combiner):
         """The column of the position up to which a message extends its session, less the gap."""
         return columns.TIME if self.sessions.by is None else columns.REACH
 
-    def _added(self, schema: pl.Schema) -> dict[str, pl.DataType]:
+    def _internal_keys(self, schema: pl.Schema) -> dict[str, pl.DataType]:
         own = {} if self.sessions.by is None else {columns.REACH: pl.Int64()}
-        return {**super()._added(schema), **own}
+        return {**super()._internal_keys(schema), **own}
 
-    def _keyed(self, messages: pl.DataFrame) -> pl.DataFrame:
-        messages, by = super()._keyed(messages), self.sessions.by
+    def _add_keys(self, messages: pl.DataFrame) -> pl.DataFrame:
+        messages, by = super()._add_keys(messages), self.sessions.by
         if by is None or columns.REACH in messages.columns:
             return messages
         malformed = no_gap(messages, by)
@@ -76,7 +76,7 @@ class SessionCombiner(Combiner):
         return [first, last]
 
     def judge(self, messages: pl.DataFrame, watermark: int | None) -> Combined:
-        messages = self._keyed(messages)
+        messages = self._add_keys(messages)
         taken, rejected = self.part(messages, None)
         sure, doubtful = taken, None
         if watermark is not None and len(taken):
@@ -84,15 +84,15 @@ class SessionCombiner(Combiner):
             late = pl.col(columns.TIME) < watermark - self.spec.firing.grace
             doubtful = taken.filter(late)
             sure = taken.filter(~late) if len(doubtful) else taken
-        combined = self._combined(messages, taken, rejected, self.together([self.lift(sure)]))
+        combined = self._summarize(messages, taken, rejected, self.combine_cells([self.lift(sure)]))
         if doubtful is not None and len(doubtful):
             combined.raw = doubtful
             combined.counts["counted"] -= len(doubtful)
         return combined
 
-    def together(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    def combine_cells(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         if self.sessions.longest is not None:
-            return super().together(frames)
+            return super().combine_cells(frames)
         full = [frame for frame in frames if len(frame)]
         return joined(full, self) if full else self.no_cells
 
@@ -126,7 +126,7 @@ def grouped(
     """Return rows by key and first position, and the session number of each."""
     full = [f for f in frames if len(f)] or list(frames[:1])
     rows = pl.concat(full, how="diagonal") if len(full) > 1 else full[0]
-    rows = arranged(rows.drop(columns.PANE, strict=False), [*combiner.keys, columns.FIRST])
+    rows = sort_rows(rows.drop(columns.PANE, strict=False), [*combiner.keys, columns.FIRST])
     bounds = columns.FIRST, columns.LAST
     return rows, session_numbers(rows, combiner.keys, *bounds, combiner.sessions.reach)
 
@@ -135,7 +135,7 @@ def session_numbers(
     rows: pl.DataFrame, keys: Sequence[str], first: str, last: str, reach: int
 ) -> NDArray[np.int64]:
     """Number the sessions of rows, which are sorted by key and first position."""
-    begun = begins(rows, keys)
+    begun = find_group_starts(rows, keys)
     if len(rows):
         reached = _reached(np.cumsum(begun), rows[last].to_numpy())
         begun[1:] |= rows[first].to_numpy()[1:] - reached[:-1] >= reach

@@ -15,8 +15,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from muntin.engine import columns
-from muntin.engine.firing import FOREVER, SINCE, BatchClock
-from muntin.engine.order import arranged, begins
+from muntin.engine.firing import MAX_WINDOW, SINCE, BatchClock
+from muntin.engine.order import find_group_starts, sort_rows
 from muntin.engine.sessions.combine import SessionCombiner, merged
 from muntin.engine.sessions.shard import (
     FIRED,
@@ -27,7 +27,7 @@ from muntin.engine.sessions.shard import (
     latest_closed,
 )
 from muntin.engine.windows.combine import Combined
-from muntin.engine.windows.ranges import reach
+from muntin.engine.windows.ranges import search_positions
 from muntin.model.sessions import Sessions
 from muntin.state.blobs import Blobs
 from muntin.state.lookup import join_null_safe
@@ -35,7 +35,7 @@ from muntin.state.runs import FrameCache, segment_length
 
 _IS_NEW, _OLD, _GROUP = "__muntin_is_new", "__muntin_old", "__muntin_group"
 _CLOSED = "__muntin_closed"
-_LATEST = np.maximum, -FOREVER
+_LATEST = np.maximum, -MAX_WINDOW
 
 
 class LongestSessionShard(SessionShard):
@@ -68,7 +68,7 @@ class LongestSessionShard(SessionShard):
         new = self.combiner.merge(cells, by=[*self.keys, columns.PANE])
         kept = self._open_cells(new, stored, moment)
         both = [kept.with_columns(pl.lit(False).alias(_IS_NEW)), new.with_columns(_is_new())]
-        rows = arranged(pl.concat(both, how="diagonal"), [*self.keys, columns.PANE])
+        rows = sort_rows(pl.concat(both, how="diagonal"), [*self.keys, columns.PANE])
         rows, group, closed = self._without_closed(rows, moment)
         late = self._split_late(doubtful, closed)
         self._new_cells = rows.filter(_IS_NEW).drop(_IS_NEW)
@@ -78,10 +78,10 @@ class LongestSessionShard(SessionShard):
         whole = merged(rows.drop(_IS_NEW, columns.PANE), group, self.combiner)
         whole = whole.with_columns(self._last())
         old = stored.filter(pl.col(columns.LAST) > moment.closed_before)
-        old = arranged(old, self._identity)
+        old = sort_rows(old, self._identity)
         changed, absorbed = self._compare(whole, old, rows, group, moment)
-        self.kept.add(changed)
-        self.kept.add(absorbed, -1)
+        self.retained.add(changed)
+        self.retained.add(absorbed, -1)
         return changed, absorbed, late
 
     def _open_cells(
@@ -131,7 +131,7 @@ class LongestSessionShard(SessionShard):
         if doubtful is None or not len(doubtful):
             return self.combiner.nothing_rejected
         at = closed.select(
-            *(pl.col(key).alias(name) for name, key in self.combiner.named.items()),
+            *(pl.col(key).alias(name) for name, key in self.combiner.key_names.items()),
             pl.col(columns.PANE).alias(columns.TIME),
         ).unique()
         numbered = doubtful.with_row_index("__row")
@@ -225,7 +225,7 @@ class LongestSessionShard(SessionShard):
         has_moved = unemitted > _add(into, waited, len(unemitted))
         times = {}
         for name in self._times:
-            merge, beyond = (np.minimum, FOREVER) if name == SINCE["first"] else _LATEST
+            merge, beyond = (np.minimum, MAX_WINDOW) if name == SINCE["first"] else _LATEST
             times[name] = np.where(has_moved, wall, beyond)
             merge.at(times[name], into, np.where(waited > 0, old[name].to_numpy(), beyond))
         return times
@@ -243,7 +243,7 @@ def number_sessions(
 ) -> NDArray[np.int64]:
     """Number the sessions of cells, which are sorted by key and position."""
     position = rows[columns.PANE].to_numpy()
-    begun = begins(rows, keys)
+    begun = find_group_starts(rows, keys)
     if not len(rows):
         return np.zeros(0, dtype=np.int64)
     begun[1:] |= np.diff(position) >= windows.reach
@@ -251,7 +251,7 @@ def number_sessions(
     assert windows.longest is not None
     # The first row of each row's stretch that isn't in a session that the row begins.
     beyond = windows.longest - windows.gap + windows.reach
-    follower = reach(stretch, position, position + beyond, "left")
+    follower = search_positions(stretch, position, position + beyond, "left")
     start = np.flatnonzero(begun)
     while len(start):
         begun[start] = True

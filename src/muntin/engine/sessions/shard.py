@@ -23,18 +23,18 @@ import polars as pl
 from numpy.typing import NDArray
 
 from muntin.engine import columns
-from muntin.engine.admission import split_off
-from muntin.engine.conditions import marked, unmarked
+from muntin.engine.admission import split_rejected
+from muntin.engine.conditions import add_condition_columns, drop_condition_columns
 from muntin.engine.firing import (
-    FOREVER,
+    MAX_WINDOW,
     SINCE,
     BatchClock,
-    due,
-    due_by_clock,
+    is_due,
+    is_due_by_clock,
     since_columns,
 )
 from muntin.engine.output import Output
-from muntin.engine.results import described
+from muntin.engine.results import build_values
 from muntin.engine.sessions.combine import SessionCombiner, grouped, merged
 from muntin.engine.windows.combine import Combined
 from muntin.engine.windows.shard import WindowShard
@@ -81,8 +81,8 @@ class SessionShard(WindowShard):
 
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
         begun = self._begin(combined, wall, final)
-        moment, stored = begun.moment, self.sessions
-        self.kept.learn(lambda: [self._newest(stored.read())], self.kept.floor)
+        moment, stored = begun.clock, self.sessions
+        self.retained.count_stored(lambda: [self._newest(stored.read())], self.retained.floor)
         changed, absorbed, late = self._take(combined, moment)
         passed = self._passed(absorbed, moment)
         ready = self._woken(absorbed, moment)
@@ -106,7 +106,7 @@ class SessionShard(WindowShard):
             wanted.append(pl.col(columns.LAST) + self.windows.gap > start)
         if end is not None:
             wanted.append(pl.col(columns.FIRST) <= end)
-        return described(self._newest(frames).filter(*wanted), self.combiner)
+        return build_values(self._newest(frames).filter(*wanted), self.combiner)
 
     def _take(
         self, combined: Sequence[Combined], moment: BatchClock
@@ -151,7 +151,7 @@ class SessionShard(WindowShard):
 
     def _stored(self, cells: Sequence[pl.DataFrame], raw: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Return the stored sessions of a batch's keys, including closed ones."""
-        of_messages = [pl.col(name).alias(key) for name, key in self.combiner.named.items()]
+        of_messages = [pl.col(name).alias(key) for name, key in self.combiner.key_names.items()]
         named = [c.select(self.keys) for c in cells] + [m.select(of_messages) for m in raw]
         if not named:
             return self._no_sessions()
@@ -171,12 +171,12 @@ class SessionShard(WindowShard):
         closed = latest_closed(stored.filter(last > remembered), self.keys, moment)
         if not len(closed):
             return doubtful, self.combiner.nothing_rejected
-        by = [pl.col(key).alias(name) for name, key in self.combiner.named.items()]
+        by = [pl.col(key).alias(name) for name, key in self.combiner.key_names.items()]
         latest = closed.select(*by, last.alias(_CLOSED_LAST))
         judged = join_null_safe(doubtful, latest, self.combiner.message_keys, "left")
         is_late = pl.col(columns.TIME) - pl.col(_CLOSED_LAST) < self.windows.reach
         late = judged.select(is_late.fill_null(False)).to_series()
-        taken, aside = split_off(doubtful, late, "late")
+        taken, aside = split_rejected(doubtful, late, "late")
         self.state.count({"late": int(late.sum())})
         return taken, self.combiner.set_aside(aside)
 
@@ -210,8 +210,8 @@ class SessionShard(WindowShard):
         absorbed = absorbed.filter(pl.Series(was & taken[group])).drop("old")
         late = self._rejected(rows, group, lost, doubtful)
         changed = whole.filter(pl.Series(taken))
-        self.kept.add(changed)
-        self.kept.add(absorbed, -1)
+        self.retained.add(changed)
+        self.retained.add(absorbed, -1)
         return changed, absorbed, late
 
     def _merge_times(
@@ -223,10 +223,12 @@ class SessionShard(WindowShard):
         for name in self._times:
             times = rows[name].to_numpy()
             if name == SINCE["first"]:
-                first = np.minimum.reduceat(np.where(waits, times, FOREVER), begins)
+                first = np.minimum.reduceat(np.where(waits, times, MAX_WINDOW), begins)
                 merged_times[name] = first
             else:
-                merged_times[name] = np.maximum.reduceat(np.where(waits, times, -FOREVER), begins)
+                merged_times[name] = np.maximum.reduceat(
+                    np.where(waits, times, -MAX_WINDOW), begins
+                )
         return merged_times
 
     def _with_retracts(
@@ -262,7 +264,7 @@ class SessionShard(WindowShard):
         if doubtful is None or not len(doubtful):
             return self.combiner.nothing_rejected
         bounds = rows.select(
-            *(pl.col(key).alias(name) for name, key in self.combiner.named.items()),
+            *(pl.col(key).alias(name) for name, key in self.combiner.key_names.items()),
             pl.col(columns.FIRST).alias("__first"),
             pl.col(columns.LAST).alias("__last"),
         ).filter(pl.Series(lost[group]))
@@ -330,7 +332,7 @@ class SessionShard(WindowShard):
         early = pl.lit(False)
         if self.spec.firing.early is not None:
             first = (pl.col(FIRED) == 0) & pl.col(RETRACTS).is_null()
-            early = due(self.spec.firing.early, moment, UNEMITTED, first)
+            early = is_due(self.spec.firing.early, moment, UNEMITTED, first)
             early = (last > moment.after) & unemitted & early
         emission = (
             pl.when(full)
@@ -344,7 +346,10 @@ class SessionShard(WindowShard):
         emits = pl.col(columns.EMISSION).is_not_null()
         policies = (self.spec.firing.early, self.spec.firing.late)
         changed, silent = (
-            unmarked(marked(rows, policies, self.combiner).with_columns(emission), policies)
+            drop_condition_columns(
+                add_condition_columns(rows, policies, self.combiner).with_columns(emission),
+                policies,
+            )
             for rows in (changed, silent)
         )
         rows = pl.concat([changed, silent.filter(emits)], how="diagonal")
@@ -358,11 +363,11 @@ class SessionShard(WindowShard):
 
     def _late(self, moment: BatchClock) -> pl.Expr:
         closes = pl.col(columns.LAST) <= moment.closed_after
-        return closes | due(self.spec.firing.late, moment, UNEMITTED, pl.col(FIRED_LATE) == 0)
+        return closes | is_due(self.spec.firing.late, moment, UNEMITTED, pl.col(FIRED_LATE) == 0)
 
     def _clock_due(self, moment: BatchClock) -> bool:
         policies = [self.spec.firing.early, self.spec.firing.late]
-        return any(due_by_clock(policy, moment) for policy in policies)
+        return any(is_due_by_clock(policy, moment) for policy in policies)
 
     def _retractions(self, emitted: pl.DataFrame) -> pl.DataFrame:
         """Return retractions of the sessions that the emitted ones have replaced."""
@@ -397,7 +402,7 @@ class SessionShard(WindowShard):
             self.waiting.append(pl.concat(pending).filter(waits).select(self._bounds))
             self.waiting.drop_before(moment.closed_after + 1)
         self.sessions.drop_before(edge)
-        self._save_kept()
+        self._save_retained()
         self.ends.drop_before(moment.after + 1)
 
     def _edge(self, moment: BatchClock) -> int:
@@ -410,7 +415,7 @@ class SessionShard(WindowShard):
             return remembered
         kept = self.state.watermark - self.spec.firing.retention
         expired = self.windows.ended(kept) + 1
-        first = self.kept.first(moment.closed_after + 1, expired)
+        first = self.retained.apply_limit(moment.closed_after + 1, expired)
         return min(remembered, expired if first is None else first)
 
     def _newest(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:

@@ -14,12 +14,12 @@ from collections.abc import Sequence
 import polars as pl
 
 from muntin.engine import admission, columns
-from muntin.engine.conditions import marked, unmarked
-from muntin.engine.firing import SINCE, BatchClock, due, due_by_clock, since_columns
+from muntin.engine.conditions import add_condition_columns, drop_condition_columns
+from muntin.engine.firing import SINCE, BatchClock, is_due, is_due_by_clock, since_columns
 from muntin.engine.output import Output
-from muntin.engine.results import described
+from muntin.engine.results import build_values
 from muntin.engine.windows.combine import Combined, Combiner
-from muntin.engine.windows.overlap import compose, in_windows
+from muntin.engine.windows.overlap import compose, copy_to_windows
 from muntin.engine.windows.panes import in_columns, window_end, window_start
 from muntin.engine.windows.shard import WindowShard
 from muntin.model.kinds import Paned
@@ -32,7 +32,7 @@ FIRED = "fired"
 # The numbers of a key's messages: so far, before the batch, and new. The last two must not clash
 # with the user's columns in the same frame.
 HEAD, BEFORE, NEW = "head", "__muntin_before", "__muntin_new"
-_PLACE, _ZERO = "place", pl.lit(0, dtype=pl.Int64)
+_POSITION, _ZERO = "place", pl.lit(0, dtype=pl.Int64)
 
 
 class ArrivalShard(WindowShard):
@@ -41,101 +41,101 @@ class ArrivalShard(WindowShard):
     windows: Paned
 
     def __init__(self, combiner: Combiner, blobs: Blobs, cache: FrameCache) -> None:
-        super().__init__(combiner, combiner.paned, blobs, cache)
+        super().__init__(combiner, combiner.paned_windows, blobs, cache)
         table = self.state.table
         self._identity = [columns.WINDOW, *self.keys]
         # A window that ends with its message has ended at once.
         self._early = None if combiner.slides_by_rows else self.spec.firing.early
         self._times = since_columns(self._early)
-        self.cells = table("cells", _PLACE, None, self._newest, self.keys)
-        self.changes = table("changes", _PLACE, None, self._newest, self.keys)
+        self.cells = table("cells", _POSITION, None, self._select_newest, self.keys)
+        self.changes = table("changes", _POSITION, None, self._select_newest, self.keys)
         # The keys with something to emit when the wall clock passes a period.
-        self.waiting = table("waiting", _PLACE, 1, deduplicate)
+        self.waiting = table("waiting", _POSITION, 1, deduplicate)
 
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
-        begun = self._begin(combined, wall, final)
-        moment = begun.moment
-        fresh, heads, aside = self._numbered(combined)
-        cells, heads = self._with_stored(fresh, heads, moment, final)
-        windows = join_null_safe(self._composed(cells), heads, self.keys, "inner")
-        windows = self._full(windows, final)
-        changes = self._changed(fresh, heads, moment)
-        emitted = self._emitted(windows, changes, moment)
+        context = self._begin(combined, wall, final)
+        clock = context.clock
+        new_cells, heads, rejected = self._number_messages(combined)
+        cells, heads = self._add_stored(new_cells, heads, clock, final)
+        windows = join_null_safe(self._compose(cells), heads, self.keys, "inner")
+        windows = self._mark_full(windows, final)
+        changes = self._collect_changes(new_cells, heads, clock)
+        emitted = self._select_emitting(windows, changes, clock)
         if final:
             self.state.clear()
         else:
-            self._keep(cells, heads)
-            self._keep_changes(changes, emitted, heads, moment)
+            self._store_cells(cells, heads)
+            self._store_changes(changes, emitted, heads, clock)
         pending, rows = self.changes.rows, self.cells.rows
-        return self._output(begun, combined, emitted, [aside], pending=pending, rows=rows)
+        return self._output(context, combined, emitted, [rejected], pending=pending, rows=rows)
 
     def snapshot(
         self, start: int | None, end: int | None, only: pl.DataFrame | None = None
     ) -> pl.DataFrame:
         """Return the values of the open windows that overlap a range; closed ones aren't kept."""
-        stored = self._newest(self.cells.read(only=only)).drop(_PLACE)
+        stored = self._select_newest(self.cells.read(only=only)).drop(_POSITION)
         heads = stored.select(*self.keys, HEAD).unique()
         panes = stored.filter(pl.col(columns.MESSAGES) > 0).drop(HEAD)
-        held = join_null_safe(self._composed(panes), heads, self.keys, "inner")
-        first = window_start(held[columns.WINDOW], self.windows)
-        after = window_end(held[columns.WINDOW], self.windows)
-        wanted = after > held[HEAD]
+        windows = join_null_safe(self._compose(panes), heads, self.keys, "inner")
+        starts = window_start(windows[columns.WINDOW], self.windows)
+        ends = window_end(windows[columns.WINDOW], self.windows)
+        selected = ends > windows[HEAD]
         if start is not None:
-            wanted &= after > start
+            selected &= ends > start
         if end is not None:
-            wanted &= first <= end
-        return described(held.drop(HEAD).filter(wanted), self.combiner)
+            selected &= starts <= end
+        return build_values(windows.drop(HEAD).filter(selected), self.combiner)
 
-    def _numbered(
+    def _number_messages(
         self, combined: Sequence[Combined]
     ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
         """Return the batch's cells, its keys' numbers of messages, and the rejected messages."""
         raw = [c.raw for c in combined if c.raw is not None]
-        counted = {HEAD: _ZERO, BEFORE: _ZERO}
+        no_counts = {HEAD: _ZERO, BEFORE: _ZERO}
         if not raw:
-            nothing = self.combiner.no_cells
-            heads = nothing.select(self.keys).with_columns(**counted)
-            return nothing, heads, self.combiner.nothing_rejected
+            no_cells = self.combiner.no_cells
+            heads = no_cells.select(self.keys).with_columns(**no_counts)
+            return no_cells, heads, self.combiner.nothing_rejected
         messages = pl.concat(raw)
-        taken, rejected = self.combiner.part(messages, None)
-        self.state.count(admission.counts(messages, taken, rejected))
-        names, named = self.combiner.message_keys, self.combiner.named
-        new = taken.group_by(names).agg(pl.len().cast(pl.Int64).alias(NEW)).rename(named)
-        stored = self._newest(self.cells.read(only=new)).group_by(self.keys)
+        accepted, rejected = self.combiner.part(messages, None)
+        self.state.count(admission.count_messages(messages, accepted, rejected))
+        key_names, named = self.combiner.message_keys, self.combiner.key_names
+        new = accepted.group_by(key_names).agg(pl.len().cast(pl.Int64).alias(NEW)).rename(named)
+        stored = self._select_newest(self.cells.read(only=new)).group_by(self.keys)
         before = stored.agg(pl.col(HEAD).max().alias(BEFORE))
         heads = join_null_safe(new, before, self.keys, "left").with_columns(
             pl.col(BEFORE).fill_null(0)
         )
         heads = heads.select(*self.keys, (pl.col(BEFORE) + pl.col(NEW)).alias(HEAD), BEFORE)
-        back = {key: name for name, key in named.items()}
-        placed = taken.join(
-            heads.drop(HEAD).rename(back),
-            on=names,
+        message_keys = {key: name for name, key in named.items()}
+        numbered = accepted.join(
+            heads.drop(HEAD).rename(message_keys),
+            on=key_names,
             how="left",
             maintain_order="left",
             nulls_equal=True,
         )
-        number = pl.col(BEFORE) + pl.int_range(pl.len()).over(names)
-        cells = self.combiner.lift(placed.with_columns(number.alias(columns.TIME)).drop(BEFORE))
+        number = pl.col(BEFORE) + pl.int_range(pl.len()).over(key_names)
+        cells = self.combiner.lift(numbered.with_columns(number.alias(columns.TIME)).drop(BEFORE))
         return cells, heads, self.combiner.set_aside(rejected)
 
-    def _with_stored(
-        self, fresh: pl.DataFrame, heads: pl.DataFrame, moment: BatchClock, final: bool
+    def _add_stored(
+        self, new_cells: pl.DataFrame, heads: pl.DataFrame, clock: BatchClock, final: bool
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return the open panes of all keys that may emit, with the batch, and their heads."""
-        only = heads.select(self.keys)
-        if due_by_clock(self._early, moment):
-            asked = [frame.select(self.keys) for frame in self.waiting.read()]
-            only = pl.concat([only, *asked]).unique()
-        frames = self.cells.read(only=None if final else only) if final or len(only) else []
-        stored = self._newest(frames).drop(_PLACE)
+        keys = heads.select(self.keys)
+        if is_due_by_clock(self._early, clock):
+            waiting_keys = [frame.select(self.keys) for frame in self.waiting.read()]
+            keys = pl.concat([keys, *waiting_keys]).unique()
+        frames = self.cells.read(only=None if final else keys) if final or len(keys) else []
+        stored = self._select_newest(frames).drop(_POSITION)
         silent = join_null_safe(stored, heads, self.keys, "anti")
         silent = silent.select(*self.keys, HEAD).unique()
         heads = pl.concat([heads, silent.with_columns(pl.col(HEAD).alias(BEFORE))])
         panes = stored.filter(pl.col(columns.MESSAGES) > 0).drop(HEAD)
-        return self.combiner.merge([panes, fresh]), heads
+        return self.combiner.merge([panes, new_cells]), heads
 
-    def _composed(self, cells: pl.DataFrame) -> pl.DataFrame:
+    def _compose(self, cells: pl.DataFrame) -> pl.DataFrame:
         """Compose all windows of some keys, with each key shifted to start at its first pane."""
         if not len(cells):
             return self._no_changes().drop(FIRED)
@@ -144,46 +144,46 @@ class ArrivalShard(WindowShard):
         pane_shift = in_columns(self.windows.first_pane)(pl.col("__first"))
         cells = cells.with_columns(first.alias("__first"))
         bases = cells.select(*self.keys, "__first").unique()
-        moved = cells.with_columns(pl.col(columns.PANE) - pane_shift).drop("__first")
-        top = int(moved[columns.PANE].max())  # type: ignore[arg-type]
-        composed = compose(moved, 0, self.windows.last_window(top), self.combiner)
-        back = join_null_safe(composed, bases, self.keys, "inner")
-        return back.with_columns(pl.col(columns.WINDOW) + pl.col("__first")).drop("__first")
+        shifted = cells.with_columns(pl.col(columns.PANE) - pane_shift).drop("__first")
+        top = int(shifted[columns.PANE].max())  # type: ignore[arg-type]
+        composed = compose(shifted, 0, self.windows.last_window(top), self.combiner)
+        windows = join_null_safe(composed, bases, self.keys, "inner")
+        return windows.with_columns(pl.col(columns.WINDOW) + pl.col("__first")).drop("__first")
 
-    def _full(self, windows: pl.DataFrame, final: bool) -> pl.DataFrame:
+    def _mark_full(self, windows: pl.DataFrame, final: bool) -> pl.DataFrame:
         """Mark the windows that end in this batch, and drop those that ended before."""
         end = window_end(windows[columns.WINDOW], self.windows)
         windows = windows.with_columns(end.alias("__end")).filter(pl.col("__end") > pl.col(BEFORE))
-        full = pl.col("__end") <= pl.col(HEAD)
+        is_full = pl.col("__end") <= pl.col(HEAD)
         if final and not self.combiner.slides_by_rows:
-            full = pl.lit(True)
-        return windows.with_columns(full.alias("__full")).drop("__end", HEAD, BEFORE)
+            is_full = pl.lit(True)
+        return windows.with_columns(is_full.alias("__full")).drop("__end", HEAD, BEFORE)
 
-    def _changed(
-        self, fresh: pl.DataFrame, heads: pl.DataFrame, moment: BatchClock
+    def _collect_changes(
+        self, new_cells: pl.DataFrame, heads: pl.DataFrame, moment: BatchClock
     ) -> pl.DataFrame:
         """Return the changes that aren't emitted yet by window, with the number of its firings."""
         if self._early is None:
             return self._no_changes()
         stored = self.changes.read(only=heads.select(self.keys)) if len(heads) else []
-        waiting = self._newest(stored, self._no_changes())
+        waiting = self._select_newest(stored, self._no_changes())
         waiting = waiting.filter(pl.col(columns.WINDOW).is_not_null())
-        new = in_windows(fresh, None, None, self.combiner.paned).drop(columns.PANE)
+        new = copy_to_windows(new_cells, None, None, self.combiner.paned_windows).drop(columns.PANE)
         now = [columns.number(name, moment.wall) for name in self._times]
-        both = [waiting, new.with_columns(_ZERO.alias(FIRED), *now)]
-        rows = pl.concat([f for f in both if len(f)] or both[:1], how="diagonal")
+        frames = [waiting, new.with_columns(_ZERO.alias(FIRED), *now)]
+        rows = pl.concat([f for f in frames if len(f)] or frames[:1], how="diagonal")
         times = [
             pl.col(name).min() if name == SINCE["first"] else pl.col(name).max()
             for name in self._times
             if name in rows.columns
         ]
         fired = rows.group_by(self._identity).agg(pl.col(FIRED).sum(), *times)
-        counted = rows.drop(FIRED, _PLACE, *SINCE.values(), strict=False)
+        counted = rows.drop(FIRED, _POSITION, *SINCE.values(), strict=False)
         merged = self.combiner.merge([counted], by=self._identity)
         return join_null_safe(merged, fired, self._identity, "inner")
 
-    def _emitted(
-        self, windows: pl.DataFrame, changes: pl.DataFrame, moment: BatchClock
+    def _select_emitting(
+        self, windows: pl.DataFrame, changes: pl.DataFrame, clock: BatchClock
     ) -> pl.DataFrame:
         """Return the windows that emit."""
         absent = [columns.number(name) for name in self._times if name not in changes.columns]
@@ -191,10 +191,10 @@ class ArrivalShard(WindowShard):
         counts = changes.select(*self._identity, FIRED, *self._times, unemitted=columns.MESSAGES)
         windows = join_null_safe(windows, counts, self._identity, "left")
         early = pl.lit(False)
-        windows = marked(windows, [self._early], self.combiner)
+        windows = add_condition_columns(windows, [self._early], self.combiner)
         if self._early is not None:
-            early = (pl.col("unemitted") > 0) & due(
-                self._early, moment, "unemitted", pl.col(FIRED) == 0
+            early = (pl.col("unemitted") > 0) & is_due(
+                self._early, clock, "unemitted", pl.col(FIRED) == 0
             )
         full = pl.lit("full")
         if not self.spec.firing.repeat:
@@ -205,7 +205,7 @@ class ArrivalShard(WindowShard):
         windows = windows.with_columns(
             emission.alias(columns.EMISSION), pl.col(FIRED).fill_null(0).alias(columns.REVISION)
         ).filter(pl.col(columns.EMISSION).is_not_null())
-        windows = unmarked(windows, [self._early])
+        windows = drop_condition_columns(windows, [self._early])
         emitted = windows.drop("__full", "unemitted", FIRED, *self._times)
         if self.spec.firing.accumulate or self._early is None:
             return emitted
@@ -213,61 +213,69 @@ class ArrivalShard(WindowShard):
         new = changes.drop(FIRED, *self._times)
         return join_null_safe(emitted, new, self._identity, "left")
 
-    def _keep(self, cells: pl.DataFrame, heads: pl.DataFrame) -> None:
+    def _store_cells(self, cells: pl.DataFrame, heads: pl.DataFrame) -> None:
         """Store the open panes of the keys that got messages."""
-        got = heads.filter(pl.col(HEAD) > pl.col(BEFORE)).drop(BEFORE)
-        there = got[HEAD].unique()
-        first = [self.windows.first_pane(self.windows.ended(int(n)) + 1) for n in there]
-        opens = pl.DataFrame({HEAD: there, "__open": pl.Series(first, dtype=pl.Int64)})
-        kept = join_null_safe(cells, got.join(opens, on=HEAD), self.keys, "inner")
-        kept = kept.filter(pl.col(columns.PANE) >= pl.col("__open")).drop("__open")
+        updated = heads.filter(pl.col(HEAD) > pl.col(BEFORE)).drop(BEFORE)
+        counts = updated[HEAD].unique()
+        first_panes = [self.windows.first_pane(self.windows.ended(int(n)) + 1) for n in counts]
+        first_open = pl.DataFrame({HEAD: counts, "__open": pl.Series(first_panes, dtype=pl.Int64)})
+        open_panes = join_null_safe(cells, updated.join(first_open, on=HEAD), self.keys, "inner")
+        open_panes = open_panes.filter(pl.col(columns.PANE) >= pl.col("__open")).drop("__open")
         # A key whose windows are all closed still needs its number of messages.
-        bare = join_null_safe(got, kept, self.keys, "anti")
-        bare = bare.with_columns(_ZERO.alias(columns.MESSAGES), _ZERO.alias(columns.PANE))
-        rows = pl.concat([kept, bare], how="diagonal").with_columns(_ZERO.alias(_PLACE))
+        without_panes = join_null_safe(updated, open_panes, self.keys, "anti")
+        without_panes = without_panes.with_columns(
+            _ZERO.alias(columns.MESSAGES), _ZERO.alias(columns.PANE)
+        )
+        rows = pl.concat([open_panes, without_panes], how="diagonal").with_columns(
+            _ZERO.alias(_POSITION)
+        )
         self.cells.append(rows)
 
-    def _keep_changes(
-        self, changes: pl.DataFrame, emitted: pl.DataFrame, heads: pl.DataFrame, moment: BatchClock
+    def _store_changes(
+        self, changes: pl.DataFrame, emitted: pl.DataFrame, heads: pl.DataFrame, clock: BatchClock
     ) -> None:
         """Store the changes of open windows that aren't emitted yet."""
         if self._early is None:
             return
-        decided = emitted.select(*self._identity, columns.EMISSION)
-        after = join_null_safe(changes, decided, self._identity, "left")
-        after = after.filter(pl.col(columns.EMISSION).ne_missing(pl.lit("full")))
+        emissions = emitted.select(*self._identity, columns.EMISSION)
+        remaining = join_null_safe(changes, emissions, self._identity, "left")
+        remaining = remaining.filter(pl.col(columns.EMISSION).ne_missing(pl.lit("full")))
         emits = pl.col(columns.EMISSION) == "early"
-        again = after.filter(emits).select(*self._identity, pl.col(FIRED) + 1)
-        again = again.with_columns(_ZERO.alias(columns.MESSAGES))
-        quiet = after.filter(emits.fill_null(False).not_()).drop(columns.EMISSION)
-        rows = pl.concat([quiet, again], how="diagonal")
+        emitted_early = remaining.filter(emits).select(*self._identity, pl.col(FIRED) + 1)
+        emitted_early = emitted_early.with_columns(_ZERO.alias(columns.MESSAGES))
+        unemitted = remaining.filter(emits.fill_null(False).not_()).drop(columns.EMISSION)
+        rows = pl.concat([unemitted, emitted_early], how="diagonal")
         without = join_null_safe(heads.select(self.keys), rows, self.keys, "anti")
         without = without.with_columns(pl.lit(None, dtype=pl.Int64).alias(columns.WINDOW))
-        rows = pl.concat([rows, without], how="diagonal").with_columns(_ZERO.alias(_PLACE))
+        rows = pl.concat([rows, without], how="diagonal").with_columns(_ZERO.alias(_POSITION))
         self.changes.append(rows)
         if by_clock(self._early):
-            if due_by_clock(self._early, moment):
+            if is_due_by_clock(self._early, clock):
                 self.waiting.drop_before(None)
-            waits = quiet.filter(pl.col(columns.MESSAGES) > 0).select(self.keys).unique()
-            self.waiting.append(waits.with_columns(_ZERO.alias(_PLACE)))
+            waiting_keys = unemitted.filter(pl.col(columns.MESSAGES) > 0).select(self.keys).unique()
+            self.waiting.append(waiting_keys.with_columns(_ZERO.alias(_POSITION)))
 
-    def _newest(
+    def _select_newest(
         self, frames: Sequence[pl.DataFrame], nothing: pl.DataFrame | None = None
     ) -> pl.DataFrame:
         """Return the last version of each key's rows."""
-        kept: list[pl.DataFrame] = []
-        known: pl.DataFrame | None = None
+        newest: list[pl.DataFrame] = []
+        newer_keys: pl.DataFrame | None = None
         for frame in reversed(frames):
-            mine = frame if known is None else join_null_safe(frame, known, self.keys, "anti")
-            kept.append(mine)
-            only = mine.select(self.keys).unique()
-            known = only if known is None else pl.concat([known, only])
-        if not kept:
+            rows = (
+                frame
+                if newer_keys is None
+                else join_null_safe(frame, newer_keys, self.keys, "anti")
+            )
+            newest.append(rows)
+            row_keys = rows.select(self.keys).unique()
+            newer_keys = row_keys if newer_keys is None else pl.concat([newer_keys, row_keys])
+        if not newest:
             return self._no_versions() if nothing is None else nothing
-        return pl.concat(kept[::-1], how="diagonal")
+        return pl.concat(newest[::-1], how="diagonal")
 
     def _no_versions(self) -> pl.DataFrame:
-        return self.combiner.no_cells.with_columns(_ZERO.alias(HEAD), _ZERO.alias(_PLACE))
+        return self.combiner.no_cells.with_columns(_ZERO.alias(HEAD), _ZERO.alias(_POSITION))
 
     def _no_changes(self) -> pl.DataFrame:
         return self.combiner.no_windows.with_columns(_ZERO.alias(FIRED))

@@ -16,13 +16,13 @@ import polars as pl
 from muntin.engine import admission, columns
 from muntin.engine.admission import admit
 from muntin.engine.aggregates.algebra import Algebra
-from muntin.engine.aggregates.registry import algebras
-from muntin.engine.arrival import Arrival, numbered
+from muntin.engine.aggregates.registry import make_algebras
+from muntin.engine.arrival import Arrival, drop_repeated
 from muntin.engine.clocks import clock_columns, clock_times
-from muntin.engine.order import Code, bounds_of
+from muntin.engine.order import Code, find_bounds
 from muntin.engine.windows import grouped
 from muntin.engine.windows.dense import Scatter
-from muntin.engine.windows.panes import closed_before, pane_of
+from muntin.engine.windows.panes import first_open_pane, pane_of
 from muntin.model.errors import OptionError
 from muntin.model.kinds import Numbered, Paned
 from muntin.model.sessions import Sessions
@@ -55,18 +55,18 @@ class Combiner:
         # Number of messages in a part of a window that slides by arrival.
         self.arrivals: int | None = None
         # The engine's names of the messages' key columns.
-        self.named = dict(zip(self.message_keys, self.keys, strict=True))
-        self.schema = pl.Schema({**schema, **self._added(schema)})
-        self.algebras: list[Algebra] = algebras(spec, schema)
+        self.key_names = dict(zip(self.message_keys, self.keys, strict=True))
+        self.schema = pl.Schema({**schema, **self._internal_keys(schema)})
+        self.algebras: list[Algebra] = make_algebras(spec, schema)
         # The partials that are stored: those of the aggregates, and the bounds of sessions.
-        self.lifted: list[Algebra] = [*self.algebras, *self._bounds()]
-        self._scatters = all(algebra.scatters for algebra in self.lifted)
+        self.stored_algebras: list[Algebra] = [*self.algebras, *self._bounds()]
+        self._scatters = all(algebra.scatters for algebra in self.stored_algebras)
         # Only the shard knows a message's number, or whether its offset was taken before.
         self.forwards = spec.offset is not None or spec.axis == "rows"
         for name in self._input_columns():
             # Rejected messages are emitted with their own columns and these two.
             if name in (columns.REASON, columns.WATERMARK):
-                raise columns.taken("column", name, "rejected messages")
+                raise columns.make_clash_error("column", name, "rejected messages")
         empty = pl.DataFrame(schema=self.schema)
         self.no_cells = self.lift(empty)
         self.nothing_rejected = empty.select(
@@ -82,10 +82,10 @@ class Combiner:
     def _bounds(self) -> Sequence[Algebra]:
         return []
 
-    def _added(self, schema: pl.Schema) -> dict[str, pl.DataType]:
+    def _internal_keys(self, schema: pl.Schema) -> dict[str, pl.DataType]:
         """Return the internal key columns that messages get."""
         if self.spec.sets is not None:
-            return grouped.tagged(pl.DataFrame(schema=schema), self.spec).schema
+            return grouped.tag_messages(pl.DataFrame(schema=schema), self.spec).schema
         return {} if self.spec.keys else {columns.ALL: pl.Int8()}
 
     @cached_property
@@ -102,14 +102,16 @@ class Combiner:
             return {whole: self}
         combiners = {part: copy(self) for part in (whole, *parts)}
         for part, combiner in combiners.items():
-            named = zip(self.algebras, parts, strict=True)
-            combiner.algebras = combiner.lifted = [one for one, own in named if own == part]
+            pairs = zip(self.algebras, parts, strict=True)
+            combiner.algebras = combiner.stored_algebras = [
+                algebra for algebra, own_part in pairs if own_part == part
+            ]
             combiner.no_cells = combiner.lift(pl.DataFrame(schema=self.schema))
             combiner.arrivals = part[0] - part[1] + 1
         return combiners
 
     @property
-    def numbered(self) -> Numbered:
+    def numbered_windows(self) -> Numbered:
         """The numbered windows; sliding by arrival, they are hopping windows one row apart."""
         windows = self.spec.windows
         assert not isinstance(windows, Sessions)
@@ -119,9 +121,9 @@ class Combiner:
         return windows
 
     @property
-    def paned(self) -> Paned:
+    def paned_windows(self) -> Paned:
         """The windows that consist of panes."""
-        windows = self.numbered
+        windows = self.numbered_windows
         assert not isinstance(windows, Sliding)
         return windows
 
@@ -136,7 +138,10 @@ class Combiner:
         return self.no_cells.rename({columns.PANE: columns.WINDOW})
 
     def combine(
-        self, messages: pl.DataFrame, watermark: int | None, taken: TakenOffsets | None = None
+        self,
+        messages: pl.DataFrame,
+        watermark: int | None,
+        taken_offsets: TakenOffsets | None = None,
     ) -> Combined:
         """Combine the messages of a batch before the shuffle.
 
@@ -145,71 +150,78 @@ class Combiner:
         """
         if not self.forwards:
             return self.judge(messages, watermark)
-        messages, offset = self._keyed(messages), self.spec.offset
+        messages, offset = self._add_keys(messages), self.spec.offset
         if offset is None:
-            clock = admission.clock(messages)
+            clock = admission.find_latest_arrival(messages)
             return Combined(self.no_cells, messages, rejected=self.nothing_rejected, clock=clock)
-        before, axis = taken or TakenOffsets(), self.spec.axis
-        by = clock_columns(self.spec, messages)
-        new, known = numbered(messages, offset, before, axis, by)
-        return Combined(self.no_cells, self._sent(new), rejected=self.nothing_rejected, **known)
+        offsets, axis = taken_offsets or TakenOffsets(), self.spec.axis
+        clocks = clock_columns(self.spec, messages)
+        new_messages, summary = drop_repeated(messages, offset, offsets, axis, clocks)
+        return Combined(
+            self.no_cells,
+            self._copy_for_shards(new_messages),
+            rejected=self.nothing_rejected,
+            **summary,
+        )
 
     def judge(self, messages: pl.DataFrame, watermark: int | None) -> Combined:
         """Classify and lift one frame of messages, by the watermark in force.
 
         Messages have ``columns.TIME``, and may have the flags ``KEEP``, ``MALFORMED``, ``FUTURE``.
         """
-        messages = self._keyed(messages)
-        taken, rejected = self.part(messages, watermark)
-        combined = self._combined(messages, taken, rejected, self.lift(taken))
-        partly = self._partly_late(grouped.counted(taken), watermark)
-        if partly:
-            combined.counts[PARTLY_LATE] = partly
+        messages = self._add_keys(messages)
+        accepted, rejected = self.part(messages, watermark)
+        combined = self._summarize(messages, accepted, rejected, self.lift(accepted))
+        partly_late = self._count_partly_late(grouped.select_counted(accepted), watermark)
+        if partly_late:
+            combined.counts[PARTLY_LATE] = partly_late
         return combined
 
     def defer(self, messages: pl.DataFrame) -> Combined:
         """Reject what needs no watermark; other messages are passed on, and not counted yet."""
-        messages = self._keyed(messages)
-        taken, rejected = self.part(messages, None)
-        combined = self._combined(messages, taken, rejected, self.no_cells)
+        messages = self._add_keys(messages)
+        accepted, rejected = self.part(messages, None)
+        combined = self._summarize(messages, accepted, rejected, self.no_cells)
         del combined.counts["counted"]
-        combined.raw = self._sent(taken)
+        combined.raw = self._copy_for_shards(accepted)
         return combined
 
-    def _sent(self, messages: pl.DataFrame) -> pl.DataFrame:
+    def _copy_for_shards(self, messages: pl.DataFrame) -> pl.DataFrame:
         """Return the messages for shards, copied for each grouping set, as keys differ by set."""
         messages = messages.drop(columns.PARTITION, strict=False)
-        return messages if self.spec.sets is None else grouped.copied(messages, self.spec)
+        return messages if self.spec.sets is None else grouped.copy_messages(messages, self.spec)
 
-    def _keyed(self, messages: pl.DataFrame) -> pl.DataFrame:
+    def _add_keys(self, messages: pl.DataFrame) -> pl.DataFrame:
         """Add the internal keys, such as the constant key of a query without keys."""
         if self.spec.sets is not None:
-            return grouped.tagged(messages, self.spec)
+            return grouped.tag_messages(messages, self.spec)
         if self.spec.keys or columns.ALL in messages.columns:
             return messages
         return messages.with_columns(pl.lit(0, dtype=pl.Int8).alias(columns.ALL))
 
-    def _combined(
+    def _summarize(
         self,
         messages: pl.DataFrame,
-        taken: pl.DataFrame,
+        accepted: pl.DataFrame,
         rejected: Sequence[pl.DataFrame],
         cells: pl.DataFrame,
     ) -> Combined:
-        aside = [one for frame in rejected if len(one := grouped.counted(frame))]
+        distinct = [one for frame in rejected if len(one := grouped.select_counted(frame))]
         return Combined(
             cells,
-            rejected=self.set_aside(aside),
-            counts=admission.counts(grouped.counted(messages), grouped.counted(taken), aside),
-            latest=admission.latest(messages),
+            rejected=self.set_aside(distinct),
+            counts=admission.count_messages(
+                grouped.select_counted(messages), grouped.select_counted(accepted), distinct
+            ),
+            latest=admission.find_latest_time(messages),
             partitions=clock_times(messages, clock_columns(self.spec, messages)),
-            clock=admission.clock(messages),
+            clock=admission.find_latest_arrival(messages),
         )
 
     def set_aside(self, rejected: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Return the rejected messages in one frame: the input columns and ``reason``."""
-        aside = [r.select(*self._input_columns(), columns.REASON) for r in rejected]
-        return pl.concat([self.nothing_rejected, *aside])
+        frames = [r.select(*self._input_columns(), columns.REASON) for r in rejected]
+        return pl.concat([self.nothing_rejected, *frames])
 
     def _input_columns(self) -> list[str]:
         own = admission.FLAGS if self.spec.sets is None else (*admission.FLAGS, *self.message_keys)
@@ -219,40 +231,40 @@ class Combiner:
         self, messages: pl.DataFrame, watermark: int | None
     ) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
         """Split messages into accepted ones and those rejected, for one reason each."""
-        return admit(messages, self.spec.required, self._edge(watermark))
+        return admit(messages, self.spec.required, self._first_open_position(watermark))
 
-    def taken(self, messages: pl.DataFrame, watermark: int | None) -> pl.DataFrame:
+    def select_accepted(self, messages: pl.DataFrame, watermark: int | None) -> pl.DataFrame:
         """Return the accepted messages, in their order."""
-        return self.part(self._keyed(messages), watermark)[0]
+        return self.part(self._add_keys(messages), watermark)[0]
 
-    def _edge(self, watermark: int | None) -> int | None:
+    def _first_open_position(self, watermark: int | None) -> int | None:
         """Return the first position in an open window; ``None`` if no window is closed."""
-        windows = self.numbered
-        opened = closed_before(windows, watermark, self.spec.firing.grace)
-        if opened is None:
+        windows = self.numbered_windows
+        pane = first_open_pane(windows, watermark, self.spec.firing.grace)
+        if pane is None:
             return None
         if self.slides_by_rows:
             # The message's own window, which has its number, is decisive.
-            opened += windows.panes_per_window - 1
-        return windows.pane_start(opened)
+            pane += windows.panes_per_window - 1
+        return windows.pane_start(pane)
 
-    def _partly_late(self, taken: pl.DataFrame, watermark: int | None) -> int:
+    def _count_partly_late(self, accepted: pl.DataFrame, watermark: int | None) -> int:
         """Return the number of accepted messages that are also in closed windows."""
-        windows = self.numbered
-        if watermark is None or not len(taken) or self.slides_by_rows:
+        windows = self.numbered_windows
+        if watermark is None or not len(accepted) or self.slides_by_rows:
             return 0
         last = windows.last_pane(windows.ended(watermark - self.spec.firing.grace))
-        return int((taken[columns.TIME] < windows.pane_start(last + 1)).sum())
+        return int((accepted[columns.TIME] < windows.pane_start(last + 1)).sum())
 
     def lift(self, messages: pl.DataFrame) -> pl.DataFrame:
         """Lift accepted messages to one row per key and pane."""
-        cells = self._lifted(messages)
-        if self.spec.sets is not None and grouped.stand_for_all(messages):
-            every = grouped.by_sets(cells, self.keys, self.spec.sets)
-            return self.merge([every], by=[*self.keys, columns.PANE])
+        cells = self._lift_cells(messages)
+        if self.spec.sets is not None and grouped.are_uncopied(messages):
+            copies = grouped.copy_by_sets(cells, self.keys, self.spec.sets)
+            return self.merge([copies], by=[*self.keys, columns.PANE])
         return cells
 
-    def _lifted(self, messages: pl.DataFrame) -> pl.DataFrame:
+    def _lift_cells(self, messages: pl.DataFrame) -> pl.DataFrame:
         code = self._code(messages)
         if code and self._scatters and Scatter.worthwhile(code.size, len(messages)):
             cells = self._scatter(messages, code)
@@ -263,36 +275,36 @@ class Combiner:
     def lift_each(self, messages: pl.DataFrame, row: str) -> pl.DataFrame:
         """Lift accepted messages to one row each, numbered in the column ``row``."""
         messages = messages.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(row))
-        messages = self._prepared(messages)
-        place = [pl.col(name).first().alias(key) for name, key in self.named.items()]
-        place.append(self._pane().first())
+        messages = self._prepare(messages)
+        group = [pl.col(name).first().alias(key) for name, key in self.key_names.items()]
+        group.append(self._pane().first())
         cells = messages.group_by(row, maintain_order=True)
-        return self._settle(cells.agg(*place, *self._partials(messages)))
+        return self._settle(cells.agg(*group, *self._partials(messages)))
 
-    def _prepared(self, messages: pl.DataFrame) -> pl.DataFrame:
-        prepared = [e for algebra in self.lifted for e in algebra.prepare()]
+    def _prepare(self, messages: pl.DataFrame) -> pl.DataFrame:
+        prepared = [e for algebra in self.stored_algebras for e in algebra.prepare()]
         return messages.with_columns(*prepared) if prepared else messages
 
     def _partials(self, messages: pl.DataFrame) -> list[pl.Expr]:
         """Return the partials of each group of messages."""
         count = pl.len().cast(pl.Int64).alias(columns.MESSAGES)
-        return [count, *(e for algebra in self.lifted for e in algebra.lift(messages))]
+        return [count, *(e for algebra in self.stored_algebras for e in algebra.lift(messages))]
 
     def _pane(self) -> pl.Expr:
-        return pane_of(pl.col(columns.TIME), self.numbered).alias(columns.PANE)
+        return pane_of(pl.col(columns.TIME), self.numbered_windows).alias(columns.PANE)
 
     def _scatter(self, messages: pl.DataFrame, code: Code) -> pl.DataFrame | None:
         """Lift into arrays with an entry for each key and pane; ``None`` if an aggregate can't."""
-        packed = messages.select(self._packed(code)).to_series()
-        places = Scatter(packed.to_numpy(), code.size)
+        packed = messages.select(self._pack(code)).to_series()
+        scatter = Scatter(packed.to_numpy(), code.size)
         partials: list[pl.Series] = []
-        for algebra in self.lifted:
-            found = algebra.scatter(messages, places)
-            if found is None:
+        for algebra in self.stored_algebras:
+            lifted = algebra.scatter(messages, scatter)
+            if lifted is None:
                 return None
-            partials += found
-        cells = pl.DataFrame({"code": places.taken, columns.MESSAGES: places.count()})
-        return self._unpacked(cells.with_columns(*partials), code)
+            partials += lifted
+        cells = pl.DataFrame({"code": scatter.used_groups, columns.MESSAGES: scatter.count()})
+        return self._unpack(cells.with_columns(*partials), code)
 
     def _group(self, messages: pl.DataFrame, code: Code | None) -> pl.DataFrame:
         """Lift by a hash table, in the order of the messages.
@@ -300,29 +312,31 @@ class Combiner:
         Without a fixed order, cells would be added in another order when a batch is repeated, and
         sums of floats would differ in their last bit.
         """
-        messages = self._prepared(messages)
-        by = [pl.col(name).alias(key) for name, key in self.named.items()] + [self._pane()]
+        messages = self._prepare(messages)
+        by = [pl.col(name).alias(key) for name, key in self.key_names.items()] + [self._pane()]
         if code is not None:
-            by = [self._packed(code).alias("code")]
+            by = [self._pack(code).alias("code")]
         cells = messages.group_by(*by, maintain_order=True).agg(*self._partials(messages))
-        return cells if code is None else self._unpacked(cells, code)
+        return cells if code is None else self._unpack(cells, code)
 
-    def _packed(self, code: Code) -> pl.Expr:
-        sources = {key: pl.col(name) for name, key in self.named.items()}
+    def _pack(self, code: Code) -> pl.Expr:
+        sources = {key: pl.col(name) for name, key in self.key_names.items()}
         return code.expression({**sources, columns.PANE: self._pane()})
 
-    def _unpacked(self, cells: pl.DataFrame, code: Code) -> pl.DataFrame:
-        types = {key: self.schema[name] for name, key in self.named.items()}
+    def _unpack(self, cells: pl.DataFrame, code: Code) -> pl.DataFrame:
+        types = {key: self.schema[name] for name, key in self.key_names.items()}
         return cells.with_columns(*code.columns("code")).drop("code").cast(types)  # type: ignore[arg-type]
 
     def _code(self, messages: pl.DataFrame) -> Code | None:
         """Return the encoding of integer keys and pane in one integer, to group twice as fast."""
-        bounds = bounds_of(messages, self.message_keys)
+        bounds = find_bounds(messages, self.message_keys)
         if bounds is None:
             return None
-        first, last = map(self.numbered.pane_of, find_extent(messages[columns.TIME]))
-        keys = {self.named[name]: ends for name, ends in bounds.items()}
-        return Code.over({**keys, columns.PANE: (first, last)})
+        first_pane, last_pane = map(
+            self.numbered_windows.pane_of, find_extent(messages[columns.TIME])
+        )
+        keys = {self.key_names[name]: ends for name, ends in bounds.items()}
+        return Code.over({**keys, columns.PANE: (first_pane, last_pane)})
 
     def complete(self, cells: pl.DataFrame) -> pl.DataFrame:
         """Complete stored cells with the partials of aggregates that were added since.
@@ -335,7 +349,7 @@ class Combiner:
         if not len(cells):
             return pl.concat([cells, self.no_cells.select(missing)], how="horizontal")
         nothing: dict[str, list[object]] = {name: [None] for name in self.schema}
-        key = {name: [cells[held][0]] for name, held in self.named.items()}
+        key = {name: [cells[stored_name][0]] for name, stored_name in self.key_names.items()}
         message = pl.DataFrame(nothing | key | {columns.TIME: [0]}, schema=self.schema)
         return cells.join(self.lift(message).select(missing), how="cross")
 
@@ -343,22 +357,22 @@ class Combiner:
         self, frames: Sequence[pl.DataFrame], by: Sequence[str] | None = None
     ) -> pl.DataFrame:
         """Merge rows of partials that have the same key and pane, earlier frames first."""
-        full = [f for f in frames if len(f)] or list(frames[:1])
-        if len(full) == 1 and by is None:
-            return full[0]
+        non_empty = [f for f in frames if len(f)] or list(frames[:1])
+        if len(non_empty) == 1 and by is None:
+            return non_empty[0]
         by = by or [*self.keys, columns.PANE]
-        merged = [pl.col(columns.MESSAGES).sum()]
-        merged += [e for algebra in self.lifted for e in algebra.merge()]
-        cells = pl.concat(full, how="diagonal").group_by(*by, maintain_order=True)
-        return self._settle(cells.agg(*merged))
+        partials = [pl.col(columns.MESSAGES).sum()]
+        partials += [e for algebra in self.stored_algebras for e in algebra.merge()]
+        cells = pl.concat(non_empty, how="diagonal").group_by(*by, maintain_order=True)
+        return self._settle(cells.agg(*partials))
 
-    def together(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    def combine_cells(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Combine the cells of several frames of messages into one frame."""
-        full = [add_range(f, columns.PANE) for f in frames if len(f)]
-        return join_runs(full, columns.PANE, self.merge) if full else self.no_cells
+        ranged = [add_range(f, columns.PANE) for f in frames if len(f)]
+        return join_runs(ranged, columns.PANE, self.merge) if ranged else self.no_cells
 
     def _settle(self, cells: pl.DataFrame) -> pl.DataFrame:
-        for algebra in self.lifted:
+        for algebra in self.stored_algebras:
             cells = algebra.settle(cells)
         order = [*self.keys, columns.PANE, columns.MESSAGES]
         rest = [c for c in cells.columns if c not in order]

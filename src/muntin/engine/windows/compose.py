@@ -64,10 +64,10 @@ class Line(ABC):
         best = self._reduce(ranks, np.maximum, 0)
         owner = np.zeros(int(ranks.max(initial=0)) + 1, dtype=np.int64)
         owner[ranks] = np.arange(len(ranks))
-        found = values.gather(owner[best])
+        winners = values.gather(owner[best])
         if rank.null_count() or len(ranks) == 0:
-            found = pl.select(pl.when(pl.Series(best > 0)).then(found)).to_series()
-        return found
+            winners = pl.select(pl.when(pl.Series(best > 0)).then(winners)).to_series()
+        return winners
 
 
 class Flat(Line):

@@ -16,9 +16,9 @@ from typing import Any
 import polars as pl
 
 from muntin.engine import admission, columns
-from muntin.engine.arrival import fresh
+from muntin.engine.arrival import select_new
 from muntin.engine.output import Output, Shard
-from muntin.engine.results import described, no_results
+from muntin.engine.results import build_values, no_results
 from muntin.engine.state import State
 from muntin.engine.windows.combine import Combined, Combiner
 from muntin.engine.windows.each import EachShard
@@ -40,19 +40,19 @@ class DedupShard:
         self.state: State = self.inner.state
 
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
-        judged, _ = self.judged(combined)
-        return self.inner.step(judged, wall, final=final)
+        classified, _ = self.classify(combined)
+        return self.inner.step(classified, wall, final=final)
 
-    def judged(self, combined: Sequence[Combined]) -> tuple[list[Combined], pl.DataFrame | None]:
-        """Classify a batch without its repeated messages; return it and its new messages."""
-        new = _fresh(combined, self.state, self.combiner)
-        judged = [replace(new, raw=None)]
+    def classify(self, combined: Sequence[Combined]) -> tuple[list[Combined], pl.DataFrame | None]:
+        """Drop repeated messages, and return the classified batch and its new messages."""
+        new = _drop_repeated(combined, self.state, self.combiner)
+        classified = [replace(new, raw=None)]
         if new.raw is not None:
-            judged.append(self.combiner.judge(new.raw, self.state.watermark))
+            classified.append(self.combiner.judge(new.raw, self.state.watermark))
             # The watermark and the clock follow the whole batch, not this shard's part of it.
-            judged[1].latest = judged[1].clock = None
-            judged[1].partitions = ()
-        return judged, new.raw
+            classified[1].latest = classified[1].clock = None
+            classified[1].partitions = ()
+        return classified, new.raw
 
     def snapshot(
         self, start: int | None, end: int | None, only: pl.DataFrame | None = None
@@ -73,54 +73,58 @@ class PartitionedShard:
 
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
         state = self.state
-        before = state.offsets.ends
-        new = _fresh(combined, state, self.combiner)
-        wall = state.clock([new], wall)
-        aside = self.combiner.nothing_rejected
+        ends_before = state.offsets.ends
+        batch = _drop_repeated(combined, state, self.combiner)
+        wall = state.clock([batch], wall)
+        rejected_messages = self.combiner.nothing_rejected
         parts: dict[Any, pl.DataFrame] = {}
-        if new.raw is not None:
-            taken, rejected = self.combiner.part(new.raw, None)
-            aside = self.combiner.set_aside(rejected)
-            counts = admission.counts(new.raw, taken, rejected)
+        if batch.raw is not None:
+            accepted, rejected = self.combiner.part(batch.raw, None)
+            rejected_messages = self.combiner.set_aside(rejected)
+            counts = admission.count_messages(batch.raw, accepted, rejected)
             # Accepted messages are counted by their partition's shard, which may still reject them.
             counts.pop("counted")
             state.count(counts)
-            parts = self._by_partition(taken)
-        emitted = [
-            self._partition_step(
-                partition, parts.get(partition), before.get(partition), wall, final
+            parts = self._split_by_partition(accepted)
+        outputs = [
+            self._step_partition(
+                partition, parts.get(partition), ends_before.get(partition), wall, final
             )
-            for partition in self._asked(parts, before, final)
+            for partition in self._select_partitions(parts, ends_before, final)
         ]
         state.wall = wall
         state.save()
-        nothing, counts = no_results(self.combiner), dict(state.counts)
-        made = Output.together(emitted, nothing, [aside], counts)
-        made.results = made.results.sort(self._order, maintain_order=True)
-        return made
+        no_output, counts = no_results(self.combiner), dict(state.counts)
+        output = Output.combine(outputs, no_output, [rejected_messages], counts)
+        output.results = output.results.sort(self._order, maintain_order=True)
+        return output
 
     def snapshot(
         self, start: int | None, end: int | None, only: pl.DataFrame | None = None
     ) -> pl.DataFrame:
         parts = self.state.partitions.values()
-        inner = [self.make(self.combiner, one, self.state.cache) for one in parts]
-        held = [described(self.combiner.no_windows, self.combiner)]
-        held += [shard.snapshot(start, end, only) for shard in inner]
-        return pl.concat(held).sort(self._order, maintain_order=True)
+        shards = [self.make(self.combiner, one, self.state.cache) for one in parts]
+        frames = [build_values(self.combiner.no_windows, self.combiner)]
+        frames += [shard.snapshot(start, end, only) for shard in shards]
+        return pl.concat(frames).sort(self._order, maintain_order=True)
 
     @property
     def _order(self) -> list[str]:
         return [columns.WINDOW_START, *self.spec.keys, columns.WINDOW_END]
 
-    def _by_partition(self, taken: pl.DataFrame) -> dict[Any, pl.DataFrame]:
+    def _split_by_partition(self, accepted: pl.DataFrame) -> dict[Any, pl.DataFrame]:
         assert self.spec.offset is not None
         partition, offset = self.spec.offset
-        flags = [c for c in (columns.KEEP, columns.MALFORMED, columns.FUTURE) if c in taken.columns]
-        placed = taken.drop(flags).with_columns(pl.col(offset).cast(pl.Int64).alias(columns.TIME))
-        parts = placed.partition_by(partition, as_dict=True, maintain_order=True)
+        flags = [
+            c for c in (columns.KEEP, columns.MALFORMED, columns.FUTURE) if c in accepted.columns
+        ]
+        positioned = accepted.drop(flags).with_columns(
+            pl.col(offset).cast(pl.Int64).alias(columns.TIME)
+        )
+        parts = positioned.partition_by(partition, as_dict=True, maintain_order=True)
         return {key[0]: part for key, part in parts.items()}
 
-    def _asked(
+    def _select_partitions(
         self, parts: dict[Any, pl.DataFrame], before: dict[Any, int], final: bool
     ) -> list[Any]:
         """Return the partitions that need a step."""
@@ -131,7 +135,7 @@ class PartitionedShard:
         after = self.state.offsets.ends
         return [p for p in partitions if p in parts or after.get(p) != before.get(p)]
 
-    def _partition_step(
+    def _step_partition(
         self,
         partition: Any,
         messages: pl.DataFrame | None,
@@ -144,16 +148,16 @@ class PartitionedShard:
         inner.state.watermark, inner.state.wall = before, self.state.wall
         inner.state.ends_run = self.state.ends_run
         if messages is None:
-            judged = Combined(self.combiner.no_cells, rejected=self.combiner.nothing_rejected)
+            classified = Combined(self.combiner.no_cells, rejected=self.combiner.nothing_rejected)
         else:
-            judged = self.combiner.judge(messages, inner.state.watermark)
-            del judged.counts["seen"]
-        judged.latest, judged.clock = self.state.offsets.next_offset(partition), None
-        counted = dict(inner.state.counts)
-        emitted = inner.step([judged], wall, final=final)
-        new = {name: n - counted.get(name, 0) for name, n in emitted.counts.items()}
-        self.state.count({name: n for name, n in new.items() if n})
-        return emitted
+            classified = self.combiner.judge(messages, inner.state.watermark)
+            del classified.counts["seen"]
+        classified.latest, classified.clock = self.state.offsets.next_offset(partition), None
+        counts_before = dict(inner.state.counts)
+        output = inner.step([classified], wall, final=final)
+        new_counts = {name: n - counts_before.get(name, 0) for name, n in output.counts.items()}
+        self.state.count({name: n for name, n in new_counts.items() if n})
+        return output
 
 
 def each_of(shard: Shard) -> EachShard | None:
@@ -166,22 +170,24 @@ def step_each(shard: Shard, messages: pl.DataFrame, wall: int) -> Output:
     """Process single messages in one step, as ``EachShard.step_each`` does."""
     inner = each_of(shard)
     assert inner is not None
-    combiner, mark = inner.combiner, shard.state.watermark
-    judged = [combiner.combine(messages, mark, shard.state.offsets)]
-    new: pl.DataFrame | None = messages
+    combiner, watermark = inner.combiner, shard.state.watermark
+    classified = [combiner.combine(messages, watermark, shard.state.offsets)]
+    new_messages: pl.DataFrame | None = messages
     if isinstance(shard, DedupShard):
-        judged, new = shard.judged(judged)
-    taken = combiner.taken(messages.clear() if new is None else new, mark)
-    return inner.step_each(judged, taken, wall)
+        classified, new_messages = shard.classify(classified)
+    if new_messages is None:
+        new_messages = messages.clear()
+    accepted = combiner.select_accepted(new_messages, watermark)
+    return inner.step_each(classified, accepted, wall)
 
 
-def _fresh(combined: Sequence[Combined], state: State, combiner: Combiner) -> Combined:
+def _drop_repeated(combined: Sequence[Combined], state: State, combiner: Combiner) -> Combined:
     """Return the new messages of a batch, unchanged, with the batch's summary."""
     sent, offset = [part.raw for part in combined], combiner.spec.offset
-    new, known = fresh(combined, sent, offset, state.offsets, state.count)
+    new_messages, summary = select_new(combined, sent, offset, state.offsets, state.count)
     return Combined(
         combiner.no_cells,
-        pl.concat(new) if new else None,
+        pl.concat(new_messages) if new_messages else None,
         rejected=combiner.nothing_rejected,
-        **known,
+        **summary,
     )

@@ -14,8 +14,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 # An entry costs about as much as a message, so that the array pays up to this size.
-_PLACES_A_ROW = 2
-_FEW_PLACES = 4096
+_ENTRIES_PER_MESSAGE = 2
+_FREE_ENTRIES = 4096
 
 
 class Scatter:
@@ -29,26 +29,26 @@ class Scatter:
     @staticmethod
     def worthwhile(size: int, rows: int) -> bool:
         """Return whether an array of this size beats a hash table for this number of messages."""
-        return 0 < size <= _PLACES_A_ROW * rows + _FEW_PLACES
+        return 0 < size <= _ENTRIES_PER_MESSAGE * rows + _FREE_ENTRIES
 
     @cached_property
-    def taken(self) -> NDArray[np.int64]:
+    def used_groups(self) -> NDArray[np.int64]:
         """The indices of groups with messages, ascending."""
         return np.flatnonzero(self.counts)
 
     def count(self) -> NDArray[np.int64]:
         """Return the number of messages of each group."""
-        return self.counts[self.taken]
+        return self.counts[self.used_groups]
 
     def add(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the sum of integers of each group, modulo 2**64."""
         sums = np.zeros(self.size, dtype=np.int64)
         np.add.at(sums, self.code, values)
-        return sums[self.taken]
+        return sums[self.used_groups]
 
     def add_floats(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the sum of doubles of each group."""
-        return self._weigh(values)[self.taken]
+        return self._weigh(values)[self.used_groups]
 
     def _weigh(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         sums = np.bincount(self.code, weights=values, minlength=self.size)
@@ -57,9 +57,9 @@ class Scatter:
     def extreme(self, values: NDArray[np.generic], greatest: bool) -> NDArray[np.generic]:
         """Return the greatest or least number of each group; there must be no NaN."""
         edge = values.min() if greatest else values.max()
-        found = np.full(self.size, edge, dtype=values.dtype)
-        (np.maximum if greatest else np.minimum).at(found, self.code, values)
-        return found[self.taken]
+        extremes = np.full(self.size, edge, dtype=values.dtype)
+        (np.maximum if greatest else np.minimum).at(extremes, self.code, values)
+        return extremes[self.used_groups]
 
     def moments(self, values: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
         """Return mean and sum of squared deviations of each group, in two passes."""
@@ -67,10 +67,10 @@ class Scatter:
             means = self._weigh(values)
             np.divide(means, self.counts, out=means, where=self.counts > 0)
             gaps = values - means[self.code]
-            return means[self.taken], self.add_floats(gaps * gaps)
+            return means[self.used_groups], self.add_floats(gaps * gaps)
 
 
-def numbers(column: pl.Series) -> NDArray[np.generic] | None:
+def dense_numbers(column: pl.Series) -> NDArray[np.generic] | None:
     """Return a column's numbers for ``Scatter``; ``None`` for other types, nulls or NaN."""
     plain = column.dtype.is_integer() or column.dtype.is_float()
     if not plain or column.null_count() or not len(column):

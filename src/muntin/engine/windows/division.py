@@ -7,11 +7,11 @@ from typing import Any
 
 import polars as pl
 
-from muntin.engine.retention import uncounted
+from muntin.engine.retention import merge_uncounted
 from muntin.state.manifest import Manifest
 from muntin.state.shards import split_by_shard
 
-_KEPT, _WAITS, _FLOOR = "kept", "waits", "floor"
+_RETENTION, _WAITS, _FLOOR = "kept", "waits", "floor"
 
 
 class WindowDivision:
@@ -26,7 +26,9 @@ class WindowDivision:
 
     def extra(self, manifests: Sequence[Manifest]) -> dict[str, Any]:
         """Merge the other values of the old shards; limits will count the messages again."""
-        found = {k: v for k, v in manifests[0].extra.items() if k not in (_KEPT, _WAITS)}
-        if _KEPT in manifests[0].extra:
-            found[_KEPT] = uncounted(one.extra.get(_KEPT, {}).get(_FLOOR) for one in manifests)
-        return found
+        merged = {k: v for k, v in manifests[0].extra.items() if k not in (_RETENTION, _WAITS)}
+        if _RETENTION in manifests[0].extra:
+            merged[_RETENTION] = merge_uncounted(
+                manifest.extra.get(_RETENTION, {}).get(_FLOOR) for manifest in manifests
+            )
+        return merged

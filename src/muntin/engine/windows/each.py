@@ -13,11 +13,11 @@ import numpy as np
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.firing import BatchClock, due_by_clock
-from muntin.engine.order import arranged, begins
+from muntin.engine.firing import BatchClock, is_due_by_clock
+from muntin.engine.order import find_group_starts, sort_rows
 from muntin.engine.output import Output
 from muntin.engine.windows.combine import Combined
-from muntin.engine.windows.overlap import in_windows
+from muntin.engine.windows.overlap import copy_to_windows
 from muntin.engine.windows.paned import FIRED, LATE, PanedShard
 from muntin.engine.windows.prefixes import Prefixes
 from muntin.engine.windows.waiting import BEFORE, Waiting
@@ -49,52 +49,52 @@ class EachShard(PanedShard):
         if isinstance(policy, Each):
             # Windows that another policy left waiting emit with the next message.
             return waiting.table.low is None
-        passed = due_by_clock(policy, BatchClock(0, 0, 0, 0, wall, self.state.wall))
+        is_due = is_due_by_clock(policy, BatchClock(0, 0, 0, 0, wall, self.state.wall))
         # Waiting partial results can't be subtracted again.
-        return not passed and (self.spec.firing.accumulate or waiting.rows is None)
+        return not is_due and (self.spec.firing.accumulate or waiting.rows is None)
 
-    def step_each(self, combined: Sequence[Combined], taken: pl.DataFrame, wall: int) -> Output:
+    def step_each(self, combined: Sequence[Combined], accepted: pl.DataFrame, wall: int) -> Output:
         """Process messages that don't move the watermark past an edge of a window.
 
         Returns:
             The output of a step for each of them, one after the other.
         """
-        begun = self._begin(combined, wall, final=False)
-        moment = begun.moment
-        fresh = [add_range(c.cells, columns.PANE) for c in combined if len(c.cells)]
-        changes = self._changes(fresh, moment)
-        nothing = self._no_windows()
-        marks = [self._marks(changes["late"], nothing, nothing)]
-        single = self._in_windows(taken, moment)
-        ended = pl.col(columns.WINDOW) <= moment.before
-        emitted = [
-            self._emitted(emission, single.filter(mine), changes[emission], marks)
-            for emission, mine in (("late", ended), ("early", ~ended))
+        context = self._begin(combined, wall, final=False)
+        clock = context.clock
+        new_cells = [add_range(c.cells, columns.PANE) for c in combined if len(c.cells)]
+        changes = self._changes(new_cells, clock)
+        no_windows = self._no_windows()
+        marks = [self._collect_marks(changes["late"], no_windows, no_windows)]
+        messages = self._lift_to_windows(accepted, clock)
+        has_ended = pl.col(columns.WINDOW) <= clock.before
+        frames = [
+            self._emit_each(emission, messages.filter(selected), changes[emission], marks)
+            for emission, selected in (("late", has_ended), ("early", ~has_ended))
         ]
-        frame = pl.concat([f for f in emitted if len(f)] or emitted[:1], how="diagonal")
-        return self._end(begun, combined, fresh, frame, marks, order=[ROW, columns.WINDOW])
+        emitted = pl.concat([f for f in frames if len(f)] or frames[:1], how="diagonal")
+        return self._end(context, combined, new_cells, emitted, marks, order=[ROW, columns.WINDOW])
 
-    def _in_windows(self, taken: pl.DataFrame, moment: BatchClock) -> pl.DataFrame:
+    def _lift_to_windows(self, accepted: pl.DataFrame, clock: BatchClock) -> pl.DataFrame:
         """Return each message's partials, for each of its open windows."""
-        single, windows = self.combiner.lift_each(taken, ROW), self.combiner.paned
-        return in_windows(single, moment.closed_before + 1, None, windows).drop(columns.PANE)
+        messages, windows = self.combiner.lift_each(accepted, ROW), self.combiner.paned_windows
+        return copy_to_windows(messages, clock.closed_before + 1, None, windows).drop(columns.PANE)
 
-    def _emitted(
+    def _emit_each(
         self,
         emission: str,
-        single: pl.DataFrame,
+        messages: pl.DataFrame,
         changes: pl.DataFrame,
         marks: list[pl.DataFrame],
     ) -> pl.DataFrame:
         waiting = self.late if emission == "late" else self.early
         before = waiting.take_each(changes)
-        if not by_message(waiting.policy) or not len(single):
+        if not by_message(waiting.policy) or not len(messages):
             numbers = [pl.lit(0, dtype=pl.Int64).alias(c) for c in (columns.REVISION, ROW)]
             return self._no_windows().with_columns(
                 pl.lit(emission).alias(columns.EMISSION), *numbers
             )
-        known = self._known(emission, before)
-        records, line, due = self._records(single, known, waiting.rows)
+        stored = self._read_stored(emission, before)
+        records, line, due = self._arrange_records(messages, stored, waiting.rows)
         partials = [pl.Series(columns.MESSAGES, line.add_integers(_array(records)))]
         if self.spec.firing.accumulate:
             partials += [s for a in self.combiner.algebras for s in a.slide(records, line)]
@@ -110,40 +110,40 @@ class EachShard(PanedShard):
             (pl.col(FIRED) + pl.Series(revision)).alias(columns.REVISION),
         ).filter(pl.Series(due))
         none = pl.lit(0, dtype=pl.Int64)
-        once = whole.select(*self._identity, (none + 1).alias(FIRED), none.alias(LATE))
-        marks.append(self._add_marks([once]))
+        firings = whole.select(*self._identity, (none + 1).alias(FIRED), none.alias(LATE))
+        marks.append(self._add_marks([firings]))
         return whole.drop(FIRED)
 
-    def _known(self, emission: str, before: pl.DataFrame) -> pl.DataFrame:
+    def _read_stored(self, emission: str, before: pl.DataFrame) -> pl.DataFrame:
         """Return the stored partials of windows, their firings, and their waiting messages."""
         window = before[columns.WINDOW]
         low, high = int(window.min()), int(window.max())  # type: ignore[arg-type]
-        only = before.select(self._identity)
-        held = self._compose([], low, high, only.select(self.keys).unique())
-        held = join_null_safe(before.drop(columns.MESSAGES), held, self._identity, "left")
-        held = held.with_columns(pl.col(columns.MESSAGES).fill_null(0))
-        held = self._with_marks(held, low, high, (), only)
+        windows = before.select(self._identity)
+        stored = self._compose([], low, high, windows.select(self.keys).unique())
+        stored = join_null_safe(before.drop(columns.MESSAGES), stored, self._identity, "left")
+        stored = stored.with_columns(pl.col(columns.MESSAGES).fill_null(0))
+        stored = self._with_marks(stored, low, high, (), windows)
         if emission == "late":
-            held = self._count_full(held, held.select(*self._identity, columns.MESSAGES))
-        return held.drop(LATE)
+            stored = self._count_full(stored, stored.select(*self._identity, columns.MESSAGES))
+        return stored.drop(LATE)
 
-    def _records(
-        self, single: pl.DataFrame, known: pl.DataFrame, rows: int | None
+    def _arrange_records(
+        self, messages: pl.DataFrame, windows: pl.DataFrame, rows: int | None
     ) -> tuple[pl.DataFrame, Prefixes, np.ndarray]:
         """Return windows' stored partials and new messages, and which messages let them emit."""
-        stored = known.filter(pl.col(columns.MESSAGES) > 0)
+        stored = windows.filter(pl.col(columns.MESSAGES) > 0)
         stored = stored.with_columns(pl.lit(_STORED, dtype=pl.Int64).alias(ROW))
-        named = known.select(*self._identity, BEFORE, FIRED)
-        single = join_null_safe(single, named, self._identity, "left")
-        records = pl.concat([stored, single], how="diagonal_relaxed")
-        records = arranged(records, [columns.WINDOW, *self.keys, ROW])
-        line = Prefixes(begins(records, self._identity))
+        waiting = windows.select(*self._identity, BEFORE, FIRED)
+        messages = join_null_safe(messages, waiting, self._identity, "left")
+        records = pl.concat([stored, messages], how="diagonal_relaxed")
+        records = sort_rows(records, [columns.WINDOW, *self.keys, ROW])
+        line = Prefixes(find_group_starts(records, self._identity))
         row = records[ROW].to_numpy()
         due = row != _STORED
         if rows is not None:
-            new = line.ordinal + (row[line.start] != _STORED)  # the first message is 1
+            ordinal = line.ordinal + (row[line.start] != _STORED)  # the first message is 1
             first = np.maximum(1, rows - records[BEFORE].to_numpy())
-            due &= (new >= first) & ((new - first) % rows == 0)
+            due &= (ordinal >= first) & ((ordinal - first) % rows == 0)
         return records, line, due
 
 
@@ -153,5 +153,5 @@ def _array(records: pl.DataFrame) -> np.ndarray:
 
 def _ordinals(due: np.ndarray, line: Prefixes) -> np.ndarray:
     """Return, for each row, the number of due rows before it in its group."""
-    found: np.ndarray = line.add_integers(due.astype(np.int64)) - due
-    return found
+    ordinals: np.ndarray = line.add_integers(due.astype(np.int64)) - due
+    return ordinals

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.arrival import parts_of
-from muntin.engine.conditions import check
+from muntin.engine.arrival import make_parts
+from muntin.engine.conditions import check_conditions
 from muntin.engine.operator import REJECTED, RESULTS, Judged, Part, ShardState, StepOutput, Task
 from muntin.engine.output import Shard
 from muntin.engine.sessions.combine import SessionCombiner
@@ -39,28 +39,28 @@ class WindowOperator:
     """The operator of a query's windows."""
 
     def __init__(self, spec: WindowSpec, schema: Mapping[str, pl.DataType]) -> None:
-        self.combiner = combiner(spec, pl.Schema({**schema, columns.TIME: pl.Int64()}))
+        self.combiner = make_combiner(spec, pl.Schema({**schema, columns.TIME: pl.Int64()}))
 
     def prepare(self, messages: Iterable[pl.DataFrame], task: Task) -> list[Part]:
         combiner, judged = self.combiner, task.judged()
         parts: list[Combined] = []
-        taken = judged.taken or TakenOffsets()
+        taken_offsets = judged.taken or TakenOffsets()
         for frame in messages:
             if judged.known or combiner.forwards:
-                parts.append(combiner.combine(frame, judged.watermark, taken))
-                taken.add(parts[-1].offsets)
+                parts.append(combiner.combine(frame, judged.watermark, taken_offsets))
+                taken_offsets.add(parts[-1].offsets)
             else:
                 parts.append(combiner.defer(frame))
         parts = parts or [Combined(combiner.no_cells, rejected=combiner.nothing_rejected)]
-        cells = combiner.together([part.cells for part in parts])
+        cells = combiner.combine_cells([part.cells for part in parts])
         frames = {_CELLS: split_by_shard(cells, combiner.keys, task.shards)}
         raw = [part.raw for part in parts if part.raw is not None]
         if raw:
-            frames[_RAW] = split_by_shard(_alike(raw), combiner.message_keys, task.shards)
-        sent = parts_of(parts, frames, task)
-        for part in sent:
+            frames[_RAW] = split_by_shard(_concatenate(raw), combiner.message_keys, task.shards)
+        sent_parts = make_parts(parts, frames, task)
+        for part in sent_parts:
             part.header |= {"known": judged.known, "judged": judged.watermark}
-        return sent
+        return sent_parts
 
     def open(self, state: ShardState) -> WindowStep:
         return WindowStep(self.combiner, state)
@@ -71,22 +71,24 @@ class WindowStep:
 
     def __init__(self, combiner: Combiner, state: ShardState) -> None:
         self.combiner = combiner
-        self.shard = shard(combiner, state.blobs, state.cache)
+        self.shard = open_shard(combiner, state.blobs, state.cache)
         self.shard.state.ends_run = state.ends_run
-        state.cache.retain(self.shard.state.numbers())
+        state.cache.retain(self.shard.state.list_blobs())
 
     def run(self, parts: Sequence[Part], wall: int | None, *, final: bool) -> StepOutput:
         state = self.shard.state
-        combined = received(self.combiner, parts, state.watermark)
-        made = self.shard.step(combined, state.wall or 0 if wall is None else wall, final=final)
-        watermark = pl.lit(made.judged, dtype=pl.Int64).alias(columns.WATERMARK)
-        rows = {RESULTS: made.results, REJECTED: made.rejected.with_columns(watermark)}
+        combined = receive_parts(self.combiner, parts, state.watermark)
+        output = self.shard.step(combined, state.wall or 0 if wall is None else wall, final=final)
+        watermark = pl.lit(output.judged, dtype=pl.Int64).alias(columns.WATERMARK)
+        rows = {RESULTS: output.results, REJECTED: output.rejected.with_columns(watermark)}
         return StepOutput(
-            rows, made.progress, Judged(True, made.watermark, self.shard.state.offsets)
+            rows, output.progress, Judged(True, output.watermark, self.shard.state.offsets)
         )
 
 
-def received(combiner: Combiner, parts: Sequence[Part], watermark: int | None) -> list[Combined]:
+def receive_parts(
+    combiner: Combiner, parts: Sequence[Part], watermark: int | None
+) -> list[Combined]:
     """Return a shard's parts as batches; messages that a task passed on are combined here."""
     combined = []
     for part in parts:
@@ -98,47 +100,47 @@ def received(combiner: Combiner, parts: Sequence[Part], watermark: int | None) -
         cells = part.frames.get(_CELLS, combiner.no_cells)
         rejected = part.frames.get(REJECTED, combiner.nothing_rejected)
         passed_on = raw if header["known"] or combiner.forwards else None
-        mine = Combined(cells, passed_on, rejected=rejected, **header["arrival"])
-        combined.append(mine)
+        batch = Combined(cells, passed_on, rejected=rejected, **header["arrival"])
+        combined.append(batch)
         if raw is not None and passed_on is None:
-            later = combiner.combine(raw, watermark)
+            deferred = combiner.combine(raw, watermark)
             for name in ("seen", "filtered"):
-                later.counts.pop(name, None)
-            combined.append(later)
+                deferred.counts.pop(name, None)
+            combined.append(deferred)
     return combined
 
 
-def _alike(frames: list[pl.DataFrame]) -> pl.DataFrame:
+def _concatenate(frames: list[pl.DataFrame]) -> pl.DataFrame:
     """Concatenate frames, only some of which may have the flag for malformed messages."""
-    together = pl.concat(frames, how="diagonal")
-    if columns.MALFORMED in together.columns:
-        together = together.with_columns(pl.col(columns.MALFORMED).fill_null(False))
-    return together
+    messages = pl.concat(frames, how="diagonal")
+    if columns.MALFORMED in messages.columns:
+        messages = messages.with_columns(pl.col(columns.MALFORMED).fill_null(False))
+    return messages
 
 
-def combiner(spec: WindowSpec, schema: pl.Schema) -> Combiner:
+def make_combiner(spec: WindowSpec, schema: pl.Schema) -> Combiner:
     """Return the combiner of a query."""
-    made = _COMBINERS.get(type(spec.windows), Combiner)(spec, schema)
-    check(made)
-    return made
+    combiner = _COMBINERS.get(type(spec.windows), Combiner)(spec, schema)
+    check_conditions(combiner)
+    return combiner
 
 
-def shard(combiner: Combiner, blobs: Blobs, cache: FrameCache) -> Shard:
+def open_shard(combiner: Combiner, blobs: Blobs, cache: FrameCache) -> Shard:
     """Open a shard over its store as of the last commit."""
     if combiner.spec.by_arrival:
         return ArrivalShard(combiner, blobs, cache)
     if combiner.forwards:
-        made = PartitionedShard if combiner.spec.axis == "rows" else DedupShard
-        return made(combiner, blobs, cache, _judging)
-    return _judging(combiner, blobs, cache)
+        shard_class = PartitionedShard if combiner.spec.axis == "rows" else DedupShard
+        return shard_class(combiner, blobs, cache, _open_inner)
+    return _open_inner(combiner, blobs, cache)
 
 
-def _judging(combiner: Combiner, blobs: Blobs, cache: FrameCache) -> Shard:
+def _open_inner(combiner: Combiner, blobs: Blobs, cache: FrameCache) -> Shard:
     """Open the shard for messages that come once, each with its position."""
     windows = combiner.spec.windows
-    made = _SHARDS.get(type(windows), EachShard)
+    shard_class = _SHARDS.get(type(windows), EachShard)
     if combiner.spec.firing.fill is not None:
-        made = FillingShard
+        shard_class = FillingShard
     if isinstance(windows, Sessions) and windows.longest is not None:
-        made = LongestSessionShard
-    return made(combiner, blobs, cache)
+        shard_class = LongestSessionShard
+    return shard_class(combiner, blobs, cache)

@@ -7,7 +7,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from muntin.engine import columns
-from muntin.engine.order import arranged, begins
+from muntin.engine.order import find_group_starts, sort_rows
 from muntin.engine.windows.combine import Combiner
 from muntin.engine.windows.compose import Flat
 from muntin.engine.windows.panes import in_columns
@@ -21,9 +21,9 @@ def compose(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.
     The result has a row for each key and window with at least one message, in any order.
     """
     if not combiner.slides_by_rows:
-        return _composed(cells, low, high, combiner)
+        return _compose_part(cells, low, high, combiner)
     (span, _), whole = next(iter(combiner.by_part.items()))
-    composed = _composed(cells.select(whole.no_cells.columns), low, high, whole)
+    composed = _compose_part(cells.select(whole.no_cells.columns), low, high, whole)
     # A window ends with a message; without a message there, it doesn't exist.
     ends = cells.select(*combiner.keys, (pl.col(columns.PANE) - span).alias(columns.WINDOW))
     identity = [*combiner.keys, columns.WINDOW]
@@ -31,48 +31,50 @@ def compose(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.
     for (first, _), part in combiner.by_part.items():
         if part is not whole:
             shift = span - first
-            mine = cells.select(part.no_cells.columns)
-            own = _composed(mine, low + shift, high + shift, part).drop(columns.MESSAGES)
-            own = own.with_columns(pl.col(columns.WINDOW) - shift)
-            composed = join_null_safe(composed, own, identity, "left")
+            part_cells = cells.select(part.no_cells.columns)
+            part_windows = _compose_part(part_cells, low + shift, high + shift, part).drop(
+                columns.MESSAGES
+            )
+            part_windows = part_windows.with_columns(pl.col(columns.WINDOW) - shift)
+            composed = join_null_safe(composed, part_windows, identity, "left")
     return composed
 
 
-def _composed(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.DataFrame:
-    windows = combiner.paned
-    within = pl.col(columns.PANE).is_between(windows.first_pane(low), windows.last_pane(high))
-    if not cells.select(within.all()).item():
-        cells = cells.filter(within)
+def _compose_part(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.DataFrame:
+    windows = combiner.paned_windows
+    is_inside = pl.col(columns.PANE).is_between(windows.first_pane(low), windows.last_pane(high))
+    if not cells.select(is_inside.all()).item():
+        cells = cells.filter(is_inside)
     if windows.panes_per_window == 1:
         return cells.rename({columns.PANE: columns.WINDOW})
     if not len(cells):
-        return _copied(cells, low, high, combiner)
+        return _merge_copies(cells, low, high, combiner)
     panes = cells[columns.PANE]
     low = max(low, windows.first_window(int(panes.min())))  # type: ignore[arg-type]
     high = min(high, windows.last_window(int(panes.max())))  # type: ignore[arg-type]
     if high - low < 3:
-        return _copied(cells, low, high, combiner)
-    cells = arranged(cells, [*combiner.keys, columns.PANE])
+        return _merge_copies(cells, low, high, combiner)
+    cells = sort_rows(cells, [*combiner.keys, columns.PANE])
     sliding = [a for a in combiner.algebras if a.slides]
-    composed = _slid(cells, low, high, combiner)
+    composed = _slide(cells, low, high, combiner)
     if len(sliding) == len(combiner.algebras):
         return composed
     identity = [*combiner.keys, columns.WINDOW]
-    rest = arranged(_copied(cells, low, high, combiner), identity)
+    rest = sort_rows(_merge_copies(cells, low, high, combiner), identity)
     missing = [c for c in rest.columns if c not in composed.columns]
     return composed.with_columns(rest.select(missing))
 
 
-def _slid(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.DataFrame:
+def _slide(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.DataFrame:
     """Compute every window by sliding over the flat layout; sorted by keys, then window."""
-    new_key, pane = begins(cells, combiner.keys), cells[columns.PANE].to_numpy()
-    flat, window, wanted = _laid_out(pane, new_key, combiner.paned, low, high)
+    new_key, pane = find_group_starts(cells, combiner.keys), cells[columns.PANE].to_numpy()
+    flat, window, is_wanted = _lay_out(pane, new_key, combiner.paned_windows, low, high)
     series = [pl.Series(columns.MESSAGES, flat.add_integers(cells[columns.MESSAGES].to_numpy()))]
     for algebra in combiner.algebras:
         if algebra.slides:
             series += algebra.slide(cells, flat)
-    wanted &= (window >= low) & (window <= high) & (series[0].to_numpy() > 0)
-    places = np.flatnonzero(wanted)
+    is_wanted &= (window >= low) & (window <= high) & (series[0].to_numpy() > 0)
+    places = np.flatnonzero(is_wanted)
     keys = cells.select(combiner.keys)[flat.owner[places]]
     partials = pl.DataFrame(series)[places]
     return pl.concat(
@@ -80,7 +82,7 @@ def _slid(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.Da
     )
 
 
-def _laid_out(
+def _lay_out(
     pane: NDArray[np.int64], new_key: NDArray[np.bool_], windows: Paned, low: int, high: int
 ) -> tuple[Flat, NDArray[np.int64], NDArray[np.bool_]]:
     """Lay out panes on a line.
@@ -97,22 +99,22 @@ def _laid_out(
         flat = Flat(pane, new_key, n, (windows.first_pane(low), windows.last_pane(high)))
     last = pane[flat.owner] + flat.ahead
     window = in_columns(windows.first_window)(last)
-    wanted = in_columns(windows.last_pane)(window) == last
+    is_end = in_columns(windows.last_pane)(window) == last
     if windows.block:
-        wanted &= last // windows.block == block[flat.owner]
-    return flat, window, wanted
+        is_end &= last // windows.block == block[flat.owner]
+    return flat, window, is_end
 
 
-def _copied(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.DataFrame:
+def _merge_copies(cells: pl.DataFrame, low: int, high: int, combiner: Combiner) -> pl.DataFrame:
     """Compute every window by copying each cell to all windows that contain it, and merging."""
     if low == high:
         copied = cells.with_columns(pl.lit(low, dtype=pl.Int64).alias(columns.WINDOW))
     else:
-        copied = in_windows(cells, low, high, combiner.paned)
+        copied = copy_to_windows(cells, low, high, combiner.paned_windows)
     return combiner.merge([copied.drop(columns.PANE)], by=[columns.WINDOW, *combiner.keys])
 
 
-def in_windows(
+def copy_to_windows(
     cells: pl.DataFrame, low: int | None, high: int | None, windows: Paned
 ) -> pl.DataFrame:
     """Copy each cell to all windows that contain it, between bounds (both included)."""

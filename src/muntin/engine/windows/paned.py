@@ -15,11 +15,11 @@ import polars as pl
 from muntin.engine import columns, conditions
 from muntin.engine.firing import SINCE, BatchClock
 from muntin.engine.output import Output
-from muntin.engine.results import described
+from muntin.engine.results import build_values
 from muntin.engine.windows.combine import Combined, Combiner
-from muntin.engine.windows.overlap import compose, in_windows
-from muntin.engine.windows.panes import kept_from
-from muntin.engine.windows.shard import Begun, WindowShard
+from muntin.engine.windows.overlap import compose, copy_to_windows
+from muntin.engine.windows.panes import first_retained_pane
+from muntin.engine.windows.shard import StepContext, WindowShard
 from muntin.engine.windows.waiting import FIRST, Waiting
 from muntin.model.kinds import Numbered
 from muntin.model.policies import FirstThen, Policy, by_change
@@ -44,7 +44,7 @@ class PanedShard(WindowShard):
     windows: Numbered
 
     def __init__(self, combiner: Combiner, blobs: Blobs, cache: FrameCache) -> None:
-        super().__init__(combiner, combiner.numbered, blobs, cache)
+        super().__init__(combiner, combiner.numbered_windows, blobs, cache)
         windows, firing, table = self.windows, self.spec.firing, self.state.table
         horizon = self.spec.lateness + firing.retention
         panes = windows.panes_per_window + windows.pane_of(horizon) - windows.pane_of(0)
@@ -67,78 +67,78 @@ class PanedShard(WindowShard):
         state, keys = self.state, self.keys if by_change(policy) else ()
         table = state.table(name, columns.WINDOW, span, self._merge_changes, keys)
         # The stored number of waiting windows is only valid for the same policies.
-        same = state.written_by == self.spec.to_dict()
-        counted = state.extra.get(_WAITS, {}).get(name) if same else None
+        same_policies = state.written_by == self.spec.to_dict()
+        counted = state.extra.get(_WAITS, {}).get(name) if same_policies else None
         additive = self.spec.firing.accumulate
         return Waiting(table, policy, name == "late", self._identity, additive, counted)
 
     def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
-        begun = self._begin(combined, wall, final)
-        moment = begun.moment
-        fresh = [add_range(c.cells, columns.PANE) for c in combined if len(c.cells)]
-        changes = self._changes(fresh, moment)
-        full, silent = self._full(fresh, changes["early"], moment)
-        marks = [self._marks(changes["late"], full, silent)]
-        emitted = [full, *self._empty(begun, fresh, changes["late"], full, silent, marks)]
-        emitted += [
-            self._changed(emission, changes[emission], fresh, moment, marks)
+        context = self._begin(combined, wall, final)
+        clock = context.clock
+        new_cells = [add_range(c.cells, columns.PANE) for c in combined if len(c.cells)]
+        changes = self._changes(new_cells, clock)
+        full, silent = self._compose_ended(new_cells, changes["early"], clock)
+        marks = [self._collect_marks(changes["late"], full, silent)]
+        frames = [full, *self._empty(context, new_cells, changes["late"], full, silent, marks)]
+        frames += [
+            self._emit_changed(emission, changes[emission], new_cells, clock, marks)
             for emission in ("late", "early")
         ]
-        frame = pl.concat([t for t in emitted if len(t)] or emitted[:1], how="diagonal")
-        return self._end(begun, combined, fresh, frame, marks)
+        emitted = pl.concat([t for t in frames if len(t)] or frames[:1], how="diagonal")
+        return self._end(context, combined, new_cells, emitted, marks)
 
     def _end(
         self,
-        begun: Begun,
+        context: StepContext,
         combined: Sequence[Combined],
-        fresh: list[RangedFrame],
-        frame: pl.DataFrame,
+        new_cells: list[RangedFrame],
+        emitted: pl.DataFrame,
         marks: list[pl.DataFrame],
         order: Sequence[str] = (),
     ) -> Output:
         """Store the new state, and return the output of the step."""
-        if not self._clear_at_end(begun.final):
-            self._keep(fresh, marks, begun.moment)
+        if not self._clear_at_end(context.final):
+            self._store(new_cells, marks, context.clock)
         counted = {"early": self.early.counted, "late": self.late.counted}
         self.state.extra[_WAITS] = {name: n for name, n in counted.items() if n is not None}
         pending, rows = self.early.pending + self.late.pending, self.cells.rows + self.marks.rows
-        return self._output(begun, combined, frame, pending=pending, rows=rows, order=order)
+        return self._output(context, combined, emitted, pending=pending, rows=rows, order=order)
 
     def snapshot(
         self, start: int | None, end: int | None, only: pl.DataFrame | None = None
     ) -> pl.DataFrame:
         windows, earliest, latest = self.windows, self.cells.low, self.cells.high
         if earliest is None or latest is None:
-            return described(self._no_windows(), self.combiner)
+            return build_values(self._no_windows(), self.combiner)
         if start is not None:
             earliest = max(earliest, windows.pane_of(start))
         if end is not None:
             latest = min(latest, windows.pane_of(end))
         low, high = windows.first_window(earliest), windows.last_window(latest)
-        whole = self._first_whole
-        low = low if whole is None else max(low, whole)
-        held = self._compose([], low, high, only if self._by_key else None)
+        first_whole = self._first_whole
+        low = low if first_whole is None else max(low, first_whole)
+        windows_held = self._compose([], low, high, only if self._by_key else None)
         if only is not None and not self._by_key:
-            held = join_null_safe(held, only, self.keys, "semi")
-        return described(held, self.combiner)
+            windows_held = join_null_safe(windows_held, only, self.keys, "semi")
+        return build_values(windows_held, self.combiner)
 
-    def _full(
-        self, fresh: list[RangedFrame], changes: pl.DataFrame, moment: BatchClock
+    def _compose_ended(
+        self, new_cells: list[RangedFrame], changes: pl.DataFrame, clock: BatchClock
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return the windows that have just ended and emit, and those that don't emit again."""
-        composed = self._compose(fresh, moment.before + 1, moment.after)
+        composed = self._compose(new_cells, clock.before + 1, clock.after)
         silent = composed.clear()
         if self.spec.firing.early is not None and len(composed):
             low, high = find_extent(composed[columns.WINDOW])
             if self._fulls_count_changes:
-                known = self.early.read(low, high, changes.clear())
-                waiting = self._merge_changes([known, changes])
+                stored = self.early.read(low, high, changes.clear())
+                waiting = self._merge_changes([stored, changes])
                 if not self.spec.firing.accumulate:
                     composed = self._only_new(composed, waiting)
             composed = self._with_marks(composed, low, high)
             if not self.spec.firing.repeat:
-                same = join_null_safe(composed, waiting, self._identity, "anti")
-                silent = same.filter(pl.col(FIRED) > 0)
+                unchanged = join_null_safe(composed, waiting, self._identity, "anti")
+                silent = unchanged.filter(pl.col(FIRED) > 0)
                 composed = join_null_safe(composed, silent, self._identity, "anti")
         else:
             composed = composed.with_columns(columns.number(FIRED))
@@ -147,80 +147,87 @@ class PanedShard(WindowShard):
         )
         return full, silent
 
-    def _empty(self, begun: Begun, *changed: Any) -> list[pl.DataFrame]:
+    def _empty(self, context: StepContext, *changed: Any) -> list[pl.DataFrame]:
         return []  # see ``FillingShard``
 
-    def _marks(self, late: pl.DataFrame, full: pl.DataFrame, silent: pl.DataFrame) -> pl.DataFrame:
+    def _collect_marks(
+        self, late: pl.DataFrame, full: pl.DataFrame, silent: pl.DataFrame
+    ) -> pl.DataFrame:
         """Return the marks of late changes, and of ended windows without a full firing."""
         marks = late.select(*self._identity, pl.lit(0).alias(FIRED), late=columns.MESSAGES)
         if not len(silent) or not self.spec.firing.grace:
             return marks
         # ``_count_full`` adds a full firing for all windows; these had none.
-        none = silent.select(*self._identity, pl.lit(-1).alias(FIRED))
-        return pl.concat([marks, none.with_columns(late=pl.lit(0))], how="vertical_relaxed")
+        without_full = silent.select(*self._identity, pl.lit(-1).alias(FIRED))
+        return pl.concat([marks, without_full.with_columns(late=pl.lit(0))], how="vertical_relaxed")
 
     @property
     def _fulls_count_changes(self) -> bool:
         """True if full firings depend on the changes since a window's last early firing."""
         return not (self.spec.firing.accumulate and self.spec.firing.repeat)
 
-    def _changes(self, fresh: list[RangedFrame], moment: BatchClock) -> dict[str, pl.DataFrame]:
+    def _changes(self, new_cells: list[RangedFrame], clock: BatchClock) -> dict[str, pl.DataFrame]:
         """Return the windows that this batch changed, early and late, with their new messages."""
         firing = self.spec.firing
-        late = self._touched(fresh, moment.closed_before + 1, moment.before)
+        late = self._list_changed(new_cells, clock.closed_before + 1, clock.before)
         if firing.early is None:
             early = late.clear()
         else:
-            since = moment.before if self._fulls_count_changes else moment.after
-            early = self._touched(fresh, since + 1, None)
+            since = clock.before if self._fulls_count_changes else clock.after
+            early = self._list_changed(new_cells, since + 1, None)
         return {"late": late, "early": early}
 
-    def _touched(self, fresh: list[RangedFrame], low: int, high: int | None) -> pl.DataFrame:
-        frames = [frame for frame, _, _ in fresh] or [self.combiner.no_cells]
+    def _list_changed(
+        self, new_cells: list[RangedFrame], low: int, high: int | None
+    ) -> pl.DataFrame:
+        frames = [frame for frame, _, _ in new_cells] or [self.combiner.no_cells]
         if self.spec.firing.accumulate:
             frames = [f.select(*self.keys, columns.PANE, columns.MESSAGES) for f in frames]
         if high is not None and low > high:
-            touched = in_windows(frames[0].clear(), None, None, self.combiner.paned)
+            touched = copy_to_windows(frames[0].clear(), None, None, self.combiner.paned_windows)
         else:
             touched = pl.concat(
-                [in_windows(f, low, high, self.combiner.paned) for f in frames], how="diagonal"
+                [copy_to_windows(f, low, high, self.combiner.paned_windows) for f in frames],
+                how="diagonal",
             )
         return self._merge_changes([touched.drop(columns.PANE)])
 
-    def _changed(
+    def _emit_changed(
         self,
         emission: str,
         changes: pl.DataFrame,
-        fresh: list[RangedFrame],
-        moment: BatchClock,
+        new_cells: list[RangedFrame],
+        clock: BatchClock,
         marks: list[pl.DataFrame],
     ) -> pl.DataFrame:
         """Return the changed windows that are due, early or late; the others wait."""
         waiting = self.late if emission == "late" else self.early
-        mark = partial(self._marked, emission, fresh, marks[0])
-        emitting = waiting.take(changes, moment, mark)
+        add_columns = partial(self._add_policy_columns, emission, new_cells, marks[0])
+        emitting = waiting.take(changes, clock, add_columns)
         if not len(emitting):
             return self._no_windows()
-        return self._emit(emission, emitting, fresh, marks)
+        return self._emit(emission, emitting, new_cells, marks)
 
-    def _marked(
-        self, emission: str, fresh: list[RangedFrame], late: pl.DataFrame, windows: pl.DataFrame
+    def _add_policy_columns(
+        self, emission: str, new_cells: list[RangedFrame], late: pl.DataFrame, windows: pl.DataFrame
     ) -> pl.DataFrame:
         """Add the columns that the windows' policy needs, for ``Waiting.take``."""
         policy = getattr(self, emission).policy
         if isinstance(policy, FirstThen):
             windows = self._with_first(emission, late, windows)
-        names = conditions.holds(policy)
-        if not names:
+        condition_names = conditions.list_condition_columns(policy)
+        if not condition_names:
             return windows
-        held = self._no_windows()
+        composed = self._no_windows()
         if len(windows):
             low, high = find_extent(windows[columns.WINDOW])
-            held = self._compose(fresh, low, high, windows.select(self.keys).unique())
-            held = join_null_safe(held, windows, self._identity, "semi")
-        known = conditions.marked(held, [policy], self.combiner).select(*self._identity, *names)
-        return join_null_safe(windows, known, self._identity, "left").with_columns(
-            pl.col(names).fill_null(False)
+            composed = self._compose(new_cells, low, high, windows.select(self.keys).unique())
+            composed = join_null_safe(composed, windows, self._identity, "semi")
+        conditions_met = conditions.add_condition_columns(composed, [policy], self.combiner).select(
+            *self._identity, *condition_names
+        )
+        return join_null_safe(windows, conditions_met, self._identity, "left").with_columns(
+            pl.col(condition_names).fill_null(False)
         )
 
     def _with_first(self, emission: str, late: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
@@ -237,21 +244,21 @@ class PanedShard(WindowShard):
         self,
         emission: str,
         emitting: pl.DataFrame,
-        fresh: list[RangedFrame],
+        new_cells: list[RangedFrame],
         marks: list[pl.DataFrame],
     ) -> pl.DataFrame:
         low, high = find_extent(emitting[columns.WINDOW])
-        only = emitting.select(self._identity)
-        composed = self._compose(fresh, low, high, only.select(self.keys).unique())
-        composed = join_null_safe(composed, only, self._identity, "semi")
+        identities = emitting.select(self._identity)
+        composed = self._compose(new_cells, low, high, identities.select(self.keys).unique())
+        composed = join_null_safe(composed, identities, self._identity, "semi")
         whole = composed.select(*self._identity, columns.MESSAGES)
         if not self.spec.firing.accumulate:
             composed = self._only_new(composed, emitting)
         extra = [marks[0]] if emission == "late" else []
-        composed = self._with_marks(composed, low, high, extra, only)
+        composed = self._with_marks(composed, low, high, extra, identities)
         if emission == "late":
             composed = self._count_full(composed, whole)
-        marks.append(only.with_columns(columns.number(FIRED, 1), columns.number(LATE)))
+        marks.append(identities.with_columns(columns.number(FIRED, 1), columns.number(LATE)))
         return composed.with_columns(
             pl.lit(emission).alias(columns.EMISSION), pl.col(FIRED).alias(columns.REVISION)
         )
@@ -267,22 +274,22 @@ class PanedShard(WindowShard):
         return composed.with_columns(pl.col(FIRED) + in_full)
 
     def _compose(
-        self, fresh: list[RangedFrame], low: int, high: int, keys: pl.DataFrame | None = None
+        self, new_cells: list[RangedFrame], low: int, high: int, keys: pl.DataFrame | None = None
     ) -> pl.DataFrame:
         """Compose windows ``low`` to ``high`` from state and batch, for some keys or all."""
         if low > high:
             return self._no_windows()
         first, last = self.windows.first_pane(low), self.windows.last_pane(high)
-        new = [r for r in fresh if r[2] >= first and r[1] <= last]
+        new = [r for r in new_cells if r[2] >= first and r[1] <= last]
         if keys is not None:
             new = [(join_null_safe(f, keys, self.keys, "semi"), a, b) for f, a, b in new]
         frames = self.cells.read_with_ranges(first, last, keys) + new
         if not frames:
             return self._no_windows()
         cells = join_runs(frames, columns.PANE, self.combiner.merge)
-        return self._composed(cells, low, high)
+        return self._compose_cells(cells, low, high)
 
-    def _composed(self, cells: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
+    def _compose_cells(self, cells: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
         return compose(cells, low, high, self.combiner)
 
     def _only_new(self, composed: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
@@ -304,33 +311,35 @@ class PanedShard(WindowShard):
         joined = join_null_safe(composed, added, self._identity, "left")
         return joined.with_columns(pl.col(FIRED, LATE).fill_null(0))
 
-    def _keep(
-        self, fresh: list[RangedFrame], marks: list[pl.DataFrame], moment: BatchClock
+    def _store(
+        self, new_cells: list[RangedFrame], marks: list[pl.DataFrame], clock: BatchClock
     ) -> None:
         """Store the rows that later steps may need, and drop the others."""
-        expired = kept_from(self.windows, self.state.watermark, self.spec.firing.retention)
-        self.kept.learn(self.cells.read, self.kept.floor)
-        if fresh:
+        expired = first_retained_pane(
+            self.windows, self.state.watermark, self.spec.firing.retention
+        )
+        self.retained.count_stored(self.cells.read, self.retained.floor)
+        if new_cells:
             live = [
                 (f.filter(pl.col(columns.PANE) >= expired), max(a, expired), b)
                 if expired is not None and a < expired
                 else (f, a, b)
-                for f, a, b in fresh
+                for f, a, b in new_cells
                 if expired is None or b >= expired
             ]
             if live:
                 cells = join_runs(live, columns.PANE, self.combiner.merge)
                 self.cells.append(cells)
-                self.kept.add(cells)
+                self.retained.add(cells)
         added = self._add_marks(marks)
-        self.marks.append(added.filter(pl.col(columns.WINDOW) > moment.closed_after))
-        first = self.kept.first(self.windows.first_pane(moment.closed_after + 1), expired)
+        self.marks.append(added.filter(pl.col(columns.WINDOW) > clock.closed_after))
+        first = self.retained.apply_limit(self.windows.first_pane(clock.closed_after + 1), expired)
         if first is not None:
             self.cells.drop_before(first)
-        self._save_kept()
-        self.marks.drop_before(moment.closed_after + 1)
-        self.late.drop_before(moment.closed_after + 1)
-        self.early.drop_before(moment.after + 1)
+        self._save_retained()
+        self.marks.drop_before(clock.closed_after + 1)
+        self.late.drop_before(clock.closed_after + 1)
+        self.early.drop_before(clock.after + 1)
 
     def _merge_changes(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         times = [name for name in SINCE.values() if any(name in f.columns for f in frames)]

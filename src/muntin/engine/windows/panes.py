@@ -31,50 +31,56 @@ def in_columns(formula: Callable[[int], int]) -> Callable[[Numbers], Numbers]:
 def _day_of(time: pl.Expr, windows: Days) -> pl.Expr:
     """Return the local day (or other unit) of each time, by search in the starts around it."""
 
-    def found(times: pl.Series) -> pl.Series:
+    def find_days(times: pl.Series) -> pl.Series:
         if not len(times):
             return times
         # Times may be thousands of years apart, so only the days around those that occur are
         # computed.
-        around = (windows.numbers_around(day) for day in (times // DAY).unique().to_list())
-        days = np.unique(np.concatenate([*around]))
+        numbers = (windows.numbers_around(day) for day in (times // DAY).unique().to_list())
+        days = np.unique(np.concatenate([*numbers]))
         midnights = [windows.midnight(day) for day in days.tolist()]
         before = np.searchsorted(midnights, times.to_numpy(), side="right") - 1
         return pl.Series(days[before], dtype=pl.Int64)
 
-    return time.map_batches(found, return_dtype=pl.Int64, is_elementwise=True)
+    return time.map_batches(find_days, return_dtype=pl.Int64, is_elementwise=True)
 
 
 def window_start(window: pl.Series, windows: Numbered) -> pl.Series:
     """Return the start of each window."""
-    return in_columns(windows.start)(window) if windows.even else _each(window, windows.start)
+    return (
+        in_columns(windows.start)(window) if windows.even else _map_distinct(window, windows.start)
+    )
 
 
 def window_end(window: pl.Series, windows: Numbered) -> pl.Series:
     """Return the end of each window."""
-    return in_columns(windows.end)(window) if windows.even else _each(window, windows.end)
+    return in_columns(windows.end)(window) if windows.even else _map_distinct(window, windows.end)
 
 
-def ended(position: pl.Series, windows: Numbered) -> pl.Series:
+def last_ended_window(position: pl.Series, windows: Numbered) -> pl.Series:
     """Return the latest window that has ended at each position."""
-    return in_columns(windows.ended)(position) if windows.even else _each(position, windows.ended)
+    return (
+        in_columns(windows.ended)(position)
+        if windows.even
+        else _map_distinct(position, windows.ended)
+    )
 
 
-def _each(window: pl.Series, place: Callable[[int], int]) -> pl.Series:
+def _map_distinct(values: pl.Series, formula: Callable[[int], int]) -> pl.Series:
     """Apply a formula to each distinct value, since there are few different days."""
-    there = window.unique()
-    places = pl.Series([place(w) for w in there], dtype=pl.Int64)
-    return window.replace_strict(there, places, return_dtype=pl.Int64)
+    distinct = values.unique()
+    mapped = pl.Series([formula(w) for w in distinct], dtype=pl.Int64)
+    return values.replace_strict(distinct, mapped, return_dtype=pl.Int64)
 
 
-def closed_before(windows: Numbered, watermark: int | None, grace: int) -> int | None:
+def first_open_pane(windows: Numbered, watermark: int | None, grace: int) -> int | None:
     """Return the first pane of an open window; all windows of earlier panes are closed."""
     if watermark is None:
         return None
     return windows.first_inside(windows.ended(watermark - grace) + 1)
 
 
-def kept_from(windows: Numbered, watermark: int | None, retention: int) -> int | None:
+def first_retained_pane(windows: Numbered, watermark: int | None, retention: int) -> int | None:
     """Return the first pane that a window within the retention depends on."""
     if watermark is None:
         return None

@@ -29,25 +29,25 @@ class Prefixes(Line):
 
     def add_integers(self, values: np.ndarray) -> np.ndarray:
         total = np.cumsum(values.astype(np.int64))
-        found: np.ndarray = total - total[self.start] + values[self.start]
-        return found
+        sums: np.ndarray = total - total[self.start] + values[self.start]
+        return sums
 
     def combine(self, parts: Sequence[np.ndarray], join: Combine) -> Parts:
         """Combine the rows of each prefix, with one join for each row of the longest group."""
-        found = [np.array(part) for part in parts]
+        running = [np.array(part) for part in parts]
         by_ordinal = np.argsort(self.ordinal, kind="stable")
         ends = np.cumsum(np.bincount(self.ordinal))
         for begin, end in pairwise(ends):
             rows = by_ordinal[begin:end]
-            joined = join([part[rows - 1] for part in found], [part[rows] for part in found])
-            for target, values in zip(found, joined, strict=True):
+            joined = join([part[rows - 1] for part in running], [part[rows] for part in running])
+            for target, values in zip(running, joined, strict=True):
                 target[rows] = values
-        return found
+        return running
 
     def _reduce(self, values: np.ndarray, join: np.ufunc, neutral: float) -> np.ndarray:
         if len(self.starts) > int(self.lengths.max(initial=0)):
             return super()._reduce(values, join, neutral)
-        found = np.array(values)
+        reduced = np.array(values)
         for start, length in zip(self.starts, self.lengths, strict=True):
-            join.accumulate(values[start : start + length], out=found[start : start + length])
-        return found
+            join.accumulate(values[start : start + length], out=reduced[start : start + length])
+        return reduced

@@ -34,60 +34,63 @@ class Ranges(Line):
 
     def combine(self, parts: Sequence[np.ndarray], join: Combine) -> Parts:
         level = [np.asarray(part) for part in parts]
-        place = self.start.copy()
+        position = self.start.copy()
         rest = self.stop - self.start
-        found: Parts = [np.zeros(len(place), dtype=part.dtype) for part in level]
-        begun = np.zeros(len(place), dtype=np.bool_)
+        combined: Parts = [np.zeros(len(position), dtype=part.dtype) for part in level]
+        has_rows = np.zeros(len(position), dtype=np.bool_)
         width = 1
         while True:
-            taken = (rest & width) > 0
-            for where, fresh in ((taken & ~begun, True), (taken & begun, False)):
-                rows = np.flatnonzero(where)
-                more = [part[place[rows]] for part in level]
-                if not fresh:
-                    more = join([part[rows] for part in found], more)
-                for target, values in zip(found, more, strict=True):
+            takes_block = (rest & width) > 0
+            for selected, is_first in (
+                (takes_block & ~has_rows, True),
+                (takes_block & has_rows, False),
+            ):
+                rows = np.flatnonzero(selected)
+                more = [part[position[rows]] for part in level]
+                if not is_first:
+                    more = join([part[rows] for part in combined], more)
+                for target, values in zip(combined, more, strict=True):
                     target[rows] = values
-            begun |= taken
-            place[taken] += width
+            has_rows |= takes_block
+            position[takes_block] += width
             if 2 * width > int(rest.max(initial=0)):
-                return found
+                return combined
             length = len(level[0]) - width
             level = join([part[:length] for part in level], [part[width:] for part in level])
             width *= 2
 
-    def repeated(self, cells: pl.DataFrame, name: str) -> pl.DataFrame:
+    def list_rows(self, cells: pl.DataFrame, name: str) -> pl.DataFrame:
         """Return the rows of all ranges, one range after the other, with the range's number."""
         lengths = self.stop - self.start
         number = np.repeat(np.arange(len(lengths)), lengths)
-        ahead = np.arange(len(number)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        rows: pl.DataFrame = cells[self.start[number] + ahead]
+        distance = np.arange(len(number)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        rows: pl.DataFrame = cells[self.start[number] + distance]
         return rows.with_columns(pl.Series(name, number))
 
 
-def reach(
+def search_positions(
     key: NDArray[np.int64],
-    place: Positions,
+    position: Positions,
     wanted: Positions,
     side: str,
-    of: Positions | None = None,
+    wanted_key: Positions | None = None,
 ) -> Positions:
     """Search positions in rows that are sorted by key and position, within the rows of a key.
 
     Args:
         key: The number of each row's key.
-        place: The position of each row.
+        position: The position of each row.
         wanted: The positions to search.
         side: ``left`` for the index before equal positions, ``right`` for the one after them.
-        of: The keys of the wanted positions. Default: those of the rows.
+        wanted_key: The keys of the wanted positions. Default: those of the rows.
 
     Returns:
         The index at which each wanted position would be inserted.
     """
-    there = np.unique(place)
-    span = np.int64(len(there) + 1)
-    rank = np.searchsorted(there, place)
-    limit = np.searchsorted(there, wanted, side=side)  # type: ignore[call-overload]
-    codes = (key if of is None else of) * span + limit
-    found: Positions = np.searchsorted(key * span + rank, codes, side="left")
-    return found
+    distinct = np.unique(position)
+    ranks = np.int64(len(distinct) + 1)
+    rank = np.searchsorted(distinct, position)
+    limit = np.searchsorted(distinct, wanted, side=side)  # type: ignore[call-overload]
+    codes = (key if wanted_key is None else wanted_key) * ranks + limit
+    indices: Positions = np.searchsorted(key * ranks + rank, codes, side="left")
+    return indices

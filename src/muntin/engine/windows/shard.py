@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from muntin.engine.firing import BatchClock, whole_from
+from muntin.engine.firing import BatchClock, update_first_whole
 from muntin.engine.output import Output
-from muntin.engine.results import overflows, results
-from muntin.engine.retention import ENDED, RetentionCounter, first_whole, share
+from muntin.engine.results import build_results, reject_overflows
+from muntin.engine.retention import ENDED, RetentionCounter, divide_limit, find_first_whole
 from muntin.engine.state import State
 from muntin.engine.windows.combine import Combined, Combiner
 from muntin.model.kinds import Kind
@@ -18,21 +18,21 @@ from muntin.model.spec import WindowSpec
 from muntin.state.blobs import Blobs
 from muntin.state.runs import FrameCache
 
-_KEPT = "kept"
+_RETENTION = "kept"
 
 
 @dataclass(frozen=True)
-class Begun:
+class StepContext:
     """A step in progress.
 
     Attributes:
         judged: The watermark that decided which of its messages are late.
-        moment: The watermark and the wall clock.
+        clock: The watermark and the wall clock, before and after the batch.
         final: Whether the input ends with this step.
     """
 
     judged: int | None
-    moment: BatchClock
+    clock: BatchClock
     final: bool
 
 
@@ -50,14 +50,14 @@ class WindowShard:
 
     def _retain(self, axis: str, span: int) -> None:
         """Load the retention: the first whole window, and the counts for a limit of rows."""
-        self._floor = whole_from(self.state, self.spec, self.windows)
-        most = share(self.spec.firing.rows, self.spec.shards)
-        self.kept = RetentionCounter(axis, span, most, self.state.extra.get(_KEPT))
+        self._floor = update_first_whole(self.state, self.spec, self.windows)
+        most = divide_limit(self.spec.firing.rows, self.spec.shards)
+        self.retained = RetentionCounter(axis, span, most, self.state.extra.get(_RETENTION))
 
     @property
     def _first_whole(self) -> int | None:
-        mark, limit = self.state.watermark, self.kept.floor
-        return first_whole(self.spec, self.windows, mark, self._floor, limit)
+        watermark, limit = self.state.watermark, self.retained.floor
+        return find_first_whole(self.spec, self.windows, watermark, self._floor, limit)
 
     def _clear_at_end(self, final: bool) -> bool:
         """Clear the state when the input has ended, unless closed windows are kept.
@@ -74,7 +74,7 @@ class WindowShard:
         self.state.clear()
         return True
 
-    def _begin(self, combined: Sequence[Combined], wall: int, final: bool) -> Begun:
+    def _begin(self, combined: Sequence[Combined], wall: int, final: bool) -> StepContext:
         """Advance the wall clock and the watermark."""
         state, judged = self.state, self.state.watermark
         wall = state.clock(combined, wall)
@@ -82,19 +82,19 @@ class WindowShard:
             state.watermark = state.follow(judged, combined, self.spec, wall, final=final)
         marks, walls = (judged, state.watermark), (state.wall, wall)
         grace, ends_run = self.spec.firing.grace, state.ends_run
-        moment = BatchClock.of(self.windows, grace, marks, walls, final, ends_run)
-        return Begun(judged, moment, final)
+        clock = BatchClock.of(self.windows, grace, marks, walls, final, ends_run)
+        return StepContext(judged, clock, final)
 
-    def _save_kept(self) -> None:
-        if self.kept.most is not None or _KEPT in self.state.extra:
-            self.state.extra[_KEPT] = self.kept.entries()
+    def _save_retained(self) -> None:
+        if self.retained.most is not None or _RETENTION in self.state.extra:
+            self.state.extra[_RETENTION] = self.retained.entries()
 
     def _output(
         self,
-        begun: Begun,
+        context: StepContext,
         combined: Sequence[Combined],
         emitted: pl.DataFrame,
-        aside: Sequence[pl.DataFrame] = (),
+        rejected: Sequence[pl.DataFrame] = (),
         *,
         pending: int,
         rows: int,
@@ -103,10 +103,10 @@ class WindowShard:
         """Save the state, and return the output of the step.
 
         Args:
-            begun: The step.
+            context: The step.
             combined: The batch.
             emitted: The partials of the windows that emit.
-            aside: Messages that the step itself rejected.
+            rejected: Messages that the step itself rejected.
             pending: Number of changed windows that wait for their policy.
             rows: Number of rows in the state.
             order: The columns that results are sorted by. Default: window, then key.
@@ -114,16 +114,20 @@ class WindowShard:
         state = self.state
         for part in combined:
             state.count(part.counts)
-        aside = [*(part.rejected for part in combined), *aside, overflows(emitted, self.combiner)]
-        state.wall = begun.moment.wall
+        rejected = [
+            *(part.rejected for part in combined),
+            *rejected,
+            reject_overflows(emitted, self.combiner),
+        ]
+        state.wall = context.clock.wall
         state.save()
         return Output(
-            results(emitted, self.combiner, order),
-            pl.concat(aside, how="diagonal"),
-            begun.judged,
+            build_results(emitted, self.combiner, order),
+            pl.concat(rejected, how="diagonal"),
+            context.judged,
             state.watermark,
             dict(state.counts),
             pending,
             rows,
-            clocks=state.describe_clocks(self.spec.idle, begun.moment.wall),
+            clocks=state.describe_clocks(self.spec.idle, context.clock.wall),
         )

@@ -16,10 +16,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from muntin.engine import columns
-from muntin.engine.order import arranged, begins
+from muntin.engine.order import find_group_starts, sort_rows
 from muntin.engine.windows.combine import Combiner
 from muntin.engine.windows.paned import FIRED, LATE, PanedShard
-from muntin.engine.windows.ranges import Positions, Ranges, reach
+from muntin.engine.windows.ranges import Positions, Ranges, search_positions
 from muntin.model.policies import FirstThen
 from muntin.model.sliding import Sliding
 from muntin.state.lookup import join_null_safe
@@ -34,32 +34,38 @@ class SlidingShard(PanedShard):
     only if the late policy needs to know whether some were emitted.
     """
 
-    def _marks(self, late: pl.DataFrame, full: pl.DataFrame, silent: pl.DataFrame) -> pl.DataFrame:
+    def _collect_marks(
+        self, late: pl.DataFrame, full: pl.DataFrame, silent: pl.DataFrame
+    ) -> pl.DataFrame:
         if not self.spec.firing.grace:
             return self._no_marks()
-        once = full.select(*self._identity, columns.number(FIRED, 1), columns.number(LATE))
+        firings = full.select(*self._identity, columns.number(FIRED, 1), columns.number(LATE))
         if not isinstance(self.spec.firing.late, FirstThen):
-            return once
-        return self._add_marks([super()._marks(late, full.clear(), silent.clear()), once])
+            return firings
+        return self._add_marks(
+            [super()._collect_marks(late, full.clear(), silent.clear()), firings]
+        )
 
     def _count_full(self, composed: pl.DataFrame, whole: pl.DataFrame) -> pl.DataFrame:
         return composed
 
-    def _composed(self, cells: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
+    def _compose_cells(self, cells: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
         return compose_sliding(cells, low, high, self.combiner)
 
-    def _touched(self, fresh: list[RangedFrame], low: int, high: int | None) -> pl.DataFrame:
-        top = self.windows.last_window(max((b for _, _, b in fresh), default=0)) + 1
+    def _list_changed(
+        self, new_cells: list[RangedFrame], low: int, high: int | None
+    ) -> pl.DataFrame:
+        top = self.windows.last_window(max((b for _, _, b in new_cells), default=0)) + 1
         high = top if high is None else min(high, top)
-        low = max(low, self.windows.first_window(min((a for _, a, _ in fresh), default=0)))
-        if not fresh or low > high:
+        low = max(low, self.windows.first_window(min((a for _, a, _ in new_cells), default=0)))
+        if not new_cells or low > high:
             return self._merge_changes([self._no_windows()])
-        new = join_runs(fresh, columns.PANE, self.combiner.merge)
+        new = join_runs(new_cells, columns.PANE, self.combiner.merge)
         only = new.select(self.keys).unique()
         panes = self.windows.first_pane(low), self.windows.last_pane(high)
         frames, merge = self.cells.read_with_ranges(*panes, only), self.combiner.merge
         stored = join_runs(frames, columns.PANE, merge) if frames else self.combiner.no_cells
-        touched = changed_sliding(new, stored, low, high, self.combiner)
+        touched = compose_changed(new, stored, low, high, self.combiner)
         return self._merge_changes([touched])
 
 
@@ -69,13 +75,15 @@ class SortedCells:
 
     cells: pl.DataFrame
     key: NDArray[np.int64]
-    place: Positions
+    position: Positions
 
     @classmethod
     def of(cls, cells: pl.DataFrame, keys: list[str]) -> SortedCells:
         """Sort cells and number their keys."""
-        cells = arranged(cells, [*keys, columns.PANE])
-        return cls(cells, np.cumsum(begins(cells, keys)) - 1, cells[columns.PANE].to_numpy())
+        cells = sort_rows(cells, [*keys, columns.PANE])
+        return cls(
+            cells, np.cumsum(find_group_starts(cells, keys)) - 1, cells[columns.PANE].to_numpy()
+        )
 
 
 @dataclass
@@ -89,33 +97,35 @@ class WindowSpans:
     """
 
     window: Positions
-    maker: NDArray[np.int64]
+    creator: NDArray[np.int64]
     ranges: Ranges
 
 
-def spans_of(laid: SortedCells, sliding: Sliding, low: int, high: int) -> WindowSpans:
+def find_spans(cells: SortedCells, sliding: Sliding, low: int, high: int) -> WindowSpans:
     """Return all windows that cells create, from ``low`` to ``high`` (both included)."""
-    key, place, span = laid.key, laid.place, sliding.span
-    row = np.arange(len(place))
-    begin = reach(key, place, place - span, "left")
-    left = (place - span >= low) & (place - span <= high)
-    ending = WindowSpans((place - span)[left], row[left], Ranges(begin[left], (row + 1)[left]))
+    key, position, span = cells.key, cells.position, sliding.span
+    row = np.arange(len(position))
+    begin = search_positions(key, position, position - span, "left")
+    ends_here = (position - span >= low) & (position - span <= high)
+    ending = WindowSpans(
+        (position - span)[ends_here], row[ends_here], Ranges(begin[ends_here], (row + 1)[ends_here])
+    )
     if sliding.axis == "rows":
         return ending
     if sliding.rolls:
         return ending
-    stop = reach(key, place, place + 1 + span, "right")
+    stop = search_positions(key, position, position + 1 + span, "right")
     # A window that two positions create is only taken from the one that ends it.
-    twin = np.zeros(len(row), dtype=np.bool_)
-    has = stop > row + 1
-    twin[has] = place[stop[has] - 1] == place[has] + 1 + span
-    right = has & ~twin & (place + 1 >= low) & (place + 1 <= high)
+    is_twin = np.zeros(len(row), dtype=np.bool_)
+    has_later = stop > row + 1
+    is_twin[has_later] = position[stop[has_later] - 1] == position[has_later] + 1 + span
+    starts_after = has_later & ~is_twin & (position + 1 >= low) & (position + 1 <= high)
     return WindowSpans(
-        np.concatenate([ending.window, (place + 1)[right]]),
-        np.concatenate([ending.maker, row[right]]),
+        np.concatenate([ending.window, (position + 1)[starts_after]]),
+        np.concatenate([ending.creator, row[starts_after]]),
         Ranges(
-            np.concatenate([ending.ranges.start, (row + 1)[right]]),
-            np.concatenate([ending.ranges.stop, stop[right]]),
+            np.concatenate([ending.ranges.start, (row + 1)[starts_after]]),
+            np.concatenate([ending.ranges.stop, stop[starts_after]]),
         ),
     )
 
@@ -126,11 +136,13 @@ def compose_sliding(cells: pl.DataFrame, low: int, high: int, combiner: Combiner
     The cells must include the positions just before windows, which create them. The result has a
     row for each key and window.
     """
-    laid = SortedCells.of(cells, combiner.keys)
-    return partials_of(laid, spans_of(laid, _sliding(combiner), low, high), combiner)
+    sorted_cells = SortedCells.of(cells, combiner.keys)
+    return compute_partials(
+        sorted_cells, find_spans(sorted_cells, _sliding(combiner), low, high), combiner
+    )
 
 
-def changed_sliding(
+def compose_changed(
     fresh: pl.DataFrame, stored: pl.DataFrame, low: int, high: int, combiner: Combiner
 ) -> pl.DataFrame:
     """Return the windows that new messages change or create, with the new partials of each.
@@ -141,63 +153,71 @@ def changed_sliding(
     """
     sliding = _sliding(combiner)
     both = combiner.merge([stored, fresh])
-    laid = SortedCells.of(both, combiner.keys)
-    found = spans_of(laid, sliding, low, high)
-    old = SortedCells.of(stored, combiner.keys)
-    before = spans_of(old, sliding, low, high)
+    sorted_cells = SortedCells.of(both, combiner.keys)
+    spans = find_spans(sorted_cells, sliding, low, high)
+    stored_cells = SortedCells.of(stored, combiner.keys)
+    stored_spans = find_spans(stored_cells, sliding, low, high)
     identity = [columns.WINDOW, *combiner.keys]
-    known = partials_of(old, before, combiner).select(identity)
-    whole = partials_of(laid, found, combiner)
-    made = join_null_safe(whole, known, identity, "anti")
-    new = SortedCells.of(fresh, combiner.keys)
-    changed = join_null_safe(whole, known, identity, "semi").select(identity)
-    return pl.concat([made, _within(changed, new, sliding.span, combiner)], how="diagonal")
+    stored_windows = compute_partials(stored_cells, stored_spans, combiner).select(identity)
+    whole = compute_partials(sorted_cells, spans, combiner)
+    created = join_null_safe(whole, stored_windows, identity, "anti")
+    fresh_cells = SortedCells.of(fresh, combiner.keys)
+    changed = join_null_safe(whole, stored_windows, identity, "semi").select(identity)
+    return pl.concat(
+        [created, _compose_over(changed, fresh_cells, sliding.span, combiner)], how="diagonal"
+    )
 
 
-def _within(
-    windows: pl.DataFrame, laid: SortedCells, span: int, combiner: Combiner
+def _compose_over(
+    windows: pl.DataFrame, cells: SortedCells, span: int, combiner: Combiner
 ) -> pl.DataFrame:
     """Return the partials of windows over some cells, without windows that have none."""
-    named = laid.cells.select(combiner.keys).with_columns(pl.Series("__key", laid.key))
-    windows = join_null_safe(windows, named.unique(), combiner.keys, "inner")
+    numbered_keys = cells.cells.select(combiner.keys).with_columns(pl.Series("__key", cells.key))
+    windows = join_null_safe(windows, numbered_keys.unique(), combiner.keys, "inner")
     window, key = windows[columns.WINDOW].to_numpy(), windows["__key"].to_numpy()
-    start = reach(laid.key, laid.place, window, "left", key)
-    stop = reach(laid.key, laid.place, window + span, "right", key)
-    some = stop > start
-    found = WindowSpans(window[some], start[some], Ranges(start[some], stop[some]))
-    return partials_of(laid, found, combiner)
+    start = search_positions(cells.key, cells.position, window, "left", key)
+    stop = search_positions(cells.key, cells.position, window + span, "right", key)
+    has_cells = stop > start
+    spans = WindowSpans(
+        window[has_cells], start[has_cells], Ranges(start[has_cells], stop[has_cells])
+    )
+    return compute_partials(cells, spans, combiner)
 
 
-def partials_of(laid: SortedCells, found: WindowSpans, combiner: Combiner) -> pl.DataFrame:
+def compute_partials(cells: SortedCells, spans: WindowSpans, combiner: Combiner) -> pl.DataFrame:
     """Compute the partials of windows; an aggregate over a part of a window reads only that."""
     identity = [columns.WINDOW, *combiner.keys]
     (span, _), whole = next(iter(combiner.by_part.items()))
-    composed = _partials(laid, found, whole)
+    composed = _compute_part(cells, spans, whole)
     for (first, last), part in combiner.by_part.items():
         if part is not whole:
-            inside = _select_part(laid, found, span - first, span - last)
-            own = _partials(laid, inside, part).drop(columns.MESSAGES)
+            inside = _select_part(cells, spans, span - first, span - last)
+            own = _compute_part(cells, inside, part).drop(columns.MESSAGES)
             composed = join_null_safe(composed, own, identity, "left")
     return composed
 
 
-def _select_part(laid: SortedCells, found: WindowSpans, first: int, last: int) -> WindowSpans:
+def _select_part(cells: SortedCells, spans: WindowSpans, first: int, last: int) -> WindowSpans:
     """Limit windows to a part, by distances from their start; those without cells are dropped."""
-    key = laid.key[found.maker]
-    start = reach(laid.key, laid.place, found.window + first, "left", key)
-    stop = reach(laid.key, laid.place, found.window + last, "right", key)
-    some = stop > start
-    return WindowSpans(found.window[some], found.maker[some], Ranges(start[some], stop[some]))
+    key = cells.key[spans.creator]
+    start = search_positions(cells.key, cells.position, spans.window + first, "left", key)
+    stop = search_positions(cells.key, cells.position, spans.window + last, "right", key)
+    has_cells = stop > start
+    return WindowSpans(
+        spans.window[has_cells], spans.creator[has_cells], Ranges(start[has_cells], stop[has_cells])
+    )
 
 
-def _partials(laid: SortedCells, found: WindowSpans, combiner: Combiner) -> pl.DataFrame:
-    cells, ranges = laid.cells, found.ranges
+def _compute_part(
+    sorted_cells: SortedCells, spans: WindowSpans, combiner: Combiner
+) -> pl.DataFrame:
+    cells, ranges = sorted_cells.cells, spans.ranges
     counts = ranges.add_integers(cells[columns.MESSAGES].to_numpy())
-    series = [pl.Series(columns.WINDOW, found.window, dtype=pl.Int64)]
-    keys = cells.select(combiner.keys)[found.maker]
+    series = [pl.Series(columns.WINDOW, spans.window, dtype=pl.Int64)]
+    keys = cells.select(combiner.keys)[spans.creator]
     slid = [pl.Series(columns.MESSAGES, counts, dtype=pl.Int64)]
     for algebra in combiner.algebras:
-        if algebra.slides and len(found.window):
+        if algebra.slides and len(spans.window):
             slid += algebra.slide(cells, ranges)
     frame = pl.concat([pl.DataFrame(series), keys, pl.DataFrame(slid)], how="horizontal")
     if len(frame) and all(algebra.slides for algebra in combiner.algebras):
@@ -205,7 +225,7 @@ def _partials(laid: SortedCells, found: WindowSpans, combiner: Combiner) -> pl.D
     if not len(frame):
         empty = combiner.no_windows
         return empty.select(columns.WINDOW, pl.exclude(columns.WINDOW))
-    copied = ranges.repeated(cells.drop(columns.PANE), "__range")
+    copied = ranges.list_rows(cells.drop(columns.PANE), "__range")
     merged = combiner.merge([copied], by=["__range"]).sort("__range")
     missing = [c for c in merged.columns if c not in (*frame.columns, "__range", *combiner.keys)]
     return frame.with_columns(merged.select(missing))

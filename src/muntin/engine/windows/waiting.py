@@ -17,8 +17,8 @@ from muntin.engine import columns
 from muntin.engine.firing import (
     SINCE,
     BatchClock,
-    due,
-    due_by_clock,
+    is_due,
+    is_due_by_clock,
     may_be_due,
     since_columns,
 )
@@ -88,12 +88,12 @@ class Waiting:
         frames = self.table.read_with_ranges(low, high)
         return join_runs(frames, columns.WINDOW, self.merge) if frames else nothing
 
-    def take(self, changes: pl.DataFrame, moment: BatchClock, mark: Mark) -> pl.DataFrame:
+    def take(self, changes: pl.DataFrame, clock: BatchClock, mark: Mark) -> pl.DataFrame:
         """Add the changes of a batch, and take the windows that are due.
 
         Args:
             changes: Each changed window once, with its new messages.
-            moment: The watermark and the wall clock.
+            clock: The watermark and the wall clock.
             mark: Adds the columns that the policy needs: whether its condition is true, and
                 ``FIRST``.
 
@@ -103,34 +103,34 @@ class Waiting:
         low = self.table.low
         if self.policy is None or (not len(changes) and low is None):
             return changes.clear()
-        changes = self._with_times(changes, moment)
+        changes = self._with_times(changes, clock)
         if (
             self.counted is None
-            and not may_be_due(self.policy, moment)
-            and not self._closes(changes, moment)
+            and not may_be_due(self.policy, clock)
+            and not self._closes(changes, clock)
         ):
             self.table.append(changes)
             return changes.clear()
-        if self.counted is None or due_by_clock(self.policy, moment):
-            return self._of_all(changes, moment, mark)
-        return self._of_changed(changes, moment, mark)
+        if self.counted is None or is_due_by_clock(self.policy, clock):
+            return self._take_from_all(changes, clock, mark)
+        return self._take_from_changed(changes, clock, mark)
 
-    def _with_times(self, changes: pl.DataFrame, moment: BatchClock) -> pl.DataFrame:
+    def _with_times(self, changes: pl.DataFrame, clock: BatchClock) -> pl.DataFrame:
         """Add the times that the policy needs, as differences from the stored ones."""
         if not self._times:
             return changes
-        before = self._stored(changes).select(
+        before = self._read_stored(changes).select(
             *self._identity, pl.col(self._times).name.prefix(BEFORE)
         )
-        known = join_null_safe(changes, before, self._identity, "left")
-        wall = pl.lit(moment.wall, dtype=pl.Int64)
+        with_stored = join_null_safe(changes, before, self._identity, "left")
+        wall = pl.lit(clock.wall, dtype=pl.Int64)
         added = []
         for name in self._times:
             stored = pl.col(BEFORE + name)
             # The first message of those that wait stays the first one.
             change = stored - stored if name == SINCE["first"] else wall - stored
             added.append(change.fill_null(wall).alias(name))
-        return known.with_columns(added).drop([BEFORE + name for name in self._times])
+        return with_stored.with_columns(added).drop([BEFORE + name for name in self._times])
 
     def take_each(self, changes: pl.DataFrame) -> pl.DataFrame:
         """Add messages that count as a step each, while no clock passes and no window closes.
@@ -142,112 +142,114 @@ class Waiting:
             The windows with the number of messages that waited before, in ``BEFORE``.
         """
         new = self._slim(changes)
-        none = new.with_columns(pl.lit(0, dtype=pl.Int64).alias(BEFORE))
+        unchanged = new.with_columns(pl.lit(0, dtype=pl.Int64).alias(BEFORE))
         rows = self.rows
         if self.policy is None or not len(changes):
-            return none
+            return unchanged
         if rows is None:
             if not by_message(self.policy):
                 self.table.append(changes)
-            return none
+            return unchanged
         assert self.counted is not None
-        stored = self._stored(changes).rename({columns.MESSAGES: BEFORE})
-        both = join_null_safe(new, stored, self._identity, "left").with_columns(
+        stored = self._read_stored(changes).rename({columns.MESSAGES: BEFORE})
+        windows = join_null_safe(new, stored, self._identity, "left").with_columns(
             pl.col(BEFORE).fill_null(0)
         )
         # The first message that makes a window due emits all changes; then every ``rows``-th does.
         first = pl.max_horizontal(pl.lit(1), rows - pl.col(BEFORE))
-        left = pl.when(pl.col(columns.MESSAGES) < first).then(
+        left_waiting = pl.when(pl.col(columns.MESSAGES) < first).then(
             pl.col(BEFORE) + pl.col(columns.MESSAGES)
         )
-        both = both.with_columns(
-            left.otherwise((pl.col(columns.MESSAGES) - first) % rows).alias("left")
+        windows = windows.with_columns(
+            left_waiting.otherwise((pl.col(columns.MESSAGES) - first) % rows).alias("left")
         )
-        waited, waits = (int((both[name] > 0).sum()) for name in (BEFORE, "left"))
-        self.counted += waits - waited
-        moved = both.with_columns((pl.col("left") - pl.col(BEFORE)).alias(columns.MESSAGES))
-        self.table.append(self._slim(moved.filter(pl.col(columns.MESSAGES) != 0)))
-        return both.drop("left")
+        waited_before, wait_now = (int((windows[name] > 0).sum()) for name in (BEFORE, "left"))
+        self.counted += wait_now - waited_before
+        changed = windows.with_columns((pl.col("left") - pl.col(BEFORE)).alias(columns.MESSAGES))
+        self.table.append(self._slim(changed.filter(pl.col(columns.MESSAGES) != 0)))
+        return windows.drop("left")
 
-    def _closes(self, changes: pl.DataFrame, moment: BatchClock) -> bool:
+    def _closes(self, changes: pl.DataFrame, clock: BatchClock) -> bool:
         """Return whether some of these windows may have closed, and so must emit."""
         lows = [self.table.low, changes[columns.WINDOW].min() if len(changes) else None]
-        return self.late and any(low is not None and low <= moment.closed_after for low in lows)  # type: ignore[operator]
+        return self.late and any(low is not None and low <= clock.closed_after for low in lows)  # type: ignore[operator]
 
-    def _of_all(self, changes: pl.DataFrame, moment: BatchClock, mark: Mark) -> pl.DataFrame:
+    def _take_from_all(self, changes: pl.DataFrame, clock: BatchClock, mark: Mark) -> pl.DataFrame:
         """Check all waiting windows, and rewrite the table with those that still wait."""
         assert self.policy is not None
         waiting = self.merge([self.read(None, None, changes.clear()), changes])
         # The table may also have windows that don't wait any more.
-        over = moment.closed_before if self.late else moment.after
-        waiting = waiting.filter(pl.col(columns.WINDOW) > over)
-        emitting, rest = self._by_turn(waiting, moment, mark)
+        last_done = clock.closed_before if self.late else clock.after
+        waiting = waiting.filter(pl.col(columns.WINDOW) > last_done)
+        emitting, rest = self._split_due(waiting, clock, mark)
         if self.table.low is not None or len(rest):
             self.table.rewrite(rest)
         if by_change(self.policy):
             self.counted = len(rest)
         return emitting
 
-    def _of_changed(self, changes: pl.DataFrame, moment: BatchClock, mark: Mark) -> pl.DataFrame:
+    def _take_from_changed(
+        self, changes: pl.DataFrame, clock: BatchClock, mark: Mark
+    ) -> pl.DataFrame:
         """Check the changed windows, and those that the watermark has just passed."""
         assert self.counted is not None
         if not self.late:
-            changes = changes.filter(pl.col(columns.WINDOW) > moment.after)
-        before = self._stored(changes)
-        now = self._summed([before, self._slim(changes)])
+            changes = changes.filter(pl.col(columns.WINDOW) > clock.after)
+        before = self._read_stored(changes)
+        waiting = self._sum_messages([before, self._slim(changes)])
         passed = join_null_safe(
-            self._passed(changes.clear(), moment), changes, self._identity, "anti"
+            self._find_passed(changes.clear(), clock), changes, self._identity, "anti"
         )
-        emitting, waits = self._by_turn(now, moment, mark)
+        emitting, still_waiting = self._split_due(waiting, clock, mark)
         if self.late:
             emitting = pl.concat([emitting, passed])
         if len(emitting) and not self.additive:
-            return self._of_all(changes, moment, mark)
-        self.counted += len(waits) - len(before) - len(passed)
+            return self._take_from_all(changes, clock, mark)
+        self.counted += len(still_waiting) - len(before) - len(passed)
         rest = join_null_safe(changes, emitting, self._identity, "anti")
-        done = join_null_safe(before, emitting, self._identity, "semi")
-        back = done.with_columns(-pl.col(columns.MESSAGES, *self._times))
-        self.table.append(pl.concat([rest, back], how="diagonal") if len(back) else rest)
+        emitted = join_null_safe(before, emitting, self._identity, "semi")
+        cancelled = emitted.with_columns(-pl.col(columns.MESSAGES, *self._times))
+        self.table.append(pl.concat([rest, cancelled], how="diagonal") if len(cancelled) else rest)
         return emitting
 
-    def _by_turn(
-        self, windows: pl.DataFrame, moment: BatchClock, mark: Mark
+    def _split_due(
+        self, windows: pl.DataFrame, clock: BatchClock, mark: Mark
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return the windows that emit, and those that still wait."""
         assert self.policy is not None
-        ready = due(self.policy, moment, columns.MESSAGES, pl.col(FIRST))
+        is_ready = is_due(self.policy, clock, columns.MESSAGES, pl.col(FIRST))
         if self.late:
-            ready = ready | (pl.col(columns.WINDOW) <= moment.closed_after)
-        both = mark(windows).with_columns(ready.alias(_READY))
-        emitting, rest = both.filter(_READY), both.filter(pl.col(_READY).not_())
+            is_ready = is_ready | (pl.col(columns.WINDOW) <= clock.closed_after)
+        marked = mark(windows).with_columns(is_ready.alias(_READY))
+        emitting, rest = marked.filter(_READY), marked.filter(pl.col(_READY).not_())
         return emitting.select(windows.columns), rest.select(windows.columns)
 
-    def _stored(self, changes: pl.DataFrame) -> pl.DataFrame:
+    def _read_stored(self, changes: pl.DataFrame) -> pl.DataFrame:
         """Return the stored numbers of waiting messages of the changed windows."""
         if not len(changes):
             return self._slim(changes)
         keys = changes.select(self.table.keys).unique()
-        found = self.table.read(*find_extent(changes[columns.WINDOW]), keys)
-        frames = [changes.clear(), *found]
-        there = pl.concat(self._slim(frame) for frame in frames)
-        return self._summed([join_null_safe(there, changes, self._identity, "semi")])
+        frames_found = self.table.read(*find_extent(changes[columns.WINDOW]), keys)
+        frames = [changes.clear(), *frames_found]
+        waiting = pl.concat(self._slim(frame) for frame in frames)
+        return self._sum_messages([join_null_safe(waiting, changes, self._identity, "semi")])
 
-    def _passed(self, nothing: pl.DataFrame, moment: BatchClock) -> pl.DataFrame:
+    def _find_passed(self, nothing: pl.DataFrame, clock: BatchClock) -> pl.DataFrame:
         """Return the windows that stop waiting in this step, with their stored changes."""
-        low, high = moment.before, moment.after
+        low, high = clock.before, clock.after
         if self.late:
-            low, high = moment.closed_before, moment.closed_after
-        found = self.table.read(low + 1, high) if low < high else []
-        within = pl.col(columns.WINDOW).is_between(low + 1, high)
-        frames = [nothing, *(frame.filter(within) for frame in found)]
-        return self._summed([self._slim(frame) for frame in frames])
+            low, high = clock.closed_before, clock.closed_after
+        stored = self.table.read(low + 1, high) if low < high else []
+        is_passed = pl.col(columns.WINDOW).is_between(low + 1, high)
+        frames = [nothing, *(frame.filter(is_passed) for frame in stored)]
+        return self._sum_messages([self._slim(frame) for frame in frames])
 
     def _slim(self, changes: pl.DataFrame) -> pl.DataFrame:
         # Rows that were stored under another policy have no times.
         absent = [columns.number(name) for name in self._times if name not in changes.columns]
         return changes.with_columns(absent).select(*self._identity, columns.MESSAGES, *self._times)
 
-    def _summed(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    def _sum_messages(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Sum the waiting messages by window, without windows that have none."""
         sums = pl.col(columns.MESSAGES, *self._times).sum()
         return (

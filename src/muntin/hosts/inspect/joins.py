@@ -10,10 +10,18 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.joins.joiner import ID
-from muntin.engine.state_reader import CHANGE, MATCHED, NEW, WAITS, kept_messages, key_of, types_of
+from muntin.engine.state_reader import (
+    CHANGE,
+    MATCHED,
+    NEW,
+    WAITS,
+    make_key,
+    parse_types,
+    read_messages,
+)
 from muntin.hosts.inspect.snapshot import StateSnapshot, StateView
 from muntin.hosts.inspect.windows import StatePosition
-from muntin.model.axis import as_datetime, position
+from muntin.model.axis import as_datetime, read_position
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.state.lookup import join_null_safe
@@ -34,7 +42,7 @@ class OpenJoin:
         self.checkpoint = opened
         self.batch = opened.batch
         self.spec = spec
-        self._types = {side: types_of(spec.side(side).types) for side in SIDES}
+        self._types = {side: parse_types(spec.side(side).types) for side in SIDES}
 
     def __repr__(self) -> str:
         return f"<{self.spec.title} at batch {self.batch}>"
@@ -45,8 +53,8 @@ class OpenJoin:
         watermarks: dict[SideName, datetime | None] = {}
         for side in SIDES:
             marks = [m.extra.get("marks", {}) for m in self.checkpoint.read.values()]
-            known = [mark[side] for mark in marks if mark.get(side) is not None]
-            watermarks[side] = as_datetime(max(known)) if known else None
+            latest = [mark[side] for mark in marks if mark.get(side) is not None]
+            watermarks[side] = as_datetime(max(latest)) if latest else None
         return watermarks
 
     @property
@@ -93,10 +101,10 @@ class OpenJoin:
 
     def find_shard(self, key: Any, side: SideName = "left") -> int:
         """Return the number of the shard that owns a key."""
-        only = key_of(self.spec.side(side).keys, self._types[side], key)
+        keys = make_key(self.spec.side(side).keys, self._types[side], key)
         shards = self.spec.shards or 1
         return self.checkpoint.number_shards(shards)[
-            int(assign_shards(only, only.columns, shards)[0])
+            int(assign_shards(keys, keys.columns, shards)[0])
         ]
 
     def schema(self, side: SideName) -> Any:
@@ -129,35 +137,35 @@ class OpenJoin:
         partners: bool = False,
     ) -> StateView:
         if side not in SIDES:
-            raise OptionError("side", side, "isn't one", f"give one of {', '.join(SIDES)}")
-        types, own, only, owner = self._types[side], self.spec.side(side), None, None
-        beside = {columns.TIME: pl.Int64(), ID: pl.Int64()}
+            raise OptionError("side", side, "isn't a side", f"give one of {', '.join(SIDES)}")
+        types, side_spec, keys, owner = self._types[side], self.spec.side(side), None, None
+        engine_columns = {columns.TIME: pl.Int64(), ID: pl.Int64()}
         flags = dict.fromkeys([WAITS, MATCHED], pl.Boolean())
-        nothing = pl.DataFrame(schema={**types, **beside, **flags})
+        nothing = pl.DataFrame(schema={**types, **engine_columns, **flags})
         if key is not None:
-            only, owner = key_of(own.keys, types, key), self.find_shard(key, side)
-            only = only.rename(dict(zip(only.columns, own.keys, strict=True)))
-        inside, place = [], pl.col(columns.TIME)
-        if (low := position("start", start, self.spec.axis)) is not None:
-            inside.append(place >= low)
-        if (high := position("end", end, self.spec.axis)) is not None:
-            inside.append(place <= high)
+            keys, owner = make_key(side_spec.keys, types, key), self.find_shard(key, side)
+            keys = keys.rename(dict(zip(keys.columns, side_spec.keys, strict=True)))
+        bounds, position = [], pl.col(columns.TIME)
+        if (low := read_position("start", start, self.spec.axis)) is not None:
+            bounds.append(position >= low)
+        if (high := read_position("end", end, self.spec.axis)) is not None:
+            bounds.append(position <= high)
 
         def rows(manifest: str, blobs: Mapping[int, bytes]) -> pl.DataFrame:
-            frames = kept_messages(parse_manifest(manifest), side, blobs, partners=partners)[1]
+            frames = read_messages(parse_manifest(manifest), side, blobs, partners=partners)[1]
             messages = pl.concat([nothing, *frames], how="diagonal").select(nothing.columns)
             messages = (
-                messages if only is None else join_null_safe(messages, only, own.keys, "semi")
+                messages if keys is None else join_null_safe(messages, keys, side_spec.keys, "semi")
             )
-            return messages.filter(*inside) if inside else messages
+            return messages.filter(*bounds) if bounds else messages
 
         # On the rows axis, numbers of messages are only unique within a partition.
-        identity = [ID, *(own.offset or ())[:1]]
+        identity = [ID, *(side_spec.offset or ())[:1]]
         return StateView(
             self.checkpoint.message_schema(types, WAITS),
             nothing,
             identity,
-            lambda manifest: kept_messages(manifest, side, partners=partners)[0],
+            lambda manifest: read_messages(manifest, side, partners=partners)[0],
             rows,
             (columns.TIME, ID),
             owner,

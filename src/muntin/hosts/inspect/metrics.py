@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from muntin.hosts.progress import Progress, micros_ahead
 from muntin.model.axis import SECOND
-from muntin.model.counts import FATES, rejections
+from muntin.model.counts import FATES, select_rejections
 from muntin.model.errors import MissingExtraError, OptionError
-from muntin.model.listening import loopback
+from muntin.model.listening import is_loopback
 from muntin.query import BatchTimes, Query
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Metrics:
         """Yield the present figures; the registry calls it at each request."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-        def labelled(
+        def collect_labelled(
             kind: Any, name: str, text: str, by: str, of: Callable[[Any], dict[str, Any]]
         ) -> Metric:
             family: Metric = kind(f"muntin_{name}", text, labels=["query", by])
@@ -53,11 +53,11 @@ class Metrics:
                     family.add_metric([query.label, label], value)  # type: ignore[attr-defined]
             return family
 
-        counted, by_label = (
-            partial(labelled, kind) for kind in (CounterMetricFamily, GaugeMetricFamily)
+        collect_counter, collect_gauge = (
+            partial(collect_labelled, kind) for kind in (CounterMetricFamily, GaugeMetricFamily)
         )
 
-        def now(name: str, text: str, of: Callable[[Any], float | None]) -> Metric:
+        def collect_present(name: str, text: str, of: Callable[[Any], float | None]) -> Metric:
             family = GaugeMetricFamily(f"muntin_{name}", text, labels=["query"])
             for query in self._queries:
                 value = of(query)
@@ -65,18 +65,25 @@ class Metrics:
                     family.add_metric([query.label], value)
             return family
 
-        yield counted("messages", "Messages by what became of them.", "fate", _fates)
-        yield counted("rejected", "Rejected messages by reason.", "reason", _reasons)
-        yield counted("fired", "Firings since the start.", "emission", lambda q: q.progress.fired)
-        yield counted(
-            "operator_seen", "Messages of the operators before the last.", "operator", _seen_before
+        yield collect_counter("messages", "Messages by what became of them.", "fate", _fates)
+        yield collect_counter("rejected", "Rejected messages by reason.", "reason", _reasons)
+        yield collect_counter(
+            "fired", "Firings since the start.", "emission", lambda q: q.progress.fired
         )
-        yield counted("batch_seconds", "Time of batches by phase.", "phase", self._phases)
-        yield by_label("lag", "Messages of Kafka not read yet.", "partition", _partition_lag)
-        yield now("state_bytes", "Memory of the state.", self._state_bytes)
-        yield now("start_time_seconds", "When this run began, Unix time.", lambda _: self._began)
+        yield collect_counter(
+            "operator_seen",
+            "Messages of the operators before the last.",
+            "operator",
+            _count_upstream,
+        )
+        yield collect_counter("batch_seconds", "Time of batches by phase.", "phase", self._phases)
+        yield collect_gauge("lag", "Messages of Kafka not read yet.", "partition", _partition_lag)
+        yield collect_present("state_bytes", "Memory of the state.", self._state_bytes)
+        yield collect_present(
+            "start_time_seconds", "When this run began, Unix time.", lambda _: self._began
+        )
         for name, text, of in _FIGURES:
-            yield now(name, text, of)
+            yield collect_present(name, text, of)
 
     def _state_bytes(self, query: Query) -> float | None:
         times = self._times.get(query)
@@ -143,8 +150,8 @@ def metrics(
     except ImportError as error:
         raise MissingExtraError("metrics()", "metrics") from error
     if not queries:
-        raise OptionError("queries", (), "are none", "give what .start() returned")
-    if not token and not loopback(address):
+        raise OptionError("queries", (), "is empty", "give queries that .start() returned")
+    if not token and not is_loopback(address):
         hint = "give a token too, which Prometheus sends as its bearer token"
         raise OptionError("address", address, "lets others read the figures", hint)
     figures = Metrics(queries)
@@ -172,18 +179,18 @@ def _application(
     return Starlette(routes=[Route("/metrics", answer), Route("/", answer)])
 
 
-def _seen_before(query: Query) -> dict[str, float]:
+def _count_upstream(query: Query) -> dict[str, float]:
     """Return the messages of the upstream operators, by their path from the last one."""
 
-    def seen(progress: Progress, way: str) -> Iterator[tuple[str, float]]:
+    def list_seen(progress: Progress, way: str) -> Iterator[tuple[str, float]]:
         for name, before in progress.before.items():
             yield f"{way}{name}", before.seen
-            yield from seen(before, f"{way}{name}/")
+            yield from list_seen(before, f"{way}{name}/")
 
-    return dict(seen(query.progress, ""))
+    return dict(list_seen(query.progress, ""))
 
 
-def _degraded(query: Query) -> float:
+def _is_ahead(query: Query) -> float:
     return float(micros_ahead(query.progress, time.time_ns() // 1000) > 0)
 
 
@@ -197,7 +204,7 @@ def _fates(query: Query) -> dict[str, float]:
 
 
 def _reasons(query: Query) -> dict[str, float]:
-    return dict(rejections(query.progress.counts))
+    return dict(select_rejections(query.progress.counts))
 
 
 def _watermark(query: Query) -> float | None:
@@ -217,7 +224,7 @@ _FIGURES: tuple[tuple[str, str, Callable[[Query], float | None]], ...] = (
     ("state_rows", "Rows in the state.", lambda q: q.progress.state_rows),
     ("batch", "The number of the last batch.", lambda q: q.progress.batch),
     ("running", "Whether the query runs.", lambda q: float(q.is_active)),
-    ("degraded", "Whether the watermark is ahead of this clock.", _degraded),
+    ("degraded", "Whether the watermark is ahead of this clock.", _is_ahead),
     ("adds_up", "Whether every message is accounted for.", lambda q: q.progress.adds_up()),
     ("unstorable", "Rows that a sink couldn't take.", lambda q: q.progress.unstorable),
     ("watcher_failures", "What raised as it watched.", lambda q: q.watcher_failures),

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from muntin.engine import columns
 from muntin.engine.operator import REJECTED, RESULTS
-from muntin.model.counts import rejections
+from muntin.model.counts import select_rejections
 from muntin.query import Query
 from muntin.sinks.batch import Batch
 from muntin.sinks.plain import to_plain_values
@@ -28,7 +28,7 @@ _EXACT = 2**53
 
 
 @dataclass(frozen=True)
-class Seen:
+class ObservedBatch:
     """A batch on the live page.
 
     Attributes:
@@ -50,42 +50,42 @@ class Seen:
     samples: list[dict[str, Any]] = field(default_factory=list)
 
 
-def observe(query: Query, show: Callable[[Seen], None]) -> None:
+def observe(query: Query, show: Callable[[ObservedBatch], None]) -> None:
     """Call a function with each batch of a query, in a thread; a slow function skips batches."""
     before: list[tuple[int, int]] = []
 
     def watch(number: int, batches: list[Batch]) -> None:
         now = time.time_ns() // 1_000_000
-        taken = query.progress.counts.get("seen", 0)
+        messages = query.progress.counts.get("seen", 0)
         rate = None
         if before:
-            then, known = before.pop()
-            rate = (taken - known) * 1000 / max(1, now - then)
-        before.append((now, taken))
+            earlier, earlier_messages = before.pop()
+            rate = (messages - earlier_messages) * 1000 / max(1, now - earlier)
+        before.append((now, messages))
         rows = {batch.kind: batch for batch in batches}
         show(
-            Seen(
+            ObservedBatch(
                 number,
                 now,
-                _numbers(query, now, rate),
+                _collect_numbers(query, now, rate),
                 query.time_phases(),
-                rejections(query.progress.counts),
-                newest(rows[RESULTS], _WINDOWS) if RESULTS in rows else [],
-                newest(rows[REJECTED], _SAMPLES) if REJECTED in rows else [],
+                select_rejections(query.progress.counts),
+                list_newest(rows[RESULTS], _WINDOWS) if RESULTS in rows else [],
+                list_newest(rows[REJECTED], _SAMPLES) if REJECTED in rows else [],
             )
         )
 
     query.watchers.append(watch)
 
 
-def _numbers(query: Query, now: int, rate: float | None) -> dict[str, float | None]:
+def _collect_numbers(query: Query, now: int, rate: float | None) -> dict[str, float | None]:
     progress = query.progress
     watermark = None if progress.watermark_micros is None else progress.watermark_micros // 1000
-    aside = sum(rejections(progress.counts).values())
+    rejected = sum(select_rejections(progress.counts).values())
     return {
         "seen": progress.counts.get("seen", 0),
         "rate": rate,
-        "rejected": aside,
+        "rejected": rejected,
         "watermark": watermark,
         "lag": None if watermark is None else (now - watermark) / 1000,
         "behind": progress.messages_behind if progress.lag else None,
@@ -95,7 +95,7 @@ def _numbers(query: Query, now: int, rate: float | None) -> dict[str, float | No
     }
 
 
-def newest(batch: Batch, most: int) -> list[dict[str, Any]]:
+def list_newest(batch: Batch, most: int) -> list[dict[str, Any]]:
     """Return the newest rows of a batch from all shards, as values that JSON can hold.
 
     Args:
@@ -111,14 +111,16 @@ def newest(batch: Batch, most: int) -> list[dict[str, Any]]:
     if columns.WINDOW_START in rows.column_names:
         rows = rows.take(pc.sort_indices(rows[columns.WINDOW_START]))
     last = rows.slice(max(0, rows.num_rows - most))
-    shown = [
-        [plain(one) for one in to_plain_values(column, lambda at: at // 1000)]
+    plain_columns = [
+        [to_json_value(value) for value in to_plain_values(column, lambda at: at // 1000)]
         for column in last.columns
     ]
-    return [dict(zip(last.column_names, row, strict=True)) for row in zip(*shown, strict=True)]
+    return [
+        dict(zip(last.column_names, row, strict=True)) for row in zip(*plain_columns, strict=True)
+    ]
 
 
-def plain(value: Any) -> Any:
+def to_json_value(value: Any) -> Any:
     """Return a value that JSON can hold and a browser can read.
 
     Times become milliseconds, and nested values JSON text. Integers beyond 2^53 become text, since
@@ -136,15 +138,15 @@ def plain(value: Any) -> Any:
     if isinstance(value, bytes):
         value = value[:_TEXT].hex()
     elif isinstance(value, list | tuple | dict):
-        value = json.dumps(_part(value), ensure_ascii=False)
+        value = json.dumps(_to_json_part(value), ensure_ascii=False)
     text = str(value)
     return text if len(text) <= _TEXT else f"{text[:_TEXT]}…"
 
 
-def _part(value: Any) -> Any:
+def _to_json_part(value: Any) -> Any:
     """Return a part of a nested value like ``plain``, but with times as text."""
     if isinstance(value, dict):
-        return {str(name): _part(one) for name, one in value.items()}
+        return {str(name): _to_json_part(element) for name, element in value.items()}
     if isinstance(value, list | tuple):
-        return [_part(one) for one in value[:_TEXT]]
-    return value.isoformat() if isinstance(value, datetime) else plain(value)
+        return [_to_json_part(element) for element in value[:_TEXT]]
+    return value.isoformat() if isinstance(value, datetime) else to_json_value(value)

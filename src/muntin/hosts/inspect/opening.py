@@ -10,7 +10,7 @@ from muntin.hosts.inspect.windows import OpenWindows
 from muntin.model.aggregates import Aggregate
 from muntin.model.errors import OptionError
 from muntin.model.joins import JoinSpec
-from muntin.model.recall import recalled, with_functions
+from muntin.model.recall import load_spec, with_functions
 from muntin.model.spec import WindowSpec
 
 
@@ -22,27 +22,27 @@ def open_snapshot(
     Raises:
         OptionError: When it has another kind of state, or was written by another version.
     """
-    spec = spec_of(opened)
+    spec = read_spec(opened)
     if isinstance(spec, JoinSpec):
         return OpenJoin(opened, spec)
     return OpenWindows(opened, with_functions(spec, aggregates or {}))
 
 
-def spec_of(opened: StateSnapshot) -> WindowSpec | JoinSpec:
+def read_spec(opened: StateSnapshot) -> WindowSpec | JoinSpec:
     """Return the query of a snapshot.
 
     Raises:
         OptionError: When it has another kind of state, or was written by another version.
     """
-    kind, given = opened.first.kind, opened.given
+    kind, folder = opened.first.kind, opened.folder
     if kind == "tables":
         names = ", ".join(map(repr, opened.first.spec))
         hint = f"write muntin.open_table(checkpoint, name) with one of {names}"
-        raise OptionError("CHECKPOINT", given, "holds tables", hint)
+        raise OptionError("CHECKPOINT", folder, "holds tables", hint)
     if kind == "windowing":
         hint = "go on with muntin windowing, whose page shows what it holds"
-        raise OptionError("CHECKPOINT", given, "holds the windowing application's rows", hint)
-    return recalled(opened.first.spec)
+        raise OptionError("CHECKPOINT", folder, "holds the windowing application's rows", hint)
+    return load_spec(opened.first.spec)
 
 
 def refuse_table(opened: StateSnapshot, table: str | None) -> None:

@@ -11,10 +11,10 @@ import polars as pl
 from muntin.engine import key_state
 from muntin.engine.clocks import InputClocks
 from muntin.hosts.inspect.joins import OpenJoin
-from muntin.hosts.inspect.opening import refuse_table, spec_of
+from muntin.hosts.inspect.opening import read_spec, refuse_table
 from muntin.hosts.inspect.snapshot import StateSnapshot
 from muntin.hosts.inspect.windows import OpenWindows
-from muntin.model.axis import located, moment
+from muntin.model.axis import format_position, moment
 from muntin.model.joins import SIDES, JoinSpec
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
@@ -49,15 +49,15 @@ def report_state(
     Raises:
         OptionError: When the checkpoint or the key isn't valid.
     """
-    spec = spec_of(opened)
+    spec = read_spec(opened)
     refuse_table(opened, table)
     sizes = opened.sizes()
     if isinstance(spec, JoinSpec):
-        facts = _of_join(opened, spec, sizes)
-        rows = _join_rows(opened, spec, key) if key else None
+        facts = _describe_join(opened, spec, sizes)
+        rows = _list_join_rows(opened, spec, key) if key else None
     else:
-        facts = _of_windows(opened, spec, sizes)
-        rows = _window_rows(opened, spec, key) if key else None
+        facts = _describe_windows(opened, spec, sizes)
+        rows = _list_window_rows(opened, spec, key) if key else None
     return assemble_report(opened, facts, sizes, rows)
 
 
@@ -66,30 +66,30 @@ def assemble_report(
 ) -> StateReport:
     """Return a report of the facts of every kind of state, with the kind's own facts and rows."""
     report: StateReport = {
-        "checkpoint": opened.given,
+        "checkpoint": opened.folder,
         "batch": opened.batch,
         "kept": [opened.oldest, opened.newest],
         "counts": opened.counts,
         **facts,
         "shards": [
-            {"shard": shard, "bytes": sum(mine.values()), "blobs": len(mine)}
-            for shard, mine in sorted(sizes.items())
+            {"shard": shard, "bytes": sum(blob_sizes.values()), "blobs": len(blob_sizes)}
+            for shard, blob_sizes in sorted(sizes.items())
         ],
     }
     return report if rows is None else report | {"key": rows}
 
 
-def runs_by_table(opened: StateSnapshot) -> RunsByTable:
+def collect_runs(opened: StateSnapshot) -> RunsByTable:
     """Return the runs of each table over all shards, each with the number of its shard."""
     tables: RunsByTable = {}
     for shard, manifest in opened.read.items():
-        for one in manifest.each():
-            for name, runs in one.tables.items():
+        for part in manifest.each():
+            for name, runs in part.tables.items():
                 tables.setdefault(name, []).extend((shard, run) for run in runs)
     return tables
 
 
-def _places(runs: Sequence[tuple[int, Run]]) -> tuple[int, int] | None:
+def _find_bounds(runs: Sequence[tuple[int, Run]]) -> tuple[int, int] | None:
     """Return the oldest and the newest position in some runs, if there are any."""
     if not runs:
         return None
@@ -97,20 +97,24 @@ def _places(runs: Sequence[tuple[int, Run]]) -> tuple[int, int] | None:
 
 
 def list_tables(
-    tables: RunsByTable, sizes: Sizes, word: Callable[[str, int], str | None]
+    tables: RunsByTable, sizes: Sizes, format_bound: Callable[[str, int], str | None]
 ) -> list[StateReport]:
     """Return the rows, runs, bytes and bounds of each table of the state."""
     report = []
     for name, runs in tables.items():
-        held = (sizes.get(shard, {}).get(blob, 0) for shard, run in runs for blob in run.blobs)
-        places = _places(runs)
-        oldest, newest = [word(name, place) for place in places] if places else (None, None)
+        blob_sizes = (
+            sizes.get(shard, {}).get(blob, 0) for shard, run in runs for blob in run.blobs
+        )
+        bounds = _find_bounds(runs)
+        oldest, newest = (
+            [format_bound(name, position) for position in bounds] if bounds else (None, None)
+        )
         report.append(
             {
                 "table": name,
                 "rows": sum(run.rows for _, run in runs),
                 "runs": len(runs),
-                "bytes": sum(held),
+                "bytes": sum(blob_sizes),
                 "oldest": oldest,
                 "newest": newest,
             }
@@ -118,75 +122,87 @@ def list_tables(
     return report
 
 
-def _of_windows(opened: StateSnapshot, known: WindowSpec, sizes: Sizes) -> StateReport:
-    tables, windows = runs_by_table(opened), known.windows
+def _describe_windows(opened: StateSnapshot, spec: WindowSpec, sizes: Sizes) -> StateReport:
+    tables, windows = collect_runs(opened), spec.windows
 
-    def word(name: str, place: int) -> str:
+    def format_bound(name: str, position: int) -> str:
         # For sliding windows, each position is a pane of its own.
         if not isinstance(windows, Sessions | Sliding) and name == "cells":
-            place = windows.pane_start(place)
+            position = windows.pane_start(position)
         elif not isinstance(windows, Sessions) and name != "cells":
-            place = windows.start(place)
-        return located(place, known.axis)
+            position = windows.start(position)
+        return format_position(position, spec.axis)
 
-    mark = opened.watermark
+    watermark = opened.watermark
     clocks = InputClocks(opened.first.extra.get("clocks", {}).get("", {}))
     return {
         "kind": "windows",
-        "spec": known.words(),
-        "watermark": None if mark is None else moment(mark),
+        "spec": spec.words(),
+        "watermark": None if watermark is None else moment(watermark),
         "clocks": {name: moment(time) for name, time in clocks.slowest().items()},
-        "held by": clocks.holder(known.idle, opened.first.wall or 0),
-        "tables": list_tables(tables, sizes, word),
-        "windows": _ends(known, _places(tables.get("cells", ())), mark),
+        "held by": clocks.holder(spec.idle, opened.first.wall or 0),
+        "tables": list_tables(tables, sizes, format_bound),
+        "windows": _describe_bounds(spec, _find_bounds(tables.get("cells", ())), watermark),
     }
 
 
-def _ends(known: WindowSpec, cells: tuple[int, int] | None, mark: int | None) -> StateReport | None:
+def _describe_bounds(
+    spec: WindowSpec, cells: tuple[int, int] | None, watermark: int | None
+) -> StateReport | None:
     """Return the oldest and the newest window in the state, where windows have numbers."""
-    windows = known.windows
+    windows = spec.windows
     if isinstance(windows, Sessions) or cells is None:
         return None
-    if known.axis == "rows" and known.offset is None:
+    if spec.axis == "rows" and spec.offset is None:
         return None
     low, high = windows.first_window(cells[0]), windows.last_window(cells[1])
-    if mark is not None and known.axis == "time":
-        low = max(low, windows.ended(mark - known.firing.retention) + 1)
+    if watermark is not None and spec.axis == "time":
+        low = max(low, windows.ended(watermark - spec.firing.retention) + 1)
     if low > high:
         return None
     both = {"oldest": low, "newest": high}
     return {
-        name: [located(place, known.axis) for place in (windows.start(n), windows.end(n))]
+        name: [
+            format_position(position, spec.axis) for position in (windows.start(n), windows.end(n))
+        ]
         for name, n in both.items()
     }
 
 
-def _of_join(opened: StateSnapshot, spec: JoinSpec, sizes: Sizes) -> StateReport:
-    marks = OpenJoin(opened, spec).watermarks
-    watermarks = {side: None if mark is None else str(mark) for side, mark in marks.items()}
-    tables = list_tables(runs_by_table(opened), sizes, lambda _, place: located(place, spec.axis))
+def _describe_join(opened: StateSnapshot, spec: JoinSpec, sizes: Sizes) -> StateReport:
+    sides = OpenJoin(opened, spec).watermarks
+    watermarks = {
+        side: None if watermark is None else str(watermark) for side, watermark in sides.items()
+    }
+    tables = list_tables(
+        collect_runs(opened), sizes, lambda _, position: format_position(position, spec.axis)
+    )
     return {"kind": "join", "spec": spec.words(), "watermark": watermarks, "tables": tables}
 
 
-def _window_rows(opened: StateSnapshot, spec: WindowSpec, key: Sequence[str]) -> list[StateReport]:
+def _list_window_rows(
+    opened: StateSnapshot, spec: WindowSpec, key: Sequence[str]
+) -> list[StateReport]:
     # Leave out aggregates, which aren't reported and may need functions of the user.
-    asked = key_state.key_from_text(spec.keys, spec.types, key)
+    key_row = key_state.parse_key(spec.keys, spec.types, key)
     if spec.axis == "rows":
         # Partitions have no common watermark, so windows have no stage.
-        return plain_rows(OpenWindows(opened, spec).fetch(asked.row(0)))
-    return plain_rows(OpenWindows(opened, replace(spec, aggregates={})).windows(asked.row(0)))
+        return to_plain_rows(OpenWindows(opened, spec).fetch(key_row.row(0)))
+    return to_plain_rows(OpenWindows(opened, replace(spec, aggregates={})).windows(key_row.row(0)))
 
 
-def _join_rows(opened: StateSnapshot, spec: JoinSpec, key: Sequence[str]) -> list[StateReport]:
+def _list_join_rows(opened: StateSnapshot, spec: JoinSpec, key: Sequence[str]) -> list[StateReport]:
     state, rows = OpenJoin(opened, spec), []
     for side in SIDES:
-        own = spec.side(side)
-        messages = state.fetch(side, key_state.key_from_text(own.keys, own.types, key).row(0))
-        rows += [{"side": side, **row} for row in plain_rows(messages)]
+        side_spec = spec.side(side)
+        messages = state.fetch(
+            side, key_state.parse_key(side_spec.keys, side_spec.types, key).row(0)
+        )
+        rows += [{"side": side, **row} for row in to_plain_rows(messages)]
     return rows
 
 
-def plain_rows(rows: pl.DataFrame) -> list[StateReport]:
+def to_plain_rows(rows: pl.DataFrame) -> list[StateReport]:
     """Return the last rows as text and numbers, including times beyond Python's range."""
     plain = (bool, int, float, str, type(None))
     rows = rows.tail(_ROWS)

@@ -16,7 +16,7 @@ from typing import Any
 
 import polars as pl
 
-from muntin.engine.state_reader import CHANGE, StateReader, differences
+from muntin.engine.state_reader import CHANGE, StateReader, compare_rows
 from muntin.model.errors import OptionError
 from muntin.state.manifest import Manifest, parse_manifest
 
@@ -63,7 +63,7 @@ class StateSnapshot(ABC):
         newest: The newest batch when the snapshot was opened.
     """
 
-    given: str
+    folder: str
     batch: int
     oldest: int
     newest: int
@@ -88,7 +88,7 @@ class StateSnapshot(ABC):
         """Measure the bytes of each blob, by the numbers of its shard and its own."""
 
     @abstractmethod
-    def written_since(self, since: int) -> dict[int, list[bytes]]:
+    def read_written_since(self, since: int) -> dict[int, list[bytes]]:
         """Read the blobs that were written after a batch, by the shard's number.
 
         Raises:
@@ -96,7 +96,7 @@ class StateSnapshot(ABC):
         """
 
     @abstractmethod
-    def known(self, option: str, batch: int) -> int:
+    def check_batch(self, option: str, batch: int) -> int:
         """Return the batch if it can be read, else raise an error that names the option."""
 
     @abstractmethod
@@ -141,8 +141,8 @@ class StateSnapshot(ABC):
         for manifest in self.read.values():
             counts.update(manifest.counts)
             # The counts of a shard of windows include those of its partitions; a join's don't.
-            for one in manifest.by_part().values() if manifest.kind == "join" else ():
-                counts.update(one.counts if one is not manifest else {})
+            for part in manifest.by_part().values() if manifest.kind == "join" else ():
+                counts.update(part.counts if part is not manifest else {})
         return dict(counts)
 
     @property
@@ -153,9 +153,9 @@ class StateSnapshot(ABC):
 
     def earlier(self, since: int) -> None:
         """Refuse a batch that isn't earlier than this snapshot's, or isn't kept any more."""
-        if self.known("since", since) >= self.batch:
+        if self.check_batch("since", since) >= self.batch:
             hint = f"give one before {self.batch}"
-            raise OptionError("since", since, "isn't earlier than what is read", hint)
+            raise OptionError("since", since, "isn't before the batch that is read", hint)
 
     def fetch(self, view: StateView) -> pl.DataFrame:
         """Return the rows of a view in its columns and types."""
@@ -181,16 +181,22 @@ class StateSnapshot(ABC):
             OptionError: When the batch isn't kept any more, or the state store keeps no changes.
         """
         self.earlier(since)
-        written, then = self.written_since(since), self.texts(since)
+        written, earlier_texts = self.read_written_since(since), self.texts(since)
         frames = [view.nothing.with_columns(pl.lit("").alias(CHANGE))]
         for shard, blobs in written.items():
-            mine = view.touched(view, blobs)
-            if mine is None:
+            changed_view = view.touched(view, blobs)
+            if changed_view is None:
                 continue
             text = self.manifests[shard]
-            before = {shard: mine.judged(then[shard], text)} if shard in then else {}
-            was = self._rows(mine, before, since)
-            frames.append(differences(was, self._rows(mine, {shard: text}), view.identity))
+            before = (
+                {shard: changed_view.judged(earlier_texts[shard], text)}
+                if shard in earlier_texts
+                else {}
+            )
+            earlier_rows = self._rows(changed_view, before, since)
+            frames.append(
+                compare_rows(earlier_rows, self._rows(changed_view, {shard: text}), view.identity)
+            )
         whole = _sort(pl.concat(frames, how="diagonal"), view)
         return self.show(whole, view.schema).with_columns(whole[CHANGE])
 

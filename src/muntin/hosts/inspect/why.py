@@ -25,9 +25,9 @@ from muntin.explain.why_joins import (
     explain_positions,
 )
 from muntin.hosts.inspect.joins import OpenJoin
-from muntin.hosts.inspect.opening import refuse_table, spec_of
+from muntin.hosts.inspect.opening import read_spec, refuse_table
 from muntin.hosts.inspect.snapshot import StateSnapshot
-from muntin.model.axis import Axis, position
+from muntin.model.axis import Axis, read_position
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.model.sessions import Sessions
@@ -53,7 +53,7 @@ def explain_state(
     Raises:
         OptionError: When the state, the key or the position isn't valid.
     """
-    spec = spec_of(opened)
+    spec = read_spec(opened)
     refuse_table(opened, table)
     place = position_of(at, spec.axis)
     if isinstance(spec, JoinSpec):
@@ -68,21 +68,21 @@ def describe_key(key: Sequence[str]) -> str:
 
 def position_of(at: str, axis: Axis) -> int:
     """Return the position that `--at` names."""
-    place = position("--at", at, axis)
-    assert place is not None
-    return place
+    position = read_position("--at", at, axis)
+    assert position is not None
+    return position
 
 
 def _of_windows(
     opened: StateSnapshot, spec: WindowSpec, key: Sequence[str], at: int
 ) -> Iterator[str]:
-    asked = key_state.key_from_text(spec.keys, spec.types, key)
+    asked = key_state.parse_key(spec.keys, spec.types, key)
     shard = opened.number_shards(spec.shards or 1)[key_state.find_shard(spec, asked)]
     manifest = opened.read.get(shard)
     if manifest is None:
         raise _no_shard(key)
     if spec.by_arrival:
-        yield from explain_arrivals(spec, _arrived(opened, shard, manifest, spec, asked), at)
+        yield from explain_arrivals(spec, _count_arrived(opened, shard, manifest, spec, asked), at)
         return
     mine = manifest
     if spec.axis == "rows":
@@ -94,19 +94,19 @@ def _of_windows(
     wall = manifest.wall or None
     holder = held.holder(spec.idle, wall or 0)
     clocks = Clocks(mine.watermark, wall, opened.counts, held.slowest(), holder)
-    numbers = key_state.wanted(spec, mine.tables, at, at)
+    numbers = key_state.find_blobs(spec, mine.tables, at, at)
     blobs = opened.blobs({shard: [n for mine in numbers.values() for n in mine]})[shard]
     yield from describe_query_state(spec, clocks)
     ended = ENDED in manifest.extra
     if isinstance(spec.windows, Sessions):
-        sessions = key_state.sessions_seen(spec, numbers, blobs, asked)
+        sessions = key_state.read_sessions(spec, numbers, blobs, asked)
         yield from (
             explain_ended_input(spec, sessions)
             if ended
             else explain_sessions(spec, clocks, sessions, at)
         )
     else:
-        windows = key_state.windows_seen(spec, numbers, blobs, asked, at, at)
+        windows = key_state.read_windows(spec, numbers, blobs, asked, at, at)
         yield from (
             explain_ended_input(spec, windows)
             if ended
@@ -118,19 +118,19 @@ def _no_shard(key: Sequence[str]) -> OptionError:
     return OptionError("--key", ", ".join(key), "has no shard yet", "wait for the first batch")
 
 
-def _arrived(
+def _count_arrived(
     opened: StateSnapshot, shard: int, manifest: Manifest, spec: WindowSpec, key: pl.DataFrame
 ) -> int:
     """Return the number of messages of a key so far, for windows that count them."""
     wanted = [blob for run in manifest.tables.get("cells", ()) for blob in run.blobs]
     blobs = opened.blobs({shard: wanted})[shard]
-    return key_state.arrived(spec, blobs.values(), key)
+    return key_state.count_arrivals(spec, blobs.values(), key)
 
 
 def _of_join(opened: StateSnapshot, spec: JoinSpec, key: Sequence[str], at: int) -> Iterator[str]:
     yield from describe_join_state(spec)
     keys = {
-        side: key_state.key_from_text(spec.side(side).keys, spec.side(side).types, key).row(0)
+        side: key_state.parse_key(spec.side(side).keys, spec.side(side).types, key).row(0)
         for side in SIDES
     }
     if key_state.NULL in key:

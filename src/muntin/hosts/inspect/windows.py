@@ -16,7 +16,7 @@ import polars as pl
 from muntin.engine import columns, key_state
 from muntin.engine.state_reader import StateReader
 from muntin.hosts.inspect.snapshot import StateSnapshot, StateView
-from muntin.model.axis import as_datetime, position
+from muntin.model.axis import as_datetime, read_position
 from muntin.model.errors import OptionError
 from muntin.model.spec import WindowSpec
 from muntin.state.manifest import parse_manifest
@@ -118,10 +118,12 @@ class OpenWindows:
         for shard, manifest in self.checkpoint.read.items():
             if owner not in (None, shard):
                 continue
-            numbers = key_state.wanted(spec, manifest.tables, low, high)
+            numbers = key_state.find_blobs(spec, manifest.tables, low, high)
             wanted = {shard: [n for mine in numbers.values() for n in mine]}
             blobs = self.checkpoint.blobs(wanted)[shard]
-            frames.append(key_state.known(spec, numbers, blobs, named, (low, high), manifest))
+            frames.append(
+                key_state.list_key_windows(spec, numbers, blobs, named, (low, high), manifest)
+            )
         bounds = pl.col(columns.WINDOW_START, columns.WINDOW_END)
         frame = pl.concat(frames).sort(columns.WINDOW_START, columns.WINDOW_END)
         return frame.with_columns(bounds.cast(pl.Datetime("us", "UTC")))
@@ -152,7 +154,7 @@ class OpenWindows:
             self.schema,
             reader.nothing,
             order,
-            lambda manifest: reader.wanted(manifest, low, high),
+            lambda manifest: reader.find_blobs(manifest, low, high),
             partial(reader.snapshot, start=low, end=high, only=only),
             order,
             owner,
@@ -169,12 +171,12 @@ class OpenWindows:
         if only is not None and len(only.columns):
             shards = self.checkpoint.number_shards(self.spec.shards or 1)
             owner = shards[key_state.find_shard(self.spec, only)]
-        return position("start", start, axis), position("end", end, axis), only, owner
+        return read_position("start", start, axis), read_position("end", end, axis), only, owner
 
 
 def _restrict(reader: StateReader, view: StateView, written: Sequence[bytes]) -> StateView | None:
     """Return the view of the keys that have rows in some blobs; `None` where none have."""
-    only = reader.touched(written)
+    only = reader.list_keys(written)
     return None if only is None else replace(view, rows=partial(reader.snapshot, only=only))
 
 

@@ -175,7 +175,7 @@ class LogCheckpoint:
         self.planned: PlannedBatch | None = None
         self.waiting: dict[BlobKey, bytes] = {}
         self.removed: list[BlobKey] = []
-        self._places: dict[BlobKey, Place] = {}
+        self._locations: dict[BlobKey, Place] = {}
         self._used: dict[int, int] = {}
         self._stores: dict[Shard, LogBlobs] = {}
         self._file_bytes = file_bytes
@@ -194,11 +194,11 @@ class LogCheckpoint:
 
     def store(self, operator: int, shard: int) -> Blobs:
         """Return the store of a shard; its changes are committed with the batch."""
-        place = (operator, shard)
-        if place not in self._stores:
-            manifest = self.committed.manifests.get(place)
-            self._stores[place] = LogBlobs(self, place, manifest)
-        return self._stores[place]
+        key = (operator, shard)
+        if key not in self._stores:
+            manifest = self.committed.manifests.get(key)
+            self._stores[key] = LogBlobs(self, key, manifest)
+        return self._stores[key]
 
     def blob(self, key: BlobKey) -> bytes:
         """Return a blob from the log, or one that waits for the commit.
@@ -208,10 +208,10 @@ class LogCheckpoint:
         """
         if (waiting := self.waiting.get(key)) is not None:
             return waiting
-        place = self._places.get(key)
-        if place is None:
+        location = self._locations.get(key)
+        if location is None:
             raise missing_blob_error(key[2])
-        return self._log.read(place)[NUMBER_BYTES:]
+        return self._log.read(location)[NUMBER_BYTES:]
 
     def plan(self, batch: PlannedBatch, *, ahead: bool = False) -> None:
         """Write a batch's plan before it runs."""
@@ -269,17 +269,21 @@ class LogCheckpoint:
             blobs: The blobs of the new shards, by shard and number.
         """
         done = self.committed
-        for key in [key for key in self._places if key[0] == operator]:
+        for key in [key for key in self._locations if key[0] == operator]:
             self._forget(key)
         for (shard, number), blob in blobs.items():
             self._write_blob((operator, shard, number), blob)
-        others = {place: text for place, text in done.manifests.items() if place[0] != operator}
-        own = {(operator, shard): text for shard, text in enumerate(manifests)}
+        others = {
+            shard_key: text
+            for shard_key, text in done.manifests.items()
+            if shard_key[0] != operator
+        }
+        new_manifests = {(operator, shard): text for shard, text in enumerate(manifests)}
         shards = tuple(
             len(manifests) if number == operator else count
             for number, count in enumerate(done.shards)
         )
-        self.committed = replace(done, shards=shards, manifests={**others, **own})
+        self.committed = replace(done, shards=shards, manifests={**others, **new_manifests})
         self._write_commit()
         self._log.flush(disk=True)
 
@@ -292,14 +296,14 @@ class LogCheckpoint:
         self._lease.release()
 
     def _write_blob(self, key: BlobKey, blob: bytes) -> None:
-        place = self._log.append(BLOB, format_blob(key, blob))
-        self._places[key] = place
-        self._used[place.file] = self._used.get(place.file, 0) + place.length
+        location = self._log.append(BLOB, format_blob(key, blob))
+        self._locations[key] = location
+        self._used[location.file] = self._used.get(location.file, 0) + location.length
 
     def _forget(self, key: BlobKey) -> None:
-        place = self._places.pop(key, None)
-        if place is not None:
-            self._used[place.file] -= place.length
+        location = self._locations.pop(key, None)
+        if location is not None:
+            self._used[location.file] -= location.length
 
     def _write_commit(self) -> None:
         body = format_commit(self.committed, self.planned)
@@ -314,15 +318,15 @@ class LogCheckpoint:
         """Begin the next file, copy live blobs of sparse files into it, and delete those files."""
         full = self._log.current
         self._log.begin(full + 1, format_begin(self.identity))
-        kept = [file for file in self._log.files() if file <= full]
+        files = [file for file in self._log.files() if file <= full]
         sparse = {
             file
-            for file in kept
+            for file in files
             if self._used.get(file, 0) < _LEAST_USED * self._log.path(file).stat().st_size
         }
-        for key, place in list(self._places.items()):
-            if place.file in sparse:
-                blob = self._log.read(place)[NUMBER_BYTES:]
+        for key, location in list(self._locations.items()):
+            if location.file in sparse:
+                blob = self._log.read(location)[NUMBER_BYTES:]
                 self._forget(key)
                 self._write_blob(key, blob)
         # The newest commit must come after the blobs that it names, whichever files remain.
@@ -342,8 +346,8 @@ class LogCheckpoint:
             return
         self.identity = contents.identity
         self.committed, self.planned = contents.committed, contents.planned
-        self._places = contents.live_places()
-        for place in self._places.values():
-            self._used[place.file] = self._used.get(place.file, 0) + place.length
+        self._locations = contents.live_places()
+        for location in self._locations.values():
+            self._used[location.file] = self._used.get(location.file, 0) + location.length
         self._log.remove([file for file in self._log.files() if file > contents.file])
         self._log.resume(contents.file, contents.end)

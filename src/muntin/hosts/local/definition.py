@@ -14,7 +14,7 @@ from muntin.explain.size import Rates
 from muntin.explain.story import Circumstances, describe_spec
 from muntin.hosts.definition import Definition, StartOptions, WindowDefinition, explain_chain
 from muntin.hosts.local.batch import run_once
-from muntin.hosts.local.expressions import sql_expression
+from muntin.hosts.local.expressions import parse_sql_expression
 from muntin.hosts.local.plan import Plan, Upstream
 from muntin.hosts.local.run import Emitted
 from muntin.model.errors import OptionError
@@ -48,7 +48,7 @@ class LocalDefinition(Definition[Plan, "LocalQuery"]):
     @property
     def results(self) -> Any:
         """The results as a frame of the input's kind: Polars, pandas or Arrow."""
-        return self._as_given(self._in_order(self._emitted.results))
+        return self._to_input_kind(self._in_order(self._emitted.results))
 
     def show_in(self, order: Order) -> None:
         """Sort the results of finite inputs, and limit their number if the order does.
@@ -61,7 +61,7 @@ class LocalDefinition(Definition[Plan, "LocalQuery"]):
             problem = "never ends on a stream"
             raise OptionError("ORDER BY", "a stream", problem, "order the table that you write to")
         schema = self.plan.shown
-        keys = [sql_expression(schema, "ORDER BY", one.text) for one in order.by]
+        keys = [parse_sql_expression(schema, "ORDER BY", one.text) for one in order.by]
         down = [one.descends for one in order.by]
         # Without NULLS FIRST or LAST, a null is less than every value, as in Spark.
         last = [one.descends if one.nulls is None else one.nulls == "last" for one in order.by]
@@ -81,9 +81,9 @@ class LocalDefinition(Definition[Plan, "LocalQuery"]):
         be decoded). For windows also `overflow`, whose row isn't a message, but the key and start
         of a window whose integer sum exceeded 64 bits. A join adds `side`.
         """
-        return self._as_given(self._emitted.rejected)
+        return self._to_input_kind(self._emitted.rejected)
 
-    def _as_given(self, rows: pl.DataFrame) -> Any:
+    def _to_input_kind(self, rows: pl.DataFrame) -> Any:
         source = self.plan.sources[0]
         return source.give_back(rows) if isinstance(source, FrameSource) else rows
 
@@ -105,7 +105,7 @@ class LocalWindowedAggregate(LocalDefinition, WindowDefinition["LocalWindowedAgg
         if self.plan.streams:
             return FullFirings(self.plan)
         full = self._emitted.results.filter(pl.col(columns.EMISSION) == "full")
-        return self._as_given(full)
+        return self._to_input_kind(full)
 
     def _top(self, n: int, by: Any, per: Any, ascending: Any) -> LocalWindowedAggregate:
         from muntin.hosts.local.window_rows import rank_windows
@@ -140,11 +140,13 @@ class FullFirings(LocalDefinition):
 def explain(plan: Plan, rates: Rates | None = None) -> str:
     """Describe a plan, after the plans of its upstream operators."""
 
-    def describe(one: Plan) -> str:
-        if isinstance(one.spec, JoinSpec):
-            return explain_join(one.spec, one.shards, None)
-        source = "" if one.fed else repr(one.inputs[0].rows)
-        known = Circumstances(one.shards, None, rates, source=source or None, local=True)
-        return describe_spec(one.spec, known)
+    def describe(operator_plan: Plan) -> str:
+        if isinstance(operator_plan.spec, JoinSpec):
+            return explain_join(operator_plan.spec, operator_plan.shards, None)
+        source = "" if operator_plan.fed else repr(operator_plan.inputs[0].rows)
+        circumstances = Circumstances(
+            operator_plan.shards, None, rates, source=source or None, local=True
+        )
+        return describe_spec(operator_plan.spec, circumstances)
 
     return explain_chain(plan, describe)

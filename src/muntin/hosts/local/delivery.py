@@ -56,22 +56,24 @@ class Destination:
         return self.sink is not None and not isinstance(self.sink, MemorySink)
 
 
-def destinations(plan: Plan, sinks: tuple[SinkLike | None, SinkLike | None]) -> list[Destination]:
+def make_destinations(
+    plan: Plan, sinks: tuple[SinkLike | None, SinkLike | None]
+) -> list[Destination]:
     """Return the destinations of results and rejected messages, checked before anything runs.
 
     Raises:
         OptionError: When a sink can't take such rows.
     """
     results, rejected = map(to_sink, sinks)
-    found = [
+    checked = [
         Destination(RESULTS, plan.shown, plan.identity, results or MemorySink()),
         Destination(REJECTED, pl.Schema(plan.layout.kinds), None, rejected),
     ]
-    check_separate_tables(one.sink for one in found)
-    for one in found:
-        check_output(one.sink, one.columns, one.keys)
-    prepare_sinks(one.sink for one in found)
-    return found
+    check_separate_tables(destination.sink for destination in checked)
+    for destination in checked:
+        check_output(destination.sink, destination.columns, destination.keys)
+    prepare_sinks(destination.sink for destination in checked)
+    return checked
 
 
 class Delivery:
@@ -87,7 +89,7 @@ class Delivery:
         self.destinations = tuple(destinations)
         self._query = query
         self._folder = None if folder is None else Path(folder) / "unstorable"
-        self._arrow = {one.kind: one.columns for one in destinations}
+        self._arrow = {destination.kind: destination.columns for destination in destinations}
         self._begun: set[str] = set()
 
     def batches(self, number: int, rows: Mapping[str, pl.DataFrame]) -> list[Batch]:
@@ -95,20 +97,22 @@ class Delivery:
         return [
             Batch(
                 number,
-                one.kind,
-                self._arrow[one.kind],
-                one.keys,
-                LocalRows(rows[one.kind], self._arrow[one.kind], self._query),
-                rows[one.kind].is_empty(),
-                UnwritableRows(one.kind),
+                destination.kind,
+                self._arrow[destination.kind],
+                destination.keys,
+                LocalRows(rows[destination.kind], self._arrow[destination.kind], self._query),
+                rows[destination.kind].is_empty(),
+                UnwritableRows(destination.kind),
             )
-            for one in self.destinations
+            for destination in self.destinations
         ]
 
     def must_last(self, batches: Sequence[Batch]) -> bool:
         """Return whether a sink gets rows that outlast the process."""
         pairs = zip(self.destinations, batches, strict=True)
-        return any(one.lasts and self._writes(one, batch) for one, batch in pairs)
+        return any(
+            destination.lasts and self._writes(destination, batch) for destination, batch in pairs
+        )
 
     def write(self, batches: Sequence[Batch]) -> int:
         """Write a batch to all sinks; a sink gets its first batch even if it has no rows.
@@ -121,21 +125,23 @@ class Delivery:
             SinkError: When a sink can't take the batch.
         """
         unstorable = 0
-        for one, batch in zip(self.destinations, batches, strict=True):
-            if one.sink is None or not self._writes(one, batch):
+        for destination, batch in zip(self.destinations, batches, strict=True):
+            if destination.sink is None or not self._writes(destination, batch):
                 continue
             try:
-                one.sink.write(batch)
+                destination.sink.write(batch)
             except MuntinError:
                 raise
             except Exception as error:
-                raise batch_error(error, batch.number, f"the sink of {one.kind}") from error
-            self._begun.add(one.kind)
+                raise make_batch_error(
+                    error, batch.number, f"the sink of {destination.kind}"
+                ) from error
+            self._begun.add(destination.kind)
             unstorable += self._keep_unwritable(batch)
         return unstorable
 
-    def _writes(self, one: Destination, batch: Batch) -> bool:
-        return not batch.empty or one.kind not in self._begun
+    def _writes(self, destination: Destination, batch: Batch) -> bool:
+        return not batch.empty or destination.kind not in self._begun
 
     def _keep_unwritable(self, batch: Batch) -> int:
         """Write unwritable rows to a file of the batch's own, which a repeated batch replaces."""
@@ -149,13 +155,21 @@ class Delivery:
         return len(rows)
 
 
-def batch_error(error: Exception, batch: int, part: str) -> BatchError:
+def make_batch_error(error: Exception, batch: int, part: str) -> BatchError:
     """Return the error that `await_end` raises for an exception of user code."""
     name = type(error).__name__
     message = f"{name}: {error}" if str(error) else name
     frames = traceback.extract_tb(error.__traceback__)
-    own = [one for one in frames if not one.filename.startswith(str(_PACKAGES))]
-    users = [one for one in own if "site-packages" not in one.filename] or own or list(frames)
+    own = [
+        frame_summary
+        for frame_summary in frames
+        if not frame_summary.filename.startswith(str(_PACKAGES))
+    ]
+    users = (
+        [frame_summary for frame_summary in own if "site-packages" not in frame_summary.filename]
+        or own
+        or list(frames)
+    )
     last = users[-1] if users else None
-    place = "" if last is None else f"{last.filename}:{last.lineno}, in {last.name}"
-    return BatchError(message, batch, part, place)
+    line = "" if last is None else f"{last.filename}:{last.lineno}, in {last.name}"
+    return BatchError(message, batch, part, line)

@@ -10,7 +10,7 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.utf8 import GARBLED
-from muntin.hosts.local.expressions import condition, sql_expression
+from muntin.hosts.local.expressions import parse_sql_expression, resolve_condition
 from muntin.hosts.local.plan import Plan, Upstream
 from muntin.model.errors import OptionError
 from muntin.model.pipeline import Column
@@ -45,26 +45,28 @@ class RowSelection:
 
     @classmethod
     def of(
-        cls, schema: pl.Schema, shown: Sequence[Column] | None, where: str | None
+        cls, schema: pl.Schema, columns_shown: Sequence[Column] | None, where: str | None
     ) -> RowSelection:
         """Parse a select list and a condition in SQL.
 
         Raises:
             OptionError: When an expression can't be computed in this process; the error names it.
         """
-        holds = None if where is None else condition(schema, "where", where)
-        if shown is None:
+        holds = None if where is None else resolve_condition(schema, "where", where)
+        if columns_shown is None:
             return cls(None, holds)
         expressions = []
-        for one in shown:
-            if one.text == "*":
+        for column in columns_shown:
+            if column.text == "*":
                 expressions += [pl.col(name) for name in schema]
             else:
-                expressions.append(sql_expression(schema, "SELECT", one.text).alias(one.name))
+                expressions.append(
+                    parse_sql_expression(schema, "SELECT", column.text).alias(column.name)
+                )
         names = [expression.meta.output_name() for expression in expressions]
         for name in names:
             if names.count(name) > 1:
-                raise OptionError("SELECT", name, "is twice among the columns", "name one with AS")
+                raise OptionError("SELECT", name, "is selected twice", "rename one with AS")
         return cls(tuple(expressions), holds)
 
     def apply(self, rows: pl.DataFrame) -> pl.DataFrame:
@@ -73,8 +75,8 @@ class RowSelection:
             rows = rows.filter(self.where)
         if self.shown is None:
             return rows
-        beside = [GARBLED] if GARBLED in rows.columns else []
-        return rows.select(*self.shown, *beside)
+        garbled = [GARBLED] if GARBLED in rows.columns else []
+        return rows.select(*self.shown, *garbled)
 
     def schema_of(self, schema: pl.Schema) -> pl.Schema:
         """Return the columns of the selection from rows of a schema."""
@@ -84,8 +86,8 @@ class RowSelection:
         """Return whether a column is selected unchanged under its name."""
         if self.shown is None:
             return True
-        return any(one.meta.eq(pl.col(name)) or one.meta.eq(pl.col(name).alias(name))
-                   for one in self.shown)  # fmt: skip
+        return any(expression.meta.eq(pl.col(name)) or expression.meta.eq(pl.col(name).alias(name))
+                   for expression in self.shown)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,7 @@ class WaitingReader(DerivedReader):
 
 
 def derive(
-    rows: Source | Upstream, shown: Sequence[Column] | None, where: str | None
+    rows: Source | Upstream, columns_shown: Sequence[Column] | None, where: str | None
 ) -> Source | Upstream:
     """Return a source or an operator with a selection of its rows and columns.
 
@@ -159,10 +161,10 @@ def derive(
         OptionError: When an expression can't be computed in this process; the error names it.
     """
     if isinstance(rows, Upstream):
-        selection = RowSelection.of(rows.plan.shown, shown, where)
+        selection = RowSelection.of(rows.plan.shown, columns_shown, where)
         keeps_end = rows.plan.keeps_end and selection.keeps(columns.WINDOW_END)
         return replace(rows, plan=with_selection(rows.plan, selection, keeps_end=keeps_end))
-    selection = RowSelection.of(rows.schema, shown, where)
+    selection = RowSelection.of(rows.schema, columns_shown, where)
     if isinstance(rows, FrameSource):
         return FrameSource(selection.apply(rows.rows), rows.origin)
     return DerivedSource(rows, selection)

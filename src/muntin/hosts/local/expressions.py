@@ -22,7 +22,7 @@ class UnportableError(OptionError):
     """An expression that only Spark or only Polars can compute."""
 
 
-def column_or_field(schema: pl.Schema, option: str, name: str) -> pl.Expr:
+def resolve_column(schema: pl.Schema, option: str, name: str) -> pl.Expr:
     """Return the column with a name, or the field of structs with a path (`user.country`).
 
     Raises:
@@ -31,15 +31,15 @@ def column_or_field(schema: pl.Schema, option: str, name: str) -> pl.Expr:
     if name in schema:
         return pl.col(name)
     first, *fields = name.split(".")
-    found: pl.DataType | None = schema.get(first)
+    dtype: pl.DataType | None = schema.get(first)
     expression = pl.col(first)
     for field in fields:
-        inner = {f.name: f.dtype for f in found.fields} if isinstance(found, pl.Struct) else {}
+        inner = {f.name: f.dtype for f in dtype.fields} if isinstance(dtype, pl.Struct) else {}
         if field not in inner:
             break
-        found, expression = _instance(inner[field]), expression.struct.field(field)
+        dtype, expression = _instance(inner[field]), expression.struct.field(field)
     else:
-        if fields and found is not None:
+        if fields and dtype is not None:
             return expression
     hint = f"give one of {', '.join(schema)}"
     if not name.replace(".", "").isidentifier():
@@ -47,26 +47,26 @@ def column_or_field(schema: pl.Schema, option: str, name: str) -> pl.Expr:
     raise OptionError(option, name, "isn't a column", hint)
 
 
-def condition(schema: pl.Schema, option: str, given: object) -> pl.Expr:
+def resolve_condition(schema: pl.Schema, option: str, value: object) -> pl.Expr:
     """Return a condition on messages, from a Polars expression or SQL text.
 
     Raises:
         OptionError: When it can't be computed, or isn't boolean.
     """
-    if isinstance(given, str):
-        expression = sql_expression(schema, option, given)
-    elif isinstance(given, pl.Expr):
-        expression = given
+    if isinstance(value, str):
+        expression = parse_sql_expression(schema, option, value)
+    elif isinstance(value, pl.Expr):
+        expression = value
     else:
-        raise OptionError(option, given, "isn't a condition", "give a Polars expression, or SQL")
-    kind = type_of(schema, option, expression, given)
+        raise OptionError(option, value, "isn't a condition", "give a Polars expression, or SQL")
+    kind = find_type(schema, option, expression, value)
     if kind not in (pl.Boolean(), pl.Null()):
         problem = f"has type {kind}, and a condition is true or false"
-        raise OptionError(option, _shown(given), problem, "compare it with something")
+        raise OptionError(option, _to_text(value), problem, "compare it with something")
     return expression
 
 
-def sql_expression(schema: pl.Schema, option: str, text: str) -> pl.Expr:
+def parse_sql_expression(schema: pl.Schema, option: str, text: str) -> pl.Expr:
     """Return the Polars expression of SQL text.
 
     Raises:
@@ -76,7 +76,7 @@ def sql_expression(schema: pl.Schema, option: str, text: str) -> pl.Expr:
     """
 
     def lookup(path: list[str]) -> Value:
-        return _column(schema, option, text, path)
+        return _find_sql_column(schema, option, text, path)
 
     try:
         return read_sql(text, lookup).finish()
@@ -117,18 +117,20 @@ _LITERALS = "give the rows as a frame, by its name"
 _HINT = "give a Polars expression, such as pl.col('delay') > 60"
 
 
-def _column(schema: pl.Schema, option: str, text: str, path: list[str]) -> Value:
+def _find_sql_column(schema: pl.Schema, option: str, text: str, path: list[str]) -> Value:
     """Return a column or a field of structs, ignoring the case of names as SQL does."""
     name = spell_as(path[0], schema)
     if name is None:
         hint = f"give one of {', '.join(schema)}"
         raise OptionError(option, text, f"has {path[0]}, which isn't a column", hint)
     expression, dtype = pl.col(name), schema[name]
-    for wanted in path[1:]:
+    for field_name in path[1:]:
         fields = (
-            {one.name: one.dtype for one in dtype.fields} if isinstance(dtype, pl.Struct) else {}
+            {struct_field.name: struct_field.dtype for struct_field in dtype.fields}
+            if isinstance(dtype, pl.Struct)
+            else {}
         )
-        field = spell_as(wanted, fields)
+        field = spell_as(field_name, fields)
         if field is None:
             hint = f"give one of {', '.join(fields)}" if fields else f"{name} has type {dtype}"
             raise OptionError(option, text, f"has {'.'.join(path)}, which isn't a field", hint)
@@ -136,7 +138,7 @@ def _column(schema: pl.Schema, option: str, text: str, path: list[str]) -> Value
     return column_value(expression, dtype)
 
 
-def type_of(schema: pl.Schema, option: str, expression: pl.Expr, given: object) -> pl.DataType:
+def find_type(schema: pl.Schema, option: str, expression: pl.Expr, shown_as: object) -> pl.DataType:
     """Return the type of an expression over messages.
 
     Raises:
@@ -145,16 +147,16 @@ def type_of(schema: pl.Schema, option: str, expression: pl.Expr, given: object) 
     try:
         selected = pl.LazyFrame(schema=schema).select(expression).collect_schema()
     except (pl.exceptions.PolarsError, TypeError) as error:
-        problem = f"can't be computed ({_line(error)})"
+        problem = f"can't be computed ({_first_line(error)})"
         hint = f"give an expression over {', '.join(schema)}"
-        raise OptionError(option, _shown(given), problem, hint) from error
+        raise OptionError(option, _to_text(shown_as), problem, hint) from error
     if len(selected) != 1:
         hint = "give an expression for each"
-        raise OptionError(option, _shown(given), "is several columns", hint)
+        raise OptionError(option, _to_text(shown_as), "is several columns", hint)
     return next(iter(selected.values()))
 
 
-def name_of(option: str, expression: pl.Expr) -> str:
+def find_output_name(option: str, expression: pl.Expr) -> str:
     """Return the name that an expression gives to its column.
 
     Raises:
@@ -166,15 +168,15 @@ def name_of(option: str, expression: pl.Expr) -> str:
     return expression.meta.output_name()
 
 
-def _shown(given: object) -> str:
-    return str(given)
+def _to_text(value: object) -> str:
+    return str(value)
 
 
-def _line(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0]
 
 
 def _instance(dtype: object) -> pl.DataType:
-    made = dtype() if isinstance(dtype, type) else dtype
-    assert isinstance(made, pl.DataType)
-    return made
+    instance = dtype() if isinstance(dtype, type) else dtype
+    assert isinstance(instance, pl.DataType)
+    return instance

@@ -10,8 +10,15 @@ from muntin.engine import columns
 from muntin.engine.joins.operator import JoinOperator
 from muntin.hosts.chain import with_change_grace
 from muntin.hosts.clock import period_of_join
-from muntin.hosts.local.messages import moment_type
-from muntin.hosts.local.plan import Input, OperatorInput, Plan, has_clocks, layout_of, resharded
+from muntin.hosts.local.messages import result_time_type
+from muntin.hosts.local.plan import (
+    Input,
+    OperatorInput,
+    Plan,
+    has_clocks,
+    lay_out_rejected,
+    set_upstream_shards,
+)
 from muntin.hosts.local.window_plan import DEFAULT_SHARDS
 from muntin.model.joins import SIDES, JoinSpec, Newest, SideName
 
@@ -32,7 +39,7 @@ def build_join(
     asked = spec
 
     def again(count: int) -> Plan:
-        given = {side: resharded(one, count) for side, one in inputs.items()}
+        given = {side: set_upstream_shards(one, count) for side, one in inputs.items()}
         return build_join(given, asked, suffix, shards or count, both_keys=both_keys)
 
     if isinstance(spec.bound, Newest):
@@ -47,14 +54,14 @@ def build_join(
     operator = JoinOperator(spec, schemas, suffix, both_keys=both_keys)
     joiner = operator.joiner
     rejected = dict(joiner.nothing_rejected.schema)
-    rejected[columns.WATERMARK] = moment_type(sources[0].reader.time_type)
+    rejected[columns.WATERMARK] = result_time_type(sources[0].reader.time_type)
     named: dict[str, Input] = {side: inputs[side] for side in SIDES}
     return Plan(
         spec,
         operator,
         tuple(sources),
         results=joiner.nothing_emitted().schema,
-        layout=layout_of(pl.Schema(rejected), named, joins=True),
+        layout=lay_out_rejected(pl.Schema(rejected), named, joins=True),
         period=period_of_join([spec.side(side) for side in SIDES if inputs[side].clock is None]),
         keys=spec.result_keys,
         shards=spec.shards or 1,

@@ -8,12 +8,12 @@ from muntin.engine import columns
 from muntin.hosts.local.definition import LocalJoined
 from muntin.hosts.local.join_plan import build_join
 from muntin.hosts.local.plan import Input, Upstream
-from muntin.hosts.local.windowed import LocalWindowed, rows_of
+from muntin.hosts.local.windowed import LocalWindowed, find_rows
 from muntin.hosts.sentence import (
     SentenceOptions,
     check_pair_columns,
     check_shards,
-    refuse_side,
+    make_side_error,
     windows_as_messages,
 )
 from muntin.model.errors import OptionError
@@ -31,10 +31,12 @@ def begin_join(left: object, right: object, options: SentenceOptions) -> LocalJo
     """
     check_shards(options["shards"])
     each_change = options["each_change"]
-    one = _side("left", left, each_change=each_change)
-    other = _side("right", right, each_change=each_change, newest=options["newest"] is True)
-    spec = join_sides(one, other, options)
-    inputs: dict[SideName, Input] = {"left": one.input, "right": other.input}
+    left_side = _make_side("left", left, each_change=each_change)
+    right_side = _make_side(
+        "right", right, each_change=each_change, newest=options["newest"] is True
+    )
+    spec = join_sides(left_side, right_side, options)
+    inputs: dict[SideName, Input] = {"left": left_side.input, "right": right_side.input}
     for side in SIDES:
         if not each_change and inputs[side].fed is not None:
             # Pairs have emission columns of their own.
@@ -43,21 +45,21 @@ def begin_join(left: object, right: object, options: SentenceOptions) -> LocalJo
     return LocalJoined(build_join(inputs, spec, options["suffix"], options["shards"]))
 
 
-def _side(
-    side: SideName, given: object, *, each_change: bool, newest: bool = False
+def _make_side(
+    side: SideName, value: object, *, each_change: bool, newest: bool = False
 ) -> LocalWindowed:
     """Return a side of the join; results of windows get their end as time."""
-    if isinstance(given, LocalWindowed):
-        return given
+    if isinstance(value, LocalWindowed):
+        return value
     rows = None
-    if not isinstance(given, LocalJoined):
+    if not isinstance(value, LocalJoined):
         try:
             # A table may change: each of its rows replaces the one before.
-            rows = rows_of(side, given, each_change=each_change or newest)
+            rows = find_rows(side, value, each_change=each_change or newest)
         except OptionError as error:
             if error.option != side:
                 raise
     if not isinstance(rows, Upstream) or rows.plan.joins:
-        raise refuse_side(side, given)
+        raise make_side_error(side, value)
     rows = replace(rows, newest=newest)
-    return LocalWindowed(_rows=rows, _time=columns.WINDOW_END, _marks=windows_as_messages())
+    return LocalWindowed(_rows=rows, _time=columns.WINDOW_END, _input_options=windows_as_messages())

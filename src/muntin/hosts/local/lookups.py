@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from muntin.hosts.local.derived import DerivedSource
-from muntin.hosts.local.expressions import UnportableError, condition, spell_as
+from muntin.hosts.local.expressions import UnportableError, resolve_condition, spell_as
 from muntin.model.errors import OptionError
 from muntin.model.pipeline import SIDE_COLUMNS, Lookup
 from muntin.sources.frames import FrameSource
@@ -117,7 +117,7 @@ def look_up(lookup: Lookup, source: Source, table: Source) -> Source:
             for name, kinds in zip(SIDE_COLUMNS, (schema, other), strict=True)
         }
     )
-    further = None if lookup.rest is None else condition(sides, "JOIN", lookup.rest)
+    further = None if lookup.rest is None else resolve_condition(sides, "JOIN", lookup.rest)
     step = TableLookup(lookup.how, table.rows, pairs, further, more)
     if isinstance(source, FrameSource):
         return FrameSource(step.apply(source.rows), source.origin)

@@ -14,11 +14,11 @@ from muntin.engine.admission import FLAGS
 from muntin.engine.utf8 import GARBLED
 from muntin.hosts.local.expressions import (
     Expression,
-    column_or_field,
-    condition,
-    name_of,
-    sql_expression,
-    type_of,
+    find_output_name,
+    find_type,
+    parse_sql_expression,
+    resolve_column,
+    resolve_condition,
 )
 from muntin.model.axis import FARTHEST
 from muntin.model.errors import OptionError
@@ -67,13 +67,13 @@ class MessageReader:
         """The type of the event time in the rows."""
         if self.time is None:
             return None
-        return type_of(self.rows, "time", self.time, self.time_name)
+        return find_type(self.rows, "time", self.time, self.time_name)
 
     @cached_property
     def schema(self) -> dict[str, pl.DataType]:
         """The columns of messages, without the engine's own."""
         computed = {
-            name: type_of(self.rows, name, expression, name)
+            name: find_type(self.rows, name, expression, name)
             for name, expression in self.computed.items()
         }
         return {**self.rows, **computed}
@@ -84,7 +84,7 @@ class MessageReader:
 
     @cached_property
     def _clock_type(self) -> pl.DataType | None:
-        return None if self.clock is None else type_of(self.rows, "clock", self.clock, "clock")
+        return None if self.clock is None else find_type(self.rows, "clock", self.clock, "clock")
 
     @cached_property
     def _names(self) -> frozenset[str]:
@@ -109,7 +109,7 @@ class MessageReader:
         time = pl.lit(0, dtype=pl.Int64)
         if self.time is not None:
             kind = self.time_type
-            time = micros_of(self.time, kind)
+            time = to_microseconds(self.time, kind)
             if kind == pl.String():
                 malformed.append(self.time.is_not_null() & time.is_null())
             if self.result_filter is not None:
@@ -122,7 +122,7 @@ class MessageReader:
             flags.append(pl.all_horizontal(conditions).alias(columns.KEEP))
         wall: pl.Expr = pl.lit(self._local(now), dtype=pl.Int64)
         if self.clock is not None:
-            wall = micros_of(self.clock, self._clock_type)
+            wall = to_microseconds(self.clock, self._clock_type)
             flags.append(wall.alias(columns.CLOCK))
         if self.max_ahead is not None and self.time is not None:
             ahead = (time > wall + self.max_ahead).fill_null(False)
@@ -150,14 +150,14 @@ def has_zone(time: pl.DataType | None) -> bool:
     return not isinstance(time, pl.Date)
 
 
-def moment_type(time: pl.DataType | None) -> pl.DataType:
+def result_time_type(time: pl.DataType | None) -> pl.DataType:
     """Return the type of moments in results, in the zone of the event times."""
     if isinstance(time, pl.Datetime) and time.time_zone is not None:
         return pl.Datetime("us", time.time_zone)
     return pl.Datetime("us", "UTC" if has_zone(time) else None)
 
 
-def micros_of(time: pl.Expr, kind: pl.DataType | None) -> pl.Expr:
+def to_microseconds(time: pl.Expr, kind: pl.DataType | None) -> pl.Expr:
     """Return a time as microseconds; NULL where a text isn't a time."""
     if kind == pl.String():
         iso = time.str.replace(" ", "T", literal=True)
@@ -176,7 +176,7 @@ def micros_of(time: pl.Expr, kind: pl.DataType | None) -> pl.Expr:
     return time.cast(pl.Datetime("us")).to_physical()
 
 
-def message_reader(
+def make_message_reader(
     rows: pl.Schema,
     *,
     time: Expression | None,
@@ -192,50 +192,52 @@ def message_reader(
         OptionError: When a column, a type or an expression can't work; the error names it.
     """
     _check_offset(rows, offset)
-    found = None if time is None else named_expression(rows, "time", time)
+    named_time = None if time is None else resolve_named(rows, "time", time)
     reader = MessageReader(
         rows,
-        time=None if found is None else found[1],
-        time_name=None if found is None else found[0],
-        where=None if where is None else condition(rows, "where", where),
-        clock=None if clock is None else named_expression(rows, "clock", clock)[1],
+        time=None if named_time is None else named_time[1],
+        time_name=None if named_time is None else named_time[0],
+        where=None if where is None else resolve_condition(rows, "where", where),
+        clock=None if clock is None else resolve_named(rows, "clock", clock)[1],
         max_ahead=max_ahead,
         malformed=malformed,
     )
     for option, expression in (("time", reader.time), ("clock", reader.clock)):
         if expression is not None:
-            _check_time(option, type_of(rows, option, expression, expression), expression)
+            _check_time(option, find_type(rows, option, expression, expression), expression)
     return reader
 
 
-def named_expression(rows: pl.Schema, option: str, given: object) -> tuple[str, pl.Expr]:
+def resolve_named(rows: pl.Schema, option: str, value: object) -> tuple[str, pl.Expr]:
     """Return the name and the expression of one column.
 
     Args:
         rows: The columns.
         option: The option, for the error.
-        given: The name of a column, a field of structs, or a Polars expression.
+        value: The name of a column, a field of structs, or a Polars expression.
     """
-    if isinstance(given, str):
-        found = column_or_field(rows, option, given)
-        return given if option in ("time", "clock") else name_of(option, found), found
-    if not isinstance(given, pl.Expr):
-        raise OptionError(option, given, "isn't a column", "give its name or a Polars expression")
-    type_of(rows, option, given, given)
-    return name_of(option, given), given
+    if isinstance(value, str):
+        expression = resolve_column(rows, option, value)
+        return value if option in ("time", "clock") else find_output_name(
+            option, expression
+        ), expression
+    if not isinstance(value, pl.Expr):
+        raise OptionError(option, value, "isn't a column", "give its name or a Polars expression")
+    find_type(rows, option, value, value)
+    return find_output_name(option, value), value
 
 
-def expression_of(rows: pl.Schema, option: str, given: object, shown: object) -> pl.Expr:
+def resolve_operand(rows: pl.Schema, option: str, value: object, shown_as: object) -> pl.Expr:
     """Return the expression that an aggregate or a session's gap is computed of."""
-    if isinstance(given, str):
-        if given in rows or given.replace(".", "").isidentifier():
-            return column_or_field(rows, option, given)
-        return sql_expression(rows, option, given)
-    if not isinstance(given, pl.Expr):
+    if isinstance(value, str):
+        if value in rows or value.replace(".", "").isidentifier():
+            return resolve_column(rows, option, value)
+        return parse_sql_expression(rows, option, value)
+    if not isinstance(value, pl.Expr):
         hint = "give the name of a column, or a Polars expression"
-        raise OptionError(option, shown, "isn't over a column", hint)
-    type_of(rows, option, given, shown)
-    return given
+        raise OptionError(option, shown_as, "isn't over a column", hint)
+    find_type(rows, option, value, shown_as)
+    return value
 
 
 def _check_time(option: str, kind: pl.DataType, shown: pl.Expr) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from muntin.hosts.local.definition import LocalDefinition
-from muntin.hosts.local.delivery import destinations
+from muntin.hosts.local.delivery import make_destinations
 from muntin.hosts.local.statements import TableRows, bind_query
 from muntin.hosts.local.tables import needs_spark, source_of
 from muntin.hosts.pipelines import PipelineHost, has_unset_values
 from muntin.model.errors import MuntinError, OptionError
-from muntin.model.pipeline import DeclaredTable, Flow, Pipeline, tables_of
-from muntin.model.placeholders import partly
+from muntin.model.pipeline import DeclaredTable, Flow, Pipeline, find_tables
+from muntin.model.placeholders import fill_available
 from muntin.pipelines.checks import check_declared
 from muntin.sinks.declared import Surroundings
 from muntin.sinks.sink import Sink
@@ -24,19 +24,21 @@ def find_spark_reason(pipeline: Pipeline, settings: Mapping[str, str]) -> str | 
         pipeline: The pipeline.
         settings: The values of its placeholders.
     """
-    read = frozenset[str]().union(*(tables_of(flow.query) for flow in pipeline.flows))
+    read = frozenset[str]().union(*(find_tables(flow.query) for flow in pipeline.flows))
     for name in sorted(read):
         table = pipeline.tables.get(name)
         if table is None:
             if "." in name:
                 return f"table {name}: a catalog needs Spark"
             continue  # the check of the pipeline reports it
-        options = {option: partly(value, settings) for option, value in table.options.items()}
+        options = {
+            option: fill_available(value, settings) for option, value in table.options.items()
+        }
         reason = needs_spark(DeclaredTable(name, table.connector, options=options,
                                            stream=table.stream))  # fmt: skip
         if reason is not None:
             return reason
-    if "://" in partly(pipeline.checkpoint or "", settings):
+    if "://" in fill_available(pipeline.checkpoint or "", settings):
         return "a checkpoint in an object store needs Spark"
     return None
 
@@ -68,7 +70,7 @@ class LocalPipelines(PipelineHost[LocalDefinition]):
         folder: str,
     ) -> None:
         """Refuse sinks that can't take the rows of a query, without starting it."""
-        destinations(query.plan, sinks)
+        make_destinations(query.plan, sinks)
 
     def find_all_mistakes(
         self, pipeline: Pipeline, settings: Mapping[str, str]
@@ -82,5 +84,5 @@ class LocalPipelines(PipelineHost[LocalDefinition]):
             for name, table in pipeline.tables.items()
             if table.columns is None and has_unset_values(table, settings)
         }
-        flows = [flow for flow in pipeline.flows if not uncertain & tables_of(flow.query)]
+        flows = [flow for flow in pipeline.flows if not uncertain & find_tables(flow.query)]
         return self.find_mistakes(pipeline, settings, {flow.name for flow in flows})

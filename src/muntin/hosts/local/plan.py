@@ -11,7 +11,7 @@ from muntin.engine import columns
 from muntin.engine.operator import Operator
 from muntin.hosts.chain import WINDOW_TIME, Spec, UpstreamOperator, end_ahead
 from muntin.hosts.local.expressions import Expression
-from muntin.hosts.local.messages import MessageReader, message_reader
+from muntin.hosts.local.messages import MessageReader, make_message_reader
 from muntin.hosts.local.rejected import MARK_KINDS, LocalLayout
 from muntin.hosts.rejected import RejectedLayout, layout_upstream
 from muntin.model.errors import OptionError
@@ -138,7 +138,7 @@ class Input:
         if self.fed is not None and not at_end and WINDOW_TIME not in self.fed.plan.shown:
             # `window_time` is a column only where the query names it as the time.
             schema = pl.Schema({n: kind for n, kind in schema.items() if n != WINDOW_TIME})
-        reader = message_reader(
+        reader = make_message_reader(
             schema,
             time=self.time,
             where=where,
@@ -232,7 +232,9 @@ class Plan:
     @property
     def fed(self) -> tuple[Upstream, ...]:
         """The upstream operators among its inputs."""
-        return tuple(one.fed for one in self.inputs if one.fed is not None)
+        return tuple(
+            operator_input.fed for operator_input in self.inputs if operator_input.fed is not None
+        )
 
     @property
     def plans(self) -> tuple[Plan, ...]:
@@ -242,10 +244,14 @@ class Plan:
     @property
     def sources(self) -> tuple[Source, ...]:
         """All sources of the chain, in the order in which batches read them."""
-        found: list[Source] = []
-        for one in self.inputs:
-            found += one.rows.plan.sources if isinstance(one.rows, Upstream) else (one.rows,)
-        return tuple(found)
+        sources: list[Source] = []
+        for operator_input in self.inputs:
+            sources += (
+                operator_input.rows.plan.sources
+                if isinstance(operator_input.rows, Upstream)
+                else (operator_input.rows,)
+            )
+        return tuple(sources)
 
     @property
     def streams(self) -> bool:
@@ -305,27 +311,27 @@ def has_clocks(source: Input, spec: InputSpec) -> bool:
     return partitioned
 
 
-def layout_of(own: pl.Schema, inputs: Mapping[str, Input], *, joins: bool) -> LocalLayout:
+def lay_out_rejected(own: pl.Schema, inputs: Mapping[str, Input], *, joins: bool) -> LocalLayout:
     """Return the columns of rejected messages of an operator and of those upstream of it."""
     upstreams = {
-        name: layout_upstream(one.fed, one.fed.plan.layout.kinds)
-        for name, one in inputs.items()
-        if one.fed is not None
+        name: layout_upstream(source.fed, source.fed.plan.layout.kinds)
+        for name, source in inputs.items()
+        if source.fed is not None
     }
     return RejectedLayout.of(own, upstreams, MARK_KINDS, joins=joins)
 
 
-def resharded(given: Input, count: int) -> Input:
+def set_upstream_shards(source: Input, count: int) -> Input:
     """Return an input with a shard count for upstream operators that didn't ask for one."""
-    if given.fed is None:
-        return given
-    return replace(given, rows=replace(given.fed, plan=given.fed.plan.with_shards(count)))
+    if source.fed is None:
+        return source
+    return replace(source, rows=replace(source.fed, plan=source.fed.plan.with_shards(count)))
 
 
-def leaves(plan: Plan) -> Iterator[OperatorInput]:
+def find_leaves(plan: Plan) -> Iterator[OperatorInput]:
     """Yield the inputs of a chain that read sources, in the order of `Plan.sources`."""
-    for one in plan.inputs:
-        if isinstance(one.rows, Upstream):
-            yield from leaves(one.rows.plan)
+    for operator_input in plan.inputs:
+        if isinstance(operator_input.rows, Upstream):
+            yield from find_leaves(operator_input.rows.plan)
         else:
-            yield one
+            yield operator_input

@@ -15,7 +15,7 @@ from muntin.explain.glance import format_html_table
 from muntin.hosts.definition import StartOptions
 from muntin.hosts.interrupts import register_query
 from muntin.hosts.local.checkpoint import Checkpoint, LogCheckpoint, MemoryCheckpoint
-from muntin.hosts.local.delivery import RESULTS, Delivery, Destination, destinations
+from muntin.hosts.local.delivery import RESULTS, Delivery, Destination, make_destinations
 from muntin.hosts.local.loop import Loop, Pace
 from muntin.hosts.local.plan import Plan
 from muntin.hosts.local.rescale import rescale_folder, rescale_operators
@@ -115,10 +115,10 @@ class LocalQuery(Query):
         Raises:
             OptionError: When the results go to another sink.
         """
-        sink: Any = next(one.sink for one in self.outputs if one.kind == RESULTS)
+        sink: Any = next(output.sink for output in self.outputs if output.kind == RESULTS)
         if not hasattr(sink, "frame"):
-            hint = "read that, or start the query with results=mt.to_memory()"
-            raise OptionError("results", type(sink).__name__, "has the results", hint)
+            hint = "read the sink, or start the query with results=mt.to_memory()"
+            raise OptionError("results", type(sink).__name__, "isn't kept in memory", hint)
         rows: pl.DataFrame = sink.frame()
         return rows
 
@@ -195,7 +195,7 @@ def start_query(plan: Plan, options: StartOptions) -> LocalQuery:
     waits, every = sync_seconds(options.durable), options.every
     seconds = 0.0 if every is None else micros("every", every) / 1_000_000
     pace = Pace(seconds, options.available_now)
-    outputs = tuple(destinations(plan, (options.results, options.rejected)))
+    outputs = tuple(make_destinations(plan, (options.results, options.rejected)))
     return LocalQuery(Job(plan, options.checkpoint, outputs, pace, waits), options.name)
 
 
@@ -221,10 +221,14 @@ def resume_plan(plan: Plan, checkpoint: Checkpoint) -> Plan:
             f"and this query has {len(plan.sources)}: go back to them, or start with a new "
             "checkpoint folder"
         )
-    free = [count for one, count in zip(plan.plans, shards, strict=True) if one.asked is None]
+    free = [
+        count
+        for operator_plan, count in zip(plan.plans, shards, strict=True)
+        if operator_plan.asked is None
+    ]
     plan = plan.with_shards(free[0]) if free else plan
     if isinstance(checkpoint, LogCheckpoint):
-        rescale_operators(checkpoint, [one.shards for one in plan.plans])
+        rescale_operators(checkpoint, [operator_plan.shards for operator_plan in plan.plans])
     return plan
 
 

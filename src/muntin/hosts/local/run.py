@@ -79,15 +79,17 @@ class OperatorRun:
         for shard in range(plan.shards):
             # The shard compares the spec that wrote its store with its own.
             plan.operator.open(self._state(shard))
-        self._judged = _judged(self._stores[0])
+        self._judged = _read_watermark(self._stores[0])
         self._no_results = pl.DataFrame(schema=plan.shown)
         self._no_rejected = pl.DataFrame(schema=dict(plan.layout.kinds))
-        self._before: dict[str, OperatorRun] = {}
+        self._upstream_runs: dict[str, OperatorRun] = {}
         number += 1
-        for one in plan.inputs:
-            if isinstance(one.rows, Upstream):
-                self._before[one.name] = OperatorRun(one.rows.plan, stores, pool, number)
-                number += len(one.rows.plan.plans)
+        for operator_input in plan.inputs:
+            if isinstance(operator_input.rows, Upstream):
+                self._upstream_runs[operator_input.name] = OperatorRun(
+                    operator_input.rows.plan, stores, pool, number
+                )
+                number += len(operator_input.rows.plan.plans)
 
     def step(
         self,
@@ -111,66 +113,68 @@ class OperatorRun:
         """
         rest = iter(()) if rest is None else rest
         parts: list[Part] = []
-        beside: list[pl.DataFrame] = []
+        upstream_rejected: list[pl.DataFrame] = []
         progress: list[dict[str, Any]] = []
-        for one in self.plan.inputs:
+        for operator_input in self.plan.inputs:
             rows: Rows = ()
             reached: int | None = None
             more = Remainder()
-            if isinstance(one.rows, Upstream):
-                emitted = self._before[one.name].step(
+            if isinstance(operator_input.rows, Upstream):
+                emitted = self._upstream_runs[operator_input.name].step(
                     read, now, wall, final=final, ends_run=ends_run, rest=rest
                 )
-                beside.append(fit_upstream(self.plan.layout, emitted.rejected, one.name))
-                stage = one.name or ("join" if one.rows.plan.joins else INNER)
-                reached = _reached(emitted.progress, one.ahead)
-                progress += [_staged(shard, stage) for shard in emitted.progress]
-                rows = [one.rows.rows(emitted.results)] if len(emitted.results) else []
+                upstream_rejected.append(
+                    fit_upstream(self.plan.layout, emitted.rejected, operator_input.name)
+                )
+                stage = operator_input.name or ("join" if operator_input.rows.plan.joins else INNER)
+                reached = _find_event_time(emitted.progress, operator_input.ahead)
+                progress += [_add_stage(shard, stage) for shard in emitted.progress]
+                rows = [operator_input.rows.rows(emitted.results)] if len(emitted.results) else []
             else:
                 rows, more = next(read), next(rest, more)
-            parts += self._prepare(one, rows, now, reached, more)
+            parts += self._prepare(operator_input, rows, now, reached, more)
         outputs = self._run_shards(parts, wall, final, ends_run)
-        mine = [{"shard": shard, **out.progress} for shard, out in enumerate(outputs)]
-        aside = [out.rows[REJECTED] for out in outputs if len(out.rows[REJECTED])]
-        own = [fit_own(self.plan.layout, rows) for rows in aside]
-        rejected = [rows for rows in (*beside, *own) if len(rows)]
+        own_progress = [{"shard": shard, **out.progress} for shard, out in enumerate(outputs)]
+        own_rejected = [out.rows[REJECTED] for out in outputs if len(out.rows[REJECTED])]
+        fitted = [fit_own(self.plan.layout, rows) for rows in own_rejected]
+        rejected = [rows for rows in (*upstream_rejected, *fitted) if len(rows)]
         return Emitted(
-            self._shown([out.rows[RESULTS] for out in outputs if len(out.rows[RESULTS])]),
+            self._select_results([out.rows[RESULTS] for out in outputs if len(out.rows[RESULTS])]),
             _concatenate(rejected, self._no_rejected),
-            [*mine, *progress],
+            [*own_progress, *progress],
         )
 
     def _prepare(
         self,
-        one: OperatorInput,
+        operator_input: OperatorInput,
         rows: Rows,
         now: int,
         reached: int | None,
         more: Remainder,
     ) -> list[Part]:
-        judged, backlog = self._judged, more.backlog if one.reader.partitions else {}
+        judged, backlog = self._judged, more.backlog if operator_input.reader.partitions else {}
         task = Task(
-            one.name, 0, self.plan.shards, lambda: judged, lambda: reached, lambda: backlog,
-            finished=more.finished,
+            operator_input.name, 0, self.plan.shards, lambda: judged, lambda: reached,
+            lambda: backlog, finished=more.finished,
         )  # fmt: skip
 
         def messages() -> Iterator[pl.DataFrame]:
             for frame in rows:
                 if len(frame):
-                    yield one.reader.read(frame, now)
+                    yield operator_input.reader.read(frame, now)
 
         parts = self.plan.operator.prepare(messages(), task)
         for part in parts:
-            part.input = one.name
+            part.input = operator_input.name
         return parts
 
     def _run_shards(
         self, parts: Sequence[Part], wall: int | None, final: bool, ends_run: bool
     ) -> list[StepOutput]:
         def run(shard: int) -> StepOutput:
-            mine = [part for part in parts if part.shard == shard]
+            shard_parts = [part for part in parts if part.shard == shard]
             state = self._state(shard, ends_run)
-            return self.plan.operator.open(state).run(mine, wall, final=final)
+            return self.plan.operator.open(state).run(shard_parts, wall, final=final)
 
         numbers = range(self.plan.shards)
         busy = self._pool is not None and self.plan.shards > 1
@@ -183,13 +187,13 @@ class OperatorRun:
         cache.set_owner((self._identity, shard))
         return ShardState(self._identity, shard, self._stores[shard], cache, ends_run)
 
-    def _shown(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    def _select_results(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Return the results of all shards through the select list."""
         if not frames:
             return self._no_results
-        whole = _concatenate(frames, self._no_results)
-        results = whole.select(
-            pl.col(name) if whole.schema[name] == kind else pl.col(name).cast(kind)
+        rows = _concatenate(frames, self._no_results)
+        results = rows.select(
+            pl.col(name) if rows.schema[name] == kind else pl.col(name).cast(kind)
             for name, kind in self.plan.results.items()
         )
         return results if self.plan.shape is None else self.plan.shape.apply(results)
@@ -201,7 +205,7 @@ def _concatenate(frames: Sequence[pl.DataFrame], nothing: pl.DataFrame) -> pl.Da
     return pl.concat(frames) if frames else nothing
 
 
-def _judged(store: Blobs) -> Judged:
+def _read_watermark(store: Blobs) -> Judged:
     """Return the watermark and source offsets of an operator from a shard's last manifest."""
     text = store.load()
     if text is None:
@@ -210,7 +214,7 @@ def _judged(store: Blobs) -> Judged:
     return Judged(True, manifest.watermark, TakenOffsets(manifest.offsets.get("", ())))
 
 
-def _reached(progress: Sequence[dict[str, Any]], ahead: int | None) -> int | None:
+def _find_event_time(progress: Sequence[dict[str, Any]], ahead: int | None) -> int | None:
     """Return how far the event time of an operator's results has come, by its watermark."""
     if ahead is None:
         return None
@@ -219,7 +223,7 @@ def _reached(progress: Sequence[dict[str, Any]], ahead: int | None) -> int | Non
     return min(watermarks) + ahead if watermarks else None
 
 
-def _staged(shard: dict[str, Any], stage: str) -> dict[str, Any]:
+def _add_stage(shard: dict[str, Any], stage: str) -> dict[str, Any]:
     """Return a shard's figures with the path to its operator from the one downstream of it."""
     before = shard.get(STAGE)
     return {**shard, STAGE: f"{stage}/{before}" if before else stage}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import polars as pl
 
 from muntin.engine import columns
-from muntin.hosts.local.expressions import condition, sql_expression
+from muntin.hosts.local.expressions import parse_sql_expression, resolve_condition
 from muntin.hosts.local.plan import Plan
 from muntin.hosts.pair_columns import PairColumns
 from muntin.model.pipeline import SIDE_COLUMNS, Column, Joining, Windowing
@@ -42,7 +42,7 @@ def show_pairs(plan: Plan, joining: Joining, names: PairColumns) -> Plan:
     """
     name_columns = _name_pairs(plan.results, names)
     schema = name_columns(pl.DataFrame(schema=plan.results)).schema
-    holds = None if joining.where is None else condition(schema, "WHERE", joining.where)
+    holds = None if joining.where is None else resolve_condition(schema, "WHERE", joining.where)
     shown: list[pl.Expr] | None = None
     if joining.columns is not None:
         shown = [_pair_column(schema, one, names) for one in names.select(joining.columns)]
@@ -61,7 +61,9 @@ def show_pairs(plan: Plan, joining: Joining, names: PairColumns) -> Plan:
 def _window_rows(schema: pl.Schema, windowing: Windowing) -> MakeRows:
     """Return the function that applies a select list to windows."""
     spec, shown = windowing.spec, windowing.columns or ()
-    having = None if windowing.having is None else condition(schema, "HAVING", windowing.having)
+    having = (
+        None if windowing.having is None else resolve_condition(schema, "HAVING", windowing.having)
+    )
     retracted = _EMISSION == "retract"
     alive = pl.col(_HOLDS) if having is not None else None
     if having is None and spec.windows.retracts:
@@ -88,7 +90,7 @@ def _window_column(
     identity: tuple[str, ...],
     having: pl.Expr | None,
 ) -> pl.Expr:
-    value = sql_expression(schema, "SELECT", column.text).alias(column.name)
+    value = parse_sql_expression(schema, "SELECT", column.text).alias(column.name)
     if alive is None or (column.bare and column.name in identity):
         return value
     if column.text == columns.EMISSION and having is not None:
@@ -114,7 +116,7 @@ def _name_pairs(schema: pl.Schema, names: PairColumns) -> MakeRows:
 
 
 def _pair_column(schema: pl.Schema, column: Column, names: PairColumns) -> pl.Expr:
-    value = sql_expression(schema, "SELECT", column.text)
+    value = parse_sql_expression(schema, "SELECT", column.text)
     if names.is_null_in_retractions(column):
         value = pl.when(_EMISSION != "retract").then(value)
     return value.alias(column.name)

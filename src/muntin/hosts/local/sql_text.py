@@ -103,7 +103,7 @@ class _Reader:
         value = self._all()
         while self._takes("OR"):
             left, right = value, self._all()
-            value = values.boolean(
+            value = values.condition_value(
                 values.require_condition("OR", left) | values.require_condition("OR", right)
             )
         return value
@@ -112,7 +112,7 @@ class _Reader:
         value = self._not()
         while self._takes("AND"):
             left, right = value, self._not()
-            value = values.boolean(
+            value = values.condition_value(
                 values.require_condition("AND", left) & values.require_condition("AND", right)
             )
         return value
@@ -145,12 +145,14 @@ class _Reader:
             whole = equal[0]
             for one in equal[1:]:
                 whole = whole | one
-            return values.boolean(whole)
+            return values.condition_value(whole)
         if self._takes("BETWEEN"):
             least = self._sum()
             self._expect("AND")
             above = values.compare(">=", value, least).expression
-            return values.boolean(above & values.compare("<=", value, self._sum()).expression)
+            return values.condition_value(
+                above & values.compare("<=", value, self._sum()).expression
+            )
         self._expect("LIKE")
         return values.match(value, self._sum())
 
@@ -167,7 +169,7 @@ class _Reader:
             test = values.require_condition("IS", value).eq_missing(pl.lit(wanted))
         else:
             raise Unportable(f"IS {self.token}")
-        return values.boolean(~test if is_negated else test)
+        return values.condition_value(~test if is_negated else test)
 
     def _sum(self) -> Value:
         value = self._product()
@@ -241,7 +243,7 @@ class _Reader:
         if word == "NULL":
             return NULL_VALUE
         if word in ("TRUE", "FALSE"):
-            return values.boolean(pl.lit(word == "TRUE"))
+            return values.condition_value(pl.lit(word == "TRUE"))
         if word == "CASE":
             return self._case()
         if word == "CAST":
@@ -320,9 +322,11 @@ def _name(token: str) -> str:
 
 def _number(token: str) -> Value:
     if token[-1] in "lL":
-        number = values.whole_number(int(token[:-1]))
+        number = values.integer_literal(int(token[:-1]))
         return Value(number.cast(pl.Int64()), pl.Int64(), "integer", number.bits, number.literal)
-    return values.whole_number(int(token)) if token.isdecimal() else values.fraction(token)
+    return (
+        values.integer_literal(int(token)) if token.isdecimal() else values.decimal_literal(token)
+    )
 
 
 def _text(token: str) -> Value:

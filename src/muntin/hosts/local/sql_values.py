@@ -82,7 +82,7 @@ def name_family(dtype: pl.DataType) -> str:
     return next((family for kind, family in named if isinstance(dtype, kind)), "other")
 
 
-def boolean(expression: pl.Expr) -> Value:
+def condition_value(expression: pl.Expr) -> Value:
     """Return the value of a condition."""
     return Value(expression, pl.Boolean(), "boolean")
 
@@ -92,7 +92,7 @@ def text_value(expression: pl.Expr) -> Value:
     return Value(expression, pl.String(), "string")
 
 
-def whole_number(number: int) -> Value:
+def integer_literal(number: int) -> Value:
     """Return the value of an integer literal."""
     dtype = pl.Int32() if number.bit_length() <= 31 else pl.Int64()
     if number.bit_length() > 63:
@@ -100,7 +100,7 @@ def whole_number(number: int) -> Value:
     return Value(pl.lit(number, dtype), dtype, "integer", number.bit_length(), number)
 
 
-def fraction(digits: str) -> Value:
+def decimal_literal(digits: str) -> Value:
     """Return the value of a decimal literal, or of a floating-point one if it has an exponent."""
     if re.search(r"[eEdD]", digits):
         return Value(pl.lit(float(digits.rstrip("dD"))), pl.Float64(), "float", literal=None)
@@ -115,8 +115,8 @@ NULL_VALUE = Value(pl.lit(None), pl.Null(), "null")
 
 def compare(sign: str, left: Value, right: Value) -> Value:
     """Compare two values of one family, or two numbers."""
-    one, other = _pair(sign, left, right)
-    return boolean(_COMPARISONS[sign](one, other))
+    left_operand, right_operand = _pair(sign, left, right)
+    return condition_value(_COMPARISONS[sign](left_operand, right_operand))
 
 
 def add(sign: str, left: Value, right: Value) -> Value:
@@ -167,7 +167,7 @@ def remainder(left: Value, right: Value) -> Value:
 def negate(value: Value) -> Value:
     """Return a number with the opposite sign."""
     if isinstance(value.literal, int):
-        return replace(whole_number(-value.literal), dtype=value.dtype)
+        return replace(integer_literal(-value.literal), dtype=value.dtype)
     if isinstance(value.literal, Decimal):
         return replace(value, expression=-value.expression, literal=-value.literal)
     if value.family not in ("integer", "float"):
@@ -193,12 +193,12 @@ def match(value: Value, pattern: Value) -> Value:
         raise Unportable(f"LIKE of {value.family}")
     signs = {"%": ".*", "_": "."}
     body = "".join(signs.get(sign) or re.escape(sign) for sign in pattern.literal)
-    return boolean(value.cast(pl.String()).str.contains(f"(?s)^{body}$"))
+    return condition_value(value.cast(pl.String()).str.contains(f"(?s)^{body}$"))
 
 
 def negate_condition(value: Value) -> Value:
     """Return the negation of a condition."""
-    return boolean(~require_condition("NOT", value))
+    return condition_value(~require_condition("NOT", value))
 
 
 def require_condition(word: str, value: Value) -> pl.Expr:
@@ -217,10 +217,10 @@ def choose(branches: Sequence[tuple[pl.Expr, Value]], rest: Value) -> Value:
     return replace(values[0], expression=chosen)
 
 
-def first_known(values: Sequence[Value]) -> Value:
+def first_non_null(values: Sequence[Value]) -> Value:
     """Return the first value that isn't NULL."""
-    same = unify("coalesce", values)
-    return replace(same[0], expression=pl.coalesce([one.expression for one in same]))
+    unified = unify("coalesce", values)
+    return replace(unified[0], expression=pl.coalesce([value.expression for value in unified]))
 
 
 def unify(word: str, values: Sequence[Value]) -> list[Value]:
@@ -292,5 +292,5 @@ def _floating(sign: str, left: Value, right: Value) -> pl.DataType:
     return pl.Float32() if kinds == {pl.Float32()} and not others - {"null"} else pl.Float64()
 
 
-def _compute(sign: str, one: pl.Expr, other: pl.Expr) -> pl.Expr:
-    return {"+": one + other, "-": one - other, "*": one * other}[sign]
+def _compute(sign: str, left: pl.Expr, right: pl.Expr) -> pl.Expr:
+    return {"+": left + right, "-": left - right, "*": left * right}[sign]

@@ -12,7 +12,7 @@ from muntin.engine.state_reader import StateReader
 from muntin.hosts.inspect.snapshot import ShardBlobs, StateSnapshot, StateView
 from muntin.hosts.local.log import Log
 from muntin.hosts.local.log_contents import LogContents
-from muntin.hosts.local.messages import moment_type
+from muntin.hosts.local.messages import result_time_type
 from muntin.model.errors import OptionError
 
 
@@ -43,12 +43,12 @@ class LogSnapshot(StateSnapshot):
         if not 0 <= operator < len(done.shards):
             problem = f"isn't one of the {len(done.shards)} operators of this query"
             raise OptionError("operator", operator, problem, "count from the last one, which is 0")
-        self.given = folder
+        self.folder = folder
         self.oldest = self.newest = done.number
-        self.batch = done.number if batch is None else self.known("batch", batch)
+        self.batch = done.number if batch is None else self.check_batch("batch", batch)
         self._operator = operator
 
-    def known(self, option: str, batch: int) -> int:
+    def check_batch(self, option: str, batch: int) -> int:
         if batch != self.newest:
             problem = f"isn't kept: there is batch {self.newest}"
             raise OptionError(option, batch, problem, "leave it out")
@@ -73,7 +73,7 @@ class LogSnapshot(StateSnapshot):
                 sizes[shard][number] = size
         return sizes
 
-    def written_since(self, since: int) -> dict[int, list[bytes]]:
+    def read_written_since(self, since: int) -> dict[int, list[bytes]]:
         # No batch but the newest one is kept, and `known` has refused every other.
         raise AssertionError(since)
 
@@ -83,7 +83,7 @@ class LogSnapshot(StateSnapshot):
     def window_schema(self, reader: StateReader) -> pl.Schema:
         schema = dict(reader.nothing.schema)
         if reader.spec.axis == "time":
-            bound = moment_type(reader.types.get(str(reader.spec.time)))
+            bound = result_time_type(reader.types.get(str(reader.spec.time)))
             schema |= dict.fromkeys((columns.WINDOW_START, columns.WINDOW_END), bound)
         return pl.Schema(schema)
 

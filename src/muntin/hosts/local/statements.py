@@ -14,7 +14,7 @@ from muntin.engine import columns
 from muntin.hosts.chain import disorder, refuse_revisions
 from muntin.hosts.local.definition import LocalDefinition, LocalJoined, LocalWindowedAggregate
 from muntin.hosts.local.derived import derive
-from muntin.hosts.local.expressions import UnportableError, literal_rows, sql_expression
+from muntin.hosts.local.expressions import UnportableError, literal_rows, parse_sql_expression
 from muntin.hosts.local.join_plan import build_join
 from muntin.hosts.local.lookups import look_up
 from muntin.hosts.local.plan import Input, Upstream
@@ -63,12 +63,12 @@ def bind_query(query: Query, find: FindRows) -> LocalDefinition:
         UnportableError: When it has an expression that only Spark computes; the error names it.
         OptionError: When anything else can't work; the error names it.
     """
-    with pointing_to_spark():
-        return _pairs(query, find) if isinstance(query, Joining) else _windows(query, find)
+    with hint_at_spark():
+        return _bind_join(query, find) if isinstance(query, Joining) else _bind_windows(query, find)
 
 
 @contextmanager
-def pointing_to_spark() -> Iterator[None]:
+def hint_at_spark() -> Iterator[None]:
     """Add a hint to run the query on Spark to errors about expressions that only Spark has."""
     try:
         yield
@@ -77,10 +77,10 @@ def pointing_to_spark() -> Iterator[None]:
         raise UnportableError(error.option, error.value, problem, ON_SPARK) from None
 
 
-def _windows(windowing: Windowing, find: FindRows) -> LocalWindowedAggregate:
+def _bind_windows(windowing: Windowing, find: FindRows) -> LocalWindowedAggregate:
     if windowing.lookups:
         _refuse("a table looked up for windows")
-    rows, spec = _rows(windowing.source, find), windowing.spec
+    rows, spec = _bind_rows(windowing.source, find), windowing.spec
     schema, ranking = rows.schema, windowing.ranking
     if ranking is not None:
         spec = replace(spec, aggregates={ROWS: collect_rows(_columns_of_rows(rows), ranking)})
@@ -91,7 +91,7 @@ def _windows(windowing: Windowing, find: FindRows) -> LocalWindowedAggregate:
     bare = replace(resolver.resolve_spec(spec), lateness=late)
     clock = resolver.resolve(windowing.clock)
     messages = Input(rows, bare.time, windowing.where, clock, spec.max_ahead, bare.offset)
-    keys = tuple(_key(schema, key) for key in windowing.keys)
+    keys = tuple(_resolve_key(schema, key) for key in windowing.keys)
     if windowing.each and windowing.columns is None:
         return LocalWindowedAggregate(plan_rolling_rows(messages, keys, bare, windowing.shards))
     plan = build_windows(messages, keys, bare, windowing.shards)
@@ -110,7 +110,7 @@ def _columns_of_rows(rows: TableRows) -> pl.Schema:
     return pl.Schema({name: kind for name, kind in rows.plan.shown.items() if name not in own})
 
 
-def _pairs(joining: Joining, find: FindRows) -> LocalJoined:
+def _bind_join(joining: Joining, find: FindRows) -> LocalJoined:
     spec = joining.spec
     is_newest = isinstance(spec.bound, Newest)
     is_table = isinstance(spec.bound, ByArrival)
@@ -119,7 +119,7 @@ def _pairs(joining: Joining, find: FindRows) -> LocalJoined:
         relation = joining.left if side == "left" else joining.right
         # A table may change: each of its rows replaces the one before.
         changes = is_newest or (is_table and side == "right")
-        rows = _rows(relation, find, each_change=changes)
+        rows = _bind_rows(relation, find, each_change=changes)
         resolver = _resolver(rows.schema)
         marks = resolver.resolve_side(spec.side(side), joining.names[number])
         hidden: tuple[str, ...] = ()
@@ -138,12 +138,12 @@ def _pairs(joining: Joining, find: FindRows) -> LocalJoined:
     return LocalJoined(show_pairs(plan, joining, PairColumns.of(joining, spec, left, right)))
 
 
-def _rows(relation: Relation, find: FindRows, *, each_change: bool = False) -> TableRows:
+def _bind_rows(relation: Relation, find: FindRows, *, each_change: bool = False) -> TableRows:
     """Return the rows of a relation."""
     if isinstance(relation, Reading):
         return find(relation.name)
     if isinstance(relation, Derived):
-        rows = _rows(relation.source, find, each_change=each_change)
+        rows = _bind_rows(relation.source, find, each_change=each_change)
         return derive(rows, relation.columns, relation.where)
     if isinstance(relation, Windowing | Joining):
         plan = bind_query(relation, find).plan
@@ -160,22 +160,22 @@ def _rows(relation: Relation, find: FindRows, *, each_change: bool = False) -> T
 
 def _source(relation: Relation, find: FindRows) -> Source:
     """Return the rows of a table, which aren't the results of windows."""
-    rows = _rows(relation, find)
+    rows = _bind_rows(relation, find)
     if isinstance(rows, Upstream):
         hint = "unite or look up messages before their windows, or run it on Spark"
         raise UnportableError("SELECT", "results of windows", "are taken here on Spark alone", hint)
     return rows
 
 
-def _refuse(what: str) -> NoReturn:
-    raise UnportableError("SELECT", what, "needs Spark", ON_SPARK)
+def _refuse(part: str) -> NoReturn:
+    raise UnportableError("SELECT", part, "needs Spark", ON_SPARK)
 
 
 def _resolver(schema: pl.Schema) -> Resolver:
-    return Resolver(schema, partial(sql_expression, schema))
+    return Resolver(schema, partial(parse_sql_expression, schema))
 
 
-def _key(schema: pl.Schema, key: Column) -> str | pl.Expr:
+def _resolve_key(schema: pl.Schema, key: Column) -> str | pl.Expr:
     """Return a key as a name, or as an expression with that name."""
     own = resolve_name(schema, key.name)
     if key.bare and own in schema:
@@ -183,9 +183,9 @@ def _key(schema: pl.Schema, key: Column) -> str | pl.Expr:
     if own in schema:
         hint = "give the key a name of its own with AS"
         raise OptionError("key", key.name, "is another column of the table", hint)
-    return sql_expression(schema, "key", key.text).alias(key.name)
+    return parse_sql_expression(schema, "key", key.text).alias(key.name)
 
 
-def tables_by_name(tables: Mapping[str, TableRows]) -> Mapping[str, TableRows]:
+def index_by_name(tables: Mapping[str, TableRows]) -> Mapping[str, TableRows]:
     """Return tables by their names in lower case."""
     return {name.lower(): rows for name, rows in tables.items()}

@@ -8,8 +8,8 @@ import muntin
 from muntin.hosts.local.derived import derive
 from muntin.model.errors import OptionError
 from muntin.model.pipeline import Column, DeclaredTable
-from muntin.model.reader_options import check_reader, translated
-from muntin.model.table_options import truth
+from muntin.model.reader_options import check_reader, translate_options
+from muntin.model.table_options import parse_boolean
 from muntin.sinks.declared import Surroundings
 from muntin.sources.files import files
 from muntin.sources.kafka_tables import reading_arguments
@@ -29,7 +29,7 @@ def needs_spark(table: DeclaredTable) -> str | None:
         (None, "table t: connector 'orc' needs Spark")
     """
     try:
-        connector, options = translated(table)
+        connector, options = translate_options(table)
     except OptionError:
         return None  # reading the table reports the error
     if connector not in (*_FILES, "kafka", "rate"):
@@ -51,7 +51,7 @@ def source_of(table: DeclaredTable, around: Surroundings) -> Source:
     if reason := needs_spark(table):
         raise OptionError("host", "local", f"can't run this ({reason})", "give host='spark'")
     check_reader(table)
-    connector, options = translated(table)
+    connector, options = translate_options(table)
     source: Source
     if connector == "kafka":
         source = muntin.kafka(columns=table.columns, **reading_arguments(table.name, options))
@@ -80,7 +80,7 @@ def _files(table: DeclaredTable, connector: str, options: dict[str, str]) -> Sou
     for name, value in options.items():
         if name.lower() not in _SAME_HERE:
             raise OptionError(name, value, "has a meaning on Spark alone", _ON_SPARK)
-    header = truth("header", named.get("header", "false")) if connector == "csv" else None
+    header = parse_boolean("header", named.get("header", "false")) if connector == "csv" else None
     most = named.get("maxfilespertrigger")
     return files(
         named["path"],

@@ -11,7 +11,7 @@ import polars as pl
 
 from muntin.hosts.local.definition import LocalDefinition
 from muntin.hosts.local.loop import machine_clock
-from muntin.hosts.local.messages import micros_of
+from muntin.hosts.local.messages import to_microseconds
 from muntin.hosts.local.run import OperatorRun
 from muntin.hosts.progress import Progress, Totals
 from muntin.model.axis import instant
@@ -48,8 +48,8 @@ def run_definition(
         hint = "give windows or a join over a frame or a source, not over a Spark DataFrame"
         raise OptionError("definition", type(definition).__name__, "can't be run here", hint)
     plan = definition.plan
-    batches = _batches(plan.sources, messages)
-    clocks = [_micros(moment) for moment in ticks or ()]
+    batches = _make_batches(plan.sources, messages)
+    clocks = [_to_micros(moment) for moment in ticks or ()]
     count = max(len(batches), len(clocks))
     nothing = tuple(pl.DataFrame(schema=source.schema) for source in plan.sources)
     run, totals = OperatorRun(plan, lambda operator, shard: MemoryBlobs()), Totals()
@@ -58,7 +58,7 @@ def run_definition(
         frames = batches[number] if number < len(batches) else nothing
         now = clocks[min(number, len(clocks) - 1)] if clocks else machine_clock()
         wall = None if plan.ticks is None else now
-        emitted = run.step(_reading(frames), now, wall, final=final and number == count - 1)
+        emitted = run.step(_read_frames(frames), now, wall, final=final and number == count - 1)
         totals.add_shards(number, emitted.progress)
         batch = pl.lit(number, dtype=pl.Int64).alias("batch")
         emissions.append(emitted.results.with_columns(batch))
@@ -66,43 +66,46 @@ def run_definition(
     return TestRun(pl.concat(emissions), pl.concat(rejected), totals.progress)
 
 
-def _reading(frames: Sequence[pl.DataFrame]) -> Iterator[list[pl.DataFrame]]:
+def _read_frames(frames: Sequence[pl.DataFrame]) -> Iterator[list[pl.DataFrame]]:
     for frame in frames:
         yield [frame]
 
 
-def _batches(sources: Sequence[Source], messages: Any) -> list[tuple[pl.DataFrame, ...]]:
+def _make_batches(sources: Sequence[Source], messages: Any) -> list[tuple[pl.DataFrame, ...]]:
     """Return the frames of all sources, batch by batch."""
     if len(sources) == 1:
-        return [(one,) for one in _frames(sources[0], messages)]
+        return [(source_messages,) for source_messages in _make_frames(sources[0], messages)]
     if not isinstance(messages, Mapping | tuple) or len(messages) != len(sources):
         hint = 'give {"left": …, "right": …}, or a tuple in the order of the inputs'
         problem = f"isn't the messages of {len(sources)} inputs"
         raise OptionError("messages", type(messages).__name__, problem, hint)
-    given = [*messages.values()] if isinstance(messages, Mapping) else [*messages]
-    frames = [_frames(source, one) for source, one in zip(sources, given, strict=True)]
+    per_source = [*messages.values()] if isinstance(messages, Mapping) else [*messages]
+    frames = [
+        _make_frames(source, source_messages)
+        for source, source_messages in zip(sources, per_source, strict=True)
+    ]
     count = max(map(len, frames))
     for source, batches in zip(sources, frames, strict=True):
         batches += [pl.DataFrame(schema=source.schema)] * (count - len(batches))
     return list(zip(*frames, strict=True))
 
 
-def _frames(source: Source, messages: Any) -> list[pl.DataFrame]:
+def _make_frames(source: Source, messages: Any) -> list[pl.DataFrame]:
     """Return the messages of a source, as a frame for each batch."""
     if frame_source(messages) is not None:
-        return [_fitted(source.schema, messages)]
+        return [_fit_to_schema(source.schema, messages)]
     if not isinstance(messages, Sequence) or isinstance(messages, str):
         hint = "give rows as dictionaries, a frame, or a list of these, one for each batch"
-        raise OptionError("messages", type(messages).__name__, "isn't messages", hint)
+        raise OptionError("messages", type(messages).__name__, "can't be read as messages", hint)
     if all(isinstance(row, Mapping) for row in messages):
-        return [_fitted(source.schema, messages)]
-    return [_fitted(source.schema, batch) for batch in messages]
+        return [_fit_to_schema(source.schema, messages)]
+    return [_fit_to_schema(source.schema, batch) for batch in messages]
 
 
-def _fitted(schema: pl.Schema, given: Any) -> pl.DataFrame:
+def _fit_to_schema(schema: pl.Schema, messages: Any) -> pl.DataFrame:
     """Return rows in a source's columns; missing columns are NULL, and texts may be times."""
-    found = frame_source(given)
-    rows = pl.DataFrame(given, infer_schema_length=None) if found is None else found.rows
+    frame = frame_source(messages)
+    rows = pl.DataFrame(messages, infer_schema_length=None) if frame is None else frame.rows
     for name in rows.columns:
         if name not in schema:
             hint = f"give some of {', '.join(schema)}"
@@ -111,7 +114,9 @@ def _fitted(schema: pl.Schema, given: Any) -> pl.DataFrame:
     for name, kind in schema.items():
         value = pl.col(name) if name in rows.columns else pl.lit(None)
         if name in rows.columns and isinstance(kind, pl.Datetime):
-            value = micros_of(value, rows.schema[name]).cast(pl.Datetime("us", kind.time_zone))
+            value = to_microseconds(value, rows.schema[name]).cast(
+                pl.Datetime("us", kind.time_zone)
+            )
             if rows.schema[name] == pl.Null():
                 value = pl.lit(None)
         selected.append(value.cast(kind).alias(name))
@@ -123,5 +128,5 @@ def _fitted(schema: pl.Schema, given: Any) -> pl.DataFrame:
         raise OptionError("messages", "rows", f"don't fit ({line})", hint) from error
 
 
-def _micros(moment: Moment) -> int:
+def _to_micros(moment: Moment) -> int:
     return moment if isinstance(moment, int) else instant("ticks", moment)

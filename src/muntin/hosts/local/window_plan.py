@@ -15,11 +15,18 @@ from muntin.engine.windows.operator import WindowOperator
 from muntin.hosts.clock import period_of_windows
 from muntin.hosts.local.messages import (
     MessageReader,
-    expression_of,
-    moment_type,
-    named_expression,
+    resolve_named,
+    resolve_operand,
+    result_time_type,
 )
-from muntin.hosts.local.plan import Input, OperatorInput, Plan, has_clocks, layout_of, resharded
+from muntin.hosts.local.plan import (
+    Input,
+    OperatorInput,
+    Plan,
+    has_clocks,
+    lay_out_rejected,
+    set_upstream_shards,
+)
 from muntin.hosts.windows import GAP, complete_spec
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import micros
@@ -49,14 +56,14 @@ def build_windows(
     ahead = given.fed.ahead(reader.time_name) if given.fed is not None and follows else None
 
     def again(count: int) -> Plan:
-        return build_windows(resharded(given, count), keys, spec, shards or count)
+        return build_windows(set_upstream_shards(given, count), keys, spec, shards or count)
 
     return Plan(
         whole,
         operator,
         (OperatorInput("", given.rows, reader, ahead),),
         results=_results(operator, reader),
-        layout=layout_of(_rejected(reader), {"": given}, joins=False),
+        layout=lay_out_rejected(_rejected(reader), {"": given}, joins=False),
         period=period_of_windows(whole) if given.clock is None else None,
         keys=whole.keys,
         shards=whole.shards or 1,
@@ -104,14 +111,14 @@ def _results(operator: WindowOperator, reader: MessageReader) -> pl.Schema:
     kinds = dict(no_results(combiner).schema)
     if combiner.spec.axis == "time":
         for bound in (columns.WINDOW_START, columns.WINDOW_END):
-            kinds[bound] = moment_type(reader.time_type)
+            kinds[bound] = result_time_type(reader.time_type)
     kinds[columns.REVISION] = pl.Int32()
     return pl.Schema(kinds)
 
 
 def _rejected(reader: MessageReader) -> pl.Schema:
     """Return the columns of rejected messages: the row's, the reason, the watermark in force."""
-    moment = moment_type(reader.time_type)
+    moment = result_time_type(reader.time_type)
     return pl.Schema({**reader.rows, columns.REASON: pl.String(), columns.WATERMARK: moment})
 
 
@@ -124,7 +131,7 @@ def _name_keys(
         if isinstance(key, str) and key in rows:
             names.append(key)
             continue
-        name, expression = named_expression(rows, "key", key)
+        name, expression = resolve_named(rows, "key", key)
         if name not in rows:
             computed[name] = expression
         elif isinstance(key, str) or not key.meta.eq(pl.col(name)):
@@ -147,7 +154,7 @@ def _name_operands(
             if column is None or (isinstance(column, str) and column in rows):
                 continue
             changes[part] = f"__muntin_{part}_{position}"
-            computed[changes[part]] = expression_of(rows, "agg", column, f"{name}={aggregate}")
+            computed[changes[part]] = resolve_operand(rows, "agg", column, f"{name}={aggregate}")
         found[name] = replace(aggregate, **changes)
     return found, computed
 
@@ -156,7 +163,7 @@ def _name_gaps(rows: pl.Schema, windows: Kind) -> tuple[Kind, dict[str, pl.Expr]
     """Return the windows over named columns, and the expression of each message's own gap."""
     if not isinstance(windows, Sessions) or windows.by is None:
         return windows, {}
-    by = expression_of(rows, "by", windows.by, windows.by)
+    by = resolve_operand(rows, "by", windows.by, windows.by)
     kind = pl.LazyFrame(schema=rows).select(by).collect_schema()
     dtype = next(iter(kind.values()))
     if isinstance(dtype, pl.Duration):

@@ -11,7 +11,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.hosts.chain import WINDOW_TIME
 from muntin.hosts.local.derived import RowSelection
-from muntin.hosts.local.expressions import sql_expression
+from muntin.hosts.local.expressions import parse_sql_expression
 from muntin.hosts.local.plan import Input, Plan, Upstream
 from muntin.hosts.local.window_plan import build_windows
 from muntin.hosts.ranking import (
@@ -38,7 +38,7 @@ from muntin.model.pipeline import (
     Column,
     Ranking,
     Windowing,
-    quoted,
+    quote_name,
 )
 from muntin.model.ranking import identity_of, moments, refuse
 from muntin.model.rolling import add_messages, message_columns
@@ -114,7 +114,7 @@ def rank_windows(upstream: Upstream, n: int, by: Names, per: Names, up: Ascendin
 
 def _rank(schema: pl.Schema, n: int, by: Names, up: Ascending, *, chained: bool) -> Ranking:
     names, directions = check_order(by, up, [*schema])
-    return Ranking(RANK, tuple(map(quoted, names)), directions, n, (), chained)
+    return Ranking(RANK, tuple(map(quote_name, names)), directions, n, (), chained)
 
 
 def collect_rows(schema: pl.Schema, ranking: Ranking) -> Aggregate:
@@ -126,7 +126,7 @@ def collect_rows(schema: pl.Schema, ranking: Ranking) -> Aggregate:
     """
     shown = ranked_columns([*schema], ranking)
     keys = [
-        sql_expression(schema, "ORDER BY", text).alias(f"{SORT_KEY}{place}")
+        parse_sql_expression(schema, "ORDER BY", text).alias(f"{SORT_KEY}{place}")
         for place, text in enumerate(ranking.by)
     ]
     row = pl.struct(*keys, *map(pl.col, shown))
@@ -218,11 +218,11 @@ def _choose(
         return RowSelection.of(schema, None, choice.where), names
     shown: dict[str, str] = {}
     for column in choice.columns:
-        every = {name: quoted(name) for name in names} if column.text == "*" else {}
+        every = {name: quote_name(name) for name in names} if column.text == "*" else {}
         shown |= every or {column.name: column.text}
-    texts = {name: quoted(name) for name in (*per, *WINDOW_BOUNDS) if name not in shown} | shown
+    texts = {name: quote_name(name) for name in (*per, *WINDOW_BOUNDS) if name not in shown} | shown
     for name in (ranking.number, *identity_of(ranking)):
-        texts.setdefault(name, quoted(name))
+        texts.setdefault(name, quote_name(name))
     after = [name for name in texts if name not in _OWN]
     selected = [Column(name, texts.get(name, name)) for name in (*after, *_OWN)]
     return RowSelection.of(schema, selected, choice.where), after

@@ -14,7 +14,7 @@ from muntin.hosts.local.expressions import Expression
 from muntin.hosts.local.plan import Input, Upstream
 from muntin.hosts.local.window_plan import build_windows
 from muntin.hosts.local.window_rows import plan_rolling_rows, rank_messages
-from muntin.hosts.sentence import SentenceOptions, WindowSentence, list_keys, shared_parts
+from muntin.hosts.sentence import SentenceOptions, WindowSentence, list_keys, make_shared_parts
 from muntin.model.errors import OptionError
 from muntin.model.rolling import emits_messages
 from muntin.model.spec import WindowSpec
@@ -44,9 +44,9 @@ class LocalWindowed(WindowSentence[LocalWindowedAggregate]):
     @property
     def input(self) -> Input:
         """The input with its options."""
-        marks = self._marks
+        options = self._input_options
         return Input(
-            self._rows, self._time, self._where, self._clock, marks.max_ahead, marks.offset
+            self._rows, self._time, self._where, self._clock, options.max_ahead, options.offset
         )
 
 
@@ -56,7 +56,7 @@ def begin_windowed(frame: object, options: SentenceOptions) -> LocalWindowed:
     Raises:
         OptionError: When an option can't work; the error names it.
     """
-    rows = rows_of("frame", frame)
+    rows = find_rows("frame", frame)
     for option in ("time", "where", "clock"):
         if not isinstance(options[option], str | pl.Expr | None):
             hint = "give a name, a Polars expression, or SQL"
@@ -66,39 +66,39 @@ def begin_windowed(frame: object, options: SentenceOptions) -> LocalWindowed:
     if at_end and not isinstance(rows, Upstream) and _has_ends(rows.schema):
         # A frame of results has no `window_time`, so compute it.
         time = (pl.col(columns.WINDOW_END) - pl.duration(microseconds=1)).alias(WINDOW_TIME)
-    parts = shared_parts(
+    parts = make_shared_parts(
         options,
-        time=_name_of(time),
-        clock=_name_of(clock),
+        time=_find_name(time),
+        clock=_find_name(clock),
         disorder=lambda: disorder(rows.plan.spec) if isinstance(rows, Upstream) else 0,
     )
     keys = list_keys(options["key"], pl.Expr, "Polars expressions")
     return LocalWindowed(_rows=rows, _keys=keys, _time=time, _clock=clock, **parts)
 
 
-def _name_of(expression: Expression | None) -> str | None:
+def _find_name(expression: Expression | None) -> str | None:
     return expression.meta.output_name() if isinstance(expression, pl.Expr) else expression
 
 
-def rows_of(option: str, given: object, *, each_change: bool = False) -> Rows:
+def find_rows(option: str, value: object, *, each_change: bool = False) -> Rows:
     """Return the rows of an input: a source, or an upstream operator.
 
     Raises:
         OptionError: When the input is neither a frame, a source nor a query, or may emit a window
             more than once.
     """
-    if isinstance(given, LocalDefinition):
-        upstream = replace(given.upstream, each_change=each_change)
+    if isinstance(value, LocalDefinition):
+        upstream = replace(value.upstream, each_change=each_change)
         if upstream.emits_again and not each_change:
             refuse_revisions(upstream.plan.spec, each_change=each_change)
         return upstream
-    found = frame_source(given)
-    if found is not None:
-        return found
-    if isinstance(given, Source):
-        return given
+    source = frame_source(value)
+    if source is not None:
+        return source
+    if isinstance(value, Source):
+        return value
     hint = "give a Polars, pandas or Arrow frame, a source such as mt.kafka(…), windows or a join"
-    raise OptionError(option, type(given), "isn't a frame or a source", hint)
+    raise OptionError(option, type(value), "isn't a frame or a source", hint)
 
 
 def _has_ends(schema: pl.Schema) -> bool:

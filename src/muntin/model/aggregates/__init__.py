@@ -25,7 +25,7 @@ from muntin.model.aggregates.count_distinct import count_distinct as count_disti
 from muntin.model.aggregates.counts import count as count
 from muntin.model.aggregates.counts import count_if as count_if
 from muntin.model.aggregates.entry import ENTRIES
-from muntin.model.aggregates.entry import called_here as called_here
+from muntin.model.aggregates.entry import translate_name as translate_name
 from muntin.model.aggregates.listed import collect_list as collect_list
 from muntin.model.aggregates.listed import distinct as distinct
 from muntin.model.aggregates.listed import last_values as last_values

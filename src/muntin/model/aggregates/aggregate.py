@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 from muntin.model.aggregates.entry import ENTRIES, Entry
 from muntin.model.axis import Axis, Length, measure, spell
 from muntin.model.errors import OptionError
-from muntin.model.facts import named
+from muntin.model.facts import format_name
 from muntin.model.json_dataclass import JsonDataclass
 from muntin.model.shapes import ORDER, Shape
 
@@ -20,12 +20,12 @@ def null_options(nulls: NullValues) -> tuple[tuple[str, Any], ...]:
     """Return the treatment of nulls as options of an aggregate; none for the default."""
     if nulls not in get_args(NullValues):
         hint = 'give "keep", or "skip" for the value of the first or last message that has one'
-        raise OptionError("nulls", nulls, "isn't done with nulls", hint)
+        raise OptionError("nulls", nulls, "isn't a treatment of nulls", hint)
     return () if nulls == "keep" else (("nulls", nulls),)
 
 
 def _unknown(rows: list[dict[str, Any]]) -> Any:
-    raise LookupError("a checkpoint keeps no code")
+    raise LookupError("a checkpoint doesn't store functions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class Aggregate(JsonDataclass):
                 raise OptionError("agg", words or str(self), problem, hint)
 
     def __str__(self) -> str:
-        inside = [named(c) if isinstance(c, str) else str(c) for c in self.columns] + [
+        inside = [format_name(c) if isinstance(c, str) else str(c) for c in self.columns] + [
             f"{k}={v}" for k, v in self.options
         ]
         over = f" over {spell(self.frame, self.frame_axis)}" if self.frame else ""

@@ -8,17 +8,17 @@ from functools import partial
 from typing import Any
 
 from muntin.model.aggregates.aggregate import Aggregate, NullValues, null_options
-from muntin.model.aggregates.entry import SAME, Sql, WindowRows, entry, fixed
+from muntin.model.aggregates.entry import SAME, Sql, WindowRows, constant_size, entry
 from muntin.model.aggregates.plainly import rank
 from muntin.model.shapes import ORDER, STORABLE, TRUTH
 
-_least_or_greatest = partial(entry, accepts=ORDER, gives=SAME, size=fixed(8))
+_least_or_greatest = partial(entry, accepts=ORDER, gives=SAME, size=constant_size(8))
 _of_a_message = partial(entry, accepts=STORABLE, gives=SAME, starts_empty=False)
-_of_truths = partial(entry, accepts=TRUTH, size=fixed(1))
+_of_truths = partial(entry, accepts=TRUTH, size=constant_size(1))
 
 
-def _by_place(rows: WindowRows, agg: Aggregate) -> Any:
-    return _at_the_end(agg, [(place, message[agg.column]) for place, message in rows])
+def _by_position(rows: WindowRows, agg: Aggregate) -> Any:
+    return _at_the_end(agg, [(position, message[agg.column]) for position, message in rows])
 
 
 def _by_column(rows: WindowRows, agg: Aggregate) -> Any:
@@ -87,7 +87,7 @@ def max(column: Any) -> Aggregate:
     return Aggregate("max", column)
 
 
-@_of_a_message(sql=Sql(("FIRST", "FIRST_VALUE", "ANY_VALUE")), of_rows=_by_place)
+@_of_a_message(sql=Sql(("FIRST", "FIRST_VALUE", "ANY_VALUE")), of_rows=_by_position)
 def first(column: Any, *, nulls: NullValues = "keep") -> Aggregate:
     """Take the value of the earliest message by event time; of several, the least.
 
@@ -114,7 +114,7 @@ def first(column: Any, *, nulls: NullValues = "keep") -> Aggregate:
     return Aggregate("first", column, options=null_options(nulls))
 
 
-@_of_a_message(sql=Sql(("LAST", "LAST_VALUE")), of_rows=_by_place)
+@_of_a_message(sql=Sql(("LAST", "LAST_VALUE")), of_rows=_by_position)
 def last(column: Any, *, nulls: NullValues = "keep") -> Aggregate:
     """Take the value of the latest message by event time; of several, the greatest.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from muntin.model.aggregates.aggregate import Aggregate
-from muntin.model.aggregates.entry import Sql, entry, fixed
+from muntin.model.aggregates.entry import Sql, constant_size, entry
 from muntin.model.shapes import ANY, TRUTH
 
 
@@ -13,7 +13,7 @@ from muntin.model.shapes import ANY, TRUTH
     accepts=ANY,
     empty=0,
     sql=Sql(("COUNT",)),
-    size=fixed(8),
+    size=constant_size(8),
     value=lambda values, agg: len(values),
 )
 def count(column: Any = None) -> Aggregate:
@@ -40,7 +40,7 @@ def count(column: Any = None) -> Aggregate:
     accepts=TRUTH,
     empty=0,
     sql=Sql(("COUNT_IF",)),
-    size=fixed(8),
+    size=constant_size(8),
     value=lambda values, agg: values.count(True),
 )
 def count_if(column: Any) -> Aggregate:

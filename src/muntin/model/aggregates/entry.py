@@ -49,17 +49,17 @@ class Formula:
     names: tuple[str, ...] = ("v",)
 
 
-def _all(values: EngineExpr, agg: Aggregate) -> tuple[EngineExpr]:
+def _keep_all(values: EngineExpr, agg: Aggregate) -> tuple[EngineExpr]:
     return (values,)
 
 
-def _once(values: EngineExpr, agg: Aggregate) -> tuple[EngineExpr]:
+def _keep_distinct(values: EngineExpr, agg: Aggregate) -> tuple[EngineExpr]:
     return (values.unique(),)
 
 
 # Formulas that keep every value, and each distinct value once.
-ALL_VALUES = Formula(_all, _all, lambda lists, agg: lists)
-DISTINCT_VALUES = Formula(_once, _once, lambda lists, agg: lists.list.unique())
+ALL_VALUES = Formula(_keep_all, _keep_all, lambda lists, agg: lists)
+DISTINCT_VALUES = Formula(_keep_distinct, _keep_distinct, lambda lists, agg: lists.list.unique())
 
 
 @dataclass(frozen=True)
@@ -137,32 +137,37 @@ _ELSEWHERE = {"NUNIQUE": "count_distinct", "LEN": "count", "SIZE": "count", "VAR
               "ALL": "bool_and"}  # fmt: skip
 
 
-def called_here(name: str) -> str | None:
+def translate_name(name: str) -> str | None:
     """Return the name of the aggregate that SQL, pandas or PySpark calls by another name, if any.
 
     Example:
-        >>> called_here("avg"), called_here("max_by"), called_here("nunique"), called_here("x")
+        >>> (
+        ...     translate_name("avg"),
+        ...     translate_name("max_by"),
+        ...     translate_name("nunique"),
+        ...     translate_name("x"),
+        ... )
         ('mean', 'arg_max', 'count_distinct', None)
     """
-    plain = name.replace("_", "").upper()
+    normalized = name.replace("_", "").upper()
     names = {n.replace("_", ""): e.make.__name__ for e in ENTRIES.values() for n in e.sql.names}
-    return (names | _ELSEWHERE).get(plain)
+    return (names | _ELSEWHERE).get(normalized)
 
 
-def entry(kind: str = "", **known: Any) -> Callable[[Factory], Factory]:
+def entry(kind: str = "", **properties: Any) -> Callable[[Factory], Factory]:
     """Register the aggregate that a function returns.
 
     Args:
         kind: Its name in specs; by default the function's name.
-        **known: Attributes of its ``Entry``.
+        **properties: Attributes of its ``Entry``.
     """
 
-    def registered(make: Factory) -> Factory:
+    def register(make: Factory) -> Factory:
         name = kind or make.__name__
-        ENTRIES[name] = Entry(kind=name, make=make, **known)
+        ENTRIES[name] = Entry(kind=name, make=make, **properties)
         return make
 
-    return registered
+    return register
 
 
 def over_distinct(
@@ -202,6 +207,6 @@ def every_value(agg: Aggregate, messages: float) -> float:
     return WORD * messages
 
 
-def fixed(size: float) -> Callable[[Aggregate, float], float]:
+def constant_size(size: float) -> Callable[[Aggregate, float], float]:
     """Return a function for a partial's size that doesn't depend on the number of messages."""
     return lambda agg, messages: size

@@ -11,10 +11,10 @@ from muntin.model.aggregates.plainly import rank, sort_distinct
 from muntin.model.shapes import ORDER, STORABLE
 
 
-def _in_order(rows: WindowRows, agg: Aggregate) -> list[Any]:
-    known = [(place, message[agg.column]) for place, message in rows]
-    known = [(place, value) for place, value in known if value is not None]
-    return [value for _, value in sorted(known, key=lambda row: (row[0], rank(row[1])))]
+def _list_in_order(rows: WindowRows, agg: Aggregate) -> list[Any]:
+    pairs = [(position, message[agg.column]) for position, message in rows]
+    pairs = [(position, value) for position, value in pairs if value is not None]
+    return [value for _, value in sorted(pairs, key=lambda row: (row[0], rank(row[1])))]
 
 
 @entry(
@@ -24,7 +24,7 @@ def _in_order(rows: WindowRows, agg: Aggregate) -> list[Any]:
     full_state=True,
     sql=Sql(("COLLECT_LIST", "ARRAY_AGG")),
     size=every_value,
-    of_rows=_in_order,
+    of_rows=_list_in_order,
 )
 def collect_list(column: Any) -> Aggregate:
     """List all values that aren't null, by event time.
@@ -53,8 +53,8 @@ def collect_list(column: Any) -> Aggregate:
 def _of_the_latest(rows: WindowRows, agg: Aggregate) -> list[Any]:
     if agg.skips_nulls:
         rows = [row for row in rows if row[1][agg.column] is not None]
-    latest = max((place for place, _ in rows), default=None)
-    return _in_order([row for row in rows if row[0] == latest], agg)
+    latest = max((position for position, _ in rows), default=None)
+    return _list_in_order([row for row in rows if row[0] == latest], agg)
 
 
 @entry(

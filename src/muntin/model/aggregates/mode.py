@@ -15,11 +15,13 @@ def _most_frequent(values: list[Any], agg: Aggregate) -> Any:
     return max(sort_distinct(values), key=lambda value: ranks.count(rank(value)))
 
 
-def _counted(values: EngineExpr, agg: Aggregate) -> tuple[EngineExpr, EngineExpr]:
-    return _added(values, values.is_not_null().cast(int), agg)
+def _lift_counts(values: EngineExpr, agg: Aggregate) -> tuple[EngineExpr, EngineExpr]:
+    return _add_counts(values, values.is_not_null().cast(int), agg)
 
 
-def _added(values: EngineExpr, counts: EngineExpr, agg: Aggregate) -> tuple[EngineExpr, EngineExpr]:
+def _add_counts(
+    values: EngineExpr, counts: EngineExpr, agg: Aggregate
+) -> tuple[EngineExpr, EngineExpr]:
     """Return the distinct values in ascending order, and the count of each."""
     ordered = values.sort()
     ends = ordered.ne_missing(ordered.shift(-1))
@@ -35,8 +37,8 @@ def _added(values: EngineExpr, counts: EngineExpr, agg: Aggregate) -> tuple[Engi
     size=every_value,
     value=_most_frequent,
     formula=Formula(
-        lift=_counted,
-        merge=_added,
+        lift=_lift_counts,
+        merge=_add_counts,
         # The first of several equally frequent values is the least one.
         lower=lambda values, counts, agg: values.list.get(counts.list.arg_max(), null_on_oob=True),
         names=("v", "n"),

@@ -15,22 +15,24 @@ from muntin.model.shapes import STORABLE
 _TYPES = ("long", "double", "string", "binary", "boolean")
 
 
-def _folded(values: list[Any], agg: Aggregate) -> Any:
+def _fold(values: list[Any], agg: Aggregate) -> Any:
     assert agg.functions is not None
     lifted = [agg.functions.aggregator(agg.functions.initializer(), value) for value in values]
     return agg.functions.finisher(reduce(agg.functions.merger, lifted))
 
 
-def _applied(rows: WindowRows, agg: Aggregate) -> Any:
+def _apply_function(rows: WindowRows, agg: Aggregate) -> Any:
     """Apply the user's function to the rows by time, then by value with nulls last."""
     assert agg.rows is not None
     columns = agg.rows.columns
-    given = [(place, {column: message[column] for column in columns}) for place, message in rows]
-    given.sort(key=lambda row: (row[0], [rank_of_any(row[1][column]) for column in columns]))
-    return agg.rows.function([row for _, row in given])
+    ordered = [
+        (position, {column: message[column] for column in columns}) for position, message in rows
+    ]
+    ordered.sort(key=lambda row: (row[0], [rank_of_any(row[1][column]) for column in columns]))
+    return agg.rows.function([row for _, row in ordered])
 
 
-@entry("user", accepts=STORABLE, starts_empty=False, users=True, value=_folded)
+@entry("user", accepts=STORABLE, starts_empty=False, users=True, value=_fold)
 def aggregate(
     column: Any,
     *,
@@ -77,7 +79,7 @@ def aggregate(
     types = {"state_type": state_type, "result_type": result_type or state_type}
     for option, kind in types.items():
         _check_type(option, kind)
-    functions = UserFunctions(initializer, aggregator, merger, finisher or _same, **types)
+    functions = UserFunctions(initializer, aggregator, merger, finisher or _identity, **types)
     return Aggregate("user", column, options=tuple(types.items()), functions=functions)
 
 
@@ -87,7 +89,7 @@ def aggregate(
     users=True,
     full_state=True,
     size=every_value,
-    of_rows=_applied,
+    of_rows=_apply_function,
 )
 def apply(
     function: Callable[[list[dict[str, Any]]], Any], *columns: str, result_type: str = "double"
@@ -129,5 +131,5 @@ def _check_type(option: str, value: str) -> None:
         raise OptionError(option, value, "isn't a type", f"give one of {', '.join(_TYPES)}")
 
 
-def _same(state: Any) -> Any:
+def _identity(state: Any) -> Any:
     return state

@@ -26,7 +26,7 @@ from muntin.model.shapes import NUMERIC, ORDER
 ROW_NUMBER, RANK, DENSE_RANK = "ROW_NUMBER", "RANK", "DENSE_RANK"
 
 
-def _first_of(values: list[Any], agg: Aggregate) -> list[Any]:
+def _take_first(values: list[Any], agg: Aggregate) -> list[Any]:
     """Return the first values in the order of an aggregate, in plain Python."""
     options = dict(agg.options)
     ordered = sort_numbers(values)
@@ -59,15 +59,15 @@ def _field_of(index: int, value: dict[str, Any]) -> Any:
     return (False, (False, 0)) if field is None else (True, rank(field))
 
 
-def _first(values: EngineExpr, agg: Aggregate) -> tuple[EngineExpr]:
+def _lift_first(values: EngineExpr, agg: Aggregate) -> tuple[EngineExpr]:
     options = dict(agg.options)
     words = options.get("fields", "").split()
     if not words:
         return (values.sort(descending=not options.get("ascending")).head(options["k"]),)
     # Rows that are equal so far are ordered by all of their fields.
     by = [*(values.struct[index] for index in range(len(words))), values]
-    down = [*(word == "desc" for word in words), False]
-    ordered = values.sort_by(by, descending=down, nulls_last=down)
+    descending = [*(word == "desc" for word in words), False]
+    ordered = values.sort_by(by, descending=descending, nulls_last=descending)
     if "ties" not in options:
         return (ordered.head(options["k"]),)
     return (ordered.filter(rank_rows(ordered, len(words), options["ties"]) <= options["k"]),)
@@ -91,7 +91,7 @@ def rank_rows(rows: EngineExpr, fields: int, ties: str) -> EngineExpr:
     return (is_first.cast(int) * places).cum_max()
 
 
-def _first_in_list(lists: EngineExpr, agg: Aggregate) -> EngineExpr:
+def _lower_first(lists: EngineExpr, agg: Aggregate) -> EngineExpr:
     options = dict(agg.options)
     if not options.get("fields"):
         lists = lists.list.sort(descending=not options.get("ascending"))
@@ -105,8 +105,8 @@ def _first_in_list(lists: EngineExpr, agg: Aggregate) -> EngineExpr:
     skips_nan=True,
     sql=Sql(("TOP_K", "TOPK"), "whole number"),
     size=lambda agg, messages: 8 * min(messages, float(agg.option("k"))),
-    value=_first_of,
-    formula=Formula(lift=_first, merge=_first, lower=_first_in_list),
+    value=_take_first,
+    formula=Formula(lift=_lift_first, merge=_lift_first, lower=_lower_first),
 )
 def top_k(column: Any, k: int, ascending: bool | Sequence[bool] = False) -> Aggregate:
     """List the ``k`` greatest values, greatest first; nulls and NaN are skipped.
@@ -212,16 +212,16 @@ def median(column: Any) -> Aggregate:
     return Aggregate("median", column)
 
 
-def at_rank(values: list[Any], agg: Aggregate) -> Any:
+def find_at_rank(values: list[Any], agg: Aggregate) -> Any:
     """Return the value at the rank ``q`` of an aggregate."""
     ordered = sort_numbers(values)
-    place = math.ceil(agg.option("q") * len(ordered))
-    return ordered[max(1, place) - 1] if ordered else None
+    rank_number = math.ceil(agg.option("q") * len(ordered))
+    return ordered[max(1, rank_number) - 1] if ordered else None
 
 
-def _at_place(lists: EngineExpr, agg: Aggregate) -> EngineExpr:
-    place = ((agg.option("q") * lists.list.len()).ceil().cast(int) - 1).clip(0)
-    return lists.list.sort().list.get(place, null_on_oob=True)
+def _lower_at_rank(lists: EngineExpr, agg: Aggregate) -> EngineExpr:
+    index = ((agg.option("q") * lists.list.len()).ceil().cast(int) - 1).clip(0)
+    return lists.list.sort().list.get(index, null_on_oob=True)
 
 
 @entry(
@@ -231,8 +231,8 @@ def _at_place(lists: EngineExpr, agg: Aggregate) -> EngineExpr:
     full_state=True,
     sql=Sql(("EXACT_QUANTILE",), "number", within=("PERCENTILE_DISC",)),
     size=every_value,
-    value=at_rank,
-    formula=replace(ALL_VALUES, lower=_at_place),
+    value=find_at_rank,
+    formula=replace(ALL_VALUES, lower=_lower_at_rank),
 )
 def exact_quantile(column: Any, q: float) -> Aggregate:
     """Find the least value that at least the share ``q`` of the values doesn't exceed.

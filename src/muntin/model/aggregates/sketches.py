@@ -7,7 +7,7 @@ from typing import Any
 from muntin.model.aggregates.aggregate import Aggregate
 from muntin.model.aggregates.entry import WORD, Sql, entry
 from muntin.model.aggregates.plainly import sort_distinct
-from muntin.model.aggregates.ranked import at_rank
+from muntin.model.aggregates.ranked import find_at_rank
 from muntin.model.errors import OptionError
 from muntin.model.shapes import NUMERIC, ORDER
 
@@ -58,7 +58,7 @@ def approx_distinct(column: Any, *, lg_k: int = 12) -> Aggregate:
     skips_nan=True,
     sql=Sql(("QUANTILE", "APPROX_PERCENTILE", "PERCENTILE_APPROX"), "number"),
     size=lambda agg, messages: 8 * min(messages, 2.0 * float(agg.option("k"))),
-    value=lambda values, agg: at_rank([float(value) for value in values], agg),
+    value=lambda values, agg: find_at_rank([float(value) for value in values], agg),
 )
 def quantile(column: Any, q: float, *, k: int = 200) -> Aggregate:
     """Estimate the value at rank ``q`` by a KLL sketch.

@@ -8,7 +8,7 @@ from decimal import ROUND_HALF_UP, Decimal, localcontext
 from typing import Any
 
 from muntin.model.aggregates.aggregate import Aggregate
-from muntin.model.aggregates.entry import Sql, entry, fixed
+from muntin.model.aggregates.entry import Sql, constant_size, entry
 from muntin.model.shapes import NUMERIC
 
 # Enough to add, multiply and divide decimals of 38 digits without rounding.
@@ -101,7 +101,7 @@ def mean(column: Any) -> Aggregate:
     return Aggregate("mean", column)
 
 
-@entry(accepts=NUMERIC, sql=Sql(("VARIANCE", "VAR_SAMP")), size=fixed(24), value=_variance)
+@entry(accepts=NUMERIC, sql=Sql(("VARIANCE", "VAR_SAMP")), size=constant_size(24), value=_variance)
 def variance(column: Any) -> Aggregate:
     """Compute the sample variance, with the divisor ``n - 1``.
 
@@ -128,7 +128,12 @@ def variance(column: Any) -> Aggregate:
     return Aggregate("variance", column)
 
 
-@entry(accepts=NUMERIC, sql=Sql(("STDDEV", "STDDEV_SAMP", "STD")), size=fixed(24), value=_stddev)
+@entry(
+    accepts=NUMERIC,
+    sql=Sql(("STDDEV", "STDDEV_SAMP", "STD")),
+    size=constant_size(24),
+    value=_stddev,
+)
 def stddev(column: Any) -> Aggregate:
     """Compute the sample standard deviation, the root of ``variance``.
 

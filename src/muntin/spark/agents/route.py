@@ -10,9 +10,9 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.admission import admit
-from muntin.engine.named_rows import listed
+from muntin.engine.named_rows import list_values
 from muntin.engine.operator import REJECTED, Part, Task
-from muntin.engine.utf8 import text
+from muntin.engine.utf8 import decode_with_escapes
 from muntin.model.axis import MIN_POSITION
 from muntin.sources.flags import NOW
 from muntin.spark.agents.rows import REJECTED_FRAME, TABLE, kind_of
@@ -265,7 +265,7 @@ class RouteTask:
         """Return the key of each event, and the errors of the key function by row."""
         if by.field in self.format.schema and (own or self.format.value is None):
             column = events[by.field]
-            return listed(column) if column.dtype.is_temporal() else (column, {})
+            return list_values(column) if column.dtype.is_temporal() else (column, {})
         # A topic's own key may be any column of the row, also one outside of the value.
         rows = RowReader(None, self.format.schema, None) if own else self.reader
         values, unread = rows(events)
@@ -288,7 +288,7 @@ class RouteTask:
         """Return events as rejected ones, with a reason."""
         # The frame of rejected events shows bytes as text.
         binary = [name for name, dtype in events.schema.items() if dtype == pl.Binary]
-        events = events.with_columns(text(events[name])[0] for name in binary)
+        events = events.with_columns(decode_with_escapes(events[name])[0] for name in binary)
         events = _convert_far_times(events)
         own = [name for name in events.columns if name in KEYS]
         key = self.format.key

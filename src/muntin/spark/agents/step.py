@@ -17,7 +17,7 @@ import polars as pl
 import pyarrow as pa
 
 from muntin.engine import columns
-from muntin.engine.named_rows import listed
+from muntin.engine.named_rows import list_values
 from muntin.engine.operator import REJECTED, Part, ShardState, StepOutput, Task
 from muntin.sinks.plain import to_plain_values
 from muntin.spark.agents.route import (
@@ -208,7 +208,7 @@ class AgentStep:
 
 def _to_python_value(column: pl.Series) -> Any:
     """Return the only value of a column, as text where Python can't hold it."""
-    ((value,), wrong) = listed(column)
+    ((value,), wrong) = list_values(column)
     return to_plain_values(pa.chunked_array([column.to_arrow()]))[0] if wrong else value
 
 

@@ -67,13 +67,13 @@ class Checkpoint(StateSnapshot):
         find_state_stores(spark)
         self.spark = spark
         self.operator = operator
-        self.given = path
+        self.folder = path
         self.path = home(spark, path if "://" in path else str(PurePath(path)))
         self.operators, self.oldest, self.newest = self._read_metadata()
         if not 0 <= operator < self.operators:
             problem = f"isn't one of the {self.operators} operators that keep state in this query"
             raise OptionError("operator", operator, problem, "count from the last one, which is 0")
-        self.batch = self.newest if batch is None else self.known("batch", batch)
+        self.batch = self.newest if batch is None else self.check_batch("batch", batch)
 
     def _read_metadata(self) -> tuple[int, int, int]:
         try:
@@ -93,9 +93,9 @@ class Checkpoint(StateSnapshot):
     def _refuse(self, problem: str) -> OptionError:
         # Spark's reader of state looks for such a folder under its URL-encoded name.
         hint = _START_HINT + _NAME_HINT if {" ", "%"} & {*self.path} else _START_HINT
-        return OptionError("CHECKPOINT", self.given, f"holds no windows ({problem})", hint)
+        return OptionError("CHECKPOINT", self.folder, f"holds no windows ({problem})", hint)
 
-    def known(self, option: str, batch: int) -> int:
+    def check_batch(self, option: str, batch: int) -> int:
         if not self.oldest <= batch <= self.newest:
             problem = f"isn't kept: there are batches {self.oldest} to {self.newest}"
             hint = "give one of them; spark.sql.streaming.minBatchesToRetain says how many are kept"
@@ -131,7 +131,7 @@ class Checkpoint(StateSnapshot):
         slots_in_order = slots(len(self.read))
         if set(slots_in_order) != self.read.keys():
             hint = "wait until its first batch is done"
-            raise OptionError("CHECKPOINT", self.given, "isn't whole yet", hint)
+            raise OptionError("CHECKPOINT", self.folder, "isn't whole yet", hint)
         return [self.read[slot] for slot in slots_in_order]
 
     def blobs(self, wanted: Mapping[int, Sequence[int]], batch: int | None = None) -> ShardBlobs:
@@ -157,7 +157,7 @@ class Checkpoint(StateSnapshot):
             sizes_by_slot.setdefault(row["slot"], {})[row["number"]] = row["size"]
         return sizes_by_slot
 
-    def written_since(self, since: int) -> dict[int, list[bytes]]:
+    def read_written_since(self, since: int) -> dict[int, list[bytes]]:
         blobs_by_slot: dict[int, list[bytes]] = {}
         until = {"changeStartBatchId": since + 1, "changeEndBatchId": self.batch}
         try:
@@ -168,7 +168,7 @@ class Checkpoint(StateSnapshot):
         except PySparkException as error:
             hint = "start the query with changelog checkpointing, as muntin.session() does"
             problem = f"has no change feed ({_first_line(error)})"
-            raise OptionError("CHECKPOINT", self.given, problem, hint) from error
+            raise OptionError("CHECKPOINT", self.folder, problem, hint) from error
         return blobs_by_slot
 
     def number_shards(self, count: int) -> Sequence[int]:

@@ -8,7 +8,7 @@ import polars as pl
 import pyarrow as pa
 
 from muntin.engine import columns
-from muntin.engine.utf8 import GARBLED, frame_of
+from muntin.engine.utf8 import GARBLED, frame_from_arrow
 from muntin.sources.flags import NOW
 
 ROWS_AT_ONCE = 500_000
@@ -36,7 +36,7 @@ def read_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
 def _frame(batches: list[pa.RecordBatch]) -> pl.DataFrame:
     table = pa.Table.from_batches(batches)
     # Spark labels moments with the session's zone; the engine uses UTC.
-    return frame_of(table.cast(pa.schema([_in_utc(field) for field in table.schema])))
+    return frame_from_arrow(table.cast(pa.schema([_in_utc(field) for field in table.schema])))
 
 
 def _in_utc(field: pa.Field) -> pa.Field:

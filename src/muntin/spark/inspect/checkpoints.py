@@ -14,10 +14,10 @@ from muntin.hosts.inspect.report import (
     Sizes,
     StateReport,
     assemble_report,
+    collect_runs,
     list_tables,
-    plain_rows,
     report_state,
-    runs_by_table,
+    to_plain_rows,
 )
 from muntin.hosts.inspect.why import describe_key, explain_state, position_of
 from muntin.model.axis import MIN_POSITION, moment
@@ -84,7 +84,7 @@ def _report_tables(opened: Checkpoint, sizes: Sizes) -> StateReport:
         "watermark": {
             n: None if mark == MIN_POSITION else moment(mark) for n, mark in marks.items()
         },
-        "tables": list_tables(runs_by_table(opened), sizes, lambda *_: None),
+        "tables": list_tables(collect_runs(opened), sizes, lambda *_: None),
     }
 
 
@@ -96,7 +96,7 @@ def _report_windowing(opened: Checkpoint, sizes: Sizes) -> StateReport:
         "spec": {name: str(value) for name, value in opened.first.spec.items()},
         "watermark": moment(1000 * max(clocks)) if clocks else None,
         "tables": list_tables(
-            runs_by_table(opened), sizes, lambda _, position: moment(1000 * position)
+            collect_runs(opened), sizes, lambda _, position: moment(1000 * position)
         ),
     }
 
@@ -109,4 +109,4 @@ def _find_table_rows(
     opened: Checkpoint, table: str | None, key: Sequence[str]
 ) -> list[StateReport]:
     state = OpenTable(opened, one_table(opened, key, table), None, None)
-    return plain_rows(state.to_frame(state.find_entries(key)[1]))
+    return to_plain_rows(state.to_frame(state.find_entries(key)[1]))

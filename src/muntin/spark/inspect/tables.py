@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from muntin.engine import columns
 from muntin.hosts.inspect.snapshot import StateView
-from muntin.model.axis import MIN_POSITION, as_datetime, position
+from muntin.model.axis import MIN_POSITION, as_datetime, read_position
 from muntin.model.errors import OptionError
 from muntin.spark.agents.rows import table_schema, to_table_frame
 from muntin.spark.host.checkpoint import Checkpoint
@@ -86,7 +86,7 @@ class OpenTable:
         self.batch = opened.batch
         if opened.first.kind != "tables":
             hint = "write muntin.open_state(checkpoint)"
-            raise OptionError("CHECKPOINT", opened.given, "holds no tables", hint)
+            raise OptionError("CHECKPOINT", opened.folder, "holds no tables", hint)
         self._arguments = (name, default, value_type)
         self._slots = slots(len(opened.shards))
         texts = [opened.manifests[slot] for slot in self._slots]
@@ -240,4 +240,4 @@ def _carry_clock(name: str, then: str, now: str) -> str:
 
 
 def _between(start: TimeOption, end: TimeOption) -> Between:
-    return position("start", start, "time"), position("end", end, "time")
+    return read_position("start", start, "time"), read_position("end", end, "time")

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from muntin.model.pipeline import quoted
+from muntin.model.pipeline import quote_name
 from muntin.sinks.batch import Batch
 from muntin.sinks.kafka import KafkaSink
 from muntin.sinks.kafka_messages import VALUE_COLUMN
@@ -56,7 +56,7 @@ class KafkaWriter:
         from pyspark.sql.avro.functions import to_avro
 
         connect(frame.sparkSession)
-        row = F.struct(*(F.col(quoted(name)) for name in names))
+        row = F.struct(*(F.col(quote_name(name)) for name in names))
         registry, schema = self.sink.registry, self.sink.schema
         if registry is None:
             value = to_avro(row) if schema is None else to_avro(row, schema)

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, StringType, StructType
 
 from muntin.model.errors import OptionError
-from muntin.model.pipeline import quoted
+from muntin.model.pipeline import quote_name
 from muntin.sinks.batch import Batch
 from muntin.sinks.parquet import MAX_NAME_BYTES, ParquetSink
 from muntin.sinks.sink import BATCH_COLUMN
@@ -95,6 +95,6 @@ class ParquetWriter:
 
 def _folder_length(name: str) -> Column:
     """Return the length in bytes of the name of the folder that Spark uses for a value."""
-    value = F.regexp_replace(F.col(quoted(name)).cast("string"), _ESCAPED, "%00")
+    value = F.regexp_replace(F.col(quote_name(name)).cast("string"), _ESCAPED, "%00")
     column = re.sub(_ESCAPED, "%00", name)
     return F.octet_length(F.concat(F.lit(f"{column}="), value))

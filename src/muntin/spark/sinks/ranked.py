@@ -14,7 +14,7 @@ from muntin.hosts.chain import WINDOW_TIME
 from muntin.hosts.ranking import SORT_KEY, WINDOW_BOUNDS, ranked_columns
 from muntin.model.aggregates import Aggregate, collect_list, first_rows
 from muntin.model.aggregates.ranked import DENSE_RANK
-from muntin.model.pipeline import FIRST, LAST, NUMBER, PLACE, ROW, ROWS, Choice, Ranking, quoted
+from muntin.model.pipeline import FIRST, LAST, NUMBER, PLACE, ROW, ROWS, Choice, Ranking, quote_name
 from muntin.model.ranking import identity_of
 from muntin.spark.host.chain import filter_results
 
@@ -24,7 +24,7 @@ _OWN = (columns.EMISSION, columns.REVISION)
 def rows_of(frame: DataFrame, ranking: Ranking) -> Aggregate:
     """Return the aggregate that collects the rows of a window."""
     names = ranked_columns(frame.columns, ranking)
-    shown = [F.col(quoted(name)) for name in names]
+    shown = [F.col(quote_name(name)) for name in names]
     by = [F.expr(text).alias(f"{SORT_KEY}{index}") for index, text in enumerate(ranking.by)]
     row = F.struct(*by, *shown)
     if ranking.most is None:
@@ -65,7 +65,7 @@ class RankedShape:
         frame_in_order, shown = self._number_rows(frame, beside)
         for choice in self.ranking.choices:
             frame_in_order, shown = self._select(frame_in_order, shown, choice, beside)
-        return frame_in_order.selectExpr(*map(quoted, shown), *_OWN, *beside)
+        return frame_in_order.selectExpr(*map(quote_name, shown), *_OWN, *beside)
 
     def bounds(self, distances: Mapping[str, int]) -> dict[str, int]:
         # The selected bounds may be those of other windows.
@@ -78,16 +78,16 @@ class RankedShape:
         bounds = (FIRST, LAST) if self.ranking.chained else WINDOW_BOUNDS
         exploded = one_by_one(frame)
         shown = {name: f"{bound}" for name, bound in zip(WINDOW_BOUNDS, bounds, strict=True)}
-        rest = {name: f"{ROW}.{quoted(name)}" for name in fields if name not in self.per}
+        rest = {name: f"{ROW}.{quote_name(name)}" for name in fields if name not in self.per}
         # The columns of the row follow the keys and the window's bounds.
-        whole = {key: quoted(key) for key in self.per} | shown | rest
+        whole = {key: quote_name(key) for key in self.per} | shown | rest
         whole[self.ranking.number] = _number(self.ranking)
         if self.ranking.has_ties:
             whole[NUMBER] = f"{PLACE} + 1"
         names = list(whole)
         if WINDOW_TIME not in whole:
             whole[WINDOW_TIME] = f"{bounds[1]} - INTERVAL '0.000001' SECOND"
-        texts = [f"{text} AS {quoted(name)}" for name, text in whole.items()]
+        texts = [f"{text} AS {quote_name(name)}" for name, text in whole.items()]
         rows = filter_results(exploded, f"{ROW} IS NOT NULL", beside)
         return rows.selectExpr(*texts, *_OWN, *beside), names
 
@@ -101,13 +101,15 @@ class RankedShape:
             return frame, shown
         selected: dict[str, str] = {}
         for column in choice.columns:
-            every = {name: quoted(name) for name in shown} if column.text == "*" else {}
+            every = {name: quote_name(name) for name in shown} if column.text == "*" else {}
             selected |= every or {column.name: column.text}
         lacking = [name for name in (*self.per, *WINDOW_BOUNDS) if name not in selected]
-        texts = {name: quoted(name) for name in lacking} | selected
+        texts = {name: quote_name(name) for name in lacking} | selected
         for name in (self.ranking.number, *identity_of(self.ranking)):
-            texts.setdefault(name, quoted(name))
-        shaped = [f"{text} AS {quoted(name)}" for name, text in texts.items() if name not in _OWN]
+            texts.setdefault(name, quote_name(name))
+        shaped = [
+            f"{text} AS {quote_name(name)}" for name, text in texts.items() if name not in _OWN
+        ]
         names = [name for name in texts if name not in _OWN]
         return frame.selectExpr(*shaped, *_OWN, *beside), names
 

@@ -17,7 +17,7 @@ from muntin.engine.operator import RESULTS
 from muntin.hosts.definition import StartOptions
 from muntin.hosts.pair_columns import PairColumns
 from muntin.model.joins import JoinSpec
-from muntin.model.pipeline import NUMBER, ROW, SIDE_COLUMNS, Column, Joining, Windowing, quoted
+from muntin.model.pipeline import NUMBER, ROW, SIDE_COLUMNS, Column, Joining, Windowing, quote_name
 from muntin.sinks.batch import Batch
 from muntin.sinks.sink import Sink, SinkLike, to_sink
 from muntin.spark.host.chain import Upstream, filter_results, find_bounds
@@ -104,7 +104,7 @@ class WindowShape:
         return find_bounds(((c.name, c.text) for c in self.columns), distances)
 
     def _select_text(self, column: Column, alive: str | None) -> str:
-        name, text = quoted(column.name), column.text
+        name, text = quote_name(column.name), column.text
         if alive is None or (column.bare and column.name in self.identity):
             return f"{text} AS {name}"
         if column.text == columns.EMISSION and self.having is not None:
@@ -146,7 +146,9 @@ class EachShape:
         if self.having is not None:
             shown += f" AND {self.having}"
         rows = filter_results(frame, shown, beside)
-        return rows.selectExpr(*(f"{c.text} AS {quoted(c.name)}" for c in self.columns), *beside)
+        return rows.selectExpr(
+            *(f"{c.text} AS {quote_name(c.name)}" for c in self.columns), *beside
+        )
 
     def bounds(self, distances: Mapping[str, int]) -> dict[str, int]:
         return find_bounds(((c.name, c.text) for c in self.columns), distances)
@@ -192,12 +194,16 @@ class PairShape:
         """Return pairs with every name by which expressions may refer to their columns."""
         shown = []
         for name, other in self.names.name_plain(frame.columns):
-            text = quoted(name)
-            shown.append(text if other is None else f"coalesce({text}, {quoted(other)}) AS {text}")
+            text = quote_name(name)
+            shown.append(
+                text if other is None else f"coalesce({text}, {quote_name(other)}) AS {text}"
+            )
         for side, names in self.names.name_sides(frame.columns):
-            fields = ", ".join(f"{_text(own)}, {quoted(column)}" for own, column in names.items())
+            fields = ", ".join(
+                f"{_text(own)}, {quote_name(column)}" for own, column in names.items()
+            )
             # A struct with the name of the side lets expressions qualify its columns.
-            shown.append(f"named_struct({fields}) AS {quoted(side)}")
+            shown.append(f"named_struct({fields}) AS {quote_name(side)}")
         return frame.selectExpr(*shown)
 
     def of_frame(self, frame: DataFrame, beside: Sequence[str] = ()) -> DataFrame:
@@ -211,9 +217,9 @@ class PairShape:
 
     def _select_text(self, column: Column) -> str:
         if not self.names.is_null_in_retractions(column):
-            return f"{column.text} AS {quoted(column.name)}"
+            return f"{column.text} AS {quote_name(column.name)}"
         alive = f"{columns.EMISSION} <> 'retract'"
-        return f"CASE WHEN {alive} THEN {column.text} END AS {quoted(column.name)}"
+        return f"CASE WHEN {alive} THEN {column.text} END AS {quote_name(column.name)}"
 
     def bounds(self, distances: Mapping[str, int]) -> dict[str, int]:
         # Pairs have no windows.

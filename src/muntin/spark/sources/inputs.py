@@ -15,10 +15,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from muntin.engine import columns
-from muntin.hosts.inspect.opening import spec_of
+from muntin.hosts.inspect.opening import read_spec
 from muntin.model.axis import SECOND
 from muntin.model.errors import MuntinError, OptionError, SpecChangedError
-from muntin.model.facts import QuerySpec, differences
+from muntin.model.facts import QuerySpec, compare_facts
 from muntin.model.inputs import BY_GREATEST, BY_SOURCE, InputSpec, check_clocks
 from muntin.sources.flags import NOW, Flags
 from muntin.spark.host.checkpoint import Checkpoint
@@ -393,8 +393,8 @@ def check_ticks(emitted: DataFrame, checkpoint: str, specs: Sequence[QuerySpec] 
     for number, spec in enumerate(specs):
         with suppress(MuntinError):  # there may be no state yet, or state that isn't of windows
             opened = Checkpoint(emitted.sparkSession, checkpoint, operator=number)
-            then, now = spec_of(opened).facts(), spec.facts()
-            changes = differences(then, now, {*then, *now} - (_POLICIES & {*then} & {*now}))
+            then, now = read_spec(opened).facts(), spec.facts()
+            changes = compare_facts(then, now, {*then, *now} - (_POLICIES & {*then} & {*now}))
             lines += [f"{line}, of {spec.title}" if number else line for line in changes]
     words = ("doesn't use the machine's clock", "uses the machine's clock")
     changes_text = f" ({'; '.join(lines)})" if lines else ""

@@ -24,7 +24,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from muntin.engine.utf8 import unchecked
+from muntin.engine.utf8 import cast_unchecked
 from muntin.model.errors import SourceError
 from muntin.sources.kafka_broker import Broker, Described, Offsets, TopicIds, Topics
 from muntin.sources.kafka_columns import KafkaReader
@@ -302,4 +302,4 @@ class MessageReader:
         ]
         for frame in self.read(batches):
             for batch in to_batches(frame, StructType(held)):
-                yield unchecked(batch, self.texts)
+                yield cast_unchecked(batch, self.texts)

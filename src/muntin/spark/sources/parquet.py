@@ -30,7 +30,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import AtomicType
 
-from muntin.engine.utf8 import GARBLED, frame_of
+from muntin.engine.utf8 import GARBLED, frame_from_arrow
 from muntin.model.errors import OptionError
 from muntin.sources.flags import Flags
 from muntin.spark.host.internals.jvm import default_files, working_directory
@@ -219,7 +219,7 @@ class ParquetReader:
     def _select_columns(
         self, table: pa.Table, folders: dict[str, str | None], path: str
     ) -> pl.DataFrame:
-        rows = frame_of(table)
+        rows = frame_from_arrow(table)
         held = rows.drop(GARBLED, strict=False).schema
         marks = [pl.col(GARBLED)] if GARBLED in rows.columns else []
         return rows.select(

@@ -12,8 +12,8 @@ from pyspark.sql.types import StructType
 
 import muntin
 from muntin.model.errors import OptionError
-from muntin.model.pipeline import Column, DeclaredTable, quoted
-from muntin.model.reader_options import check_reader, translated
+from muntin.model.pipeline import Column, DeclaredTable, quote_name
+from muntin.model.reader_options import check_reader, translate_options
 from muntin.sinks.declared import Surroundings
 from muntin.sources.kafka_tables import reading_arguments
 from muntin.spark.redaction import hide_secrets
@@ -32,7 +32,7 @@ def read_table(spark: SparkSession, table: DeclaredTable, around: Surroundings) 
     """
     table = replace(table, options=around.options(table))
     check_reader(table)
-    connector, options = translated(table)
+    connector, options = translate_options(table)
     table = replace(table, connector=connector)
     hide_secrets(spark)
     reader = spark.readStream if table.stream else spark.read
@@ -56,9 +56,9 @@ def read_table(spark: SparkSession, table: DeclaredTable, around: Surroundings) 
         kinds = {field.name: field.dataType for field in decimals.fields}
         frame = frame.select(
             *(
-                from_text(F.col(quoted(name)), kinds[name]).alias(name)
+                from_text(F.col(quote_name(name)), kinds[name]).alias(name)
                 if name in kinds
-                else F.col(quoted(name))
+                else F.col(quote_name(name))
                 for name in frame.columns
             )
         )
@@ -79,4 +79,4 @@ def add_computed(frame: DataFrame, columns: tuple[Column, ...]) -> DataFrame:
     """Return a frame with computed columns added."""
     if not columns:
         return frame
-    return frame.selectExpr("*", *(f"{c.text} AS {quoted(c.name)}" for c in columns))
+    return frame.selectExpr("*", *(f"{c.text} AS {quote_name(c.name)}" for c in columns))

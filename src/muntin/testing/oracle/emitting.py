@@ -140,10 +140,12 @@ def row(spec: WindowSpec, window: OracleWindow, emission: str) -> tuple[dict[str
 
 def _values(spec: WindowSpec, window: OracleWindow, messages: Sequence[Placed]) -> dict[str, Any]:
     """Return the aggregates of a window; one with a frame takes only the last messages."""
-    found = {}
+    values = {}
     for name, agg in spec.aggregates.items():
-        found[name] = value(agg, [one for one in messages if _reads(spec, agg, window, one)])
-    return found
+        values[name] = value(
+            agg, [message for message in messages if _reads(spec, agg, window, message)]
+        )
+    return values
 
 
 def _reads(spec: WindowSpec, agg: Aggregate, window: OracleWindow, one: Placed) -> bool:

@@ -75,7 +75,7 @@ class Watermarks:
             if partition is not None and offset is not None:
                 self.reached[partition] = max(self.reached.get(partition, 0), offset + 1)
 
-    def place(self, message: OracleMessage) -> Placed:
+    def locate(self, message: OracleMessage) -> Placed:
         """Return a valid message with its position, and move the mark past it."""
         spec = self.spec
         key = tuple(message[name] for name in spec.key_columns)
@@ -158,7 +158,7 @@ class Watermarks:
         return self.watermark + self.spec.lateness
 
     @property
-    def emitted(self) -> Position | None:
+    def shown_watermark(self) -> Position | None:
         """The watermark as it is emitted; ``None`` before the first one, and on the rows axis."""
         if self.spec.axis == "rows":
             return None

@@ -51,8 +51,8 @@ class Placing(ABC, Generic[K]):
     def forget_closed(self, marks: Watermarks) -> None:
         """Drop the windows that take no more messages by the marks at the end of a step."""
         self.windows = {
-            place: window
-            for place, window in self.windows.items()
+            bounds: window
+            for bounds, window in self.windows.items()
             if window.over + self._grace > marks.of(window.key)
         }
 
@@ -148,15 +148,15 @@ class SlidingPlacing(Placing[Sliding]):
         for start, over in set(self._bounds([other.position for other in counted])):
             if over + self._grace <= marks.of(placed.key):
                 continue
-            place = (start, over, placed.key)
-            if place not in self.windows:
+            bounds_key = (start, over, placed.key)
+            if bounds_key not in self.windows:
                 end = over - 1 if self._kind.axis == "time" else over
                 inside = [other for other in counted if start <= other.position < over]
                 rolls = self._kind.rolls and self._kind.axis == "time"
                 shown = end - self._kind.size if rolls else start
-                self.windows[place] = OracleWindow(placed.key, shown, end, over).take(inside)
+                self.windows[bounds_key] = OracleWindow(placed.key, shown, end, over).take(inside)
             elif start <= placed.position < over:
-                self.windows[place].take([placed])
+                self.windows[bounds_key].take([placed])
 
     def _looks_back(self) -> int:
         """Return the greatest distance between the first and the last message of a window."""

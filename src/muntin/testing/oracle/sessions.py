@@ -69,11 +69,11 @@ class SessionPlacing(Placing[Sessions]):
         return any(
             window.key == placed.key
             and placed.position - self._last(window) < self._kind.reach
-            and window.start - self._reached(placed) < self._kind.reach
+            and window.start - self._find_end(placed) < self._kind.reach
             for window in self._remembered
         )
 
-    def _reached(self, placed: Placed) -> int:
+    def _find_end(self, placed: Placed) -> int:
         """Return the position up to which a message extends its session, without the gap."""
         by = self._kind.by
         return placed.position + (0 if by is None else to_micros(placed.message[by]))
@@ -86,7 +86,7 @@ class SessionPlacing(Placing[Sessions]):
         single = [_Group(window.start, self._last(window), [window]) for window in old]
         for number in numbers:
             placed = messages[number]
-            single.append(_Group(placed.position, self._reached(placed), [], [number]))
+            single.append(_Group(placed.position, self._find_end(placed), [], [number]))
         single.sort(key=lambda group: group.first)
         current = single[0]
         for group in single[1:]:
@@ -105,9 +105,9 @@ class SessionPlacing(Placing[Sessions]):
 
     def _join(self, key: Key, group: _Group, new: list[Placed]) -> None:
         """Create or extend the session of a group; a new session replaces the old ones in it."""
-        place = (group.first, group.last, key)
-        if place in self.windows:
-            self.windows[place].take(new)
+        bounds = (group.first, group.last, key)
+        if bounds in self.windows:
+            self.windows[bounds].take(new)
             return
         end, over = group.last + self._kind.gap, group.last + self._kind.reach
         joined = OracleWindow(key, group.first, end, over)
@@ -117,7 +117,7 @@ class SessionPlacing(Placing[Sessions]):
             joined.unemitted += old.unemitted
             joined.emissions |= old.emissions
             joined.replaced += [*old.replaced, *([old] if old.revision else [])]
-        self.windows[place] = joined.take(new)
+        self.windows[bounds] = joined.take(new)
 
 
 @dataclass(frozen=True)

@@ -52,12 +52,12 @@ class Oracle:
 
     def __init__(self, spec: WindowSpec, partition: str | None = None) -> None:
         self._spec = spec
-        self._marks = Watermarks(spec, partition=partition)
+        self._watermarks = Watermarks(spec, partition=partition)
         self._placing = _placing(spec)
         self._wall: int | None = None
         self._offsets: set[tuple[Any, ...]] = set()
-        known = (*spec.key_columns, *(spec.offset or ()), spec.time)
-        self._columns: dict[str, None] = {name: None for name in known if name is not None}
+        needed = (*spec.key_columns, *(spec.offset or ()), spec.time)
+        self._columns: dict[str, None] = {name: None for name in needed if name is not None}
 
     def step(
         self,
@@ -81,17 +81,17 @@ class Oracle:
             The firings in order of window start, then key; the rejected in order of arrival.
         """
         result = OracleStep([], [], dict.fromkeys(OUTCOMES, 0))
-        after = self._marks.copy()
+        after = self._watermarks.copy()
         after.final = after.final or final
         self._take(messages, wall, after, result, backlog or {})
         if reached is not None:
             after.watermark = max(after.watermark, reached - self._spec.lateness)
-        ending = Ending(self._marks, after, wall, self._wall)
+        ending = Ending(self._watermarks, after, wall, self._wall)
         for window, emission in firings(self._spec, self._placing.windows.values(), ending):
             self._fire(window, emission, result)
-        self._marks, self._wall = after, wall
-        self._placing.forget_closed(self._marks)
-        result.watermark = after.emitted
+        self._watermarks, self._wall = after, wall
+        self._placing.forget_closed(self._watermarks)
+        result.watermark = after.shown_watermark
         return result
 
     def _take(
@@ -114,14 +114,14 @@ class Oracle:
             reasons.append(self._reason_to_reject(message, wall))
             after.pass_offset(message)
             if reasons[-1] is None:
-                placed.append(after.place(message)._replace(wall=wall))
+                placed.append(after.locate(message)._replace(wall=wall))
             moved |= reasons[-1] is None or after.pass_keyless(message, reasons[-1], wall)
         after.pass_clocks(wall, backlog)
         after.pass_time(moved, wall, self._wall)
         first, *others = _by_sets(self._spec, placed)
-        outcome = self._placing.take(first, self._marks)
+        outcome = self._placing.take(first, self._watermarks)
         for copies in others:  # The copies are late exactly if the first ones are.
-            self._placing.take(copies, self._marks)
+            self._placing.take(copies, self._watermarks)
         self._fill()
         result.counts[PARTLY_LATE] = outcome.partly_late
         numbers = iter(range(len(placed)))
@@ -130,7 +130,7 @@ class Oracle:
                 reason = "late"
             result.counts[reason or "counted"] += 1
             if reason is not None:
-                result.rejected.append(self._rejected(message, reason))
+                result.rejected.append(self._make_rejected_row(message, reason))
 
     def _fill(self) -> None:
         """Create empty windows after those with messages, as far as the query fills them."""
@@ -154,9 +154,9 @@ class Oracle:
         offset = tuple(message[column] for column in self._spec.offset)
         if None in offset:
             return False
-        known = offset in self._offsets
+        was_taken = offset in self._offsets
         self._offsets.add(offset)
-        return known
+        return was_taken
 
     def _reason_to_reject(self, message: OracleMessage, wall: int) -> str | None:
         """Return the first reason to reject a message; lateness is judged by the windows."""
@@ -179,13 +179,13 @@ class Oracle:
             return "future"
         return "malformed" if abs(time) >= FARTHEST else None
 
-    def _rejected(self, message: OracleMessage, reason: str) -> dict[str, Any]:
-        return {**message, "reason": reason, "watermark": self._marks.emitted}
+    def _make_rejected_row(self, message: OracleMessage, reason: str) -> dict[str, Any]:
+        return {**message, "reason": reason, "watermark": self._watermarks.shown_watermark}
 
     def _fire(self, window: OracleWindow, emission: str, result: OracleStep) -> None:
         emitted, overflown = row(self._spec, window, emission)
         if overflown:
-            result.rejected.append(self._rejected(self._blank(window), "overflow"))
+            result.rejected.append(self._make_rejected_row(self._blank(window), "overflow"))
             result.counts["overflow"] += 1
         result.firings.append(emitted)
         window.unemitted, window.replaced = [], []
@@ -209,7 +209,7 @@ def _by_sets(spec: WindowSpec, placed: Sequence[Placed]) -> list[list[Placed]]:
     """Return the messages once for each grouping set."""
     if spec.sets is None:
         return [list(placed)]
-    return [[_of_set(number, one) for one in placed] for number in spec.sets]
+    return [[_of_set(number, message) for message in placed] for number in spec.sets]
 
 
 def _of_set(number: int, placed: Placed) -> Placed:

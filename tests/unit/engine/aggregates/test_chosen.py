@@ -57,5 +57,5 @@ def test_values_without_nulls(
 
 
 def test_what_is_not_done_with_nulls() -> None:
-    with pytest.raises(OptionError, match="nulls='drop' isn't done with nulls"):
+    with pytest.raises(OptionError, match="nulls='drop' isn't a treatment of nulls"):
         aggregates.last("value", nulls="drop")  # type: ignore[arg-type]

@@ -234,7 +234,7 @@ def test_a_sum_of_distinct_values_beyond_64_bits_is_rejected() -> None:
     lifted = query.lift(messages([("a", 0, most), ("a", 1, most), ("b", 0, most), ("b", 1, 1)]))
     lifted = lifted.sort("k0")
     assert lowered(lifted, query) == [{"x": most}, {"x": None}]
-    overflowed = query.algebras[0].overflowed(lifted)
+    overflowed = query.algebras[0].find_overflows(lifted)
     assert overflowed is not None
     assert overflowed.to_list() == [False, True]
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.unit.engine.queries import combiner, lowered, messages
 
 from muntin.engine.aggregates import wide
-from muntin.engine.results import overflows
+from muntin.engine.results import reject_overflows
 from muntin.model import aggregates
 
 TYPES = [(5, 5), (10, 2), (18, 0), (19, 3), (28, 28), (38, 0), (38, 18), (38, 34), (38, 38)]
@@ -89,18 +89,18 @@ def test_a_sum_that_comes_back_is_no_overflow() -> None:
     cells = query.lift(frame).sort("k0")
     assert lowered(cells, query) == [{"x": most}, {"x": None}]
     emitted = cells.rename({"pane": "window"})
-    assert overflows(emitted, query)["key"].to_list() == ["b"]
+    assert reject_overflows(emitted, query)["key"].to_list() == ["b"]
 
 
 def test_numbers_are_parted_and_put_together() -> None:
     values = [0, 1, -1, 2**32, -(2**32), 2**96, -(2**96), 10**38 - 1, 1 - 10**38]
     decimals = pl.Series(list(map(Decimal, values)), dtype=pl.Decimal(38, 0))
-    limbs = wide.limbs_of(decimals, wide.length_of(38))
+    limbs = wide.to_limbs(decimals, wide.count_limbs(38))
     assert [sum(int(x[i]) << 32 * n for n, x in enumerate(limbs)) for i in range(9)] == values
-    assert wide.decimals_of(limbs, pl.Decimal(38, 0)).to_list() == decimals.to_list()
-    much = wide.decimals_of([x * 1000 for x in wide.limbs_of(decimals[:5], 4)], pl.Decimal(38, 0))
+    assert wide.to_decimals(limbs, pl.Decimal(38, 0)).to_list() == decimals.to_list()
+    much = wide.to_decimals([x * 1000 for x in wide.to_limbs(decimals[:5], 4)], pl.Decimal(38, 0))
     assert much[4] == Decimal(-(2**32) * 1000)
-    later = wide.limbs_of(decimals.slice(3, 2), 4)
+    later = wide.to_limbs(decimals.slice(3, 2), 4)
     assert [sum(int(x[i]) << 32 * n for n, x in enumerate(later)) for i in (0, 1)] == values[3:5]
 
 
@@ -110,7 +110,7 @@ def test_long_division() -> None:
     limbs = [
         np.array([n >> 32 * i & 0xFFFFFFFF for n in numbers], dtype=np.int64) for i in range(6)
     ]
-    quotient, left = wide.divided(limbs, by)
+    quotient, left = wide.divide_limbs(limbs, by)
     found = [sum(int(x[i]) << 32 * n for n, x in enumerate(quotient)) for i in range(4)]
     assert found == [n // int(d) for n, d in zip(numbers, by, strict=True)]
     assert left.tolist() == [n % int(d) for n, d in zip(numbers, by, strict=True)]

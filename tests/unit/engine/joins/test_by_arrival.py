@@ -14,12 +14,12 @@ from muntin.engine.joins.by_arrival import deletes
 from muntin.engine.joins.joiner import Joiner
 from muntin.engine.joins.reading import AxisRange, messages
 from muntin.engine.joins.shard import JoinShard
-from muntin.engine.state_reader import kept_messages
+from muntin.engine.state_reader import read_messages
 from muntin.explain.why_joins import SideSeen, explain_positions
 from muntin.model.errors import OptionError
-from muntin.model.joins import SIDES, ByArrival, JoinSpec, Side, SideName, bound_of
+from muntin.model.joins import SIDES, ByArrival, JoinSpec, Side, SideName, find_bound
 from muntin.model.policies import Each, Every, Firing
-from muntin.model.recall import recalled
+from muntin.model.recall import load_spec
 from muntin.standalone import JoinWindow, join, windowed
 from muntin.state import runs
 from muntin.state.blobs import MemoryBlobs
@@ -59,8 +59,8 @@ class Run:
 
     def read_from_outside(self) -> list[int]:
         manifest = parse_manifest(self.store.manifest or "")
-        numbers, _ = kept_messages(manifest, "right")
-        _, frames = kept_messages(
+        numbers, _ = read_messages(manifest, "right")
+        _, frames = read_messages(
             manifest, "right", {number: self.store.blobs[number] for number in numbers}
         )
         return sorted(number for frame in frames for number in frame["id"].to_list())
@@ -116,7 +116,7 @@ def test_the_columns_of_kafka_are_no_values():
 
 def test_the_definition_comes_back_from_a_checkpoint():
     spec = Run(keep=7, how="left").spec
-    assert recalled(spec.to_dict()) == spec
+    assert load_spec(spec.to_dict()) == spec
 
 
 @pytest.mark.parametrize("how", ["right", "full", "semi", "anti"])
@@ -142,15 +142,15 @@ def test_policies_without_a_use_are_refused(side, firing, option):
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"as_of": True}, "stands beside as_of"),
-        ({"each_change": True}, "stands beside each_change"),
-        ({"within": "5 minutes"}, "stands beside within"),
+        ({"as_of": True}, "can't be combined with as_of"),
+        ({"each_change": True}, "can't be combined with each_change"),
+        ({"within": "5 minutes"}, "can't be combined with within"),
         ({"newest": "1 day"}, "isn't True or False"),
     ],
 )
 def test_what_contradicts_it_is_refused(options, problem):
     with pytest.raises(OptionError, match=problem):
-        bound_of(options.pop("within", None), None, None, **{"newest": True, **options})
+        find_bound(options.pop("within", None), None, None, **{"newest": True, **options})
 
 
 def test_a_shared_time_is_refused():

@@ -31,17 +31,17 @@ def joiner(
 
 
 REFUSED: list[tuple[dict[str, Any], dict[str, Any], How, str]] = [
-    ({"emission": TEXT}, {}, "inner", "left='emission' is a column that results have already"),
-    ({"emission": TEXT}, {}, "anti", "left='emission' is a column that results have already"),
-    ({}, {"emission": TEXT}, "left", "right='emission' is a column that results have already"),
+    ({"emission": TEXT}, {}, "inner", "left='emission' is the name of a column of results"),
+    ({"emission": TEXT}, {}, "anti", "left='emission' is the name of a column of results"),
+    ({}, {"emission": TEXT}, "left", "right='emission' is the name of a column of results"),
     ({"x": INT}, {"x": INT, "x_right": INT}, "inner", "suffix='_right' makes two columns"),
     ({"x": INT, "x_right": INT}, {"x": TEXT}, "semi", "suffix='_right' makes two columns"),
     *[
         ({side: {name: TEXT}}.get("left", {}), {side: {name: TEXT}}.get("right", {}), how,
-         f"{side}='{name}' is a column that rejected messages have already; rename it")
+         f"{side}='{name}' is the name of a column of rejected messages; rename it")
         for side in SIDES for name in ("side", "reason", "watermark") for how in ("full", "semi")
     ],
-    ({}, {"reason": INT}, "inner", "right='reason' is a column that rejected messages have"),
+    ({}, {"reason": INT}, "inner", "right='reason' is the name of a column of rejected messages"),
 ]  # fmt: skip
 
 

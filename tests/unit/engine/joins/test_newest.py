@@ -14,11 +14,11 @@ from muntin.engine import columns
 from muntin.engine.joins.joiner import Joiner
 from muntin.engine.joins.reading import AxisRange, messages
 from muntin.engine.joins.shard import JoinShard
-from muntin.engine.state_reader import kept_messages
+from muntin.engine.state_reader import read_messages
 from muntin.model.errors import OptionError
-from muntin.model.joins import SIDES, JoinSpec, Newest, Side, bound_of
+from muntin.model.joins import SIDES, JoinSpec, Newest, Side, find_bound
 from muntin.model.policies import Each, Every, Firing
-from muntin.model.recall import recalled
+from muntin.model.recall import load_spec
 from muntin.model.windows import tumbling
 from muntin.spark.inspect.checkpoints import reasons
 from muntin.state.blobs import MemoryBlobs
@@ -85,10 +85,10 @@ def test_from_outside_the_newest_rows_are_there():
     run.step([("a", 10, 2, "early", 1), ("b", 10, 3, "early", 0)])
     store = run.stores[0]
     manifest = parse_manifest(store.load() or "")
-    numbers, _ = kept_messages(manifest, "left")
+    numbers, _ = read_messages(manifest, "left")
     blobs = {number: store.get(number) for number in numbers}
-    assert recalled(manifest.spec) == run.spec
-    _, frames = kept_messages(manifest, "left", blobs)
+    assert load_spec(manifest.spec) == run.spec
+    _, frames = read_messages(manifest, "left", blobs)
     found = pl.concat(frames).sort("key").select("key", "value", "revision").rows()
     assert found == [("a", 2, 1), ("b", 3, 0)]
 
@@ -197,9 +197,13 @@ def test_rows_say_which_one_is_the_newest():
 
 def test_nothing_else_bounds_a_pair():
     minute = tumbling("1 minute")
-    with pytest.raises(OptionError, match="stands beside windows, which bounds a pair, too"):
-        bound_of(None, minute, None, each_change=True)
-    with pytest.raises(OptionError, match="stands beside within, which bounds a pair, too"):
-        bound_of("1 minute", None, None, each_change=True)
-    with pytest.raises(OptionError, match="stands beside as_of"):
-        bound_of(None, None, None, as_of=True, each_change=True)
+    with pytest.raises(
+        OptionError, match="can't be combined with windows, which also bounds a pair"
+    ):
+        find_bound(None, minute, None, each_change=True)
+    with pytest.raises(
+        OptionError, match="can't be combined with within, which also bounds a pair"
+    ):
+        find_bound("1 minute", None, None, each_change=True)
+    with pytest.raises(OptionError, match="can't be combined with as_of"):
+        find_bound(None, None, None, as_of=True, each_change=True)

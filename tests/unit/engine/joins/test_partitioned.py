@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from muntin.engine import columns
-from muntin.engine.admission import flag_unplaced
+from muntin.engine.admission import flag_missing_offsets
 from muntin.engine.joins.joiner import Joiner
 from muntin.engine.joins.partitioned import PartitionedJoinShard
 from muntin.engine.output import Output
@@ -32,7 +32,7 @@ def step(one: PartitionedJoinShard, left: list[Any], right: list[Any]) -> Output
     arrived = {}
     for side, given in zip(SIDES, (left, right), strict=True):
         rows = [(key, lane, offset, 0) for key, lane, offset in given]
-        messages = flag_unplaced(pl.DataFrame(rows, schema=SCHEMA, orient="row"), *OFFSET)
+        messages = flag_missing_offsets(pl.DataFrame(rows, schema=SCHEMA, orient="row"), *OFFSET)
         arrived[side] = [one.joiner.arrive(side, messages)]
     return one.step(arrived, 0)
 

@@ -75,7 +75,7 @@ def test_however_messages_are_cut_their_stretches_grow_together(
     parts = [
         made.combine(frame(emitted[a:b]), None).cells for a, b in pairwise([0, *cuts, len(emitted)])
     ]
-    assert emitted_of(made.together(parts)) == stretches(emitted, gap, closed)
+    assert emitted_of(made.combine_cells(parts)) == stretches(emitted, gap, closed)
     assert emitted_of(joined(parts[::-1], made)) == stretches(emitted, gap, closed)
 
 
@@ -128,7 +128,7 @@ def test_nothing_of_nothing() -> None:
     combined = made.combine(frame([]), 3)
     assert (len(combined.cells), combined.raw, combined.latest) == (0, None, None)
     assert len(joined([made.no_cells], made)) == 0
-    assert made.together([]).columns == made.no_cells.columns
+    assert made.combine_cells([]).columns == made.no_cells.columns
 
 
 @pytest.mark.parametrize("closed", ["both", "left"])

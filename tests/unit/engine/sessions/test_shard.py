@@ -348,7 +348,7 @@ def test_no_more_messages_are_kept_than_asked_for() -> None:
     for n in range(60):
         run.step(("a", 100 * n))
         run.step(("a", 100 * n + 5))
-        held = sum(count for _, count in run.shard.kept.entries()["counts"])
+        held = sum(count for _, count in run.shard.retained.entries()["counts"])
         assert held == min(2 * n, 4) + 2
     assert run.shard.sessions.rows < 30
 
@@ -359,7 +359,7 @@ def test_messages_are_counted_where_their_session_is() -> None:
     run.step(("a", 20))
     run.step(("a", 10))
     # The session of b, and one of the three of a.
-    assert sum(count for _, count in run.shard.kept.entries()["counts"]) == 4
+    assert sum(count for _, count in run.shard.retained.entries()["counts"]) == 4
     alive = run.shard.sessions.read()
     newest = run.shard._newest(alive)
     assert newest.filter(pl.col(columns.MESSAGES) > 0).select("k0", "n").rows() == [

@@ -11,7 +11,7 @@ from tests.unit.engine.queries import combiner, messages
 from muntin.engine import columns
 from muntin.engine.windows.combine import Combined, Combiner
 from muntin.model import aggregates
-from muntin.model.counts import accounted
+from muntin.model.counts import count_outcomes
 from muntin.model.cumulating import Cumulating
 from muntin.model.errors import OptionError
 from muntin.model.kinds import Kind
@@ -71,7 +71,7 @@ def test_messages_that_some_of_their_windows_no_longer_take_are_counted(
     emitted = {name: n for name, n in step.counts.items() if n}
     assert combined.counts.get("partly_late", 0) == partly == step.counts["partly_late"]
     assert {name: n for name, n in combined.counts.items() if n} == emitted
-    assert accounted(combined.counts) == len(times)
+    assert count_outcomes(combined.counts) == len(times)
 
 
 def test_every_fault_at_once_is_named_by_the_first() -> None:

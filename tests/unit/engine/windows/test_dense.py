@@ -12,7 +12,7 @@ from polars.testing import assert_frame_equal
 
 from muntin.engine import columns
 from muntin.engine.windows.combine import Combiner
-from muntin.engine.windows.dense import Scatter, numbers
+from muntin.engine.windows.dense import Scatter, dense_numbers
 from muntin.model import aggregates as mt
 from muntin.model.spec import WindowSpec
 from muntin.model.windows import Windows
@@ -96,7 +96,7 @@ def test_a_sum_that_could_wrap_is_left_to_the_exact_way() -> None:
 
 def test_extremes_keep_their_type_and_untaken_places_are_absent() -> None:
     places = Scatter(np.array([4, 0, 4]), 6)
-    assert places.taken.tolist() == [0, 4]
+    assert places.used_groups.tolist() == [0, 4]
     found = places.extreme(np.array([1, 7, -3], dtype=np.int16), greatest=True)
     assert (found.tolist(), found.dtype) == ([7, 1], np.int16)
     assert places.extreme(np.array([1, 7, -3]), greatest=False).tolist() == [7, -3]
@@ -114,4 +114,4 @@ def test_extremes_keep_their_type_and_untaken_places_are_absent() -> None:
     ids=str,
 )
 def test_what_isnt_plain_numbers_is_left_to_the_hash_table(column: pl.Series) -> None:
-    assert numbers(column) is None
+    assert dense_numbers(column) is None

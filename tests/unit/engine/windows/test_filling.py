@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from muntin.engine import columns
-from muntin.engine.windows.operator import combiner, shard
+from muntin.engine.windows.operator import make_combiner, open_shard
 from muntin.model.aggregates import count
 from muntin.model.errors import OptionError
 from muntin.model.spec import WindowSpec
@@ -21,8 +21,8 @@ MINUTE = 60_000_000
 
 
 def step(spec: WindowSpec, blobs: MemoryBlobs, rows: list[tuple[str, int]]) -> list[tuple]:
-    made = combiner(spec, pl.Schema({"k": pl.String(), columns.TIME: pl.Int64()}))
-    opened = shard(made, blobs, FrameCache())
+    made = make_combiner(spec, pl.Schema({"k": pl.String(), columns.TIME: pl.Int64()}))
+    opened = open_shard(made, blobs, FrameCache())
     frame = pl.DataFrame(rows, schema=made.schema, orient="row")
     emitted = opened.step([made.combine(frame, opened.state.watermark, None)], 0)
     return emitted.results.select("k", pl.col("window_start") // MINUTE, "n").rows()
@@ -48,8 +48,8 @@ def test_a_row_is_kept_of_each_key_that_is_filled() -> None:
     sizes = []
     for minute in range(1, 30):
         step(FILLED, blobs, [("b", minute * MINUTE)])
-        opened = shard(
-            combiner(FILLED, pl.Schema({"k": pl.String(), columns.TIME: pl.Int64()})),
+        opened = open_shard(
+            make_combiner(FILLED, pl.Schema({"k": pl.String(), columns.TIME: pl.Int64()})),
             blobs,
             FrameCache(),
         )

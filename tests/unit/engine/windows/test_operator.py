@@ -36,18 +36,18 @@ def test_what_runs_which_windows(windows: Kind, lifting: type, running: Any) -> 
     spec = combiner(windows).spec if lifting is Combiner else combiner().spec
     if lifting is not Combiner:
         spec = type(spec)(**(vars(spec) | {"windows": windows}))
-    made = operator.combiner(spec, SCHEMA)
+    made = operator.make_combiner(spec, SCHEMA)
     assert type(made) is lifting
-    assert type(operator.shard(made, MemoryBlobs(), FrameCache())) is running
+    assert type(operator.open_shard(made, MemoryBlobs(), FrameCache())) is running
 
 
 def test_what_counts_rows() -> None:
     made = combiner(Sliding(3, "rows"))
-    assert type(operator.shard(made, MemoryBlobs(), FrameCache())) is ArrivalShard
-    assert made.numbered == Windows(3, 1, -2, "rows")
+    assert type(operator.open_shard(made, MemoryBlobs(), FrameCache())) is ArrivalShard
+    assert made.numbered_windows == Windows(3, 1, -2, "rows")
     made = combiner(Sliding(3, "rows"), offset=("key", "value"))
-    assert type(operator.shard(made, MemoryBlobs(), FrameCache())) is PartitionedShard
-    assert made.numbered == Sliding(3, "rows")
+    assert type(operator.open_shard(made, MemoryBlobs(), FrameCache())) is PartitionedShard
+    assert made.numbered_windows == Sliding(3, "rows")
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "UTC"])
@@ -56,9 +56,9 @@ def test_days_go_on_with_times_at_the_ends_of_the_calendar(zone: str) -> None:
     first, last = -62_135_596_800_000_000, 253_402_300_799_999_999
     emitted = []
     for rows in ([("a", first, 1)], [("a", 0, 2), ("a", 1, 3)], [("a", last, 4)]):
-        shard = operator.shard(query, store, FrameCache())
+        shard = operator.open_shard(query, store, FrameCache())
         emitted += (
             shard.step(batch(query, shard.state.watermark, *rows), 0).results["sum"].to_list()
         )
-    final = operator.shard(query, store, FrameCache()).step([], 0, final=True)
+    final = operator.open_shard(query, store, FrameCache()).step([], 0, final=True)
     assert [*emitted, *final.results["sum"]] == [1, 5, 4]

@@ -12,9 +12,9 @@ from tests.unit.engine.queries import SCHEMA, combiner, messages
 
 from muntin.engine import columns
 from muntin.engine.windows.combine import Combiner
-from muntin.engine.windows.operator import combiner as lifting
-from muntin.engine.windows.operator import shard
-from muntin.engine.windows.overlap import compose, in_windows
+from muntin.engine.windows.operator import make_combiner as lifting
+from muntin.engine.windows.operator import open_shard
+from muntin.engine.windows.overlap import compose, copy_to_windows
 from muntin.model import aggregates
 from muntin.model.cumulating import Cumulating
 from muntin.model.kinds import Paned
@@ -93,7 +93,7 @@ def composed(query: Combiner, frame: pl.DataFrame, low: int, high: int) -> list[
 
 def one_by_one(query: Combiner, frame: pl.DataFrame, low: int, high: int) -> list[dict[str, Any]]:
     """Each window by itself: its messages copied to a place that no other window reaches."""
-    windows, size = query.paned, query.paned.size
+    windows, size = query.paned_windows, query.paned_windows.size
     apart = combiner(Windows(size, size), query.spec.aggregates)
     time, copies = pl.col(columns.TIME), [frame.clear()]
     for window in range(low, high + 1):
@@ -208,7 +208,7 @@ def test_cells_are_copied_to_the_windows_that_hold_them() -> None:
     query = combiner(Windows(10, 5))
     cells = query.lift(messages([("a", 7, 1)]))
     for low, high, wanted in [(None, None, [0, 1]), (1, None, [1]), (None, 0, [0]), (2, 9, [])]:
-        copied = in_windows(cells, low, high, query.paned)
+        copied = copy_to_windows(cells, low, high, query.paned_windows)
         assert copied[columns.WINDOW].to_list() == wanted
 
 
@@ -222,7 +222,7 @@ def test_infinities_have_a_mean_wherever_they_stand(windows: Any) -> None:
     given = [dict(zip(names, row, strict=True)) for row in rows]
     wanted = Oracle(spec).step(given, 0, final=True).firings
     query = lifting(spec, SCHEMA)
-    emitted = shard(query, MemoryBlobs(), FrameCache()).step(
+    emitted = open_shard(query, MemoryBlobs(), FrameCache()).step(
         [query.combine(messages(rows), None)], 0, final=True
     )
     found = emitted.results.to_dicts()

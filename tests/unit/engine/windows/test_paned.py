@@ -368,7 +368,7 @@ class TestCost:
         one = shard(combiner(TUMBLING, firing=firing), cache=FrameCache())
         for n in range(90):
             step(one, *(("a", 10 * n, 1) for _ in range(3)))
-            assert dict(one.kept.entries()["counts"]) == dict.fromkeys(
+            assert dict(one.retained.entries()["counts"]) == dict.fromkeys(
                 range(max(0, n - 4), n + 1), 3
             )
             assert {*one.cells.frames.blobs.blobs} == {run.number for run in one.cells.entries()}

@@ -4,9 +4,9 @@ import polars as pl
 import pytest
 
 from muntin.engine.windows.panes import (
-    closed_before,
+    first_open_pane,
+    first_retained_pane,
     in_columns,
-    kept_from,
     pane_of,
     window_end,
     window_start,
@@ -129,7 +129,7 @@ def test_every_place_is_a_pane_where_windows_slide() -> None:
 def test_a_place_is_closed_when_the_last_window_that_could_hold_it_is(grace: int) -> None:
     windows = Sliding(4)
     for watermark in range(-9, 9):
-        opened = closed_before(windows, watermark, grace)
+        opened = first_open_pane(windows, watermark, grace)
         for place in range(-30, 30):
             # The window that begins at a place is the last that may hold it.
             still_open = place + 4 + 1 + grace > watermark
@@ -142,7 +142,7 @@ def test_what_windows_within_the_retention_depend_on_is_kept(
     windows: Paned | Sliding, retention: int
 ) -> None:
     for watermark in range(-15, 15):
-        kept = kept_from(windows, watermark, retention)
+        kept = first_retained_pane(windows, watermark, retention)
         least_end = 1 if isinstance(windows, Sliding) else 0
         live = [
             window
@@ -150,7 +150,7 @@ def test_what_windows_within_the_retention_depend_on_is_kept(
             if windows.end(window) + least_end + retention > watermark
         ]
         assert kept == windows.first_pane(min(live))
-    assert kept_from(windows, None, retention) is None
+    assert first_retained_pane(windows, None, retention) is None
 
 
 def test_panes_where_the_slide_does_not_divide() -> None:
@@ -165,7 +165,7 @@ def test_panes_where_the_slide_does_not_divide() -> None:
 @pytest.mark.parametrize("grace", [0, 1, 6])
 def test_a_pane_is_closed_when_all_of_its_windows_are(windows: Paned, grace: int) -> None:
     for watermark in range(-25, 25):
-        opened = closed_before(windows, watermark, grace)
+        opened = first_open_pane(windows, watermark, grace)
         for pane in range(-60, 60):
             last = windows.last_window(pane)
             still_open = windows.end(last) + grace > watermark
@@ -173,4 +173,4 @@ def test_a_pane_is_closed_when_all_of_its_windows_are(windows: Paned, grace: int
 
 
 def test_nothing_is_closed_before_the_first_message() -> None:
-    assert closed_before(Windows(10, 5), None, 3) is None
+    assert first_open_pane(Windows(10, 5), None, 3) is None

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from muntin.engine.windows.compose import Parts
-from muntin.engine.windows.ranges import Ranges, reach
+from muntin.engine.windows.ranges import Ranges, search_positions
 
 Pairs = list[tuple[int, int]]
 
@@ -135,7 +135,7 @@ def test_the_rows_are_left_alone() -> None:
 @given(rows_and_ranges())
 def test_rows_repeated(drawn: tuple[int, Pairs]) -> None:
     length, pairs = drawn
-    emitted = ranges(pairs).repeated(pl.DataFrame({"at": range(length)}), "range")
+    emitted = ranges(pairs).list_rows(pl.DataFrame({"at": range(length)}), "range")
     wanted = [(row, n) for n, (start, stop) in enumerate(pairs) for row in range(start, stop)]
     assert emitted.rows() == wanted
 
@@ -159,13 +159,13 @@ def test_where_a_place_would_stand(rows: Pairs, asked: Pairs, side: str) -> None
         sum(k < key_wanted or (k == key_wanted and before(p, w)) for k, p in rows)
         for key_wanted, w in asked
     ]
-    assert reach(key, place, wanted, side, of).tolist() == counted
+    assert search_positions(key, place, wanted, side, of).tolist() == counted
 
 
 def test_each_row_asks_within_its_own_key_unless_told_otherwise() -> None:
     # row     0  1  2 | 3  4
     # place   0  4  9 | 0  5
     key, place = np.array([0, 0, 0, 1, 1]), np.array([0, 4, 9, 0, 5])
-    assert reach(key, place, place - 5, "left").tolist() == [0, 0, 1, 3, 3]
-    assert reach(key, place, place + 5, "right").tolist() == [2, 3, 3, 5, 5]
-    assert all(a <= b for a, b in pairwise(reach(key, place, place, "left").tolist()))
+    assert search_positions(key, place, place - 5, "left").tolist() == [0, 0, 1, 3, 3]
+    assert search_positions(key, place, place + 5, "right").tolist() == [2, 3, 3, 5, 5]
+    assert all(a <= b for a, b in pairwise(search_positions(key, place, place, "left").tolist()))

@@ -14,7 +14,7 @@ from tests.unit.engine.windows.test_overlap import ALL, random_messages
 
 from muntin.engine import columns
 from muntin.engine.windows.combine import Combiner
-from muntin.engine.windows.sliding import SortedCells, changed_sliding, compose_sliding, spans_of
+from muntin.engine.windows.sliding import SortedCells, compose_changed, compose_sliding, find_spans
 from muntin.model import aggregates
 from muntin.model.aggregates import Aggregate
 from muntin.model.sliding import Sliding
@@ -73,15 +73,15 @@ def test_windows_are_those_of_the_definition_each_once(
     emitted: Output, sliding: Sliding, low: int, high: int
 ) -> None:
     laid = SortedCells.of(cells_of(emitted, query(sliding)), ["k0"])
-    found = spans_of(laid, sliding, low, high)
+    found = find_spans(laid, sliding, low, high)
     names = laid.cells["k0"].to_list()
     held = {}
     for n, window in enumerate(found.window.tolist()):
-        place = (names[found.maker[n]], window)
+        place = (names[found.creator[n]], window)
         assert place not in held
         rows = range(found.ranges.start[n], found.ranges.stop[n])
         assert {names[row] for row in rows} == {place[0]}
-        held[place] = [int(laid.place[row]) for row in rows]
+        held[place] = [int(laid.position[row]) for row in rows]
     wanted = asked_for(emitted, sliding)
     within = {at: sorted(set(inside)) for at, inside in wanted.items() if low <= at[1] <= high}
     assert held == within
@@ -91,7 +91,7 @@ def test_no_two_windows_hold_the_same_messages() -> None:
     # size 4    0  .  2  .  .  5  .  .  .  9
     #           a     a        a           a
     laid = SortedCells.of(cells_of([("a", place) for place in (0, 2, 5, 9)], query(4)), ["k0"])
-    found = spans_of(laid, Sliding(4), -FAR, FAR)
+    found = find_spans(laid, Sliding(4), -FAR, FAR)
     held = list(zip(found.ranges.start.tolist(), found.ranges.stop.tolist(), strict=True))
     assert len(set(held)) == len(held)
     assert sorted(found.window.tolist()) == [-4, -2, 1, 3, 5, 6]
@@ -102,7 +102,7 @@ def test_cells_are_laid_out_by_key_then_place() -> None:
     laid = SortedCells.of(cells_of(emitted, query(4)), ["k0"])
     assert laid.cells["k0"].to_list() == ["a", "a", "b", "b", "c"]
     assert laid.key.tolist() == [0, 0, 1, 1, 2]
-    assert laid.place.tolist() == [0, 9, -1, 3, 0]
+    assert laid.position.tolist() == [0, 9, -1, 3, 0]
 
 
 def emitted_of(made: Combiner, frame: pl.DataFrame) -> list[dict[str, Any]]:
@@ -165,7 +165,7 @@ def test_nothing_of_nothing(aggs: dict[str, Aggregate] | None) -> None:
     for nothing in (
         compose_sliding(made.no_cells, -9, 9, made),
         compose_sliding(cells_of([("a", 3)], made), 100, 200, made),
-        changed_sliding(made.no_cells, made.no_cells, -9, 9, made),
+        compose_changed(made.no_cells, made.no_cells, -9, 9, made),
     ):
         assert len(nothing) == 0
         assert set(nothing.columns) == {columns.WINDOW, *made.no_cells.columns} - {columns.PANE}
@@ -174,7 +174,7 @@ def test_nothing_of_nothing(aggs: dict[str, Aggregate] | None) -> None:
 @given(EMITTED, EMITTED, SLIDING)
 def test_what_a_batch_changes_and_makes(old: Output, new: Output, sliding: Sliding) -> None:
     made = query(sliding)
-    touched = changed_sliding(cells_of(new, made), cells_of(old, made), -FAR, FAR, made)
+    touched = compose_changed(cells_of(new, made), cells_of(old, made), -FAR, FAR, made)
     before, after = asked_for(old, sliding), asked_for(old + new, sliding)
     fresh: dict[str, list[int]] = defaultdict(list)
     for key, place in new:

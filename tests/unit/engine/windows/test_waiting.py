@@ -13,7 +13,7 @@ from tests.unit.engine.queries import CountingBlobs, batch, combiner
 from muntin.engine import columns
 from muntin.engine.output import Output
 from muntin.engine.windows.combine import Combiner
-from muntin.engine.windows.operator import shard
+from muntin.engine.windows.operator import open_shard
 from muntin.engine.windows.paned import PanedShard
 from muntin.model.policies import Each, Every, EveryRows, Firing, FirstThen, RowsOrEvery
 from muntin.model.sliding import Sliding
@@ -36,7 +36,7 @@ class Run:
         return combiner(self.windows, firing=firing, types={"key": "String"}, shards=1)
 
     def opened(self) -> PanedShard:
-        found = shard(self.query, self.store, self.cache)
+        found = open_shard(self.query, self.store, self.cache)
         assert isinstance(found, PanedShard)
         return found
 

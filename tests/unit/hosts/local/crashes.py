@@ -15,7 +15,7 @@ import pytest
 
 from muntin.hosts.local import log
 from muntin.hosts.local.checkpoint import LogCheckpoint
-from muntin.hosts.local.delivery import Delivery, destinations
+from muntin.hosts.local.delivery import Delivery, make_destinations
 from muntin.hosts.local.loop import Loop, Pace
 from muntin.hosts.local.plan import Plan
 from muntin.hosts.local.query import resume_plan
@@ -95,7 +95,7 @@ def failing(faults: Faults, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def run(plan: Plan, folder: Path, sinks: tuple[Table, Table], rows: int, **options: Any) -> Loop:
     """Run a query to its end."""
-    outputs = destinations(plan, sinks)
+    outputs = make_destinations(plan, sinks)
     checkpoint = LogCheckpoint(str(folder), **options)
     loop = None
     try:

@@ -15,7 +15,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import muntin as mt
-from muntin.cli.page import put
+from muntin.cli.page import add_query
 from muntin.hosts.local.query import LocalQuery
 from muntin.serve import Feed
 
@@ -71,7 +71,7 @@ def test_figures_are_served(query: LocalQuery) -> None:
 
 def test_the_page_shows_batches_and_state(query: LocalQuery, tmp_path: Path) -> None:
     feed, shown = Feed(), threading.Event()
-    put(feed, query)
+    add_query(feed, query)
     assert query.await_idle(60)
     query.watchers.append(lambda *_: shown.set())
     _write(tmp_path / "source", "2", 30)

@@ -66,7 +66,7 @@ def test_functions_get_batches_that_have_rows(tmp_path: Path) -> None:
     assert query.await_end(60)
     assert results == [(0, 2)]
     assert rejected == ["null_key"] * 4
-    with pytest.raises(OptionError, match="has the results"):
+    with pytest.raises(OptionError, match="isn't kept in memory"):
         query.frame()
 
 

@@ -130,7 +130,7 @@ def test_messages_of_a_join_are_read(tmp_path: Path) -> None:
     assert len(state.fetch("right", 1)) == 0
     rescale_folder(str(tmp_path), 3)
     assert len(mt.open_state(tmp_path).fetch("left", 0)) == 1
-    with pytest.raises(OptionError, match="side='middle' isn't one"):
+    with pytest.raises(OptionError, match="side='middle' isn't a side"):
         state.fetch("middle")
 
 

@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from muntin.engine.arrival import parts_of
+from muntin.engine.arrival import make_parts
 from muntin.engine.operator import Part, Task
 from muntin.engine.windows.combine import Combined
 from muntin.hosts.progress import INNER, STAGE
@@ -71,7 +71,7 @@ def test_each_shard_learns_how_far_the_task_and_its_input_are(
 ) -> None:
     nothing = pl.DataFrame({"reason": []})
     arrived = Combined(nothing, rejected=nothing, latest=latest)
-    parts = parts_of([arrived], {}, Task("", 0, 2, reached=lambda: reached))
+    parts = make_parts([arrived], {}, Task("", 0, 2, reached=lambda: reached))
     headers = [
         (part.header["arrival"]["latest"], part.header["arrival"]["reached"]) for part in parts
     ]
