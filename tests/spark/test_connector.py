@@ -169,7 +169,7 @@ def test_a_folder_without_the_connector_is_named(
     # Other tests may have added the connector to this JVM.
     monkeypatch.setattr(connector, "has_class", lambda spark, name: False)
     monkeypatch.setenv(connector.FOLDER_VARIABLE, str(tmp_path / "nowhere"))
-    with pytest.raises(mt.SettingError, match="nowhere', which isn't a folder"):
+    with pytest.raises(mt.SettingError, match="nowhere': isn't a folder"):
         connector.connect(fresh)
     monkeypatch.setenv(connector.FOLDER_VARIABLE, str(tmp_path))
     with pytest.raises(mt.SettingError, match=r"has no spark-sql-kafka.*spark__jars__packages="):

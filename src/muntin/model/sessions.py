@@ -65,7 +65,7 @@ class Sessions(Moving):
 
     @property
     def memory(self) -> int:
-        """The time for which a closed session is remembered, so that no other session overlaps it."""
+        """The time for which a closed session is remembered, so that none overlaps it."""
         return self.pace if self.longest is None else self.longest + self.gap
 
     @property
