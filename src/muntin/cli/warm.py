@@ -39,10 +39,10 @@ def warm() -> None:
             tempfile.TemporaryDirectory() as folder,
         ):
             run_small_query(spark, Path(folder))
-        console.print("Writing its classes down …", style="dim")
+        console.print("Storing the classes that it used …", style="dim")
         stored = archive.store_archive(path)
         if stored is None:
-            console.print("The JVM has written none; sessions start as they did.")
+            console.print("The JVM has stored none, so sessions start as before.")
             raise typer.Exit(1)
         console.print(
             f"{stored.stat().st_size >> 20} MB in {stored}", soft_wrap=True, highlight=False

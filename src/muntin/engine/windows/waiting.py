@@ -229,8 +229,8 @@ class Waiting:
         if not len(changes):
             return self._slim(changes)
         keys = changes.select(self.table.keys).unique()
-        frames_found = self.table.read(*find_extent(changes[columns.WINDOW]), keys)
-        frames = [changes.clear(), *frames_found]
+        stored = self.table.read(*find_extent(changes[columns.WINDOW]), keys)
+        frames = [changes.clear(), *stored]
         waiting = pl.concat(self._slim(frame) for frame in frames)
         return self._sum_messages([join_null_safe(waiting, changes, self._identity, "semi")])
 
