@@ -39,11 +39,11 @@ NEEDED = {
 }
 
 VALUES = {
-    "truth": ("true", "yes"),
+    "parse_boolean": ("true", "yes"),
     "parse_whole": ("3", "three"),
     "parse_number": ("0.5", "half"),
-    "any_text": ("x", ANY),
-    "chosen": (None, "no such choice"),
+    "accept_any": ("x", ANY),
+    "check_choice": (None, "no such choice"),
 }
 """Values of a source's option, by the function that converts it."""
 CHOICES = {
