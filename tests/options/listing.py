@@ -19,8 +19,9 @@ refused by its name, with the nearest one that is. The options of `kafka` are on
 [its page](../kafka.md).
 
 """
-_KINDS = {"parse_boolean": "`true` or `false`", "parse_whole": "a whole number", "parse_number": "a number",
-          "accept_any": "text", "check_choice": "one of a few words"}  # fmt: skip
+_KINDS = {"parse_boolean": "`true` or `false`", "parse_whole": "a whole number",
+          "parse_number": "a number", "accept_any": "text",
+          "check_choice": "one of a few words"}  # fmt: skip
 _WHEN = {"always": "", "stream": "streams", "batch": "tables read once",
          "no columns": "tables without declared columns"}  # fmt: skip
 

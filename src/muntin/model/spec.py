@@ -101,7 +101,7 @@ class WindowSpec(QuerySpec, InputSpec):
         self._check_frames()
 
     def check_conditions(self) -> None:
-        """Refuse conditions of policies on names that are no aggregate and no key of the query."""
+        """Refuse conditions of policies on names that are neither an aggregate nor a key."""
         for policy in (*parts(self.firing.early), *parts(self.firing.late)):
             for name in read_condition(policy.condition).names if isinstance(policy, When) else ():
                 aggregate = self.aggregates.get(name)

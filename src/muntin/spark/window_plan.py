@@ -130,7 +130,7 @@ def _name_gaps(frame: DataFrame, windows: Kind, sent: Sent) -> Kind:
     if isinstance(kind, StringType):
         by = by.try_cast("interval")
     elif not isinstance(kind, DayTimeIntervalType | CalendarIntervalType):
-        problem = f"is {kind.simpleString()}, which says no length of time"
+        problem = f"is {kind.simpleString()}, not a length of time"
         hint = "give an interval, as F.make_dt_interval makes it, or text such as '5 minutes'"
         raise OptionError("by", windows.by, problem, hint)
     sent[GAP] = F.unix_micros(F.timestamp_micros(F.lit(0)) + by)

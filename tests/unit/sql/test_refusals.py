@@ -93,7 +93,7 @@ CASES = [
     ),
     (
         f"SELECT k, max(v) AS m FROM {HOUR} {G} EMIT EARLY WHEN window_end > 3",
-        "no aggregate and no",
+        "neither an aggregate nor",
         "WHEN window_end > 3",
     ),
     (

@@ -171,7 +171,7 @@ def _name_gaps(rows: pl.Schema, windows: Kind) -> tuple[Kind, dict[str, pl.Expr]
     elif dtype == pl.String():
         gap = by.map_batches(_lengths, return_dtype=pl.Int64())
     else:
-        problem = f"is {dtype}, which says no length of time"
+        problem = f"is {dtype}, not a length of time"
         hint = "give a duration, as pl.duration makes it, or text such as '5 minutes'"
         raise OptionError("by", str(windows.by), problem, hint)
     return replace(windows, by=GAP), {GAP: gap}
