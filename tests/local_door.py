@@ -64,7 +64,7 @@ class LocalDoor:
         found, totals = [], dict.fromkeys((*OUTCOMES, "filtered"), 0)
         with Run(plan, self.restart) as run:
             for step, frame in zip(steps, frames, strict=True):
-                emitted = run.step([frame], step.wall, final=step.final, backlog=step.backlog)
+                emitted = run.step([frame], step.wall, final=step.final, backlogs=[step.backlog])
                 found.append(_window_step(emitted, spec, totals, final=step.final))
         return found
 
@@ -97,14 +97,16 @@ class Run:
         wall: int,
         *,
         final: bool,
-        backlog: Mapping[str, bool] | None = None,
+        backlogs: Sequence[Mapping[str, bool]] = ({},),
     ) -> Emitted:
         if self.restart:
             self.opened = self.open()
         read = iter([[frame] for frame in frames])
-        return self.opened.step(
-            read, wall, wall, final=final, rest=iter([Remainder(backlog or {})])
-        )
+        return self.opened.step(read, wall, wall, final=final, rest=map(Remainder, backlogs))
+
+
+# The partition of a side's messages.
+_PARTITION = "partition"
 
 
 class PartitionedFrames(FrameSource):
@@ -237,7 +239,11 @@ class LocalJoinDoor:
         with Run(plan, self.restart) as run:
             for number, step in enumerate(steps):
                 both = [frames[side][number] for side in SIDES]
-                emitted = run.step(both, step.wall, final=step.final)
+                backlogs = [
+                    {_PARTITION: step.backlog[side]} if side in step.backlog else {}
+                    for side in SIDES
+                ]
+                emitted = run.step(both, step.wall, final=step.final, backlogs=backlogs)
                 one = JoinStep(rows_of(emitted.results))
                 one.rejected = [rejected_message(types, row) for row in rows_of(emitted.rejected)]
                 one.counts.update(_counted(emitted, totals))
@@ -255,7 +261,12 @@ def join_plan(
         given = spec.side(side)
         kinds = {n: _STAMP if n == given.time else KINDS[t] for n, t in types[side].items()}
         frames[side] = [_frame(kinds, step.side(side), None) for step in steps]
-        source = FrameSource(frames[side][0].clear())
+        made = FrameSource
+        if any(side in step.backlog for step in steps):
+            made = PartitionedFrames
+            partition = pl.lit(_PARTITION).alias(columns.PARTITION)
+            frames[side] = [frame.with_columns(partition) for frame in frames[side]]
+        source = made(_frame(kinds, [], None))
         inputs[side] = Input(source, given.time, None, None, given.max_ahead, given.offset)
         spec = spec.with_side(side, replace(given, types={}))
     return build_join(inputs, spec, "_right", shards), frames

@@ -133,7 +133,7 @@ def test_a_session_without_delta_is_refused(
 ) -> None:
     if has_delta():
         pytest.skip("this session has Delta")
-    words = r"to_delta\(\) needs Delta, .* start the session with Delta's jars"
+    words = r"to_delta\(\) needs Delta, .* Start the session with Delta's jars"
     with pytest.raises(mt.SettingError, match=words):
         run(spark, feed, tmp_path / "checkpoint", {"results": mt.to_delta(f"{tmp_path}/windows")})
     assert not (tmp_path / "checkpoint").exists()

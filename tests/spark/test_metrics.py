@@ -85,7 +85,7 @@ def test_what_a_query_has_done(
 
 
 def test_what_cant_be_served_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(mt.OptionError, match=r"give what \.start\(\) returned"):
+    with pytest.raises(mt.OptionError, match=r"give queries that \.start\(\) returned"):
         mt.metrics()
     with pytest.raises(mt.OptionError, match="lets others read the figures; give a token"):
         mt.metrics(mt.WindowedQuery(), address="0.0.0.0")

@@ -213,8 +213,7 @@ def _window_step(
     times = {spec.time}
     yield "messages", [_message(message, columns, times) for message in batch.messages]
     yield "final", "true" if batch.final else None
-    read = (f"{name}{'+' * behind}" for name, behind in batch.backlog.items())
-    yield "backlog", " ".join(read) or None
+    yield "backlog", _backlog(batch.backlog)
     bound = _time if spec.axis == "time" else str
     firings = []
     for row in step.firings:
@@ -317,6 +316,11 @@ def _bounding(bound: Bound, name: SideName) -> Kind | None:
     return None
 
 
+def _backlog(backlog: Mapping[Any, bool]) -> str | None:
+    """What was read, each part with a plus if it has more messages."""
+    return " ".join(f"{name}{'+' * behind}" for name, behind in backlog.items()) or None
+
+
 def _join_step(
     spec: JoinSpec, types: Columns, batch: JoinBatch, step: JoinStep
 ) -> Iterator[tuple[str, Any]]:
@@ -325,6 +329,7 @@ def _join_step(
         times = {spec.side(name).time}
         yield name, [_message(m, list(types[name]), times) for m in batch.side(name)]
     yield "final", "true" if batch.final else None
+    yield "backlog", _backlog(batch.backlog)
     times = {spec.left.time, f"{spec.right.time}_right"}
     rows = []
     for row in step.rows:
