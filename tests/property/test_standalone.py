@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.doors import StandaloneDoor
 from tests.property.agreement import differences
-from tests.property.streams import EVERYTHING, EXTREMES, Range, Stream, any_streams
+from tests.property.streams import EVERYTHING, Range, Stream, any_streams
 
 from muntin.state import runs
 
@@ -45,9 +45,7 @@ def test_batches_say_what_the_oracle_says(
     drawn_from: Range, data: st.DataObject, door: StandaloneDoor
 ) -> None:
     stream: Stream = data.draw(any_streams(drawn_from))
-    times = {message.get("time") for step in stream.steps for message in step.messages}
-    # As timestamps, windows must lie within the years 1 to 9999.
-    assume(not (door.tables and times & set(EXTREMES)))
+    assume(door.runs(stream.spec, stream.steps))
     assert differences(door, stream.spec, stream.steps) == []
 
 
@@ -58,4 +56,5 @@ def test_single_messages_are_batches_of_one(
     drawn_from: Range, data: st.DataObject, door: StandaloneDoor
 ) -> None:
     stream: Stream = data.draw(any_streams(drawn_from))
+    assume(door.runs(stream.spec, stream.steps))
     assert differences(door, stream.spec, stream.steps) == []
