@@ -202,7 +202,7 @@ def test_what_the_local_host_lacks_stays_on_spark(spark: SparkSession, tmp_path:
     running = query.start(checkpoint=str(tmp_path / "old"), results=lambda rows, number: None)
     try:
         deadline = time.monotonic() + 120
-        while running.progress.batch < 0:
+        while not (tmp_path / "old" / "commits" / "2").exists():
             assert time.monotonic() < deadline
             time.sleep(0.05)
         with pytest.raises(OptionError, match="is in use by a query of process"):
