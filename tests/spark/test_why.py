@@ -50,7 +50,7 @@ def test_windows(spark: SparkSession, tmp_path: Path) -> None:
     assert "watermark 2026-01-01 00:01:20, 20 seconds behind the latest event time" in early
     assert "window 2026-01-01 00:01:30 to 2026-01-01 00:01:40" in early
     assert "any key has the event time 2026-01-01 00:02:00 or later" in early
-    assert "holds 1 messages, and hasn't emitted early: 1 of 3 new messages are there" in early
+    assert "holds 1 messages, and hasn't emitted early: 1 of 3 new messages have arrived" in early
     assert "would be taken now, by its window" in early
 
     past = said(spark, checkpoint, "a", "00:51")
