@@ -331,7 +331,7 @@ def test_what_is_written_by_a_registry_is_read_back(
     assert found == 2 * frame.withColumn("few", F.col("few").cast("int")).collect()
     assert read_back.where("malformed IS NOT NULL").count() == 0
     numbers = mt.to_kafka(kafka.servers, topic, format="avro", registry=registry.url)
-    with pytest.raises(mt.OptionError, match=r"Row_x.*Duration.*Avro doesn't have; cast it"):
+    with pytest.raises(mt.OptionError, match=r"Row_x.*Duration.*Avro lacks; cast it"):
         numbers.write(batch_of(spark.sql("SELECT INTERVAL 1 DAY AS x")))
     strict = mt.to_kafka(kafka.servers, topic, format="avro", schema="{}", registry=registry.url)
     with pytest.raises(SourceError, match="answers 422"):
