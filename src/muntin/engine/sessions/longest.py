@@ -66,6 +66,8 @@ class LongestSessionShard(SessionShard):
     ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
         """Cut the sessions of the batch's keys anew, and compare them with the stored ones."""
         new = self.combiner.merge(cells, by=[*self.keys, columns.PANE])
+        # Late messages have keys, too, whose sessions they don't change.
+        stored = join_null_safe(stored, new.select(self.keys).unique(), self.keys, "semi")
         kept = self._open_cells(new, stored, moment)
         both = [kept.with_columns(pl.lit(False).alias(_IS_NEW)), new.with_columns(_is_new())]
         rows = sort_rows(pl.concat(both, how="diagonal"), [*self.keys, columns.PANE])
