@@ -28,6 +28,8 @@ from muntin.sources.kafka import Reader
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 _MESSAGES, _PARTITIONS, _RATE = 12_000, 3, 300
+# The number of messages that are sent after all moves.
+_LAST = 1_500
 _VICTIM = """
 import sys
 import muntin as mt
@@ -42,13 +44,14 @@ run(hopping(lambda name: reader.parquet(str(source / name))), checkpoint, out)
 
 
 class Traffic:
-    """Messages that a thread sends at a steady rate, a little out of order."""
+    """Messages that a thread sends at a steady rate, a little out of order, until `finish`."""
 
     def __init__(self, kafka: Kafka) -> None:
         chance = Random(7)
         self.topic = kafka.topic(_PARTITIONS)
         self.expected: Counter[tuple[str, int]] = Counter()
         self.sent = 0
+        self._ends = threading.Event()
         self._messages = []
         for number in range(_MESSAGES):
             second = number // 40 + chance.randrange(3)
@@ -62,14 +65,17 @@ class Traffic:
         self._thread.start()
 
     def _send(self) -> None:
-        for first in range(0, _MESSAGES, _RATE // 10):
-            part = self._messages[first : first + _RATE // 10]
+        for first in range(0, _MESSAGES, _RATE // 2):
+            if first >= _MESSAGES - _LAST:
+                self._ends.wait()
+            part = self._messages[first : first + _RATE // 2]
             self._kafka.send(self.topic, part)
             self.sent = first + len(part)
-            time.sleep(0.1)
+            time.sleep(0.5)
 
     def finish(self) -> None:
-        """Wait until everything was sent."""
+        """Send the last messages, and wait until everything was sent."""
+        self._ends.set()
         self._thread.join(300)
         assert self.sent == _MESSAGES
 
