@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Literal, get_args
 from muntin.hosts.local import move as local
 from muntin.hosts.local.log_contents import BlobKey
 from muntin.hosts.local.state import is_local_checkpoint
-from muntin.hosts.seed import FOLDER, Seed, sync_path, write_seed
+from muntin.hosts.seed import FOLDER, Seed, write_seed
 from muntin.model.errors import OptionError
+from muntin.state.disk import sync_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

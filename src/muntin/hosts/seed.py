@@ -8,7 +8,6 @@ is deleted once that state counts.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +23,7 @@ from muntin.hosts.local.log_contents import (
     parse_commit,
 )
 from muntin.model.errors import StateCorruptedError
+from muntin.state.disk import sync_path
 
 FOLDER = "seed"
 """The name of the folder below the checkpoint."""
@@ -82,15 +82,6 @@ def write_seed(folder: Path, seed: Seed, blobs: Iterable[tuple[BlobKey, bytes]])
     (folder / FACTS).write_text(json.dumps(facts))
     for path in (folder / BLOBS, folder / FACTS, folder):
         sync_path(path)
-
-
-def sync_path(path: Path) -> None:
-    """Sync a file, or the names in a folder, to disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def parse_seed(text: str, folder: str) -> Seed:

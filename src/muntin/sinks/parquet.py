@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterable, Sequence
 from os import PathLike, fspath
@@ -17,6 +16,7 @@ from muntin.engine.utf8 import frame_from_arrow
 from muntin.model.errors import OptionError
 from muntin.sinks.batch import Batch
 from muntin.sinks.sink import BATCH_COLUMN, TableSink, report_refused
+from muntin.state.disk import sync_path
 
 # The maximum length of a folder's name in bytes, on nearly all file systems.
 MAX_NAME_BYTES = 255
@@ -91,7 +91,7 @@ class ParquetSink(TableSink):
         refused = self._write_files(rows, staging)
         report_refused(batch, rows, refused, self.table)
         for path in (*staging.rglob("*"), staging):
-            _sync_to_disk(path)
+            sync_path(path)
         _replace_folder(staging, target)
 
     def _write_files(self, rows: pa.Table, root: Path) -> dict[int, str]:
@@ -132,15 +132,6 @@ def _format_folder_name(name: str, value: pl.Expr) -> pl.Expr:
     return folder.alias(name)
 
 
-def _sync_to_disk(path: Path) -> None:
-    """Sync a file, or the names in a folder, to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _replace_folder(staging: Path, target: Path) -> None:
     """Replace a folder that an earlier attempt may have left."""
     old = target.with_name(f".{target.name}.old")
@@ -148,7 +139,7 @@ def _replace_folder(staging: Path, target: Path) -> None:
     if target.exists():
         target.rename(old)
     staging.rename(target)
-    _sync_to_disk(target.parent)
+    sync_path(target.parent)
     shutil.rmtree(old, ignore_errors=True)
 
 
