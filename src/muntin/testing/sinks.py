@@ -74,24 +74,35 @@ class SinkBatch:
         """Return the rows: key, window, the count ``n``, emission and revision."""
         import pyarrow as pa
 
-        stamp = pa.timestamp("us", tz="UTC")
         starts = [_DAY + timedelta(seconds=start) for _, start, _, _ in self.windows]
         ends = [start + timedelta(seconds=_SIZE) for start in starts]
         emissions = ["retract" if n is None else "full" for _, _, n, _ in self.windows]
         columns = {
-            "key": pa.array([key for key, _, _, _ in self.windows], pa.string()),
-            "window_start": pa.array(starts, stamp),
-            "window_end": pa.array(ends, stamp),
-            "n": pa.array([n for _, _, n, _ in self.windows], pa.int64()),
-            "emission": pa.array(emissions, pa.string()),
-            "revision": pa.array([revision for _, _, _, revision in self.windows], pa.int32()),
+            "key": [key for key, _, _, _ in self.windows],
+            "window_start": starts,
+            "window_end": ends,
+            "n": [n for _, _, n, _ in self.windows],
+            "emission": emissions,
+            "revision": [revision for _, _, _, revision in self.windows],
         }
-        return pa.table(columns)
+        return pa.table(columns, schema=self.schema)
 
     @property
     def schema(self) -> pa.Schema:
         """The schema of the rows."""
-        return self.table().schema
+        import pyarrow as pa
+
+        stamp = pa.timestamp("us", tz="UTC")
+        return pa.schema(
+            [
+                ("key", pa.string()),
+                ("window_start", stamp),
+                ("window_end", stamp),
+                ("n", pa.int64()),
+                ("emission", pa.string()),
+                ("revision", pa.int32()),
+            ]
+        )
 
     @property
     def frame(self) -> Any:
