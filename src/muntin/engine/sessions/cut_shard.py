@@ -197,10 +197,11 @@ class CutSessionShard(SessionShard):
             *(pl.col(key).alias(name) for name, key in self.combiner.key_names.items()),
             pl.col(columns.PANE).alias(columns.TIME),
         ).unique()
-        numbers = pl.int_range(len(messages), eager=True).alias("__row")
         by = [*self.combiner.message_keys, columns.TIME]
-        rows = join_null_safe(messages.select(by).with_columns(numbers), at, by, "semi")["__row"]
-        return numbers.is_in(rows)
+        numbered = messages.select(by).with_row_index(_NUMBER)
+        is_inside = np.zeros(len(messages), dtype=np.bool_)
+        is_inside[join_null_safe(numbered, at, by, "semi")[_NUMBER].to_numpy()] = True
+        return pl.Series(is_inside)
 
     def _reject_outside(
         self, rows: pl.DataFrame, cuts: Cuts, taken: pl.DataFrame, moment: BatchClock
