@@ -175,12 +175,20 @@ class Sentence:
         closed: Closed = "both",
         by: Any = None,
         longest: Duration | None = None,
+        start: Any = None,
+        end: Any = None,
+        same: Any = None,
     ) -> Self:
         """Use session windows, which a message opens and a gap without messages ends.
 
         A session whose bounds change after it was emitted is retracted (``emission`` is
         ``retract``, the aggregates are null) and emitted again. ``window_end`` is the last message
-        plus the gap.
+        plus the gap, or where the session is cut before.
+
+        The last four arguments cut sessions, alone or together. They need ``gap``, and no join.
+        The messages of open sessions are kept by time then, as a late one may move the cuts.
+        Conditions are SQL text, such as ``"kind = 'logout'"``, or expressions of the input; NULL
+        doesn't fulfil them. Messages of one key and time always share a session.
 
         Args:
             gap: The length without messages that ends a session.
@@ -192,10 +200,19 @@ class Sentence:
                 that is NULL, not above zero or longer than a hundred years makes its message
                 ``malformed``.
             longest: The longest duration of a session. It ends so long after its first message,
-                and the next message begins another session. Needs ``gap``, and no join. The
-                messages of open sessions are kept by time, as a late one may move the cuts.
+                and the next message begins another session.
+            start: The condition of messages that begin a session. Without ``end`` each of them
+                begins another session; with ``end``, those inside a session don't. A message that
+                no session has is rejected as ``outside`` once the watermark, less the grace, has
+                passed it; the state keeps whole messages until then.
+            end: The condition of messages that end their session. Such a message is the last of
+                its session, ``window_end`` is its time, and the session is full as soon as the
+                watermark passes it.
+            same: The column, or an expression, that keeps its value within a session. The session
+                ends at the time of the first message with another value; NULL is a value.
         """
-        return self._set_windows(session(gap, closed=closed, by=by, longest=longest))
+        cuts = {"longest": longest, "start": start, "end": end, "same": same}
+        return self._set_windows(session(gap, closed=closed, by=by, **cuts))
 
     def early(
         self,
