@@ -24,6 +24,7 @@ from muntin.model.joins import (
     set_default_policies,
 )
 from muntin.model.kinds import MOST_OVERLAPPING, Kind, cumulating_in, of_size
+from muntin.model.option_types import check_boolean, check_count
 from muntin.model.other_words import missing_word, translate_call
 from muntin.model.policies import Firing, PolicyWords, Since, fill_of, policy
 from muntin.model.sessions import Closed, session
@@ -256,6 +257,7 @@ class Sentence:
                 knows that it is complete. With ``False`` it emits in full only if something is new
                 or it hasn't emitted yet; this needs ``early()``.
         """
+        check_boolean("repeat", repeat)
         return self._set_once("full", repeat, _firing=replace(self._firing, repeat=repeat))
 
     def fill(self, value: str, *, up_to: Duration) -> Self:
@@ -332,8 +334,7 @@ class Sentence:
             OptionError: When ``rows`` is less than 1.
         """
         measure("keep", retention, zero=True)
-        if rows is not None and rows < 1:
-            raise OptionError("rows", rows, "keeps nothing", "give 1 or more, or leave it out")
+        check_count("rows", rows, of="row")
         firing = replace(self._firing, rows=rows)
         return self._set_once("keep", retention, _firing=firing, _kept=retention)
 
@@ -439,6 +440,8 @@ def join_sides(left: Sentence, right: Sentence, options: Mapping[str, Any]) -> J
     )
     how, layout, nulls = options["how"], options["layout"], options["nulls"]
     shared = options["shared_time"]
+    check_boolean("shared_time", shared)
+    check_boolean("each_change", options["each_change"])
     return JoinSpec(left_side, right_side, bound, how, layout, nulls=nulls, shared_time=shared)
 
 
