@@ -28,7 +28,8 @@ def test_a_longest_duration() -> None:
 
 def test_conditions() -> None:
     windows = session("30 minutes", longest="8 hours", end="kind = 'logout'", same="page")
-    assert windows.is_cut and windows.conditions == {"end": "kind = 'logout'", "same": "page"}
+    assert windows.is_cut
+    assert windows.conditions == {"end": "kind = 'logout'", "same": "page"}
     assert str(windows) == "session 30 minutes, at most 8 hours, end kind = 'logout', same page"
     assert not session("30 minutes").is_cut
     assert session("30 minutes", start="login").storage.endswith("whether a session has them")

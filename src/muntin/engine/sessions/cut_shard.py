@@ -288,9 +288,12 @@ class CutSessionShard(SessionShard):
         count = len(whole)
         emitted = (old[columns.MESSAGES] - old[UNEMITTED]).to_numpy()
         emitted = _add(into, np.where(is_whole, emitted, 0), count)
+        messages = whole[columns.MESSAGES].to_numpy()
+        # If only the end of a session has changed, its messages have been emitted with another end.
+        is_repeated = (emitted == messages) & (np.bincount(into[same], minlength=count) == 0)
         counts = {
             FIRED: _add(into, np.where(same, old[FIRED].to_numpy(), 0), count),
-            UNEMITTED: whole[columns.MESSAGES].to_numpy() - emitted,
+            UNEMITTED: messages - np.where(is_repeated, 0, emitted),
         }
         if FIRED_LATE in self._counts:
             counts[FIRED_LATE] = _add(into, old[FIRED_LATE].to_numpy(), count)
