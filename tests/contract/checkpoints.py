@@ -62,6 +62,7 @@ SCHEMA = pl.Schema(
         "value": pl.Int64(),
         "part": pl.Int64(),
         "at": pl.Int64(),
+        "odd": pl.Boolean(),
         "time": pl.Datetime("us", "UTC"),
         columns.TIME: pl.Int64(),
     }
@@ -83,6 +84,7 @@ WINDOWS: dict[str, Kind] = {
     "sliding": Sliding(10),
     "sessions": Sessions(5),
     "sessions of a length": Sessions(5, longest=8),
+    "sessions with a start": Sessions(9, start="odd", same="part"),
     "rows": Windows(3, 2, 1, "rows"),
     "rows that slide": Sliding(3, "rows"),
     "offsets": Windows(3, 3, 0, "rows"),
@@ -195,7 +197,8 @@ def messages(rows: Sequence[Message], scale: int = 1) -> pl.DataFrame:
     names = ["key", "at", "value"]
     frame = pl.DataFrame(rows, schema=names, orient="row").with_columns(pl.lit(0).alias("part"))
     time = (pl.col("at") * scale).alias(columns.TIME)
-    frame = frame.with_columns(time, time.cast(SCHEMA["time"]).alias("time"))
+    odd = (pl.col("value") % 2 == 1).alias("odd")
+    frame = frame.with_columns(time, odd, time.cast(SCHEMA["time"]).alias("time"))
     return frame.select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())
 
 
@@ -222,7 +225,7 @@ def window_spec(kind: str, shards: int = 2, **firing: Any) -> WindowSpec:
         {"n": aggregates.count(), "sum": aggregates.sum("value")},
         firing=Firing(**firing),
         lateness=2 if windows.axis == "time" else 0,
-        types=TYPES,
+        types=TYPES | ({"odd": "Boolean"} if "start" in kind else {}),
         shards=shards,
         offset=offset,
         sets=sets,
