@@ -6,8 +6,9 @@ from typing import Any
 
 from sqlglot.tokens import TokenType
 
+from muntin.model.fill import Fill
 from muntin.model.inputs import AHEAD, BY_GREATEST, BY_SOURCE, InputOptions, WatermarkBy
-from muntin.model.policies import After, Each, Every, EveryRows, Fill, OnePolicy, RowsOrEvery
+from muntin.model.policies import After, Each, Every, EveryRows, OnePolicy, RowsOrEvery
 from muntin.sql import lengths
 from muntin.sql.cursor import Cursor, Span
 from muntin.sql.syntax import Emit, PolicyClause, ThenClause, Watermark, WhenClause
