@@ -14,6 +14,7 @@ from muntin.model.aggregates import Aggregate
 from muntin.model.aggregates.entry import LIST
 from muntin.model.axis import Axis, spell
 from muntin.model.conditions import read_condition
+from muntin.model.days import Days
 from muntin.model.errors import OptionError
 from muntin.model.facts import STORED_SHARDS, Fact, QuerySpec, make_fact, names_fact
 from muntin.model.fill import check_fill
@@ -70,6 +71,18 @@ class WindowSpec(QuerySpec, InputSpec):
     def by_arrival(self) -> bool:
         """True if a message's position is the number of messages of its key before it."""
         return self.axis == "rows" and self.offset is None
+
+    @property
+    def lag(self) -> int:
+        """Greatest time by which a full emission trails others, which come in order of their ends.
+
+        A filled window may wait for the next one with messages.
+        """
+        fill, windows = self.firing.fill, self.windows
+        if fill is None or not fill.waits:
+            return 0
+        uneven = windows.pace if isinstance(windows, Days) else 0
+        return fill.up_to + self.firing.grace + uneven
 
     @property
     def required(self) -> tuple[str, ...]:

@@ -161,3 +161,16 @@ def test_lines_are_in_the_type_of_their_ends(
     line = interpolate(low, high, pl.Series([10 * MINUTE]), pl.Series([20 * MINUTE]))
     assert line.dtype == dtype
     assert line.to_list() == [middle]
+
+
+def test_what_lies_on_lines_trails_by_no_more_than_is_said() -> None:
+    blobs = MemoryBlobs()
+    spec = MINUTES.fill("linear", up_to="3 minutes").late(grace="90 seconds").agg(n=count())
+    newest, behind = 0, []
+    for minute in (0, 1, 2, 3, 4, 5, 6, 6.5, 7, 12, 13, 14):
+        rows = [("b", int(minute * MINUTE))] + [("a", 0)] * (minute == 0)
+        starts = [start for _, start, _ in step(spec, blobs, rows)]
+        behind += [newest - start for start in starts]
+        newest = max([newest, *starts])
+    assert max(behind) == 4
+    assert spec.lag == 4.5 * MINUTE
