@@ -19,6 +19,7 @@ from muntin.engine.windows.operator import make_combiner, open_shard
 from muntin.model import aggregates
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import days
+from muntin.model.fill import Fill
 from muntin.model.grouping_sets import GROUPING_ID
 from muntin.model.joins import (
     HOWS,
@@ -34,7 +35,7 @@ from muntin.model.joins import (
     Within,
 )
 from muntin.model.kinds import Kind
-from muntin.model.policies import Each, Fill, Firing
+from muntin.model.policies import Each, Firing
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
