@@ -14,11 +14,12 @@ from tests.unit.tables.test_opened import app_of
 from muntin.apps.windowing.division import WindowingDivision
 from muntin.engine import columns
 from muntin.engine.joins.joiner import Joiner
-from muntin.engine.joins.operator import join_shard
+from muntin.engine.joins.operator import open_join_shard
 from muntin.engine.windows.operator import make_combiner, open_shard
 from muntin.model import aggregates
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import days
+from muntin.model.fill import Fill
 from muntin.model.grouping_sets import GROUPING_ID
 from muntin.model.joins import (
     HOWS,
@@ -34,7 +35,7 @@ from muntin.model.joins import (
     Within,
 )
 from muntin.model.kinds import Kind
-from muntin.model.policies import Each, Fill, Firing
+from muntin.model.policies import Each, Firing
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
@@ -302,7 +303,7 @@ def join_run(
                 mine_only = cut[side].get(number, one.messages.clear())
                 counts = one.counts if number == 0 else {}
                 mine[side] = [replace(one, messages=mine_only, counts=counts)]
-            emitted += join_shard(joiner, store, FrameCache()).step(mine, 0).results.rows()
+            emitted += open_join_shard(joiner, store, FrameCache()).step(mine, 0).results.rows()
         return sorted(emitted, key=str)
 
     return Run(step, held)

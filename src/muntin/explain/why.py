@@ -205,7 +205,8 @@ def _explain_past(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> Itera
     fill = spec.firing.fill
     if not window.messages and fill is not None:
         lately = f"if the key had a message in the {phrase(fill.up_to)} before"
-        yield f"has ended without a message of this key, and is filled {lately}"
+        when = "; it emits when the next window with messages has closed" if fill.waits else ""
+        yield f"has ended without a message of this key, and is filled {lately}{when}"
     elif not window.messages:
         yield "has ended without a message of this key, and emitted nothing"
     elif window.messages > window.late:

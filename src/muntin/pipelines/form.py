@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from muntin.model.errors import MissingExtraError
+from muntin.model.fill import FillWord
 from muntin.model.inputs import WatermarkBy
 from muntin.model.sliding import ClosedSides
 from muntin.model.spec import Nulls
@@ -90,7 +91,12 @@ class FullForm(_Part):
 class FillForm(_Part):
     """Emissions of windows without messages."""
 
-    value: Literal["zero", "null"] = Field(description="The value of sums; counts are always 0.")
+    value: FillWord | None = Field(
+        None, description="For all: zero or null for sums and 0 for counts; previous; or linear."
+    )
+    values: dict[Text, bool | int | float | str] = Field(
+        {}, description="One of these words, or a constant, for aggregates by their names."
+    )
     up_to: Text = Field(description=f"How long after its last window with a message. {LENGTH}")
 
 

@@ -264,7 +264,8 @@ def _build_sentence(query: QueryForm, marks: InputOptions) -> Sentence:
     if query.full is not None:
         sentence = sentence.full(repeat=query.full.repeat)
     if query.fill is not None:
-        sentence = sentence.fill(query.fill.value, up_to=query.fill.up_to)
+        fill = query.fill
+        sentence = sentence.fill(fill.value, up_to=fill.up_to, **fill.values)
     if query.late is not None and query.grace is None:
         hint = 'add grace = "1 hour"'
         raise OptionError("late", query.late.model_dump(), "has no effect without a grace", hint)
