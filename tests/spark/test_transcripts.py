@@ -18,6 +18,8 @@ _IN_EVERY_RUN |= {
     "samza, the metadata of a window are its bounds, its start offset and its last offset",
     "then, the first message at once and each minute from then on",
     "then, a session that has grown begins with the first again",
+    "cuts, from one event to another",
+    "cuts, a late end splits a session that has emitted",
 }
 
 
