@@ -14,7 +14,7 @@ from muntin.model.fill import Fill, write_constant
 from muntin.model.grouping_sets import format_sets
 from muntin.model.pipeline import ROWS
 from muntin.model.policies import After, Crowded, Every, FirstThen, Policy, When
-from muntin.model.sessions import Sessions
+from muntin.model.sessions import AN_EXPRESSION, Sessions
 from muntin.model.spec import WindowSpec
 
 _INDENT = 10
@@ -154,6 +154,8 @@ def _describe_emissions(spec: WindowSpec) -> Iterator[tuple[str, str]]:
     yield "early", early
     often = "once" if firing.repeat else "unless nothing is new since it emitted early"
     yield "full", f"{often}, {_describe_full(spec)}"
+    if isinstance(spec.windows, Sessions) and spec.windows.start is not None:
+        yield "outside", "messages that no session has are rejected when the watermark passes them"
     if firing.fill is not None:
         long = phrase(firing.fill.up_to)
         ways = "; ".join(_describe_fill(firing.fill))
@@ -209,8 +211,23 @@ def _describe_full(spec: WindowSpec) -> str:
     if isinstance(spec.windows, Sessions):
         gap, longest = phrase(spec.windows.gap), spec.windows.longest
         most = "" if longest is None else f", or {phrase(longest)} past its first"
-        return f"when the watermark ({behind}) is {gap} past its last message{most}"
+        sooner = "".join(f", or past {cut}" for cut in _describe_cuts(spec.windows))
+        return f"when the watermark ({behind}) is {gap} past its last message{most}{sooner}"
     return f"when the watermark ({behind}) reaches its end"
+
+
+def _describe_cuts(windows: Sessions) -> Iterator[str]:
+    """Describe the messages that end a session before a gap does."""
+    if windows.end is not None:
+        yield f"a message that ends it: {_describe_condition(windows.end)}"
+    elif windows.start is not None:
+        yield f"one that begins another: {_describe_condition(windows.start)}"
+    if windows.same is not None:
+        yield f"one with another value of {_describe_condition(windows.same)}"
+
+
+def _describe_condition(condition: object) -> str:
+    return condition if isinstance(condition, str) else AN_EXPRESSION
 
 
 def _describe_state(spec: WindowSpec, circumstances: Circumstances) -> Iterator[tuple[str, str]]:

@@ -121,6 +121,15 @@ class WindowsForm(_Part):
     )
     session: Text | None = Field(None, description=f"The gap. {LENGTH}")
     longest: Text | None = Field(None, description="The longest duration of a session.")
+    start: Text | None = Field(
+        None, description="The condition, in SQL, of messages that begin a session."
+    )
+    end: Text | None = Field(
+        None, description="The condition, in SQL, of messages that end their session."
+    )
+    same: Text | None = Field(
+        None, description="The column, or SQL, that keeps its value within a session."
+    )
     slide: Text | None = Field(None, description="The distance between two starts.")
     step: Text | None = Field(None, description="The distance between two ends.")
     origin: Text | None = Field(None, description="A time at which some window starts.")

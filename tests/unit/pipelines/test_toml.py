@@ -75,6 +75,10 @@ def sql(windows: str, emit: str = "") -> str:
             "SESSION(ts, 30 MINUTES, LONGEST => INTERVAL '8' HOUR)",
         ),
         (
+            'session = "30 minutes", start = "a = 1", end = "b = \'x\'", same = "c"',
+            "SESSION(ts, 30 MINUTES, END => b = 'x', START => a = 1, SAME => c)",
+        ),
+        (
             'session = "30 minutes", closed = "left"',
             "SESSION(ts, 30 MINUTES, CLOSED => 'left')",
         ),

@@ -90,6 +90,16 @@ WINDOWS = [
         "TABLE(SESSION(TABLE t PARTITION BY k, DESCRIPTOR(ts), 30 MINUTES, LONGEST => 8 HOURS))",
         AT.session("30 minutes", longest="8 hours"),
     ),
+    (
+        "TABLE(SESSION(TABLE t PARTITION BY k, DESCRIPTOR(ts), 30 MINUTES, "
+        "START => kind = 'login', END => kind IN ('logout', 'expired'), SAME => upper(device)))",
+        AT.session(
+            "30 minutes",
+            start="kind = 'login'",
+            end="kind IN ('logout', 'expired')",
+            same="upper(device)",
+        ),
+    ),
     ("HOP(t, DESCRIPTOR(ts), 5 MINUTES, 1 HOUR)", AT.hopping("1 hour", "5 minutes")),
     ("TABLE(TUMBLE(TABLE t, 3 ROWS))", sentence(key="k").tumbling(mt.rows(3))),
     ("TABLE(HOP(TABLE t, 2 ROWS, ROWS 6))", sentence(key="k").hopping(mt.rows(6), mt.rows(2))),
