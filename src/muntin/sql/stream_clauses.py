@@ -8,7 +8,16 @@ from sqlglot.tokens import TokenType
 
 from muntin.model.fill import FILL_WORDS, Fill
 from muntin.model.inputs import AHEAD, BY_GREATEST, BY_SOURCE, InputOptions, WatermarkBy
-from muntin.model.policies import After, Each, Every, EveryRows, OnePolicy, RowsOrEvery
+from muntin.model.policies import (
+    After,
+    Crowded,
+    Each,
+    Every,
+    EveryRows,
+    OnePolicy,
+    RowsOrEvery,
+    WaitingLimit,
+)
 from muntin.sql import intervals
 from muntin.sql.cursor import Cursor, Span
 from muntin.sql.syntax import Emit, PolicyClause, ThenClause, Watermark, WhenClause
@@ -24,7 +33,7 @@ _FILL = (
 )
 _POLICY = (
     "write EVERY 5 SECONDS, EVERY 100 ROWS, EVERY 5 SECONDS OR 100 ROWS, "
-    "EVERY 5 SECONDS AT LEAST 100 ROWS, AFTER 5 SECONDS, "
+    "EVERY 5 SECONDS AT LEAST 100 ROWS, AFTER 5 SECONDS, OVER 100000 WINDOWS, "
     "AFTER 5 SECONDS SINCE LAST, WHEN count(*) > 5, or EACH; "
     "or one first and another from then on, EACH THEN EVERY 1 MINUTE"
 )
@@ -73,7 +82,8 @@ def parse_emit(cursor: Cursor) -> Emit | None:
 
 def _parse_emit_part(cursor: Cursor) -> dict[str, Any] | None:
     if cursor.takes("EARLY"):
-        return {"early": _parse_policy(cursor)}
+        early = Crowded() if cursor.sees("OVER") else _parse_policy(cursor)
+        return {"early": early, **_parse_limit(cursor)}
     if cursor.takes("LATE"):
         return {"late": _parse_policy(cursor)}
     if cursor.takes("GRACE"):
@@ -145,6 +155,18 @@ def _parse_retention(cursor: Cursor) -> dict[str, Any]:
 def _parse_policy(cursor: Cursor) -> PolicyClause:
     first = _parse_single_policy(cursor)
     return ThenClause(first, _parse_single_policy(cursor)) if cursor.takes("THEN") else first
+
+
+def _parse_limit(cursor: Cursor) -> dict[str, WaitingLimit]:
+    """Read ``OVER 1000 WINDOWS`` after a policy, with ``OR STOP``, if it comes next."""
+    if not cursor.takes("OVER"):
+        return {}
+    hint = "write OVER 100000 WINDOWS, or OVER 100000 WINDOWS OR STOP"
+    number = cursor.takes_kind(TokenType.NUMBER)
+    if number is None or not number.text.isdecimal() or not int(number.text):
+        cursor.fail(number, "OVER doesn't say how many windows may wait", hint)
+    cursor.needs("WINDOWS", hint=hint)
+    return {"over": WaitingLimit(int(number.text), cursor.takes("OR", "STOP"))}
 
 
 def _parse_single_policy(cursor: Cursor) -> OnePolicy | WhenClause:
