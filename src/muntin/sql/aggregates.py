@@ -65,7 +65,7 @@ def find_aggregate_name(node: exp.Expr) -> str:
 
 def lower_aggregate(scope: Scope, node: exp.Expr) -> Aggregate:
     """Return the aggregate that a node calls."""
-    span = scope.span(node)
+    span = scope.locate(node)
     condition: exp.Expr | None = None
     if isinstance(node, exp.Filter):
         condition, node = node.expression.this, node.this
@@ -85,7 +85,7 @@ def lower_aggregate(scope: Scope, node: exp.Expr) -> Aggregate:
         scope.fail(span, f"{name.lower()} isn't computed in windows", hint)
     for inner in filter(find_aggregate_name, walk(*node.expressions)):
         hint = "compute the inner one in a query of its own"
-        scope.fail(scope.span(inner), "an aggregate within an aggregate", hint)
+        scope.fail(scope.locate(inner), "an aggregate within an aggregate", hint)
     try:
         arguments = list(node.expressions)
         if arguments and isinstance(arguments[0], exp.IgnoreNulls | exp.RespectNulls):
@@ -164,16 +164,16 @@ class _AggregateCall:
         """Return a column by its name if a node is one; otherwise an expression."""
         if isinstance(node, exp.Star):
             self._fail("takes a column, not *", f"write {self.name.lower()}(x)")
-        own = self.scope.own(node)
+        own = self.scope.find_column_name(node)
         if self.condition is None:
             return self._text(node) if own is None else own
         kept, value = self._text(self.condition), self._text(node)
-        return Expression(self.scope.noted(f"CASE WHEN {kept} THEN {value} END", self.span))
+        return Expression(self.scope.note_span(f"CASE WHEN {kept} THEN {value} END", self.span))
 
     def _text(self, node: exp.Expr) -> Expression:
         if isinstance(node, exp.Distinct | exp.Star | exp.Lambda | exp.Alias):
             self._fail("can't take this", f"write {self.name.lower()}(x)")
-        return Expression(self.scope.plain(node))
+        return Expression(self.scope.render(node))
 
     def _figure(self, node: exp.Expr) -> float:
         if not isinstance(node, exp.Literal) or node.is_string:
@@ -203,7 +203,7 @@ def compile_aggregate(text: str) -> Aggregate:
         >>> str(alone("quantile(delay, 0.95)"))
         'quantile(delay, q=0.95, k=200)'
     """
-    found, cursor = parse_statements(text, lambda cursor: cursor.scalar("an aggregate"))
+    found, cursor = parse_statements(text, lambda cursor: cursor.parse_scalar("an aggregate"))
     if len(found) != 1 or not find_aggregate_name(found[0]):
         raise SqlError(text, (0, max(1, len(text))), "this is no aggregate", _NAMES_HINT)
     return lower_aggregate(Scope(cursor), found[0])

@@ -28,7 +28,7 @@ def merge_input_options(marks: InputOptions, cursor: Cursor, source: FromItem) -
     if marks.time is not None:
         hint = "leave this one away, or the one of the table"
         cursor.fail(mark.span, f"{marks.time} has a watermark already", hint)
-    return replace(mark.marks, offset=marks.offset, clock=marks.clock)
+    return replace(mark.input_options, offset=marks.offset, clock=marks.clock)
 
 
 def find_bound_column(relation: Relation, bound: str) -> str | None:
@@ -68,7 +68,7 @@ class ResolvedRelation:
     """A relation, its marks, and the names that its columns may be qualified by."""
 
     relation: Relation
-    marks: InputOptions
+    input_options: InputOptions
     qualifiers: frozenset[str]
 
 

@@ -96,7 +96,7 @@ def parse_ddl_columns(ddl: str) -> dict[str, str]:
 def parse_expression(text: str) -> exp.Expr | None:
     """Return an expression's tree; ``None`` if only Spark can read it."""
     try:
-        found, _ = parse_statements(text, lambda cursor: cursor.scalar("an expression"))
+        found, _ = parse_statements(text, lambda cursor: cursor.parse_scalar("an expression"))
     except SqlError:
         return None
     return found[0] if len(found) == 1 else None

@@ -36,7 +36,7 @@ class Scope:
         """Raise an ``SqlError`` at a span of the text."""
         self.cursor.fail(span, problem, hint)
 
-    def span(self, node: exp.Expr) -> Span:
+    def locate(self, node: exp.Expr) -> Span:
         """Return the span of a node."""
         found, around = find_span(node), node.parent
         if found is not None:
@@ -46,50 +46,52 @@ class Scope:
         at = (around and find_span(around)) or (0, 1)
         self.fail(at, "this part can't be told apart", "name it in a view")
 
-    def standing(self, node: exp.Expr) -> Span:
+    def locate_separable(self, node: exp.Expr) -> Span:
         """Return the span of a node's whole text, which may be taken or replaced."""
         # A column's span comes from its tokens, so it needs no check.
         found = find_span(node)
-        if found is None or not (isinstance(node, exp.Column) or self._reads_so(node, found)):
+        if found is None or not (isinstance(node, exp.Column) or self._parses_alone(node, found)):
             hint = "put it into parentheses, or compute it in a view and name its column here"
-            whole = self.span(find_spanned_parent(node))
+            whole = self.locate(find_spanned_parent(node))
             self.fail(whole, "this can't be separated from what stands around it", hint)
         return found
 
-    def _reads_so(self, node: exp.Expr, span: Span) -> bool:
+    def _parses_alone(self, node: exp.Expr, span: Span) -> bool:
         """Return whether the text of a span, read by itself, is the same node."""
-        text, given = self.text[slice(*span)], self.cursor.given
+        text, given = self.text[slice(*span)], self.cursor.placeholder_values
         try:
-            found, _ = parse_statements(text, lambda cursor: cursor.scalar("an expression"), given)
+            found, _ = parse_statements(
+                text, lambda cursor: cursor.parse_scalar("an expression"), given
+            )
         except SqlError:
             return False
         return found == [node]
 
-    def unqualified(self, column: exp.Column) -> list[str]:
+    def strip_qualifier(self, column: exp.Column) -> list[str]:
         """Return the parts of a column's name without its qualifier."""
         names = [part.name for part in column.parts]
         return names[1:] if len(names) > 1 and names[0].lower() in self.qualifiers else names
 
-    def own(self, node: exp.Expr | None) -> str | None:
+    def find_column_name(self, node: exp.Expr | None) -> str | None:
         """Return the name of a column; ``None`` for a field of a struct and for any other node."""
-        names = self.unqualified(node) if isinstance(node, exp.Column) else []
+        names = self.strip_qualifier(node) if isinstance(node, exp.Column) else []
         return names[0] if len(names) == 1 else None
 
-    def plain(self, node: exp.Expr) -> str:
+    def render(self, node: exp.Expr) -> str:
         """Return the text of an expression over the relation's columns, without qualifiers."""
 
         def named(part: exp.Expr) -> str | None:
             if isinstance(part, exp.Window):
                 hint = "compute OVER (...) in the select list, on its own"
-                self.fail(self.span(part), "OVER can't stand here", hint)
+                self.fail(self.locate(part), "OVER can't stand here", hint)
             if not isinstance(part, exp.Column):
                 return None
-            names = self.unqualified(part)
+            names = self.strip_qualifier(part)
             return ".".join(map(quote_name, names)) if len(names) < len(part.parts) else None
 
-        return self.rewritten(node, named)
+        return self.rewrite(node, named)
 
-    def rewritten(self, node: exp.Expr, named: Callable[[exp.Expr], str | None]) -> str:
+    def rewrite(self, node: exp.Expr, named: Callable[[exp.Expr], str | None]) -> str:
         """Return the text of a node with some parts replaced.
 
         Args:
@@ -101,58 +103,58 @@ class Scope:
         def visit(part: exp.Expr) -> None:
             foreign = find_foreign_function(part)
             if foreign is not None:
-                self.fail(self.span(part), *foreign)
+                self.fail(self.locate(part), *foreign)
             text = named(part)
             if text is None:
-                text = self._of_epoch(part, named)
+                text = self._render_epoch(part, named)
             if text is not None:
-                swaps[self.standing(part)] = text
+                swaps[self.locate_separable(part)] = text
                 return
             for child in part.iter_expressions():
                 if isinstance(child, exp.Expr):
                     visit(child)
 
         visit(node)
-        return self.rendered(node, swaps)
+        return self.render_with(node, swaps)
 
-    def _of_epoch(self, node: exp.Expr, named: Callable[[exp.Expr], str | None]) -> str | None:
+    def _render_epoch(self, node: exp.Expr, named: Callable[[exp.Expr], str | None]) -> str | None:
         """Return the Spark call for Flink's ``TO_TIMESTAMP_LTZ(number, 3)``: 3 is milliseconds."""
         if not isinstance(node, exp.Anonymous) or node.name.lower() != "to_timestamp_ltz":
             return None
         given = node.expressions
         if len(given) == 1 and isinstance(given[0], exp.Literal) and given[0].is_int:
             hint = "write TO_TIMESTAMP_LTZ(x, 3) for milliseconds, (x, 0) for seconds"
-            self.fail(self.span(node), "this number doesn't say its unit", hint)
+            self.fail(self.locate(node), "this number doesn't say its unit", hint)
         if len(given) != 2 or not isinstance(given[1], exp.Literal) or given[1].is_string:
             return None
         function = _EPOCHS.get(given[1].name)
         if function is None:
             hint = "write 3 for milliseconds, or 0 for seconds"
-            self.fail(self.span(node), f"TO_TIMESTAMP_LTZ has no precision {given[1].name}", hint)
-        return f"{function}({self.rewritten(given[0], named)})"
+            self.fail(self.locate(node), f"TO_TIMESTAMP_LTZ has no precision {given[1].name}", hint)
+        return f"{function}({self.rewrite(given[0], named)})"
 
-    def rendered(self, node: exp.Expr, swaps: Replacements) -> str:
+    def render_with(self, node: exp.Expr, swaps: Replacements) -> str:
         """Return the text of a node with some spans replaced and placeholders filled in."""
         for hole in node.find_all(exp.Placeholder, exp.Parameter):
-            at = find_span(hole) or self.span(node)
+            at = find_span(hole) or self.locate(node)
             self.fail(at, "a placeholder stands outside of quotes", "write '${name}'")
-        whole = start, end = self.standing(node)
+        whole = start, end = self.locate_separable(node)
         pieces: list[str] = []
         for (low, high), text in sorted(swaps.items()):
-            pieces += [self._filled(start, low), text]
+            pieces += [self._fill_placeholders(start, low), text]
             start = high
-        return self.noted("".join([*pieces, self._filled(start, end)]), whole)
+        return self.note_span("".join([*pieces, self._fill_placeholders(start, end)]), whole)
 
-    def noted(self, text: str, span: Span) -> str:
+    def note_span(self, text: str, span: Span) -> str:
         """Return a text for Spark after noting its span, which an error of Spark is reported at."""
-        self.cursor.places.setdefault(text, span)
+        self.cursor.expression_spans.setdefault(text, span)
         return text
 
-    def _filled(self, start: int, end: int) -> str:
+    def _fill_placeholders(self, start: int, end: int) -> str:
         def value(name: str, place: int) -> str:
             hole = f"${{{name}}}"
             at = (start + place, start + place + len(hole))
-            return self.cursor.filled(hole, at)
+            return self.cursor.fill_placeholders(hole, at)
 
         try:
             return fill_expression(self.text[start:end], value)
@@ -214,7 +216,7 @@ def normalize(node: exp.Expr, scope: Scope) -> exp.Expr:
 
     def plainer(found: exp.Expr) -> exp.Expr:
         if isinstance(found, exp.Column):
-            parts = scope.unqualified(found)
+            parts = scope.strip_qualifier(found)
             names = [exp.Identifier(this=part, quoted=False) for part in parts]
             names[0].set("this", parts[0].lower())
             return exp.Dot.build(names) if len(names) > 1 else exp.Column(this=names[0])

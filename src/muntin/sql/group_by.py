@@ -24,13 +24,13 @@ def parse_group_by(
     Returns:
         All expressions, the grouping sets (``None`` if none are written), and the span.
     """
-    start = cursor.here
-    if not cursor.takes_kind(TokenType.GROUP_BY):
+    start = cursor.position
+    if not cursor.accept_kind(TokenType.GROUP_BY):
         return (), None, head
-    if cursor.word == "ALL":
+    if cursor.next_word == "ALL":
         cursor.fail(None, "GROUP BY ALL isn't taken", "name the columns")
-    found = cursor.several(lambda: _parse_sets(cursor) or cursor.scalar("a column"))
-    span = cursor.since(start)
+    found = cursor.parse_list(lambda: _parse_sets(cursor) or cursor.parse_scalar("a column"))
+    span = cursor.span_from(start)
     parts: list[list[GroupKeys]] = [one if isinstance(one, list) else [(one,)] for one in found]
     whole = _concatenate(group for sets in parts for group in sets)
     if not any(isinstance(one, list) for one in found):
@@ -43,27 +43,27 @@ def parse_group_by(
 
 def _parse_sets(cursor: Cursor) -> list[GroupKeys] | None:
     """Read ``GROUPING SETS (...)``, ``ROLLUP (...)`` or ``CUBE (...)``, if it comes next."""
-    found = _SET_PARSERS.get(cursor.word)
-    if found is None or cursor.second != "(":
+    found = _SET_PARSERS.get(cursor.next_word)
+    if found is None or cursor.second_word != "(":
         return None
-    cursor._advance()
+    cursor.skip()
     return found(cursor)
 
 
 def _parse_parenthesized(cursor: Cursor, one: Callable[[], Parsed]) -> list[Parsed]:
-    cursor.needs("(", hint=_HINT)
-    if cursor.takes_kind(TokenType.R_PAREN):
+    cursor.expect("(", hint=_HINT)
+    if cursor.accept_kind(TokenType.R_PAREN):
         return []
-    found = cursor.several(one)
-    cursor.closes("the list")
+    found = cursor.parse_list(one)
+    cursor.expect_close("the list")
     return found
 
 
 def _parse_set(cursor: Cursor) -> GroupKeys:
     """Read ``a`` or ``(a, b)``, one set."""
-    if not cursor.sees_kind(TokenType.L_PAREN):
-        return (cursor.scalar("a column"),)
-    return tuple(_parse_parenthesized(cursor, lambda: cursor.scalar("a column")))
+    if not cursor.peek_kind(TokenType.L_PAREN):
+        return (cursor.parse_scalar("a column"),)
+    return tuple(_parse_parenthesized(cursor, lambda: cursor.parse_scalar("a column")))
 
 
 def _parse_grouping_sets(cursor: Cursor) -> list[GroupKeys]:

@@ -55,39 +55,39 @@ class GroupedSelectList(SelectList):
             {"window", "session_window"} if window.name in SPARK_FUNCTIONS else set()
         )
         for name, item in self._aliases.items():
-            if isinstance(item.scalar, WindowNode) and self._struct(item.scalar):
+            if isinstance(item.scalar, WindowNode) and self._is_struct_call(item.scalar):
                 self._struct_names.add(name)
-        self._group()
+        self._lower_group_by()
         if partition:
             self._check_partition(partition)
         for item in select.items:
-            self._output(item)
+            self._lower_item(item)
         if select.having is not None:
-            self.having = self.over_results(select.having)
+            self.having = self.render_over_results(select.having)
 
-    def _group(self) -> None:
+    def _lower_group_by(self) -> None:
         """Separate the keys from the bounds of windows."""
         bounds: set[str] = set()
         for written in self.select.group:
-            node = self._meant(written)
-            bound = self._bound(node)
+            node = self._dereference(written)
+            bound = self._find_bound(node)
             if bound == _STRUCT:
                 bounds |= {START, END}
             elif bound is not None:
                 bounds.add(bound)
             else:
-                self._key(written, node)
+                self._check_and_add_key(written, node)
         if not bounds and self.select.window is None:
-            hint = f"add {self._form()} to GROUP BY"
+            hint = f"add {self._quote_window()} to GROUP BY"
             self.scope.fail(self.select.group_span, "the query isn't grouped by windows", hint)
-        if self.select.sets is not None:
-            self.sets = self._numbered(self.select.sets, bounds)
+        if self.select.grouping_sets is not None:
+            self.grouping_sets = self._number_sets(self.select.grouping_sets, bounds)
         missing = [name for name in (START, END) if name not in bounds]
         if self.from_call and missing:
             hint = f"add {', '.join(missing)} to GROUP BY"
             self.scope.fail(self.select.group_span, "windows aren't grouped by their bounds", hint)
 
-    def _numbered(
+    def _number_sets(
         self, sets: Sequence[Sequence[exp.Expr]], bounds: set[str]
     ) -> tuple[int, ...] | None:
         """Return the numbers of grouping sets, each of which must have all bounds of windows."""
@@ -96,10 +96,10 @@ class GroupedSelectList(SelectList):
         for written in sets:
             mine: set[str | None] = set()
             keys: set[str | None] = set()
-            for node in map(self._meant, written):
-                bound = self._bound(node)
+            for node in map(self._dereference, written):
+                bound = self._find_bound(node)
                 if bound is None:
-                    keys.add(self.key_of(node))
+                    keys.add(self.find_key(node))
                 else:
                     mine |= {START, END} if bound == _STRUCT else {bound}
             if mine != bounds:
@@ -111,14 +111,14 @@ class GroupedSelectList(SelectList):
             found.append(number)
         return None if found == [0] else tuple(found)
 
-    def _form(self) -> str:
+    def _quote_window(self) -> str:
         if self.from_call:
             return f"{START}, {END}"
         start, end = self.window.span
         written = self.scope.text[start:end]
         return re.sub(r"(?i)_(START|END|ROWTIME)\(", "(", written)
 
-    def _meant(self, node: exp.Expr) -> exp.Expr:
+    def _dereference(self, node: exp.Expr) -> exp.Expr:
         """Return the expression that an ordinal or alias in ``GROUP BY`` means, unnested."""
         node = node.unnest()
         item = find_item_by_ordinal(self.scope, self.select, node)
@@ -126,60 +126,62 @@ class GroupedSelectList(SelectList):
             return item.scalar.unnest()
         if isinstance(node, exp.Column) and len(node.parts) == 1:
             item = self._aliases.get(node.name.lower())
-            if item is not None and item.scalar is not None and self._groups(node, item.scalar):
+            if item is not None and item.scalar is not None and self._is_alias(node, item.scalar):
                 return item.scalar.unnest()
         return node
 
-    def _groups(self, named: exp.Column, scalar: exp.Expr) -> bool:
+    def _is_alias(self, named: exp.Column, scalar: exp.Expr) -> bool:
         """Return whether a name in ``GROUP BY`` means a select item rather than a column."""
         columns = [n for n in walk(scalar) if isinstance(n, exp.Column)]
-        same = any((self.scope.own(c) or "").lower() == named.name.lower() for c in columns)
+        same = any(
+            (self.scope.find_column_name(c) or "").lower() == named.name.lower() for c in columns
+        )
         return not same and not any(find_aggregate_name(n) for n in walk(scalar))
 
-    def _key(self, written: exp.Expr, node: exp.Expr) -> None:
-        span = self.scope.span(written)
+    def _check_and_add_key(self, written: exp.Expr, node: exp.Expr) -> None:
+        span = self.scope.locate(written)
         for inner in walk(node):
             if find_aggregate_name(inner):
                 self.scope.fail(span, "an aggregate isn't grouped by", "leave it out")
             if isinstance(inner, WindowNode):
                 self.scope.fail(span, "a window isn't part of a key", "group by the window alone")
-        self.key(node, span)
+        self.add_key(node, span)
 
     def _check_partition(self, partition: Sequence[exp.Expr]) -> None:
         for node in partition:
-            if self.key_of(node) is None:
+            if self.find_key(node) is None:
                 hint = "add it to GROUP BY"
-                self.scope.fail(self.scope.span(node), "sessions are partitioned by this", hint)
+                self.scope.fail(self.scope.locate(node), "sessions are partitioned by this", hint)
         if self.window.name != "SESSION":
             return
         # A session belongs to one group: another key would make sessions shorter than those of the
         # call.
         partitioned = [normalize(node, self.scope) for node in partition]
         for written in self.select.group:
-            node = self._meant(written)
-            if self._bound(node) is None and normalize(node, self.scope) not in partitioned:
+            node = self._dereference(written)
+            if self._find_bound(node) is None and normalize(node, self.scope) not in partitioned:
                 hint = "add it there, as in PARTITION BY (a, b), or leave it out here"
-                span = self.scope.span(written)
+                span = self.scope.locate(written)
                 self.scope.fail(span, "PARTITION BY doesn't divide sessions by this", hint)
 
-    def _struct(self, node: WindowNode) -> bool:
+    def _is_struct_call(self, node: WindowNode) -> bool:
         return window_call_of(node).name in SPARK_FUNCTIONS
 
-    def _is_window(self, arguments: Sequence[exp.Expr]) -> bool:
-        return len(arguments) == 1 and self._bound(arguments[0]) == _STRUCT
+    def _is_window_struct(self, arguments: Sequence[exp.Expr]) -> bool:
+        return len(arguments) == 1 and self._find_bound(arguments[0]) == _STRUCT
 
-    def _bound(self, node: exp.Expr) -> str | None:
+    def _find_bound(self, node: exp.Expr) -> str | None:
         """Return the bound of windows that a node names, in results; ``None`` if it isn't one."""
         if isinstance(node, WindowNode):
             return _render_window_function(window_call_of(node).name)
         if isinstance(node, exp.Anonymous) and node.name.lower() == "window_time":
-            return _WINDOW_TIME if self._is_window(node.expressions) else None
+            return _WINDOW_TIME if self._is_window_struct(node.expressions) else None
         if not isinstance(node, exp.Column):
             return None
         parts = [part.name.lower() for part in node.parts]
         if len(parts) == 2 and parts[0] in self._struct_names and parts[1] in ("start", "end"):
             return START if parts[1] == "start" else END
-        own = self.scope.own(node)
+        own = self.scope.find_column_name(node)
         if own is None:
             return None
         if own.lower() in self._struct_names:
@@ -190,11 +192,11 @@ class GroupedSelectList(SelectList):
             return ksql.KSQL_COLUMNS[own.lower()]
         return own.lower() if own.lower() in (START, END) else None
 
-    def _output(self, item: SelectItem) -> None:
+    def _lower_item(self, item: SelectItem) -> None:
         if item.scalar is None:
             hint = "name the columns, as in SELECT key, window_start, count(*) AS n"
             self.scope.fail(item.span, "* is no column of a group", hint)
-        bound = self._bound(item.scalar)
+        bound = self._find_bound(item.scalar)
         name = item.alias
         if bound is not None:
             default = self.window.name.lower() if bound == _STRUCT else bound
@@ -203,43 +205,43 @@ class GroupedSelectList(SelectList):
             elif isinstance(item.scalar, exp.Column) and bound != _STRUCT:
                 written = item.scalar.name.lower()
                 default = ksql.KSQL_COLUMNS.get(written, written)
-            self.show(item, name or default, bound)
+            self.add_output(item, name or default, bound)
             return
         if find_aggregate_name(item.scalar):
-            shown = name or self.scope.plain(item.scalar).lower()
+            shown = name or self.scope.render(item.scalar).lower()
             asked = lower_aggregate(self.scope, item.scalar)
-            self.show(item, shown, quote_name(self.computed(asked, item.span, shown)))
+            self.add_output(item, shown, quote_name(self.add_aggregate(asked, item.span, shown)))
             return
-        text = self.over_results(item.scalar)
-        key = self.key_of(item.scalar)
-        self.show(item, name or key or self.scope.plain(item.scalar).lower(), text)
+        text = self.render_over_results(item.scalar)
+        key = self.find_key(item.scalar)
+        self.add_output(item, name or key or self.scope.render(item.scalar).lower(), text)
 
-    def _named_there(self, node: exp.Expr) -> str | None:
-        bound = self._bound(node)
+    def _render_part(self, node: exp.Expr) -> str | None:
+        bound = self._find_bound(node)
         if bound is not None:
             return bound
         if isinstance(node, exp.Anonymous) and node.name.lower() in _SET_FUNCTIONS:
-            return self._set_bits(node)
+            return self._render_set_bits(node)
         if isinstance(node, exp.Window):
             hint = "compute it from the table that you write to"
-            self.scope.fail(self.scope.span(node), "OVER can't stand beside GROUP BY", hint)
+            self.scope.fail(self.scope.locate(node), "OVER can't stand beside GROUP BY", hint)
         if find_aggregate_name(node):
             asked = lower_aggregate(self.scope, node)
-            return quote_name(self.computed(asked, self.scope.standing(node)))
-        return self._reference(node) if isinstance(node, exp.Column) else None
+            return quote_name(self.add_aggregate(asked, self.scope.locate_separable(node)))
+        return self._render_reference(node) if isinstance(node, exp.Column) else None
 
-    def _set_bits(self, node: exp.Anonymous) -> str:
+    def _render_set_bits(self, node: exp.Anonymous) -> str:
         """Return the text of ``GROUPING(a)`` or ``GROUPING_ID(a, b)``: a bit for each column."""
-        if self.select.sets is None:
+        if self.select.grouping_sets is None:
             hint = "group by ROLLUP, CUBE or GROUPING SETS, or leave it out"
-            self.scope.fail(self.scope.span(node), "there are no grouping sets", hint)
+            self.scope.fail(self.scope.locate(node), "there are no grouping sets", hint)
         names = [key.name for key in self.keys]
-        asked = [self.key_of(self._meant(one)) for one in node.expressions] or list(names)
+        asked = [self.find_key(self._dereference(one)) for one in node.expressions] or list(names)
         places = [names.index(name) for name in asked if name is not None]
         if len(places) < len(asked):
             hint = f"give some of {', '.join(names)}"
-            self.scope.fail(self.scope.span(node), "this isn't a column of the sets", hint)
-        if self.sets is None:
+            self.scope.fail(self.scope.locate(node), "this isn't a column of the sets", hint)
+        if self.grouping_sets is None:
             return "0L"
         if asked == names:
             return GROUPING_ID
@@ -249,8 +251,8 @@ class GroupedSelectList(SelectList):
         )
         return f"({' + '.join(bits)})"
 
-    def _reference(self, node: exp.Column) -> str:
-        own = self.scope.own(node)
+    def _render_reference(self, node: exp.Column) -> str:
+        own = self.scope.find_column_name(node)
         if own is not None and own.lower() in EMISSION_COLUMNS:
             return own.lower()
         shown = {column.name.lower(): column for column in self.outputs}
@@ -259,4 +261,4 @@ class GroupedSelectList(SelectList):
             return f"({shown[own.lower()].text})"
         hint = "add it to GROUP BY, or write an aggregate of it, such as max(...)"
         problem = "this column isn't one value in a group"
-        self.scope.fail(self.scope.standing(node), problem, hint)
+        self.scope.fail(self.scope.locate_separable(node), problem, hint)

@@ -41,39 +41,39 @@ class Interval:
 
 def starts_interval(cursor: Cursor) -> bool:
     """Return whether a length comes next."""
-    if cursor.word in ("INTERVAL", "ROWS") or cursor.sees_kind(TokenType.STRING):
+    if cursor.next_word in ("INTERVAL", "ROWS") or cursor.peek_kind(TokenType.STRING):
         return True
-    unit = cursor.second
+    unit = cursor.second_word
     measured = _find_unit(unit) is not None or unit in _ROWS or unit.removesuffix("S") in _CALENDAR
-    return cursor.sees_kind(TokenType.NUMBER) and measured
+    return cursor.peek_kind(TokenType.NUMBER) and measured
 
 
 def parse_interval(cursor: Cursor, *, months: bool = False) -> Interval:
     """Read a length; one in calendar months only if ``months``."""
-    start = cursor.here
-    if cursor.word in _ROWS:
-        cursor.takes(cursor.word)
-        return Interval(_parse_row_count(cursor), "rows", cursor.since(start))
-    said = cursor.takes("INTERVAL")
-    if not (cursor.sees_kind(TokenType.NUMBER) or cursor.sees_kind(TokenType.STRING)):
-        cursor.fail(None, f"{cursor.shown} isn't a length", INTERVAL_HINT)
-    if cursor.sees_kind(TokenType.NUMBER) and cursor.second in _ROWS and not said:
+    start = cursor.position
+    if cursor.next_word in _ROWS:
+        cursor.accept(cursor.next_word)
+        return Interval(_parse_row_count(cursor), "rows", cursor.span_from(start))
+    said = cursor.accept("INTERVAL")
+    if not (cursor.peek_kind(TokenType.NUMBER) or cursor.peek_kind(TokenType.STRING)):
+        cursor.fail(None, f"{cursor.next_text} isn't a length", INTERVAL_HINT)
+    if cursor.peek_kind(TokenType.NUMBER) and cursor.second_word in _ROWS and not said:
         count = _parse_row_count(cursor)
-        cursor.takes(cursor.word)
-        return Interval(count, "rows", cursor.since(start))
+        cursor.accept(cursor.next_word)
+        return Interval(count, "rows", cursor.span_from(start))
     written = _parse_calendar_interval(cursor) if months else None
     if written is not None:
-        return Interval(written, "months", cursor.since(start))
+        return Interval(written, "months", cursor.span_from(start))
     total, bare = 0, False
-    while cursor.sees_kind(TokenType.NUMBER) or cursor.sees_kind(TokenType.STRING):
+    while cursor.peek_kind(TokenType.NUMBER) or cursor.peek_kind(TokenType.STRING):
         value, bare = _parse_part(cursor, start)
         total += value
         if bare:
             break
-        cursor.takes("INTERVAL") if said else None
+        cursor.accept("INTERVAL") if said else None
     if total > _MAX_MICROSECONDS:
-        cursor.fail(cursor.since(start), "this is longer than 100 000 years", "give less")
-    return Interval(total, "number" if bare else "time", cursor.since(start))
+        cursor.fail(cursor.span_from(start), "this is longer than 100 000 years", "give less")
+    return Interval(total, "number" if bare else "time", cursor.span_from(start))
 
 
 def parse_duration(cursor: Cursor, hint: str, what: str = "this") -> Interval:
@@ -86,33 +86,33 @@ def parse_duration(cursor: Cursor, hint: str, what: str = "this") -> Interval:
 
 def _parse_calendar_interval(cursor: Cursor) -> int | None:
     """Read ``'1' MONTH`` or ``'1 month'``, if that comes next."""
-    text = cursor.filled(cursor._curr.text, cursor.next_span).strip()
-    if cursor.sees_kind(TokenType.STRING) and count_months(text):
-        cursor.takes_kind(TokenType.STRING)
+    text = cursor.fill_placeholders(cursor._curr.text, cursor.next_span).strip()
+    if cursor.peek_kind(TokenType.STRING) and count_months(text):
+        cursor.accept_kind(TokenType.STRING)
         return count_months(text)
-    unit = cursor.second
+    unit = cursor.second_word
     if not text.isdigit() or unit.removesuffix("S") not in _CALENDAR:
         return None
-    _ = cursor.takes_kind(TokenType.STRING) or cursor.takes_kind(TokenType.NUMBER)
-    cursor.takes(unit)
+    _ = cursor.accept_kind(TokenType.STRING) or cursor.accept_kind(TokenType.NUMBER)
+    cursor.accept(unit)
     return count_months(f"{text} {unit}")
 
 
 def parse_time_of_day(cursor: Cursor) -> Interval:
     """Read ``TIME '0:12:30'``, by which windows are shifted in Calcite."""
-    start = cursor.here
-    cursor.takes("TIME")
-    text, span = cursor.text("a time")
+    start = cursor.position
+    cursor.accept("TIME")
+    text, span = cursor.parse_string("a time")
     parts = text.split(":")
     if not 2 <= len(parts) <= 3 or not all(part.isdigit() and len(part) < 3 for part in parts):
         cursor.fail(span, f"{text!r} isn't a time of a day", "write TIME '0:12'")
     units = (axis.HOUR, axis.MINUTE, axis.SECOND)
     value = sum(int(part) * unit for part, unit in zip(parts, units, strict=False))
-    return Interval(value, "time", cursor.since(start))
+    return Interval(value, "time", cursor.span_from(start))
 
 
 def _parse_row_count(cursor: Cursor) -> int:
-    token = cursor.takes_kind(TokenType.NUMBER)
+    token = cursor.accept_kind(TokenType.NUMBER)
     if token is None or not token.text.isdigit() or not 0 < int(token.text) < _MAX_MICROSECONDS:
         cursor.fail(token, "a number of rows is 1 or more", "write for example 3 ROWS")
     return int(token.text)
@@ -120,26 +120,26 @@ def _parse_row_count(cursor: Cursor) -> int:
 
 def _parse_part(cursor: Cursor, start: int) -> tuple[int, bool]:
     """Read a number with its unit; return the length, and whether the unit is missing."""
-    quoted = cursor.sees_kind(TokenType.STRING)
-    token = cursor.takes_kind(TokenType.STRING) or cursor.takes_kind(TokenType.NUMBER)
+    quoted = cursor.peek_kind(TokenType.STRING)
+    token = cursor.accept_kind(TokenType.STRING) or cursor.accept_kind(TokenType.NUMBER)
     assert token is not None
-    text = cursor.filled(token.text, (token.start, token.end + 1)).strip()
-    unit = cursor.word
+    text = cursor.fill_placeholders(token.text, (token.start, token.end + 1)).strip()
+    unit = cursor.next_word
     if _find_unit(unit) or unit.removesuffix("S") in _CALENDAR:
-        cursor.takes(unit)
-        if cursor.takes("TO"):
+        cursor.accept(unit)
+        if cursor.accept("TO"):
             return _parse_day_to_second(cursor, text, unit, start), False
         if unit.removesuffix("S") in _CALENDAR:
             hint = "give days or less; whole local days take a time zone"
-            cursor.fail(cursor.since(start), f"{unit.lower()} has no fixed length", hint)
-        return _to_microseconds(cursor, text, unit, cursor.since(start)), False
+            cursor.fail(cursor.span_from(start), f"{unit.lower()} has no fixed length", hint)
+        return _to_microseconds(cursor, text, unit, cursor.span_from(start)), False
     if quoted:
         try:
             return axis.micros("length", text), False
         except (OptionError, OverflowError, ValueError):
-            cursor.fail(cursor.since(start), f"{text!r} isn't a length", INTERVAL_HINT)
+            cursor.fail(cursor.span_from(start), f"{text!r} isn't a length", INTERVAL_HINT)
     if not text.isdigit() or int(text) > _MAX_MICROSECONDS:
-        cursor.fail(cursor.since(start), f"{text} isn't a length", INTERVAL_HINT)
+        cursor.fail(cursor.span_from(start), f"{text} isn't a length", INTERVAL_HINT)
     return int(text), True
 
 
@@ -157,14 +157,14 @@ def _to_microseconds(cursor: Cursor, text: str, unit: str, span: Span) -> int:
 
 def _parse_day_to_second(cursor: Cursor, text: str, unit: str, start: int) -> int:
     """Read the unit of ``'1 02:30:00' DAY TO SECOND``, and return the length in microseconds."""
-    last, first = cursor.word.removesuffix("S"), unit.removesuffix("S")
+    last, first = cursor.next_word.removesuffix("S"), unit.removesuffix("S")
     hint = "write for example INTERVAL '1:30' HOUR TO MINUTE"
     if first not in _FIELDS or last not in _FIELDS or _FIELDS.index(first) >= _FIELDS.index(last):
         cursor.fail(None, f"{first.lower()} to {last.lower() or 'nothing'} isn't a length", hint)
-    cursor.takes(cursor.word)
+    cursor.accept(cursor.next_word)
     names = _FIELDS[_FIELDS.index(first) : _FIELDS.index(last) + 1]
     parts = re.split(r"[ :]", text)
-    span = cursor.since(start)
+    span = cursor.span_from(start)
     if len(parts) != len(names):
         cursor.fail(span, f"{text!r} doesn't have {len(names)} parts", hint)
     return sum(

@@ -95,7 +95,7 @@ def lower_join_bound(
     if near is not None:
         near.columns = {side: (left, right)[side].own(name) for side, name in near.columns.items()}
     named: TimeColumns = (None, None) if near is None else (near.columns[0], near.columns[1])
-    if join.as_of or join.source.as_of is not None:
+    if join.is_asof or join.source.as_of is not None:
         bound, named, rest = _lower_version_bound(cursor, join, near, rest, (left, right), sides)
     elif _have_equal_times(join, rest, left, right, sides):
         bound = (
@@ -115,7 +115,7 @@ def lower_join_bound(
 
 def _choose_time(cursor: Cursor, half: JoinSide, time: str | None, span: Span) -> str | None:
     """Return the event-time column of a side, which a condition may have named."""
-    marked = half.resolved.marks.time
+    marked = half.resolved.input_options.time
     if time is None:
         return half.time
     if marked is not None and marked.lower() != time.lower():
@@ -202,7 +202,7 @@ def _lower_version_bound(
             hint = "write AND a.at >= b.at AND b.at >= a.at - INTERVAL '1' HOUR"
             cursor.fail(near.span, problem, hint)
         most, times = -near.least, (near.columns[0], near.columns[1])
-    elif join.as_of:
+    elif join.is_asof:
         rest, times = _split_as_of_condition(cursor, join, rest, sides)
     else:
         _check_has_time(cursor, join, halves[1])
@@ -238,7 +238,7 @@ def _build_arrival_bound(
 
 def _find_as_of_column(cursor: Cursor, time: exp.Expr, sides: Sides) -> str:
     """Return the left column that ``AS OF`` names."""
-    span = Scope(cursor).span(time)
+    span = Scope(cursor).locate(time)
     if not isinstance(time, exp.Column):
         cursor.fail(span, "versions are those of the time of a column", _TIME)
     parts = [part.name for part in time.parts]

@@ -56,7 +56,9 @@ def lower_join(
     policies = set_default_policies(lower_emit(cursor.sql, emit, paired.bound.axis, join=True))
     parts = zip((left, right), zip(*equal, strict=True), paired.times, strict=True)
     one, other = (
-        Side(keys, time, firing=policies, **half.resolved.marks.on(paired.bound.axis).options)
+        Side(
+            keys, time, firing=policies, **half.resolved.input_options.on(paired.bound.axis).options
+        )
         for half, keys, time in parts
     )
     how: How = join.how  # type: ignore[assignment]
@@ -83,14 +85,14 @@ def lower_join(
         where,
         bare,
         merged=bool(join.using),
-        clocks=(left.resolved.marks.clock, right.resolved.marks.clock),
+        clocks=(left.resolved.input_options.clock, right.resolved.input_options.clock),
     )
     return made, spans
 
 
 def _collect_spans(select: Select, join: Join) -> dict[str, Span]:
     """Return the spans of the parts of a join."""
-    sources = {f"FROM {source.item}": source.span for source in (select.source, join.source)}
+    sources = {f"FROM {source.table}": source.span for source in (select.source, join.source)}
     named = {"select": select.span, "within": join.span, "on": join.span}
     return {**named, "FROM": select.source.span, **sources, **collect_emit_spans(select.emit)}
 
@@ -104,7 +106,7 @@ def _find_hint(error: OptionError) -> str:
 
 
 def _check_clauses(cursor: Cursor, select: Select) -> None:
-    if select.joins[0].not_in:
+    if select.joins[0].is_not_in:
         hint = "write NOT EXISTS (SELECT ... WHERE a.id = b.id AND ...)"
         problem = "NOT IN is unknown where a value is NULL, which a stream never knows"
         cursor.fail(select.joins[0].span, problem, hint)
@@ -121,29 +123,31 @@ def _check_clauses(cursor: Cursor, select: Select) -> None:
 def _lower_side(
     cursor: Cursor, source: FromItem, resolve: ResolveTable, over: exp.Window | None
 ) -> JoinSide:
-    if isinstance(source.item, WindowCall):
+    if isinstance(source.table, WindowCall):
         hint = "group by its windows in a query in parentheses, and join that"
         cursor.fail(source.span, "a side of a join is a table or a query", hint)
-    if isinstance(source.item, Select) and source.alias is None:
+    if isinstance(source.table, Select) and source.alias is None:
         hint = "write (SELECT ...) AS one"
         cursor.fail(source.span, "this side of the join has no name", hint)
-    resolved = resolve(source.item, source.alias)
-    resolved = replace(resolved, marks=merge_input_options(resolved.marks, cursor, source))
+    resolved = resolve(source.table, source.alias)
+    resolved = replace(
+        resolved, input_options=merge_input_options(resolved.input_options, cursor, source)
+    )
     if over is None:
-        time = resolved.marks.time or find_bound_column(resolved.relation, END)
+        time = resolved.input_options.time or find_bound_column(resolved.relation, END)
         return JoinSide(resolved, source.name, None, None, time)
     scope = Scope(cursor, resolved.qualifiers)
     frame = lower_frame(scope, over)
     kind, length = frame.kind, frame.length
     if not frame.includes_row:
-        cursor.fail(scope.span(over), "the frame doesn't end with its row", OVER_HINT)
+        cursor.fail(scope.locate(over), "the frame doesn't end with its row", OVER_HINT)
     order = find_order_column(scope, over)
     if kind == "RANGE" and order is None:
-        cursor.fail(scope.span(over), "RANGE needs the column of event times", OVER_HINT)
-    marked = resolved.marks.time
+        cursor.fail(scope.locate(over), "RANGE needs the column of event times", OVER_HINT)
+    marked = resolved.input_options.time
     if kind == "RANGE" and marked is not None and order != marked:
         problem = f"the watermark is one of {marked}, the window is ordered by {order}"
-        cursor.fail(scope.span(over), problem, f"order by {marked}")
+        cursor.fail(scope.locate(over), problem, f"order by {marked}")
     return JoinSide(resolved, source.name, kind, length, order or marked)
 
 
@@ -159,7 +163,7 @@ def collect_conditions(select: Select, join: Join, *, where: bool = True) -> lis
         where: Whether ``WHERE`` counts besides ``ON``. It doesn't if it filters the rows that the
             join emits.
     """
-    conditions = [select.where] if join.by_where else [join.on]
+    conditions = [select.where] if join.is_comma_join else [join.on]
     if where and _where_bounds_pairs(select, join):
         conditions.append(select.where)
     parts: list[exp.Expr] = []
@@ -171,8 +175,8 @@ def collect_conditions(select: Select, join: Join, *, where: bool = True) -> lis
 
 def _where_bounds_pairs(select: Select, join: Join) -> bool:
     """Return whether ``WHERE`` bounds the pairs like ``ON``; it filters versions afterwards."""
-    of_versions = join.as_of or join.source.as_of is not None
-    return join.how == "inner" and not (join.by_where or join.using or of_versions)
+    of_versions = join.is_asof or join.source.as_of is not None
+    return join.how == "inner" and not (join.is_comma_join or join.using or of_versions)
 
 
 def _check_identity(
@@ -184,7 +188,7 @@ def _check_identity(
         hint = "write USING (k, window_start, window_end): each row shows its key, once"
         cursor.fail(join.span, "a pair that is emitted again is known by its key", hint)
     if chosen:
-        at = Scope(cursor).span(chosen[0])
+        at = Scope(cursor).locate(chosen[0])
         problem = "WHERE would leave a pair as it was that it doesn't choose any more"
         cursor.fail(at, problem, "choose among the rows of the table that they are written to")
     if shown is None:
@@ -209,10 +213,10 @@ def render_sides(scope: Scope, node: exp.Expr, sides: Sides) -> str:
         first = part.parts[0] if isinstance(part, exp.Column) and len(part.parts) > 1 else None
         if first is None or first.name.lower() not in sides:
             return None
-        rest = scope.span(first)[1], scope.standing(part)[1]
+        rest = scope.locate(first)[1], scope.locate_separable(part)[1]
         return SIDE_COLUMNS[sides[first.name.lower()]] + scope.text[slice(*rest)]
 
-    return scope.rewritten(node, named)
+    return scope.rewrite(node, named)
 
 
 def _lower_select_list(
@@ -226,9 +230,9 @@ def _lower_select_list(
             bare.append(node.parts[0].name)
         if isinstance(node, exp.Window):
             hint = "compute it from the pairs"
-            scope.fail(scope.span(node), "OVER can't stand beside JOIN", hint)
+            scope.fail(scope.locate(node), "OVER can't stand beside JOIN", hint)
     for item in select.items:
-        if item.of is not None:
+        if item.qualifier is not None:
             refuse_side_star(scope, item)
     if len(select.items) == 1 and select.items[0].scalar is None:
         return None, tuple(bare)
@@ -238,7 +242,7 @@ def _lower_select_list(
             scope.fail(item.span, "* stands beside other columns", "name the columns")
         text = render_sides(scope, item.scalar, sides)
         last = item.scalar.name if isinstance(item.scalar, exp.Column) else None
-        name = item.alias or last or scope.rendered(item.scalar, {})
+        name = item.alias or last or scope.render_with(item.scalar, {})
         if any(name.lower() == column.name.lower() for column in found):
             hint = "give it another name with AS"
             scope.fail(item.span, f"two columns are called {name}", hint)
@@ -257,7 +261,7 @@ def _split_conditions(
 
     An inner join treats conditions in ``ON`` and in ``WHERE`` alike.
     """
-    is_among = join.by_where or _where_bounds_pairs(select, join)
+    is_among = join.is_comma_join or _where_bounds_pairs(select, join)
     chosen = [] if select.where is None or is_among else [select.where]
     if join.using:
         return [(name, name) for name in join.using], chosen
@@ -266,6 +270,6 @@ def _split_conditions(
     equal = [(halves[0].own(p[0]), halves[1].own(p[1])) for _, p in compared if p is not None]
     others = [part for part, pair in compared if pair is None]
     if (others and join.how != "inner") or not equal:
-        at = Scope(cursor).span(others[0]) if others else join.span
+        at = Scope(cursor).locate(others[0]) if others else join.span
         cursor.fail(at, "a join is one of equal columns, one of each side", _ON)
     return equal, [*others, *chosen]

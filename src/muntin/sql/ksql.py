@@ -35,7 +35,7 @@ def build_window_call(
     clause: WindowClause, cursor: Cursor, resolved: ResolvedRelation
 ) -> WindowCall:
     """Return the window function over a source."""
-    time = resolved.marks.time
+    time = resolved.input_options.time
     if time is None:
         hint = "write WATERMARK ts DELAY OF INTERVAL '1' MINUTE behind the table"
         cursor.fail(clause.call.span, "the table has no column of event times", hint)
@@ -84,31 +84,31 @@ def find_extra_lateness(clause: WindowClause, emit: Emit | None) -> int:
 
 def parse_window(cursor: Cursor) -> WindowClause | None:
     """Read ``WINDOW TUMBLING (...)``, if it comes next; ``WINDOW w AS (...)`` is another clause."""
-    start = cursor.here
-    following = cursor._tokens[cursor._index + 2 : cursor._index + 3]
+    start = cursor.position
+    following = cursor._tokens[cursor.index + 2 : cursor.index + 3]
     opens = bool(following) and following[0].token_type == TokenType.L_PAREN
-    if cursor.word != "WINDOW" or cursor.second not in _KINDS or not opens:
+    if cursor.next_word != "WINDOW" or cursor.second_word not in _KINDS or not opens:
         return None
-    name, parts = _KINDS[cursor.second]
-    cursor._advance(3)
+    name, parts = _KINDS[cursor.second_word]
+    cursor.skip(3)
     arguments: list[Argument] = []
     for label, words in parts.items():
         if arguments:
             _expect_comma(cursor)
         if words:
-            cursor.needs(*words, hint=_WINDOW)
+            cursor.expect(*words, hint=_WINDOW)
         length = intervals.parse_duration(cursor, _WINDOW)
         arguments.append(Argument("length", length, length.span, label))
     given: dict[str, Interval] = {}
-    while cursor.takes_kind(TokenType.COMMA):
-        part = "retention" if cursor.takes("RETENTION") else "grace"
+    while cursor.accept_kind(TokenType.COMMA):
+        part = "retention" if cursor.accept("RETENTION") else "grace"
         if part == "grace":
-            cursor.needs("GRACE", "PERIOD", hint=_WINDOW)
+            cursor.expect("GRACE", "PERIOD", hint=_WINDOW)
         if part in given:
             cursor.fail(None, f"WINDOW says its {part} twice", "say it once")
         given[part] = intervals.parse_duration(cursor, _WINDOW)
-    cursor.closes("WINDOW", _WINDOW)
-    call = WindowCall(name, tuple(arguments), cursor.since(start))
+    cursor.expect_close("WINDOW", _WINDOW)
+    call = WindowCall(name, tuple(arguments), cursor.span_from(start))
     clause = WindowClause(call, given.get("grace"), given.get("retention"))
     _refuse_short_retention(cursor, clause)
     return clause
@@ -124,20 +124,20 @@ def _refuse_short_retention(cursor: Cursor, clause: WindowClause) -> None:
 
 def parse_within(cursor: Cursor) -> WithinClause | None:
     """Read ``WITHIN ...``, if it comes next."""
-    start = cursor.here
-    if not cursor.takes("WITHIN"):
+    start = cursor.position
+    if not cursor.accept("WITHIN"):
         return None
-    if cursor.takes_kind(TokenType.L_PAREN):
+    if cursor.accept_kind(TokenType.L_PAREN):
         before = intervals.parse_duration(cursor, _WITHIN)
         _expect_comma(cursor)
         after = intervals.parse_duration(cursor, _WITHIN)
-        cursor.closes("WITHIN", _WITHIN)
+        cursor.expect_close("WITHIN", _WITHIN)
     else:
         before = after = intervals.parse_duration(cursor, _WITHIN)
-    grace = intervals.parse_duration(cursor, _WITHIN) if cursor.takes("GRACE", "PERIOD") else None
-    return WithinClause(before.value, after.value, grace, cursor.since(start))
+    grace = intervals.parse_duration(cursor, _WITHIN) if cursor.accept("GRACE", "PERIOD") else None
+    return WithinClause(before.value, after.value, grace, cursor.span_from(start))
 
 
 def _expect_comma(cursor: Cursor) -> None:
-    if not cursor.takes_kind(TokenType.COMMA):
+    if not cursor.accept_kind(TokenType.COMMA):
         cursor.fail(None, "a comma is missing", "put one between the two lengths")

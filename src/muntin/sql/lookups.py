@@ -77,13 +77,19 @@ def _find_lookup_table(
     cursor: Cursor, select: Select, join: Join, catalog: Catalog, resolve: ResolveTable
 ) -> ResolvedRelation | None:
     """Return the table that a join looks up; ``None`` if the join may be one of streams."""
-    item = join.source.item
-    if isinstance(item, WindowCall) or join.over or join.left_over or join.within or join.by_where:
+    item = join.source.table
+    if (
+        isinstance(item, WindowCall)
+        or join.over
+        or join.left_over
+        or join.within
+        or join.is_comma_join
+    ):
         return None
-    if join.as_of or join.source.as_of is not None:
+    if join.is_asof or join.source.as_of is not None:
         return None
     found = resolve(item, join.source.alias)
-    if join.source.watermark is not None or found.marks.time is not None:
+    if join.source.watermark is not None or found.input_options.time is not None:
         return None
     declared = [catalog.tables.get(name) for name in find_tables(found.relation)]
     if not is_input(found.relation) or any(one is not None and one.stream for one in declared):
@@ -123,12 +129,12 @@ def _look_up_messages(
         for part in conditions
         if find_equated_columns(part, sides) is None
     ]
-    if join.not_in:
+    if join.is_not_in:
         # A condition that is NULL keeps a row out, as one that is true does.
         others.insert(0, f"{texts[0]}" + "".join(f" OR {end} IS NULL" for end in ends[0]))
         del texts[0], pairs[0]
-    on = scope.noted(_join_with_and([*texts, *others]), join.span)
-    rest = scope.noted(_join_with_and(others), join.span) if others else None
+    on = scope.note_span(_join_with_and([*texts, *others]), join.span)
+    rest = scope.note_span(_join_with_and(others), join.span) if others else None
     relation = Lookup(
         found.relation, table.relation, name, how, on, tuple(shared), tuple(pairs), rest
     )
@@ -144,7 +150,7 @@ def _name_table(
     cursor: Cursor, join: Join, found: ResolvedRelation, table: ResolvedRelation
 ) -> tuple[str, LookupHow]:
     """Return the name of a table in a join, and the kind of the join."""
-    name = join.source.alias or str(join.source.item).rpartition(".")[2]
+    name = join.source.alias or str(join.source.table).rpartition(".")[2]
     if table.qualifiers & found.qualifiers:
         hint = "give one of them another name, as in JOIN t AS other"
         cursor.fail(join.source.span, f"both sides are called {name}", hint)
@@ -177,7 +183,7 @@ def _look_up_windows(
         pair = find_equated_columns(part, sides)
         if pair is None:
             hint = "write ON w.k = t.k AND ..., and compare all else in WHERE"
-            scope.fail(scope.span(part), "windows are looked up by equal columns", hint)
+            scope.fail(scope.locate(part), "windows are looked up by equal columns", hint)
         left = part.this if sides[part.this.parts[0].name.lower()] == 0 else part.expression
         pairs.append((left, pair[1]))
     row = f"__muntin_table{len(made.lookups)}"
@@ -216,4 +222,4 @@ def _check_shared(
             if of_table and column.parts[1].name.lower() in names:
                 hint = "give it a name of its own: LEFT JOIN (SELECT id AS other_id, ... FROM t) t"
                 problem = "both sides have this column, and here one of them may be NULL"
-                cursor.fail(Scope(cursor, frozenset()).span(column), problem, hint)
+                cursor.fail(Scope(cursor, frozenset()).locate(column), problem, hint)

@@ -84,7 +84,7 @@ def lower_query(
     catalog = catalog.copy()
     for view in select.views:
         add_view(cursor, view, catalog)
-    if select.united:
+    if select.unions:
         return lower_union(cursor, select, partial(lower_query, cursor, catalog=catalog), outermost)
     rows = partial(_resolve_source, cursor, select.source, catalog)
     resolve = partial(_resolve_join_side, cursor, catalog)
@@ -93,9 +93,9 @@ def lower_query(
         found: LoweredQuery | ResolvedRelation = _lower_join(cursor, select, resolve)
     else:
         found = _lower_over_relation(cursor, select, *read, outermost)
-    if select.ordering is None:
+    if select.order_by is None:
         return found
-    return _apply_order(cursor, select, select.ordering, found, outermost)
+    return _apply_order(cursor, select, select.order_by, found, outermost)
 
 
 def _apply_order(
@@ -118,10 +118,10 @@ def _apply_order(
 def _lower_join(cursor: Cursor, select: Select, resolve: ResolveTable) -> LoweredQuery:
     """Lower a join of streams."""
     if select.qualify is not None:
-        span = Scope(cursor).span(select.qualify)
+        span = Scope(cursor).locate(select.qualify)
         hint = "join in a view, and number its windows"
         cursor.fail(span, "QUALIFY isn't taken beside JOIN", hint)
-    return LoweredQuery(*lower_join(cursor, select, resolve), cursor.places)
+    return LoweredQuery(*lower_join(cursor, select, resolve), cursor.expression_spans)
 
 
 def _lower_over_relation(
@@ -139,7 +139,7 @@ def _lower_over_relation(
     number = row_number.find_numbering(scope, select)
     if select.qualify is not None and number is None:
         hint = "write HAVING, or QUALIFY ROW_NUMBER() OVER (...) <= 3"
-        scope.fail(scope.span(select.qualify), "QUALIFY is about no row_number or rank", hint)
+        scope.fail(scope.locate(select.qualify), "QUALIFY is about no row_number or rank", hint)
     if number is not None:
         return _lower_numbering(scope, select, resolved, call, number)
     if select.window is not None:
@@ -189,7 +189,7 @@ def _lower_numbering(
     if select.group or select.window or select.having or select.distinct:
         hint = "number the rows of the grouped query, in a query around it"
         problem = f"{number.function.lower()} can't stand beside GROUP BY or DISTINCT"
-        scope.fail(scope.span(number.node), problem, hint)
+        scope.fail(scope.locate(number.node), problem, hint)
     made, meant = row_number.lower_numbering(scope, select, resolved, call, number)
     choice = row_number.lower_select_list(scope, select, made, number)
     if select.qualify is not None:
@@ -200,7 +200,9 @@ def _lower_numbering(
             meant,
         )
     return replace(
-        resolved, relation=row_number.add_choice(made, choice), marks=InputOptions(max_ahead=None)
+        resolved,
+        relation=row_number.add_choice(made, choice),
+        input_options=InputOptions(max_ahead=None),
     )
 
 
@@ -237,7 +239,9 @@ def _finish_query(
     spans = _collect_spans(select)
     if meant is not None:
         spans |= meant.spans
-    return LoweredQuery(made, {**spans, **collect_emit_spans(select.emit)}, scope.cursor.places)
+    return LoweredQuery(
+        made, {**spans, **collect_emit_spans(select.emit)}, scope.cursor.expression_spans
+    )
 
 
 def _collect_spans(select: Select) -> dict[str, Span]:
@@ -251,9 +255,9 @@ def _lower_ksql_window(
 ) -> LoweredQuery:
     """Lower a query with ksqlDB's ``WINDOW``."""
     call = ksql.build_window_call(window, cursor, resolved)
-    marks = resolved.marks
+    marks = resolved.input_options
     late = marks.lateness + ksql.find_extra_lateness(window, select.emit)
-    resolved = replace(resolved, marks=replace(marks, lateness=late))
+    resolved = replace(resolved, input_options=replace(marks, lateness=late))
     select = replace(select, emit=ksql.add_window_lengths(window, cursor, select.emit))
     return _lower_grouped(
         Scope(cursor, resolved.qualifiers), select, resolved, call, from_call=False
@@ -301,7 +305,7 @@ def _resolve_source(
     cursor: Cursor, source: FromItem, catalog: Catalog
 ) -> tuple[WindowCall | None, ResolvedRelation]:
     """Resolve the relation after ``FROM``; return it with the window function around it."""
-    item, call = source.item, None
+    item, call = source.table, None
     if isinstance(item, WindowCall):
         call = item
         meant = bind_window_call(cursor.sql, item)
@@ -313,7 +317,9 @@ def _resolve_source(
         resolved = replace(resolved, qualifiers=qualifiers)
     else:
         resolved = _resolve_table(cursor, catalog, item, source.alias)
-    return call, replace(resolved, marks=merge_input_options(resolved.marks, cursor, source))
+    return call, replace(
+        resolved, input_options=merge_input_options(resolved.input_options, cursor, source)
+    )
 
 
 def _find_grouping_call(scope: Scope, select: Select) -> WindowCall | None:
@@ -335,10 +341,12 @@ def _lower_projection(scope: Scope, select: Select, resolved: ResolvedRelation) 
     rounded = find_rounded_time([node.unnest() for node in select.group])
     if rounded is not None:
         node, hint = rounded
-        scope.fail(scope.span(node), "this rounds a time, and groups of a stream are windows", hint)
+        scope.fail(
+            scope.locate(node), "this rounds a time, and groups of a stream are windows", hint
+        )
     for node in walk(*select.scalars):
         if find_aggregate_name(node):
-            scope.fail(scope.span(node), "a stream doesn't end, so this needs windows", _WINDOWS)
+            scope.fail(scope.locate(node), "a stream doesn't end, so this needs windows", _WINDOWS)
     for part, what in ((select.having, "HAVING"), (select.group or None, "GROUP BY")):
         if part is not None:
             scope.fail(select.group_span, f"{what} needs windows here", _WINDOWS)
@@ -346,7 +354,7 @@ def _lower_projection(scope: Scope, select: Select, resolved: ResolvedRelation) 
         scope.fail(select.emit.spans["emit"], "rows without windows aren't emitted", _WINDOWS)
     if select.distinct:
         scope.fail(select.span, "DISTINCT would remember every row", "group by windows")
-    where = None if select.where is None else scope.plain(select.where)
+    where = None if select.where is None else scope.render(select.where)
     if len(select.items) == 1 and select.items[0].scalar is None:
         if where is None:
             return resolved
@@ -356,7 +364,7 @@ def _lower_projection(scope: Scope, select: Select, resolved: ResolvedRelation) 
         if item.scalar is None:
             columns.append(Column("*", "*"))
             continue
-        text = scope.plain(item.scalar)
+        text = scope.render(item.scalar)
         columns.append(Column(item.alias or _name_column(scope, item.scalar) or text, text))
     return replace(resolved, relation=Derived(resolved.relation, tuple(columns), where))
 
@@ -364,7 +372,7 @@ def _lower_projection(scope: Scope, select: Select, resolved: ResolvedRelation) 
 def _name_column(scope: Scope, node: exp.Expr) -> str | None:
     """Return the name of a column or a struct's field; ``None`` for a computed expression."""
     is_field = isinstance(node, exp.Column | exp.Dot)
-    return scope.own(node) or (node.name if is_field else None)
+    return scope.find_column_name(node) or (node.name if is_field else None)
 
 
 def _lower_grouped(
@@ -404,18 +412,20 @@ def _check_where_order(
         return
     columns = [node for node in walk(select.where) if isinstance(node, exp.Column)]
     for column in columns:
-        if (scope.own(column) or "").lower() in (START, END):
+        if (scope.find_column_name(column) or "").lower() in (START, END):
             hint = "put this condition into HAVING"
-            scope.fail(scope.span(column), "WHERE chooses messages, which have no window", hint)
-    counted = meant.windows.axis == "rows" and (meant.offset or resolved.marks.offset) is None
+            scope.fail(scope.locate(column), "WHERE chooses messages, which have no window", hint)
+    counted = (
+        meant.windows.axis == "rows" and (meant.offset or resolved.input_options.offset) is None
+    )
     session = meant.windows.retracts
-    alone = all(grouping.key_of(column) is not None for column in columns)
+    alone = all(grouping.find_key(column) is not None for column in columns)
     if (session or counted) and not (columns and alone):
         what = "sessions are formed" if session else "rows are counted"
         problem = f"{what} in FROM, before WHERE, and would change by it"
         name = meant.table if isinstance(meant.table, str) else "t"
         hint = f"filter before: WITH v AS (SELECT * FROM {name} WHERE ...), and TABLE v in the call"
-        scope.fail(scope.span(select.where), problem, hint)
+        scope.fail(scope.locate(select.where), problem, hint)
 
 
 def _build_windowing(
@@ -426,7 +436,7 @@ def _build_windowing(
     listed: SelectList,
 ) -> LoweredQuery:
     """Return the lowered query, with all of its spans."""
-    marks = resolved.marks.on(meant.windows.axis)
+    marks = resolved.input_options.on(meant.windows.axis)
     spans = {
         **_collect_spans(select),
         **meant.spans,
@@ -438,20 +448,22 @@ def _build_windowing(
         problem = f"the watermark is one of {marks.time}, the windows lie on {meant.time}"
         scope.fail(spans.get("timecol", select.span), problem, hint)
     marks = replace(marks, offset=meant.offset or marks.offset)
-    where = None if select.where is None else scope.plain(select.where)
+    where = None if select.where is None else scope.render(select.where)
     if select.where is not None:
-        spans["where"] = scope.span(select.where)
+        spans["where"] = scope.locate(select.where)
     try:
         # The firing policies may add aggregates that no output column shows.
-        policies = lower_emit(scope.text, select.emit, meant.windows.axis, listed.over_results)
-        listed.finish(marks.offset if meant.windows.axis == "rows" else None)
-        spec = listed.spec(meant, policies, **marks.options)
+        policies = lower_emit(
+            scope.text, select.emit, meant.windows.axis, listed.render_over_results
+        )
+        listed.add_engine_columns(marks.offset if meant.windows.axis == "rows" else None)
+        spec = listed.build_spec(meant, policies, **marks.options)
     except OptionError as error:
         named = error.value if error.option in ("agg", "key", "when") else error.option
         at = find_option_span(spans, error)
         raise SqlError(scope.text, at, f"{named} {error.problem}", error.hint) from error
     windowing = Windowing(
-        resolved.relation, spec, tuple(listed.keys), where, listed.shown(), listed.having,
+        resolved.relation, spec, tuple(listed.keys), where, listed.build_columns(), listed.having,
         marks.clock, each=listed.each,
     )  # fmt: skip
-    return LoweredQuery(windowing, spans, scope.cursor.places)
+    return LoweredQuery(windowing, spans, scope.cursor.expression_spans)

@@ -63,7 +63,7 @@ class InnerColumns:
         hint = f"give some of {', '.join(one.name for one in self.known.values())}"
         if self.rows:
             problem, hint = "several tables may have this", "write whose it is, as in t.name"
-        scope.fail(scope.span(node), problem, hint)
+        scope.fail(scope.locate(node), problem, hint)
 
     def all(self, item: SelectItem) -> tuple[Column, ...]:
         """Return the columns of ``*`` or ``w.*``, without the emission and revision."""
@@ -72,9 +72,9 @@ class InnerColumns:
             for one in self.columns
             if one.name not in EMISSION_COLUMNS and one != ROW_NUMBER_COLUMN
         ]
-        if item.of is None:
+        if item.qualifier is None:
             return tuple(own)
-        row = self.tables.get(item.of.lower())
+        row = self.tables.get(item.qualifier.lower())
         if row is not None:
             return tuple(one for one in own if one.text == f"{row}.*")
         here = {f"{one}.*" for one in self.tables.values()}
@@ -86,11 +86,11 @@ def check_qualified_stars(
 ) -> None:
     """Refuse ``t.*`` if the columns of that table aren't known."""
     for item in select.items:
-        if item.of is None:
+        if item.qualifier is None:
             continue
-        if item.of.lower() not in scope.qualifiers:
+        if item.qualifier.lower() not in scope.qualifiers:
             hint = "write *, or a name that stands behind FROM or JOIN"
-            scope.fail(item.span, f"there is no table {item.of} here", hint)
+            scope.fail(item.span, f"there is no table {item.qualifier} here", hint)
         apart = isinstance(relation, Windowing) and call is None
         if select.joins and not (apart and row_number.find_numbering(scope, select) is None):
             refuse_side_star(scope, item)
@@ -143,9 +143,11 @@ def _lower_item(scope: Scope, item: SelectItem, inner: InnerColumns) -> Column:
     node = item.scalar
     assert node is not None
     if isinstance(node, exp.Column):
-        name = item.alias or scope.own(node) or scope.plain(node).lower()
+        name = item.alias or scope.find_column_name(node) or scope.render(node).lower()
         return Column(name, inner.column(scope, node).text)
-    return Column(item.alias or scope.plain(node).lower(), _render_over_windows(scope, node, inner))
+    return Column(
+        item.alias or scope.render(node).lower(), _render_over_windows(scope, node, inner)
+    )
 
 
 def _check_emits_once(scope: Scope, select: Select, made: Windowing) -> None:
@@ -153,13 +155,13 @@ def _check_emits_once(scope: Scope, select: Select, made: Windowing) -> None:
     firing = made.spec.firing
     if select.where is not None and (firing.early is not None or firing.grace):
         hint = "let windows emit once"
-        scope.fail(scope.span(select.where), "a row that was emitted may hold no more", hint)
+        scope.fail(scope.locate(select.where), "a row that was emitted may hold no more", hint)
 
 
 def _lower_over_rows(scope: Scope, select: Select, made: Windowing) -> Windowing:
     """Return the rows of windows with one more select list over them."""
     if select.where is not None:
-        made = row_number.add_choice(made, Choice(None, scope.plain(select.where)))
+        made = row_number.add_choice(made, Choice(None, scope.render(select.where)))
     return row_number.add_choice(made, row_number.lower_select_list(scope, select, made, None))
 
 
@@ -169,7 +171,7 @@ def _render_over_windows(scope: Scope, node: exp.Expr, inner: InnerColumns) -> s
     def named(part: exp.Expr) -> str | None:
         return _parenthesize(inner.column(scope, part)) if isinstance(part, exp.Column) else None
 
-    return scope.rewritten(node, named)
+    return scope.rewrite(node, named)
 
 
 def _parenthesize(column: Column) -> str:

@@ -61,7 +61,7 @@ class Frame:
 
 def lower_frame(scope: Scope, window: exp.Window) -> Frame:
     """Return the frame of ``OVER``; refuse one without bounds."""
-    span, spec = scope.span(window), window.args.get("spec")
+    span, spec = scope.locate(window), window.args.get("spec")
     if spec is None:
         scope.fail(span, "without a frame every row would be kept indefinitely", _FRAMES)
     kind = str(spec.args.get("kind")).upper()
@@ -106,10 +106,10 @@ def find_order_column(scope: Scope, window: exp.Window) -> str | None:
         return None
     ordered = order.expressions
     one = ordered[0].this if len(ordered) == 1 and not ordered[0].args.get("desc") else None
-    own = scope.own(one) if isinstance(one, exp.Column) else None
+    own = scope.find_column_name(one) if isinstance(one, exp.Column) else None
     if own is None:
         hint = "order by the event-time column alone, ascending"
-        scope.fail(scope.span(order), "OVER is ordered by something else", hint)
+        scope.fail(scope.locate(order), "OVER is ordered by something else", hint)
     return own
 
 
@@ -125,7 +125,7 @@ def lower_over_aggregates(
     for other in overs[1:]:
         if not _have_same_order(scope, first, other):
             hint = "let them differ only in how far they reach back, or write two queries"
-            scope.fail(scope.span(other), "a query has frames of one kind", hint)
+            scope.fail(scope.locate(other), "a query has frames of one kind", hint)
     frames = [lower_frame(scope, one) for one in overs]
     # The longest frame contains the messages of all others.
     longest = max(frames, key=lambda frame: frame.size)
@@ -148,17 +148,17 @@ def lower_over_aggregates(
 def _check_rows(
     scope: Scope, window: exp.Window, order: str | None, resolved: ResolvedRelation
 ) -> None:
-    if resolved.marks.offset is not None:
+    if resolved.input_options.offset is not None:
         hint = "read the table without OFFSET FOR, or use RANGE"
-        scope.fail(scope.span(window), "ROWS counts rows as they arrive, not offsets", hint)
+        scope.fail(scope.locate(window), "ROWS counts rows as they arrive, not offsets", hint)
     if order is not None:
         hint = "leave ORDER BY away, or use RANGE INTERVAL ... PRECEDING"
-        scope.fail(scope.span(window), "ROWS counts rows as they arrive, in no other order", hint)
+        scope.fail(scope.locate(window), "ROWS counts rows as they arrive, in no other order", hint)
 
 
 def _check_range(scope: Scope, window: exp.Window, order: str | None) -> str:
     if order is None:
-        scope.fail(scope.span(window), "RANGE needs the column of event times", _FRAMES)
+        scope.fail(scope.locate(window), "RANGE needs the column of event times", _FRAMES)
     return order
 
 
@@ -167,10 +167,10 @@ def _resolve_window(scope: Scope, select: Select, window: exp.Window) -> exp.Win
     alias = window.args.get("alias")
     if alias is None:
         return window
-    found = select.named.get(alias.name.lower())
+    found = select.named_windows.get(alias.name.lower())
     if found is None or window.args.get("spec"):
         hint = f"add WINDOW {alias.name} AS (...), and write OVER {alias.name}"
-        scope.fail(scope.span(window), f"there is no window {alias.name}", hint)
+        scope.fail(scope.locate(window), f"there is no window {alias.name}", hint)
     return found
 
 
@@ -207,43 +207,45 @@ class OverSelectList(SelectList):
         self._alone: str | None = None
         self._fields: list[str] = []
         for node in window.args.get("partition_by") or []:
-            self.key(node, scope.span(node))
+            self.add_key(node, scope.locate(node))
         for item in select.items:
-            self._output(item)
+            self._lower_item(item)
         if self.each:
             fields = [f"'{_name_field(n)}', {text}" for n, text in enumerate(self._fields)]
             row = Expression(f"named_struct({', '.join(fields or [_NO_FIELDS])})")
             self.aggregates[ROWS] = collect_own_messages(self.windows, row)
 
-    def shown(self) -> tuple[Column, ...] | None:
+    def build_columns(self) -> tuple[Column, ...] | None:
         """Return the output columns; with a row per message, its number identifies it."""
         if not self.each:
-            return super().shown()
-        return complete_columns(self.outputs, [*self._identity, START, END], each=True)
+            return super().build_columns()
+        return complete_columns(self.outputs, [*self._identity_columns, START, END], each=True)
 
-    def _output(self, item: SelectItem) -> None:
+    def _lower_item(self, item: SelectItem) -> None:
         if item.scalar is None:
             self.scope.fail(item.span, "* isn't taken here", "name the columns")
         node = item.scalar
-        name = item.alias or self._name(node)
+        name = item.alias or self._name_item(node)
         if self.each and name.lower() == NUMBER:
             problem = f"{NUMBER} is what numbers the rows of one key and time"
             self.scope.fail(item.span, problem, "give it another name with AS")
         # An aggregate that stands by itself is computed under the item's name.
         self._alone = name if isinstance(node, exp.Window) else None
-        self.show(item, name, self.over_results(node))
+        self.add_output(item, name, self.render_over_results(node))
 
-    def _name(self, node: exp.Expr) -> str:
-        own = self.scope.own(node) if isinstance(node, exp.Column) else None
-        return own or self.scope.rendered(node, {}).lower()
+    def _name_item(self, node: exp.Expr) -> str:
+        own = self.scope.find_column_name(node) if isinstance(node, exp.Column) else None
+        return own or self.scope.render_with(node, {}).lower()
 
-    def _named_there(self, node: exp.Expr) -> str | None:
+    def _render_part(self, node: exp.Expr) -> str | None:
         if isinstance(node, exp.Window):
-            asked = self._framed(node)
-            return quote_name(self.computed(asked, self.scope.standing(node), self._alone))
-        return self._of_row(node) if isinstance(node, exp.Column) else None
+            asked = self._lower_framed_aggregate(node)
+            return quote_name(
+                self.add_aggregate(asked, self.scope.locate_separable(node), self._alone)
+            )
+        return self._render_row_column(node) if isinstance(node, exp.Column) else None
 
-    def _framed(self, node: exp.Window) -> Aggregate:
+    def _lower_framed_aggregate(self, node: exp.Window) -> Aggregate:
         """Return an aggregate over its frame if that is shorter than the longest."""
         asked = lower_aggregate(self.scope, node.this)
         frame = lower_frame(self.scope, _resolve_window(self.scope, self.select, node))
@@ -255,26 +257,30 @@ class OverSelectList(SelectList):
             span = frame.length.span
             raise SqlError(self.scope.text, span, error.problem, error.hint) from error
 
-    def _of_row(self, node: exp.Column) -> str:
+    def _render_row_column(self, node: exp.Column) -> str:
         """Return a column of the row that a window ends with."""
-        own = self.scope.own(node)
+        own = self.scope.find_column_name(node)
         if self.time is not None:
             if own is not None and own == self.time:
                 return quote_name(
-                    self.computed(self._of_last(self.time), self.scope.span(node), _AT)
+                    self.add_aggregate(
+                        self._aggregate_last_row(self.time), self.scope.locate(node), _AT
+                    )
                 )
             if self.each:
-                text = self.scope.plain(node)
+                text = self.scope.render(node)
                 if text not in self._fields:
                     self._fields.append(text)
                 return f"{ROW}.{_name_field(self._fields.index(text))}"
             hint = "leave it out, or write an aggregate of it OVER the same frame"
             problem = "rows that share key and time may differ in this"
-            self.scope.fail(self.scope.span(node), problem, hint)
-        column: Any = own if own is not None else Expression(self.scope.plain(node))
-        return quote_name(self.computed(self._of_last(column), self.scope.span(node)))
+            self.scope.fail(self.scope.locate(node), problem, hint)
+        column: Any = own if own is not None else Expression(self.scope.render(node))
+        return quote_name(
+            self.add_aggregate(self._aggregate_last_row(column), self.scope.locate(node))
+        )
 
-    def _of_last(self, column: Any) -> Aggregate:
+    def _aggregate_last_row(self, column: Any) -> Aggregate:
         """Return the aggregate for a column of the row at a window's end, even if excluded."""
         last = model.last(column)
         return last if self.includes_row else replace(last, frame=0)

@@ -37,7 +37,7 @@ def lower_regrouping(
         SqlError: When the groups would never be whole, or the query says when to emit.
     """
     end = find_bound_column(resolved.relation, END)
-    names = [scope.own(node) for node in select.group]
+    names = [scope.find_column_name(node) for node in select.group]
     bounds = {
         resolve_bound_alias(resolved.relation, name).lower() for name in names if name is not None
     }
@@ -63,30 +63,30 @@ class RegroupedSelectList(GroupedSelectList):
         self._relation = resolved.relation
         super().__init__(scope, select, WindowCall("TUMBLE", (), select.group_span), True)
 
-    def _bound(self, node: exp.Expr) -> str | None:
-        own = self.scope.own(node)
+    def _find_bound(self, node: exp.Expr) -> str | None:
+        own = self.scope.find_column_name(node)
         bound = None if own is None else resolve_bound_alias(self._relation, own).lower()
-        return bound if bound in _SHARED else super()._bound(node)
+        return bound if bound in _SHARED else super()._find_bound(node)
 
-    def _named_there(self, node: exp.Expr) -> str | None:
-        text = super()._named_there(node)
+    def _render_part(self, node: exp.Expr) -> str | None:
+        text = super()._render_part(node)
         return text if text is None else _SHARED.get(text, text)
 
-    def show(self, item: SelectItem, name: str, text: str) -> None:
+    def add_output(self, item: SelectItem, name: str, text: str) -> None:
         """Add a column to the output; the bounds are those that the windows share."""
-        super().show(item, name, text)
+        super().add_output(item, name, text)
         shown = self.outputs[-1]
         self.outputs[-1] = replace(shown, text=_SHARED.get(shown.text, shown.text))
 
-    def spec(self, meant: WindowBinding, firing: Firing, **options: object) -> WindowSpec:
+    def build_spec(self, meant: WindowBinding, firing: Firing, **options: object) -> WindowSpec:
         """Return the spec of the query, which finds the start that the windows share."""
         self.aggregates[FIRST] = least(find_bound_column(self._relation, START) or START)
-        spec = super().spec(meant, firing, **options)
+        spec = super().build_spec(meant, firing, **options)
         return replace(spec, lateness=-MICROSECOND)
 
-    def shown(self) -> tuple[Column, ...]:
+    def build_columns(self) -> tuple[Column, ...]:
         """Return the output columns, with the bounds that the windows share."""
-        whole = complete_columns(self.outputs, [*self._identity, START, END])
+        whole = complete_columns(self.outputs, [*self._identity_columns, START, END])
         return tuple(
             replace(column, text=_SHARED.get(column.text.strip("`"), column.text))
             for column in whole

@@ -69,7 +69,7 @@ def find_numbering(scope: Scope, select: Select) -> NumberingCall | None:
             if node is not item.scalar.unnest():  # type: ignore[union-attr]
                 hint = "give it a column of its own, and compute around it"
                 name = find_aggregate_name(node.this).lower()
-                scope.fail(scope.span(node), f"{name} is part of an expression", hint)
+                scope.fail(scope.locate(node), f"{name} is part of an expression", hint)
             numberings.append(
                 NumberingCall(node, item.alias or find_aggregate_name(node.this).lower(), index)
             )
@@ -78,7 +78,7 @@ def find_numbering(scope: Scope, select: Select) -> NumberingCall | None:
             numberings.append(NumberingCall(node, find_aggregate_name(node.this).lower(), None))
     for other in numberings[1:]:
         hint = "rank them one after the other, in queries over queries"
-        scope.fail(scope.span(other.node), "a query numbers its rows once", hint)
+        scope.fail(scope.locate(other.node), "a query numbers its rows once", hint)
     return numberings[0] if numberings else None
 
 
@@ -99,7 +99,7 @@ def lower_numbering(
     window = number.node
     name = number.function
     if window.args.get("spec") or window.args.get("alias") or window.this.expressions:
-        scope.fail(scope.span(window), f"{name.lower()} has no frame and no argument", _USAGE)
+        scope.fail(scope.locate(window), f"{name.lower()} has no frame and no argument", _USAGE)
     by, ascending = _lower_order(scope, window)
     ranking = Ranking(number.alias, by, ascending, UNLIMITED, (), call is None, name)
     parts = list(window.args.get("partition_by") or [])
@@ -109,14 +109,14 @@ def lower_numbering(
     names = [find_bound_column(resolved.relation, bound) for bound in (START, END)]
     if None in names:
         hint = "number the rows of windows; of a stream they would have to be kept indefinitely"
-        scope.fail(scope.span(window), "these rows are in no windows of time", hint)
+        scope.fail(scope.locate(window), "these rows are in no windows of time", hint)
     start, end = str(names[0]), str(names[1])
     per = _remove_bounds(scope, window, parts, {start, end})
     if select.emit is not None:
         hint = "leave EMIT out: each row is emitted once, when its windows are full"
         scope.fail(select.emit.spans["emit"], "rows of windows have no policy", hint)
     keys = (Column(FIRST, quote_name(start)), Column(LAST, quote_name(end)), *per)
-    where = None if select.where is None else scope.plain(select.where)
+    where = None if select.where is None else scope.render(select.where)
     spec = replace(
         moments(end), keys=tuple(key.name for key in keys), aggregates=_build_aggregates(ranking)
     )
@@ -133,7 +133,7 @@ def _lower_window_rows(
     ranking: Ranking,
 ) -> tuple[Windowing, WindowBinding]:
     meant = bind_window_call(scope.text, call, scope.qualifiers)
-    marks, axis = resolved.marks, meant.windows.axis
+    marks, axis = resolved.input_options, meant.windows.axis
     if axis == "time" and marks.time is not None and marks.time != meant.time:
         hint = f"measure windows on {marks.time}, or give {meant.time} the watermark"
         problem = f"the watermark is one of {marks.time}, the windows lie on {meant.time}"
@@ -157,7 +157,7 @@ def _lower_window_rows(
         raise SqlError(scope.text, call.span, f"{error.value} {error.problem}", error.hint) from (
             error
         )
-    where = None if select.where is None else scope.plain(select.where)
+    where = None if select.where is None else scope.render(select.where)
     windowing = Windowing(
         resolved.relation, spec, tuple(keys), where, clock=marks.clock, ranking=ranking
     )
@@ -171,14 +171,14 @@ def _collect_keys(
     if select.where is not None and meant.windows.retracts:
         hint = "filter before: WITH v AS (SELECT * FROM t WHERE ...), and TABLE v in the call"
         problem = "sessions are formed in FROM, before WHERE, and would change by it"
-        scope.fail(scope.span(select.where), problem, hint)
+        scope.fail(scope.locate(select.where), problem, hint)
     keys = list(per)
     for node in meant.partition:
-        own = scope.own(node) if isinstance(node, exp.Column) else None
+        own = scope.find_column_name(node) if isinstance(node, exp.Column) else None
         if own is None or own.lower() not in {key.name.lower() for key in per}:
             if ranking.by:
                 hint = f"add it to the PARTITION BY of {ranking.function}"
-                scope.fail(scope.span(node), "sessions are partitioned by this", hint)
+                scope.fail(scope.locate(node), "sessions are partitioned by this", hint)
             keys.append(_lower_key(scope, node))
     return keys
 
@@ -212,23 +212,23 @@ def lower_all_rows(
 def _lower_order(scope: Scope, window: exp.Window) -> tuple[tuple[str, ...], tuple[bool, ...]]:
     order = window.args.get("order")
     if order is None:
-        scope.fail(scope.span(window), "rows are numbered in no order", _USAGE)
+        scope.fail(scope.locate(window), "rows are numbered in no order", _USAGE)
     by, ascending = [], []
     for one in order.expressions:
         down = bool(one.args.get("desc"))
         if bool(one.args.get("nulls_first")) == down:
             hint = "leave NULLS out: ascending they are first, descending last"
-            scope.fail(scope.span(one), "nulls have their own place", hint)
-        by.append(scope.plain(one.this))
+            scope.fail(scope.locate(one), "nulls have their own place", hint)
+        by.append(scope.render(one.this))
         ascending.append(not down)
     return tuple(by), tuple(ascending)
 
 
 def _lower_key(scope: Scope, node: exp.Expr) -> Column:
-    own = scope.own(node) if isinstance(node, exp.Column) else None
+    own = scope.find_column_name(node) if isinstance(node, exp.Column) else None
     if own is None:
         hint = "compute it in a view, and name its column here"
-        scope.fail(scope.span(node), "rows are partitioned by columns", hint)
+        scope.fail(scope.locate(node), "rows are partitioned by columns", hint)
     return Column(own, quote_name(own))
 
 
@@ -240,7 +240,7 @@ def _remove_bounds(
     low = {bound.lower() for bound in bounds}
     if not low <= {key.name.lower() for key in keys}:
         hint = f"add {' and '.join(sorted(bounds, reverse=True))} to PARTITION BY"
-        scope.fail(scope.span(window), "rows aren't numbered by window", hint)
+        scope.fail(scope.locate(window), "rows aren't numbered by window", hint)
     return tuple(key for key in keys if key.name.lower() not in low)
 
 
@@ -256,8 +256,10 @@ def lower_select_list(
         elif number is not None and index == number.item:
             columns.append(Column(number.alias, quote_name(number.alias)))
         else:
-            text = scope.plain(item.scalar)
-            bare = scope.own(item.scalar) if isinstance(item.scalar, exp.Column) else None
+            text = scope.render(item.scalar)
+            bare = (
+                scope.find_column_name(item.scalar) if isinstance(item.scalar, exp.Column) else None
+            )
             column = Column(item.alias or bare or text, text)
             if column.name.lower() in own and (bare or "").lower() != column.name.lower():
                 hint = "give it another name with AS"
@@ -279,7 +281,7 @@ def limit_rows(scope: Scope, windowing: Windowing, condition: exp.Expr) -> Windo
     assert ranking is not None
     bounds = _find_limits(scope, condition.unnest(), ranking.number)
     if not bounds:
-        refuse_unlimited(scope, scope.span(condition), ranking)
+        refuse_unlimited(scope, scope.locate(condition), ranking)
     most, span = min(bounds)
     if not 1 <= most <= 10_000:
         hint = "give a whole number from 1 to 10000"
@@ -290,9 +292,9 @@ def limit_rows(scope: Scope, windowing: Windowing, condition: exp.Expr) -> Windo
     firing = windowing.spec.firing
     if not only and (firing.early is not None or firing.grace):
         hint = "bound the number alone, or let windows emit once"
-        scope.fail(scope.span(condition), "a row that was emitted may hold no more", hint)
+        scope.fail(scope.locate(condition), "a row that was emitted may hold no more", hint)
     if not only:
-        text = scope.rendered(condition, _find_replacements(scope, condition, ranking.number))
+        text = scope.render_with(condition, _find_replacements(scope, condition, ranking.number))
         choices = (*choices, Choice(None, text))
     bounded_ranking = replace(bounded_ranking, choices=choices)
     spec = replace(windowing.spec, aggregates=_build_aggregates(bounded_ranking))
@@ -304,9 +306,9 @@ def _find_replacements(scope: Scope, condition: exp.Expr, name: str) -> dict[Spa
     swaps: dict[Span, str] = {}
     for node in walk(condition):
         if isinstance(node, exp.Window):
-            swaps[scope.standing(node)] = quote_name(name)
-        elif isinstance(node, exp.Column) and len(node.parts) > 1 and scope.own(node):
-            swaps[scope.standing(node)] = quote_name(str(scope.own(node)))
+            swaps[scope.locate_separable(node)] = quote_name(name)
+        elif isinstance(node, exp.Column) and len(node.parts) > 1 and scope.find_column_name(node):
+            swaps[scope.locate_separable(node)] = quote_name(str(scope.find_column_name(node)))
     return swaps
 
 
@@ -320,7 +322,7 @@ def _find_limits(scope: Scope, node: exp.Expr, name: str) -> list[tuple[int, Spa
         return []
     if not isinstance(high, exp.Literal) or not high.name.isdigit():
         return []
-    return [(int(high.name) - less, scope.span(high))]
+    return [(int(high.name) - less, scope.locate(high))]
 
 
 def _split_comparison(node: exp.Expr) -> tuple[exp.Expr | None, exp.Expr | None, int]:
@@ -339,7 +341,7 @@ def _split_comparison(node: exp.Expr) -> tuple[exp.Expr | None, exp.Expr | None,
 def _is_row_number(scope: Scope, node: exp.Expr, name: str) -> bool:
     if isinstance(node, exp.Window):
         return find_aggregate_name(node.this) in NUMBERING_FUNCTIONS
-    own = scope.own(node) if isinstance(node, exp.Column) else None
+    own = scope.find_column_name(node) if isinstance(node, exp.Column) else None
     return own is not None and own.lower() == name.lower()
 
 

@@ -102,12 +102,12 @@ class Definitions:
             # Its placeholders are filled in when the pipeline runs, like those of options.
             self.checkpoint = setting.value
         elif name == "shards":
-            value = cursor.filled(setting.value, span)
+            value = cursor.fill_placeholders(setting.value, span)
             if not (value.isdigit() and int(value)):
                 cursor.fail(span, "shards isn't a number", "give a whole number, 1 or more")
             self.shards = int(value)
         elif name == "trigger":
-            value = cursor.filled(setting.value, span)
+            value = cursor.fill_placeholders(setting.value, span)
             self.available_now = value.lower() == "available now"
             try:
                 self.trigger = None if self.available_now else micros(name, value, zero=False)
@@ -187,8 +187,10 @@ def compile_pipeline(
     else:
         problems += mistakes
     texts = [value for table in tables.values() for value in table.options.values()]
-    asked = frozenset(cursor.used).union(*map(placeholder_names, [*texts, checkpoint or ""]))
-    places = {name: (text, span) for name, span in cursor.places.items()}
+    asked = frozenset(cursor.used_placeholders).union(
+        *map(placeholder_names, [*texts, checkpoint or ""])
+    )
+    places = {name: (text, span) for name, span in cursor.expression_spans.items()}
     return Pipeline(
         tables, tuple(flows), checkpoint, made.trigger, made.available_now, asked, places
     )
@@ -236,8 +238,8 @@ def _check_outputs(
 
 def _lower_insert(cursor: Cursor, insert: Insert, made: Definitions) -> Flow:
     query, rejected = made.lower_query(cursor, insert.select).query, None
-    if insert.select.ordering is not None:
-        refuse_order(cursor, insert.select.ordering)
+    if insert.select.order_by is not None:
+        refuse_order(cursor, insert.select.order_by)
     into = _find_target(cursor, insert.into, insert.into_span, made)
     if insert.rejected is not None:
         rejected = _find_target(cursor, insert.rejected, insert.rejected_span, made)
@@ -282,10 +284,10 @@ def compile_query(
     if asked is None:
         cursor.fail(_find_end(text), "no query is asked", "end with SELECT ... FROM ...")
     lowered = made.lower_query(cursor, asked)
-    if asked.ordering is not None:
+    if asked.order_by is not None:
         known = map(made.catalog.tables.get, find_tables(lowered.query))
         if any(table is not None and table.stream for table in known):
-            refuse_order(cursor, asked.ordering)
+            refuse_order(cursor, asked.order_by)
     return CompiledQuery(text, lowered, made.catalog.tables, explain, made.places)
 
 
@@ -299,7 +301,7 @@ def compile_input(text: str, made: Definitions) -> CompiledQuery | None:
     if not any(isinstance(one, Select | Explain | Insert) for one in statements):
         for one in statements:
             made.define(cursor, one)
-        made.places |= {one: (text, span) for one, span in cursor.places.items()}
+        made.places |= {one: (text, span) for one, span in cursor.expression_spans.items()}
         return None
     return compile_query(text, made=made)
 
@@ -328,7 +330,7 @@ def declare_table(cursor: Cursor, made: CreateTable) -> DeclaredTable:
     if connector is None:
         hint = "add connector = 'parquet', or csv, json, kafka, rate, ..."
         cursor.fail(made.span, f"{made.name} has no connector", hint)
-    connector = cursor.filled(connector, made.spans["connector"])
+    connector = cursor.fill_placeholders(connector, made.spans["connector"])
     mode = options.pop("mode", "stream")
     if mode not in ("stream", "batch"):
         hint = "write 'stream' or 'batch'"
@@ -339,8 +341,8 @@ def declare_table(cursor: Cursor, made: CreateTable) -> DeclaredTable:
         made.name,
         connector,
         ddl or None,
-        tuple(Column(name, scope.plain(node)) for name, node in made.computed),
+        tuple(Column(name, scope.render(node)) for name, node in made.computed),
         options,
-        made.marks,
+        made.input_options,
         mode == "stream",
     )

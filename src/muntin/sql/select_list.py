@@ -34,36 +34,36 @@ class SelectList(ABC):
         self.outputs: list[Column] = []
         self.having: str | None = None
         self.spans: dict[str, Span] = {}
-        self.sets: tuple[int, ...] | None = None
+        self.grouping_sets: tuple[int, ...] | None = None
         self.each = False
-        self._named: list[tuple[exp.Expr, str]] = []
+        self._key_names: list[tuple[exp.Expr, str]] = []
 
-    def key(self, node: exp.Expr, span: Span) -> None:
+    def add_key(self, node: exp.Expr, span: Span) -> None:
         """Add a key under the name that the select list gives it."""
         node = node.unnest()
-        text, meant = self.scope.plain(node), normalize(node, self.scope)
-        own = self.scope.own(node)
+        text, meant = self.scope.render(node), normalize(node, self.scope)
+        own = self.scope.find_column_name(node)
         # A field of a struct has the name that Spark gives it.
         name = own or (node.name if isinstance(node, exp.Column | exp.Dot) else text)
         for item in self.select.items:
             if item.alias and item.scalar and normalize(item.scalar, self.scope) == meant:
                 name = item.alias
                 break
-        if any(meant == known for known, _ in self._named):
+        if any(meant == known for known, _ in self._key_names):
             return
-        self.keys.append(Column(name, self.scope.noted(quote_name(own), span) if own else text))
-        self._named.append((meant, name))
+        self.keys.append(Column(name, self.scope.note_span(quote_name(own), span) if own else text))
+        self._key_names.append((meant, name))
         self.spans.setdefault("key", span)
         self.spans[f"key {name}"] = span
 
-    def key_of(self, node: exp.Expr) -> str | None:
+    def find_key(self, node: exp.Expr) -> str | None:
         """Return the name of the key that a node stands for; ``None`` if it isn't a key."""
         if not is_grouped_as_parsed(node):
             return None
         meant = normalize(node, self.scope)
-        return next((name for known, name in self._named if known == meant), None)
+        return next((name for known, name in self._key_names if known == meant), None)
 
-    def computed(self, aggregate: Aggregate, span: Span, name: str | None = None) -> str:
+    def add_aggregate(self, aggregate: Aggregate, span: Span, name: str | None = None) -> str:
         """Add an aggregate and return its name; an aggregate that exists already keeps its name."""
         for known, same in self.aggregates.items():
             if same == aggregate:
@@ -75,64 +75,67 @@ class SelectList(ABC):
         self.spans[f"agg {name}"] = span
         return name
 
-    def over_results(self, node: exp.Expr) -> str:
+    def render_over_results(self, node: exp.Expr) -> str:
         """Return an expression over results, which have keys and aggregates under their names."""
-        return self.scope.rewritten(node, self._named_in_results)
+        return self.scope.rewrite(node, self._render_result_part)
 
-    def _named_in_results(self, node: exp.Expr) -> str | None:
-        key = self.key_of(node)
-        return self._named_there(node) if key is None else quote_name(key)
+    def _render_result_part(self, node: exp.Expr) -> str | None:
+        key = self.find_key(node)
+        return self._render_part(node) if key is None else quote_name(key)
 
     @abstractmethod
-    def _named_there(self, node: exp.Expr) -> str | None:
+    def _render_part(self, node: exp.Expr) -> str | None:
         """Return the text of a node that isn't a key, in results; ``None`` looks into its parts."""
 
-    def show(self, item: SelectItem, name: str, text: str) -> None:
+    def add_output(self, item: SelectItem, name: str, text: str) -> None:
         """Add a column to the output."""
         hint = "give it another name with AS"
         if any(name.lower() == shown.name.lower() for shown in self.outputs):
             self.scope.fail(item.span, f"two columns are called {name}", hint)
         mine = {key.name.lower(): quote_name(key.name) for key in self.keys}
         mine |= {START: START, END: END, **{own: own for own in EMISSION_COLUMNS}}
-        if self.sets is not None:
+        if self.grouping_sets is not None:
             mine[GROUPING_ID] = GROUPING_ID
         if name.lower() in mine and text != mine[name.lower()]:
             self.scope.fail(item.span, f"{name} is a column of the output already", hint)
         self.outputs.append(Column(name, text))
 
-    def finish(self, offset: tuple[str, str] | None) -> None:
+    def add_engine_columns(self, offset: tuple[str, str] | None) -> None:
         """Complete the keys and aggregates with those that the engine needs."""
         if offset is not None and not any(k.name == offset[0] for k in self.keys[:1]):
             # Offsets count within their partition.
             self.keys.insert(0, Column(offset[0], quote_name(offset[0])))
         if not self.aggregates:
-            self.computed(count(), self.select.span)
+            self.add_aggregate(count(), self.select.span)
 
-    def spec(self, meant: WindowBinding, firing: Firing, **options: Any) -> WindowSpec:
+    def build_spec(self, meant: WindowBinding, firing: Firing, **options: Any) -> WindowSpec:
         """Return the spec of the query; NULL is a group of its own, as in ``GROUP BY``."""
         return WindowSpec(
-            keys=self._identity,
+            keys=self._identity_columns,
             time=meant.time,
             windows=meant.windows,
             aggregates=dict(self.aggregates),
             firing=firing,
             nulls="group",
-            sets=self.sets,
+            sets=self.grouping_sets,
             **options,
         )
 
     @property
-    def _identity(self) -> tuple[str, ...]:
+    def _identity_columns(self) -> tuple[str, ...]:
         """The keys, and the number of the grouping set if there are sets."""
-        return (*(key.name for key in self.keys), *(() if self.sets is None else (GROUPING_ID,)))
+        return (
+            *(key.name for key in self.keys),
+            *(() if self.grouping_sets is None else (GROUPING_ID,)),
+        )
 
-    def shown(self) -> tuple[Column, ...] | None:
+    def build_columns(self) -> tuple[Column, ...] | None:
         """Return the output columns of an emission; ``None`` if they are the default ones.
 
         The columns that identify a window are always shown, before the first one that doesn't
         identify it.
         """
-        identity = [*self._identity, START, END]
+        identity = [*self._identity_columns, START, END]
         default = [*identity, *self.aggregates, *EMISSION_COLUMNS]
         whole = complete_columns(self.outputs, identity)
         plain = all(column.bare for column in whole) and self.having is None
@@ -146,9 +149,9 @@ def find_item_by_ordinal(scope: Scope, select: Select, node: exp.Expr) -> Select
     place = int(node.name) if node.name.isdigit() else 0
     if not 1 <= place <= len(select.items):
         hint = f"give a number from 1 to {len(select.items)}, or a column"
-        scope.fail(scope.span(node), f"there is no column {node.name}", hint)
+        scope.fail(scope.locate(node), f"there is no column {node.name}", hint)
     if any(item.scalar is None for item in select.items):
-        scope.fail(scope.span(node), "* isn't one column", "name the columns")
+        scope.fail(scope.locate(node), "* isn't one column", "name the columns")
     return select.items[place - 1]
 
 

@@ -31,68 +31,68 @@ _WATERMARK = (
 
 def parse_emit(cursor: Cursor) -> Emit | None:
     """Read ``EMIT ...``, if it comes next."""
-    if not cursor.takes("EMIT"):
+    if not cursor.accept("EMIT"):
         return None
-    start = cursor._prev.start
+    start = cursor.last_token.start
     found: dict[str, Any] = {}
     spans: dict[str, Span] = {}
     closes: Span | None = None
     while True:
-        begin, word = cursor.here, cursor.word
-        cursor.takes_kind(TokenType.COMMA)
+        begin, word = cursor.position, cursor.next_word
+        cursor.accept_kind(TokenType.COMMA)
         if (
-            cursor.takes("ON", "CLOSE")
-            or cursor.takes("ON", "WINDOW", "CLOSE")
-            or cursor.takes("FINAL")
+            cursor.accept("ON", "CLOSE")
+            or cursor.accept("ON", "WINDOW", "CLOSE")
+            or cursor.accept("FINAL")
         ):
-            closes = cursor.since(begin)
+            closes = cursor.span_from(begin)
         else:
             part = _parse_emit_part(cursor)
             if part is None:
                 break
             twice = part.keys() & found.keys()
             if twice:
-                cursor.fail((begin, cursor.here), f"EMIT says {word} twice", "say it once")
+                cursor.fail((begin, cursor.position), f"EMIT says {word} twice", "say it once")
             found |= part
-            spans |= dict.fromkeys(part, cursor.since(begin))
+            spans |= dict.fromkeys(part, cursor.span_from(begin))
     if not found and closes is None:
         cursor.fail(None, "EMIT doesn't say when", _EMIT)
     if closes is not None and ("early" in found or "changes" in found):
         hint = "leave one of them out: on close, a window emits when it is full"
         cursor.fail(closes, "ON CLOSE and early firings exclude each other", hint)
-    spans["emit"] = cursor.since(start)
+    spans["emit"] = cursor.span_from(start)
     if closes is not None:
         spans["closes"] = closes
     return Emit(**found, spans=spans)
 
 
 def _parse_emit_part(cursor: Cursor) -> dict[str, Any] | None:
-    if cursor.takes("EARLY"):
+    if cursor.accept("EARLY"):
         return {"early": _parse_policy(cursor)}
-    if cursor.takes("LATE"):
+    if cursor.accept("LATE"):
         return {"late": _parse_policy(cursor)}
-    if cursor.takes("GRACE"):
+    if cursor.accept("GRACE"):
         return {"grace": intervals.parse_interval(cursor)}
-    if cursor.takes("RETAIN"):
+    if cursor.accept("RETAIN"):
         return _parse_retention(cursor)
-    if cursor.takes("DELTAS"):
+    if cursor.accept("DELTAS"):
         return {"deltas": True}
-    if cursor.takes("FULL"):
-        cursor.needs("IF", "CHANGED", hint=_EMIT)
+    if cursor.accept("FULL"):
+        cursor.expect("IF", "CHANGED", hint=_EMIT)
         return {"repeat": False}
-    if cursor.takes("FILL"):
+    if cursor.accept("FILL"):
         return {"fill": _parse_fill(cursor)}
-    if cursor.takes("CHANGES"):
+    if cursor.accept("CHANGES"):
         return {"changes": True}
     return None
 
 
 def _parse_fill(cursor: Cursor) -> Fill:
-    value = next((word for word in ("ZERO", "NULL") if cursor.takes(word)), None)
+    value = next((word for word in ("ZERO", "NULL") if cursor.accept(word)), None)
     hint = "write for example FILL ZERO UP TO 1 DAY, or FILL NULL UP TO 1 DAY"
     if value is None:
         cursor.fail(None, "FILL doesn't say with what", hint)
-    cursor.needs("UP", "TO", hint=hint)
+    cursor.expect("UP", "TO", hint=hint)
     length = intervals.parse_interval(cursor)
     if length.axis != "time" or not length.value:
         cursor.fail(length.span, "what is filled is measured in time", hint)
@@ -101,29 +101,29 @@ def _parse_fill(cursor: Cursor) -> Fill:
 
 def _parse_retention(cursor: Cursor) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    if cursor.word != "ROWS":
+    if cursor.next_word != "ROWS":
         found["retain"] = intervals.parse_interval(cursor)
-    if cursor.word == "ROWS":
+    if cursor.next_word == "ROWS":
         found["retain_rows"] = intervals.parse_interval(cursor).value
     return found
 
 
 def _parse_policy(cursor: Cursor) -> PolicyClause:
     first = _parse_single_policy(cursor)
-    return ThenClause(first, _parse_single_policy(cursor)) if cursor.takes("THEN") else first
+    return ThenClause(first, _parse_single_policy(cursor)) if cursor.accept("THEN") else first
 
 
 def _parse_single_policy(cursor: Cursor) -> OnePolicy | WhenClause:
-    start = cursor.here
-    if cursor.takes("WHEN"):
-        return WhenClause(cursor.scalar("a condition"), cursor.since(start))
-    if cursor.takes("EACH"):
-        cursor.takes("MESSAGE") or cursor.takes("ROW")
+    start = cursor.position
+    if cursor.accept("WHEN"):
+        return WhenClause(cursor.parse_scalar("a condition"), cursor.span_from(start))
+    if cursor.accept("EACH"):
+        cursor.accept("MESSAGE") or cursor.accept("ROW")
         return Each()
-    after = cursor.takes("AFTER")
+    after = cursor.accept("AFTER")
     if not after:
-        cursor.needs("EVERY", hint=_POLICY)
-        if cursor.takes("ROW") or cursor.takes("MESSAGE"):
+        cursor.expect("EVERY", hint=_POLICY)
+        if cursor.accept("ROW") or cursor.accept("MESSAGE"):
             return Each()
     lengths_by_axis: dict[str, int] = {}
     since = None
@@ -131,10 +131,10 @@ def _parse_single_policy(cursor: Cursor) -> OnePolicy | WhenClause:
         length = _parse_period(cursor, lengths_by_axis, after=after)
         lengths_by_axis[length.axis] = length.value
         since = _parse_since(cursor) if after else since
-        if not cursor.takes("OR"):
+        if not cursor.accept("OR"):
             break
-        after = cursor.takes("AFTER")
-        after or cursor.takes("EVERY")
+        after = cursor.accept("AFTER")
+        after or cursor.accept("EVERY")
     rows, period = lengths_by_axis.get("rows"), lengths_by_axis.get("time")
     if since is not None and period is not None:
         return After(period, since, rows)
@@ -161,18 +161,18 @@ def _parse_period(
 
 def _parse_since(cursor: Cursor) -> str:
     """Read ``SINCE LAST MESSAGE`` after a time, if it comes next; ``first`` is the default."""
-    if not cursor.takes("SINCE"):
+    if not cursor.accept("SINCE"):
         return "first"
-    since = "last" if cursor.takes("LAST") else "first"
+    since = "last" if cursor.accept("LAST") else "first"
     if since == "first":
-        cursor.needs("FIRST", hint=_POLICY)
-    cursor.takes("MESSAGE") or cursor.takes("ROW")
+        cursor.expect("FIRST", hint=_POLICY)
+    cursor.accept("MESSAGE") or cursor.accept("ROW")
     return since
 
 
 def _parse_at_least(cursor: Cursor) -> int:
     """Read ``AT LEAST 100 ROWS`` after a period, if it comes next."""
-    if not cursor.takes("AT", "LEAST"):
+    if not cursor.accept("AT", "LEAST"):
         return 1
     least = intervals.parse_interval(cursor)
     if least.axis != "rows" or least.value < 1:
@@ -182,44 +182,44 @@ def _parse_at_least(cursor: Cursor) -> int:
 
 def parse_table_watermark(cursor: Cursor) -> Watermark:
     """Read ``FOR ts AS ts - INTERVAL ...``, after ``WATERMARK`` in ``CREATE TABLE``."""
-    start = cursor._prev.start
-    if not cursor.takes("FOR"):
+    start = cursor.last_token.start
+    if not cursor.accept("FOR"):
         return _parse_delayed_watermark(cursor, start)
-    column, _ = cursor.name("a column")
-    cursor.needs("AS", hint=_WATERMARK)
-    again, span = cursor.name("a column")
+    column, _ = cursor.parse_name("a column")
+    cursor.expect("AS", hint=_WATERMARK)
+    again, span = cursor.parse_name("a column")
     if again != column:
         hint = f"write WATERMARK FOR {column} AS {column} - INTERVAL '30' SECOND"
         cursor.fail(span, f"the watermark of {column} follows {again}", hint)
-    delay = _parse_delay(cursor) if cursor.takes_kind(TokenType.DASH) else 0
+    delay = _parse_delay(cursor) if cursor.accept_kind(TokenType.DASH) else 0
     return _parse_watermark_options(cursor, column, delay, start)
 
 
 def parse_source_watermark(cursor: Cursor) -> Watermark | None:
     """Read ``WATERMARK ts DELAY OF INTERVAL ...`` after a table, if it comes next."""
-    if cursor.word != "WATERMARK" or cursor.second in (",", ")", ""):
+    if cursor.next_word != "WATERMARK" or cursor.second_word in (",", ")", ""):
         return None
-    cursor.takes("WATERMARK")
-    return _parse_delayed_watermark(cursor, cursor._prev.start)
+    cursor.accept("WATERMARK")
+    return _parse_delayed_watermark(cursor, cursor.last_token.start)
 
 
 def parse_offset_columns(cursor: Cursor) -> tuple[str, str] | None:
     """Read ``OFFSET FOR (partition, offset)``, if it comes next."""
-    if not cursor.takes("OFFSET", "FOR"):
+    if not cursor.accept("OFFSET", "FOR"):
         return None
     hint = "write OFFSET FOR (partition, offset)"
-    cursor.needs("(", hint=hint)
-    first, _ = cursor.name("a column")
-    if not cursor.takes_kind(TokenType.COMMA):
+    cursor.expect("(", hint=hint)
+    first, _ = cursor.parse_name("a column")
+    if not cursor.accept_kind(TokenType.COMMA):
         cursor.fail(None, "OFFSET has two columns", hint)
-    second, _ = cursor.name("a column")
-    cursor.closes("OFFSET FOR")
+    second, _ = cursor.parse_name("a column")
+    cursor.expect_close("OFFSET FOR")
     return first, second
 
 
 def _parse_delayed_watermark(cursor: Cursor, start: int) -> Watermark:
-    column, _ = cursor.name("a column")
-    cursor.needs("DELAY", "OF", hint=_WATERMARK)
+    column, _ = cursor.parse_name("a column")
+    cursor.expect("DELAY", "OF", hint=_WATERMARK)
     return _parse_watermark_options(cursor, column, _parse_delay(cursor), start)
 
 
@@ -229,28 +229,28 @@ def _parse_delay(cursor: Cursor) -> int:
 
 def _parse_watermark_options(cursor: Cursor, column: str, delay: int, start: int) -> Watermark:
     ahead: int | None = AHEAD
-    if cursor.takes("MAX", "AHEAD"):
+    if cursor.accept("MAX", "AHEAD"):
         hint = "write MAX AHEAD INTERVAL '1' DAY, or MAX AHEAD ANY"
         ahead = None
-        if not cursor.takes("ANY"):
+        if not cursor.accept("ANY"):
             ahead = intervals.parse_duration(cursor, hint, "how far ahead").value
     idle = None
-    if cursor.takes("IDLE", "AFTER"):
+    if cursor.accept("IDLE", "AFTER"):
         hint = "write IDLE AFTER INTERVAL '1' MINUTE"
         idle = intervals.parse_duration(cursor, hint, "the idle time").value
-    named, clocks = _parse_clocks(cursor) if cursor.takes("BY") else (None, ())
+    named, clocks = _parse_clocks(cursor) if cursor.accept("BY") else (None, ())
     marks = InputOptions(column, delay, ahead, idle=idle, watermark=named, clocks=clocks)
-    return Watermark(marks, cursor.since(start))
+    return Watermark(marks, cursor.span_from(start))
 
 
 def _parse_clocks(cursor: Cursor) -> tuple[WatermarkBy | None, tuple[str, ...]]:
     """Read the clocks of a watermark: ``SOURCE``, ``GREATEST``, or columns in parentheses."""
     for word in (BY_SOURCE, BY_GREATEST):
-        if cursor.takes(word.upper()):
+        if cursor.accept(word.upper()):
             return word, ()
-    cursor.needs("(", hint="write BY SOURCE, BY GREATEST, or BY (device)")
-    names = [cursor.name("a column")[0]]
-    while cursor.takes_kind(TokenType.COMMA):
-        names.append(cursor.name("a column")[0])
-    cursor.closes("BY")
+    cursor.expect("(", hint="write BY SOURCE, BY GREATEST, or BY (device)")
+    names = [cursor.parse_name("a column")[0]]
+    while cursor.accept_kind(TokenType.COMMA):
+        names.append(cursor.parse_name("a column")[0])
+    cursor.expect_close("BY")
     return None, tuple(names)

@@ -74,7 +74,7 @@ class WithinClause:
 class Watermark:
     """``WATERMARK FOR ts AS ts - INTERVAL ...`` or ``WATERMARK ts DELAY OF INTERVAL ...``."""
 
-    marks: InputOptions
+    input_options: InputOptions
     span: Span
 
 
@@ -91,7 +91,7 @@ class FromItem:
         as_of: Time of ``FOR SYSTEM_TIME AS OF orders.at``.
     """
 
-    item: TableExpression | WindowCall
+    table: TableExpression | WindowCall
     alias: str | None
     watermark: Watermark | None
     span: Span
@@ -101,7 +101,7 @@ class FromItem:
     @property
     def name(self) -> str:
         """The qualifier of its columns."""
-        return self.alias or str(self.item).rpartition(".")[2]
+        return self.alias or str(self.table).rpartition(".")[2]
 
 
 @dataclass(frozen=True)
@@ -129,10 +129,10 @@ class Join:
     on: exp.Expr | None
     using: tuple[str, ...]
     span: Span
-    by_where: bool = False
+    is_comma_join: bool = False
     within: WithinClause | None = None
-    not_in: bool = False
-    as_of: bool = False
+    is_not_in: bool = False
+    is_asof: bool = False
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class SelectItem:
     scalar: exp.Expr | None
     alias: str | None
     span: Span
-    of: str | None = None
+    qualifier: str | None = None
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ class SortKey:
     """``total DESC NULLS LAST``."""
 
     scalar: exp.Expr
-    descends: bool
+    is_descending: bool
     nulls: Literal["first", "last"] | None
 
 
@@ -205,7 +205,7 @@ class SortKey:
 class OrderBy:
     """``ORDER BY total DESC LIMIT 10``, or one of the two."""
 
-    by: tuple[SortKey, ...]
+    keys: tuple[SortKey, ...]
     limit: int | None
     span: Span
 
@@ -221,16 +221,16 @@ class Select:
     where: exp.Expr | None
     group: tuple[exp.Expr, ...]
     having: exp.Expr | None
-    named: dict[str, exp.Window] = field(hash=False)
+    named_windows: dict[str, exp.Window] = field(hash=False)
     emit: Emit | None
     span: Span
     group_span: Span
     views: tuple[CreateView, ...] = ()
     window: WindowClause | None = None
     qualify: exp.Expr | None = None
-    sets: tuple[tuple[exp.Expr, ...], ...] | None = None
-    ordering: OrderBy | None = None
-    united: tuple[Select, ...] = ()
+    grouping_sets: tuple[tuple[exp.Expr, ...], ...] | None = None
+    order_by: OrderBy | None = None
+    unions: tuple[Select, ...] = ()
 
     @property
     def scalars(self) -> list[exp.Expr]:
@@ -259,7 +259,7 @@ class CreateTable:
     name: str
     columns: tuple[tuple[str, str], ...]
     computed: tuple[tuple[str, exp.Expr], ...]
-    marks: InputOptions
+    input_options: InputOptions
     options: dict[str, str] = field(hash=False)
     spans: dict[str, Span] = field(hash=False)
     span: Span

@@ -91,9 +91,9 @@ def extract_time_bounds(
         if not any(one.columns in times for one in compared):
             rest.append(part)
             continue
-        bounds = bounds or TimeBounds(scope.span(part))
+        bounds = bounds or TimeBounds(scope.locate(part))
         for one in compared:
-            _narrow(cursor, bounds, one, scope.span(part))
+            _narrow(cursor, bounds, one, scope.locate(part))
     if bounds is not None and (bounds.least is None or bounds.most is None):
         cursor.fail(bounds.span, "this bounds a pair in time on one side only", _HINT)
     return bounds, rest
@@ -172,10 +172,10 @@ def find_compared_times(cursor: Cursor, part: exp.Expr, sides: Sides) -> tuple[s
 
 def _measure_interval(cursor: Cursor, node: exp.Interval) -> int:
     """Return the length of an interval, in microseconds."""
-    span = Scope(cursor).span(node)
+    span = Scope(cursor).locate(node)
     try:
         found, _ = parse_statements(
-            cursor.sql[slice(*span)], intervals.parse_interval, cursor.given
+            cursor.sql[slice(*span)], intervals.parse_interval, cursor.placeholder_values
         )
     except SqlError as error:
         cursor.fail(span, error.problem, error.hint)

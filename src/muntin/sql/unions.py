@@ -18,7 +18,7 @@ def lower_union(
     cursor: Cursor, select: Select, lower: Callable[[Select], Any], outermost: bool
 ) -> ResolvedRelation:
     """Return the united rows of several queries that choose and compute rows one by one."""
-    parts = (replace(select, united=(), views=()), *select.united)
+    parts = (replace(select, unions=(), views=()), *select.unions)
     if outermost:
         hint = "unite rows in FROM (SELECT ... UNION ALL SELECT ...), or write two queries"
         cursor.fail(parts[1].span, "UNION ALL unites messages, not whole queries", hint)
@@ -29,7 +29,7 @@ def lower_union(
             hint = "unite the rows before their windows, or write two queries"
             cursor.fail(part.span, "this query's results can't be united with others", hint)
         found.append(one)
-    marks = _merge_input_options(cursor, parts, [one.marks for one in found])
+    marks = _merge_input_options(cursor, parts, [one.input_options for one in found])
     return ResolvedRelation(Union(tuple(one.relation for one in found)), marks, frozenset())
 
 

@@ -63,8 +63,8 @@ def parse_window_call(
 ) -> WindowCall:
     """Read the arguments of a window call, up to the closing parenthesis."""
     found: list[Argument] = []
-    while not cursor.sees_kind(TokenType.R_PAREN):
-        if found and not cursor.takes_kind(TokenType.COMMA):
+    while not cursor.peek_kind(TokenType.R_PAREN):
+        if found and not cursor.accept_kind(TokenType.COMMA):
             cursor.fail(None, f"{name} isn't closed", f"write {_find_usage(name)}")
         found.append(_parse_argument(cursor, name, query))
     return WindowCall(name, tuple(found), (start, cursor.next_span[1]))
@@ -72,15 +72,15 @@ def parse_window_call(
 
 def parse_rounding(cursor: Cursor, name: str, start: int, time: exp.Expr) -> WindowCall:
     """Read the unit of ``FLOOR(ts TO HOUR)``, up to the closing parenthesis."""
-    begin, unit = cursor.here, cursor.word
+    begin, unit = cursor.position, cursor.next_word
     if unit not in _ROUNDING_UNITS:
         hint = (
             f"write {name}(ts TO HOUR), MINUTE or SECOND; of whole days "
             "TUMBLE(TABLE t, DESCRIPTOR(ts), 1 DAY, ZONE => 'Europe/Berlin')"
         )
         cursor.fail(None, f"{name} goes to hours, minutes or seconds", hint)
-    cursor.takes(unit)
-    size = Interval(_ROUNDING_UNITS[unit], "time", cursor.since(begin))
+    cursor.accept(unit)
+    size = Interval(_ROUNDING_UNITS[unit], "time", cursor.span_from(begin))
     at = find_span(time) or size.span
     arguments = (Argument("scalar", time, at), Argument("length", size, size.span))
     return WindowCall(name, arguments, (start, cursor.next_span[1]))
@@ -93,33 +93,33 @@ def _find_usage(name: str) -> str:
 def _parse_argument(
     cursor: Cursor, name: str, query: Callable[[Cursor], Select] | None
 ) -> Argument:
-    start = cursor.here
-    label = _parse_label(cursor, name) if cursor.second == "=>" else None
+    start = cursor.position
+    label = _parse_label(cursor, name) if cursor.second_word == "=>" else None
     kind, value = _parse_value(cursor, name, label, query)
     partition = _parse_partition(cursor) if kind == "table" else ()
-    return Argument(kind, value, cursor.since(start), label, partition)
+    return Argument(kind, value, cursor.span_from(start), label, partition)
 
 
 def _parse_value(
     cursor: Cursor, name: str, label: str | None, query: Callable[[Cursor], Select] | None
 ) -> tuple[ArgumentKind, object]:
-    inner = cursor.sees_kind(TokenType.L_PAREN) and cursor.second in ("SELECT", "WITH")
-    if cursor.takes("TABLE") or (inner and query is not None):
-        if query is None or not cursor.takes_kind(TokenType.L_PAREN):
-            return "table", cursor.name("a table")[0]
+    inner = cursor.peek_kind(TokenType.L_PAREN) and cursor.second_word in ("SELECT", "WITH")
+    if cursor.accept("TABLE") or (inner and query is not None):
+        if query is None or not cursor.accept_kind(TokenType.L_PAREN):
+            return "table", cursor.parse_name("a table")[0]
         table = query(cursor)
-        cursor.closes("the query")
+        cursor.expect_close("the query")
         return "table", table
-    if cursor.sees("DESCRIPTOR", "("):
+    if cursor.peek("DESCRIPTOR", "("):
         return "columns", _parse_descriptor(cursor)
-    timed = label == "ORIGIN" and cursor.takes("TIMESTAMP")
-    if timed or (cursor.sees_kind(TokenType.STRING) and label in ("ZONE", "CLOSED", "ORIGIN")):
-        return "text", cursor.filled(*cursor.text(str(label).lower()))
-    if cursor.word == "TIME" and cursor.second[:1].isdigit():
+    timed = label == "ORIGIN" and cursor.accept("TIMESTAMP")
+    if timed or (cursor.peek_kind(TokenType.STRING) and label in ("ZONE", "CLOSED", "ORIGIN")):
+        return "text", cursor.fill_placeholders(*cursor.parse_string(str(label).lower()))
+    if cursor.next_word == "TIME" and cursor.second_word[:1].isdigit():
         return "length", intervals.parse_time_of_day(cursor)
     if intervals.starts_interval(cursor):
         return "length", intervals.parse_interval(cursor, months=True)
-    scalar = cursor.scalar(f"an argument of {name}")
+    scalar = cursor.parse_scalar(f"an argument of {name}")
     last = isinstance(scalar, exp.Anonymous) and scalar.name.lower() == "window_time"
     if last and len(scalar.expressions) == 1 and isinstance(scalar.expressions[0], exp.Column):
         # Windows over windows go by the last moments of those, whether the call says so or not.
@@ -130,33 +130,33 @@ def _parse_value(
 def _parse_partition(cursor: Cursor) -> tuple[exp.Expr, ...]:
     """Read ``PARTITION BY ...``, if it comes next, and return its columns."""
     found: list[exp.Expr] = []
-    if cursor.takes_kind(TokenType.PARTITION_BY):
-        if cursor.takes_kind(TokenType.L_PAREN):
-            found = cursor.several(lambda: cursor.scalar("a column"))
-            cursor.closes("PARTITION BY")
+    if cursor.accept_kind(TokenType.PARTITION_BY):
+        if cursor.accept_kind(TokenType.L_PAREN):
+            found = cursor.parse_list(lambda: cursor.parse_scalar("a column"))
+            cursor.expect_close("PARTITION BY")
         else:
             # A comma may begin the next argument.
-            found.append(cursor.scalar("a column"))
+            found.append(cursor.parse_scalar("a column"))
     return tuple(found)
 
 
 def _parse_label(cursor: Cursor, name: str) -> str:
     """Read the name of an argument; return it in capitals, with or without quotes around it."""
-    label = cursor.word
-    if cursor.sees_kind(TokenType.IDENTIFIER):
+    label = cursor.next_word
+    if cursor.peek_kind(TokenType.IDENTIFIER):
         label = cursor._curr.text.upper()
     if not label:
         cursor.fail(None, "this is no name of an argument", f"write {_find_usage(name)}")
-    cursor._advance(2)
+    cursor.skip(2)
     return label
 
 
 def _parse_descriptor(cursor: Cursor) -> tuple[str, ...]:
-    cursor.takes("DESCRIPTOR", "(")
-    if cursor.sees("PROCTIME", "("):
+    cursor.accept("DESCRIPTOR", "(")
+    if cursor.peek("PROCTIME", "("):
         cursor.fail(None, *PROCTIME_ERROR)
-    names = cursor.several(lambda: cursor.path("a column"))
-    cursor.closes("DESCRIPTOR", "write DESCRIPTOR(ts)")
+    names = cursor.parse_list(lambda: cursor.parse_path("a column"))
+    cursor.expect_close("DESCRIPTOR", "write DESCRIPTOR(ts)")
     return tuple(names)
 
 
