@@ -113,6 +113,12 @@ class Cursor(SparkParser):
         return "" if is_excluded else self._curr.text.upper()
 
     @property
+    def next_identifier(self) -> str:
+        """The next token without quotes around it; empty for a string and at the end."""
+        is_quoted = self.peek_kind(TokenType.IDENTIFIER)
+        return self._curr.text if is_quoted else self.next_word
+
+    @property
     def second_word(self) -> str:
         """The text of the token after the next, in capitals; empty after the end."""
         return self._next.text.upper() if self._index + 1 < self._tokens_size else ""

@@ -68,15 +68,15 @@ class GroupedSelectList(SelectList):
     def _lower_group_by(self) -> None:
         """Separate the keys from the bounds of windows."""
         bounds: set[str] = set()
-        for written in self.select.group:
-            node = self._dereference(written)
+        for expression in self.select.group:
+            node = self._dereference(expression)
             bound = self._find_bound(node)
             if bound == _STRUCT:
                 bounds |= {START, END}
             elif bound is not None:
                 bounds.add(bound)
             else:
-                self._check_and_add_key(written, node)
+                self._check_and_add_key(expression, node)
         if not bounds and self.select.window is None:
             hint = f"add {self._quote_window()} to GROUP BY"
             self.scope.fail(self.select.group_span, "the query isn't grouped by windows", hint)
@@ -91,32 +91,32 @@ class GroupedSelectList(SelectList):
         self, sets: Sequence[Sequence[exp.Expr]], bounds: set[str]
     ) -> tuple[int, ...] | None:
         """Return the numbers of grouping sets, each of which must have all bounds of windows."""
-        found: list[int] = []
+        numbers: list[int] = []
         span = self.select.group_span
-        for written in sets:
-            mine: set[str | None] = set()
+        for grouping_set in sets:
+            set_bounds: set[str | None] = set()
             keys: set[str | None] = set()
-            for node in map(self._dereference, written):
+            for node in map(self._dereference, grouping_set):
                 bound = self._find_bound(node)
                 if bound is None:
                     keys.add(self.find_key(node))
                 else:
-                    mine |= {START, END} if bound == _STRUCT else {bound}
-            if mine != bounds:
+                    set_bounds |= {START, END} if bound == _STRUCT else {bound}
+            if set_bounds != bounds:
                 hint = "put them beside the sets, or into each of them"
                 self.scope.fail(span, "the bounds of windows aren't in each grouping set", hint)
             number = number_set([key.name in keys for key in self.keys])
-            if number in found:
+            if number in numbers:
                 self.scope.fail(span, "two grouping sets are the same", "leave one out")
-            found.append(number)
-        return None if found == [0] else tuple(found)
+            numbers.append(number)
+        return None if numbers == [0] else tuple(numbers)
 
     def _quote_window(self) -> str:
         if self.from_call:
             return f"{START}, {END}"
         start, end = self.window.span
-        written = self.scope.text[start:end]
-        return re.sub(r"(?i)_(START|END|ROWTIME)\(", "(", written)
+        text = self.scope.text[start:end]
+        return re.sub(r"(?i)_(START|END|ROWTIME)\(", "(", text)
 
     def _dereference(self, node: exp.Expr) -> exp.Expr:
         """Return the expression that an ordinal or alias in ``GROUP BY`` means, unnested."""
@@ -130,16 +130,16 @@ class GroupedSelectList(SelectList):
                 return item.scalar.unnest()
         return node
 
-    def _is_alias(self, named: exp.Column, scalar: exp.Expr) -> bool:
+    def _is_alias(self, column: exp.Column, scalar: exp.Expr) -> bool:
         """Return whether a name in ``GROUP BY`` means a select item rather than a column."""
         columns = [n for n in walk(scalar) if isinstance(n, exp.Column)]
-        same = any(
-            (self.scope.find_column_name(c) or "").lower() == named.name.lower() for c in columns
+        hides_column = any(
+            (self.scope.find_column_name(c) or "").lower() == column.name.lower() for c in columns
         )
-        return not same and not any(find_aggregate_name(n) for n in walk(scalar))
+        return not hides_column and not any(find_aggregate_name(n) for n in walk(scalar))
 
-    def _check_and_add_key(self, written: exp.Expr, node: exp.Expr) -> None:
-        span = self.scope.locate(written)
+    def _check_and_add_key(self, expression: exp.Expr, node: exp.Expr) -> None:
+        span = self.scope.locate(expression)
         for inner in walk(node):
             if find_aggregate_name(inner):
                 self.scope.fail(span, "an aggregate isn't grouped by", "leave it out")
@@ -157,11 +157,11 @@ class GroupedSelectList(SelectList):
         # A session belongs to one group: another key would make sessions shorter than those of the
         # call.
         partitioned = [normalize(node, self.scope) for node in partition]
-        for written in self.select.group:
-            node = self._dereference(written)
+        for expression in self.select.group:
+            node = self._dereference(expression)
             if self._find_bound(node) is None and normalize(node, self.scope) not in partitioned:
                 hint = "add it there, as in PARTITION BY (a, b), or leave it out here"
-                span = self.scope.locate(written)
+                span = self.scope.locate(expression)
                 self.scope.fail(span, "PARTITION BY doesn't divide sessions by this", hint)
 
     def _is_struct_call(self, node: WindowNode) -> bool:
@@ -208,9 +208,11 @@ class GroupedSelectList(SelectList):
             self.add_output(item, name or default, bound)
             return
         if find_aggregate_name(item.scalar):
-            shown = name or self.scope.render(item.scalar).lower()
-            asked = lower_aggregate(self.scope, item.scalar)
-            self.add_output(item, shown, quote_name(self.add_aggregate(asked, item.span, shown)))
+            shown_name = name or self.scope.render(item.scalar).lower()
+            aggregate = lower_aggregate(self.scope, item.scalar)
+            self.add_output(
+                item, shown_name, quote_name(self.add_aggregate(aggregate, item.span, shown_name))
+            )
             return
         text = self.render_over_results(item.scalar)
         key = self.find_key(item.scalar)
@@ -226,8 +228,8 @@ class GroupedSelectList(SelectList):
             hint = "compute it from the table that you write to"
             self.scope.fail(self.scope.locate(node), "OVER can't stand beside GROUP BY", hint)
         if find_aggregate_name(node):
-            asked = lower_aggregate(self.scope, node)
-            return quote_name(self.add_aggregate(asked, self.scope.locate_separable(node)))
+            aggregate = lower_aggregate(self.scope, node)
+            return quote_name(self.add_aggregate(aggregate, self.scope.locate_separable(node)))
         return self._render_reference(node) if isinstance(node, exp.Column) else None
 
     def _render_set_bits(self, node: exp.Anonymous) -> str:
@@ -236,18 +238,18 @@ class GroupedSelectList(SelectList):
             hint = "group by ROLLUP, CUBE or GROUPING SETS, or leave it out"
             self.scope.fail(self.scope.locate(node), "there are no grouping sets", hint)
         names = [key.name for key in self.keys]
-        asked = [self.find_key(self._dereference(one)) for one in node.expressions] or list(names)
-        places = [names.index(name) for name in asked if name is not None]
-        if len(places) < len(asked):
+        columns = [self.find_key(self._dereference(one)) for one in node.expressions] or list(names)
+        indexes = [names.index(name) for name in columns if name is not None]
+        if len(indexes) < len(columns):
             hint = f"give some of {', '.join(names)}"
             self.scope.fail(self.scope.locate(node), "this isn't a column of the sets", hint)
         if self.grouping_sets is None:
             return "0L"
-        if asked == names:
+        if columns == names:
             return GROUPING_ID
         bits = (
-            f"shiftright({GROUPING_ID}, {len(names) - 1 - place}) % 2 * {2**worth}"
-            for worth, place in enumerate(reversed(places))
+            f"shiftright({GROUPING_ID}, {len(names) - 1 - index}) % 2 * {2**bit}"
+            for bit, index in enumerate(reversed(indexes))
         )
         return f"({' + '.join(bits)})"
 
@@ -255,10 +257,10 @@ class GroupedSelectList(SelectList):
         own = self.scope.find_column_name(node)
         if own is not None and own.lower() in EMISSION_COLUMNS:
             return own.lower()
-        shown = {column.name.lower(): column for column in self.outputs}
-        if own is not None and own.lower() in shown:
+        outputs = {column.name.lower(): column for column in self.outputs}
+        if own is not None and own.lower() in outputs:
             # An alias in HAVING, or of an item that precedes this one.
-            return f"({shown[own.lower()].text})"
+            return f"({outputs[own.lower()].text})"
         hint = "add it to GROUP BY, or write an aggregate of it, such as max(...)"
         problem = "this column isn't one value in a group"
         self.scope.fail(self.scope.locate_separable(node), problem, hint)

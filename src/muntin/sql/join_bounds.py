@@ -91,19 +91,25 @@ def lower_join_bound(
     With ``changes``, a window that is emitted again also emits its pair again.
     """
     sides = {left.name.lower(): 0, right.name.lower(): 1}
-    near, rest = extract_time_bounds(cursor, conditions, sides)
-    if near is not None:
-        near.columns = {side: (left, right)[side].own(name) for side, name in near.columns.items()}
-    named: TimeColumns = (None, None) if near is None else (near.columns[0], near.columns[1])
+    time_bounds, rest = extract_time_bounds(cursor, conditions, sides)
+    if time_bounds is not None:
+        time_bounds.columns = {
+            side: (left, right)[side].own(name) for side, name in time_bounds.columns.items()
+        }
+    named: TimeColumns = (
+        (None, None) if time_bounds is None else (time_bounds.columns[0], time_bounds.columns[1])
+    )
     if join.is_asof or join.source.as_of is not None:
-        bound, named, rest = _lower_version_bound(cursor, join, near, rest, (left, right), sides)
+        bound, named, rest = _lower_version_bound(
+            cursor, join, time_bounds, rest, (left, right), sides
+        )
     elif _have_equal_times(join, rest, left, right, sides):
         bound = (
             Newest() if changes and (_emits_again(left) or _emits_again(right)) else Within(0, 0)
         )
     else:
-        bound = _lower_bound(cursor, join, near, left, right)
-    span = join.span if near is None else near.span
+        bound = _lower_bound(cursor, join, time_bounds, left, right)
+    span = join.span if time_bounds is None else time_bounds.span
     one, other = (
         _choose_time(cursor, half, time, span)
         for half, time in zip((left, right), named, strict=True)
@@ -113,15 +119,15 @@ def lower_join_bound(
     return PairBound(bound, times, rest)
 
 
-def _choose_time(cursor: Cursor, half: JoinSide, time: str | None, span: Span) -> str | None:
+def _choose_time(cursor: Cursor, side: JoinSide, time: str | None, span: Span) -> str | None:
     """Return the event-time column of a side, which a condition may have named."""
-    marked = half.resolved.input_options.time
+    watermark_time = side.resolved.input_options.time
     if time is None:
-        return half.time
-    if marked is not None and marked.lower() != time.lower():
-        problem = f"the watermark of {half.name} is one of {marked}, and {time} is compared"
-        cursor.fail(span, problem, f"compare {half.name}.{marked}")
-    return marked or time
+        return side.time
+    if watermark_time is not None and watermark_time.lower() != time.lower():
+        problem = f"the watermark of {side.name} is one of {watermark_time}, and {time} is compared"
+        cursor.fail(span, problem, f"compare {side.name}.{watermark_time}")
+    return watermark_time or time
 
 
 def _have_equal_times(
@@ -137,41 +143,41 @@ def _have_equal_times(
     return times in [(one.lower(), other.lower()) for one, other in pairs]
 
 
-def _emits_again(half: JoinSide) -> bool:
+def _emits_again(side: JoinSide) -> bool:
     """Return whether a side consists of windows that are emitted more than once."""
-    windows = half.resolved.relation
-    if not isinstance(windows, Windowing):
+    relation = side.resolved.relation
+    if not isinstance(relation, Windowing):
         return False
-    return windows.spec.firing.early is not None or windows.spec.firing.grace > 0
+    return relation.spec.firing.early is not None or relation.spec.firing.grace > 0
 
 
 def _lower_bound(
-    cursor: Cursor, join: Join, near: TimeBounds | None, left: JoinSide, right: JoinSide
+    cursor: Cursor, join: Join, time_bounds: TimeBounds | None, left: JoinSide, right: JoinSide
 ) -> Bound:
-    lengths = [half.length for half in (left, right) if half.length is not None]
+    intervals = [half.length for half in (left, right) if half.length is not None]
     if join.within is not None:
-        if lengths or near is not None:
+        if intervals or time_bounds is not None:
             hint = "leave WITHIN out, or the other bound"
             cursor.fail(join.within.span, "the pair is bounded twice", hint)
         return Within(join.within.before, join.within.after)
-    if near is not None:
-        if lengths:
+    if time_bounds is not None:
+        if intervals:
             hint = "leave OVER out, or the comparison of times"
-            cursor.fail(near.span, "OVER bounds a pair already", hint)
-        assert near.least is not None
-        assert near.most is not None
-        if near.least > near.most:
+            cursor.fail(time_bounds.span, "OVER bounds a pair already", hint)
+        assert time_bounds.least is not None
+        assert time_bounds.most is not None
+        if time_bounds.least > time_bounds.most:
             hint = "let the first bound lie before the second one"
-            cursor.fail(near.span, "no time lies between these bounds", hint)
-        return Within(-near.least, near.most)
-    if not lengths:
+            cursor.fail(time_bounds.span, "no time lies between these bounds", hint)
+        return Within(-time_bounds.least, time_bounds.most)
+    if not intervals:
         refuse_unbounded_join(cursor, join)
     kinds = {half.kind for half in (left, right) if half.kind is not None}
     if len(kinds) > 1:
-        cursor.fail(lengths[1].span, "one side has ROWS, the other RANGE", OVER_HINT)
+        cursor.fail(intervals[1].span, "one side has ROWS, the other RANGE", OVER_HINT)
     # A partner on one side is at most as old as the length of that side's window.
-    before = right.length or lengths[0]
-    after = left.length or lengths[0]
+    before = right.length or intervals[0]
+    after = left.length or intervals[0]
     return Within(before.value, after.value, "rows" if kinds == {"ROWS"} else "time")
 
 
@@ -183,30 +189,30 @@ def refuse_unbounded_join(cursor: Cursor, join: Join) -> NoReturn:
 def _lower_version_bound(
     cursor: Cursor,
     join: Join,
-    near: TimeBounds | None,
+    time_bounds: TimeBounds | None,
     rest: list[exp.Expr],
-    halves: tuple[JoinSide, JoinSide],
+    both_sides: tuple[JoinSide, JoinSide],
     sides: Sides,
 ) -> tuple[Bound, TimeColumns, list[exp.Expr]]:
     """Return the bound of a join with the right row's version valid at the left row's time."""
-    asked = join.source.as_of
-    if asked is not None and is_processing_time(asked):
-        return _build_arrival_bound(cursor, join, near, halves), (None, None), rest
+    time = join.source.as_of
+    if time is not None and is_processing_time(time):
+        return _build_arrival_bound(cursor, join, time_bounds, both_sides), (None, None), rest
     times: TimeColumns = (
-        (None, None) if asked is None else (_find_as_of_column(cursor, asked, sides), None)
+        (None, None) if time is None else (_find_as_of_column(cursor, time, sides), None)
     )
     most = None
-    if near is not None:
-        if near.most != 0 or near.least is None or near.least > 0:
+    if time_bounds is not None:
+        if time_bounds.most != 0 or time_bounds.least is None or time_bounds.least > 0:
             problem = "a version is as old as the row it is joined with, or older"
             hint = "write AND a.at >= b.at AND b.at >= a.at - INTERVAL '1' HOUR"
-            cursor.fail(near.span, problem, hint)
-        most, times = -near.least, (near.columns[0], near.columns[1])
+            cursor.fail(time_bounds.span, problem, hint)
+        most, times = -time_bounds.least, (time_bounds.columns[0], time_bounds.columns[1])
     elif join.is_asof:
         rest, times = _split_as_of_condition(cursor, join, rest, sides)
     else:
-        _check_has_time(cursor, join, halves[1])
-    if join.within or any(half.length for half in halves):
+        _check_has_time(cursor, join, both_sides[1])
+    if join.within or any(half.length for half in both_sides):
         hint = "leave OVER or WITHIN out; AND b.at >= a.at - INTERVAL '1' HOUR bounds its age"
         cursor.fail(join.span, "a version is bounded by nothing else", hint)
     return AsOf(most), times, rest
@@ -226,13 +232,16 @@ def is_processing_time(time: exp.Expr) -> bool:
 
 
 def _build_arrival_bound(
-    cursor: Cursor, join: Join, near: TimeBounds | None, halves: tuple[JoinSide, JoinSide]
+    cursor: Cursor,
+    join: Join,
+    time_bounds: TimeBounds | None,
+    both_sides: tuple[JoinSide, JoinSide],
 ) -> Bound:
     """Return the bound of a join with the right side's newest row when the left one arrives."""
-    if near is not None or join.within or any(half.length for half in halves):
-        span = join.span if near is None else near.span
+    if time_bounds is not None or join.within or any(half.length for half in both_sides):
+        span = join.span if time_bounds is None else time_bounds.span
         cursor.fail(span, "the newest row is bounded by nothing else", "leave the other bound out")
-    _check_has_time(cursor, join, halves[1])
+    _check_has_time(cursor, join, both_sides[1])
     return ByArrival()
 
 
@@ -252,9 +261,9 @@ def _split_as_of_condition(
     cursor: Cursor, join: Join, conditions: Sequence[exp.Expr], sides: Sides
 ) -> tuple[list[exp.Expr], TimeColumns]:
     """Return the conditions besides ``a.at >= b.at``, and the two columns that it compares."""
-    found = [(part, find_compared_times(cursor, part, sides)) for part in conditions]
-    times = [columns for _, columns in found if columns is not None]
+    comparisons = [(part, find_compared_times(cursor, part, sides)) for part in conditions]
+    times = [columns for _, columns in comparisons if columns is not None]
     if len(times) != 1:
         problem = "ASOF compares one time of each side" if not times else "two times are compared"
         cursor.fail(join.span, problem, _COMPARED)
-    return [part for part, columns in found if columns is None], times[0]
+    return [part for part, columns in comparisons if columns is None], times[0]

@@ -48,46 +48,44 @@ def lower_join(
     if len(sides) < 2:
         hint = "give one of them another name, as in JOIN t AS other"
         cursor.fail(join.source.span, f"both sides are called {left.name}", hint)
-    paired = lower_join_bound(
+    pair = lower_join_bound(
         cursor, join, collect_conditions(select, join), left, right, changes=emit.changes
     )
-    equal, chosen = _split_conditions(cursor, select, join, paired.rest, (left, right))
+    equal_columns, filters = _split_conditions(cursor, select, join, pair.rest, (left, right))
     spans = _collect_spans(select, join)
-    policies = set_default_policies(lower_emit(cursor.sql, emit, paired.bound.axis, join=True))
-    parts = zip((left, right), zip(*equal, strict=True), paired.times, strict=True)
-    one, other = (
-        Side(
-            keys, time, firing=policies, **half.resolved.input_options.on(paired.bound.axis).options
-        )
+    policies = set_default_policies(lower_emit(cursor.sql, emit, pair.bound.axis, is_join=True))
+    parts = zip((left, right), zip(*equal_columns, strict=True), pair.times, strict=True)
+    left_spec, right_spec = (
+        Side(keys, time, firing=policies, **half.resolved.input_options.on(pair.bound.axis).options)
         for half, keys, time in parts
     )
     how: How = join.how  # type: ignore[assignment]
-    again = isinstance(paired.bound, Newest)
-    nulls: JoinNulls = "reject" if again or how in ("inner", "semi") else "unmatched"
+    is_newest = isinstance(pair.bound, Newest)
+    nulls: JoinNulls = "reject" if is_newest or how in ("inner", "semi") else "unmatched"
     try:
-        spec = JoinSpec(one, other, paired.bound, how, nulls=nulls)
+        spec = JoinSpec(left_spec, right_spec, pair.bound, how, nulls=nulls)
     except OptionError as error:
         at = spans.get(error.option, join.span)
         raise SqlError(
             cursor.sql, at, f"{error.option} {error.problem}", _find_hint(error)
         ) from error
-    columns, bare = _lower_select_list(cursor, select, chosen, sides)
-    if again:
-        _check_identity(cursor, select, chosen, columns)
-    texts = [render_sides(Scope(cursor), part, sides) for part in chosen]
+    outputs, unqualified = _lower_select_list(cursor, select, filters, sides)
+    if is_newest:
+        _check_identity(cursor, select, filters, outputs)
+    texts = [render_sides(Scope(cursor), part, sides) for part in filters]
     where = " AND ".join(texts if len(texts) < 2 else [f"({text})" for text in texts]) or None
-    made = Joining(
+    joining = Joining(
         left.resolved.relation,
         right.resolved.relation,
         (left.name, right.name),
         spec,
-        columns,
+        outputs,
         where,
-        bare,
+        unqualified,
         merged=bool(join.using),
         clocks=(left.resolved.input_options.clock, right.resolved.input_options.clock),
     )
-    return made, spans
+    return joining, spans
 
 
 def _collect_spans(select: Select, join: Join) -> dict[str, Span]:
@@ -144,11 +142,11 @@ def _lower_side(
     order = find_order_column(scope, over)
     if kind == "RANGE" and order is None:
         cursor.fail(scope.locate(over), "RANGE needs the column of event times", OVER_HINT)
-    marked = resolved.input_options.time
-    if kind == "RANGE" and marked is not None and order != marked:
-        problem = f"the watermark is one of {marked}, the window is ordered by {order}"
-        cursor.fail(scope.locate(over), problem, f"order by {marked}")
-    return JoinSide(resolved, source.name, kind, length, order or marked)
+    watermark_time = resolved.input_options.time
+    if kind == "RANGE" and watermark_time is not None and order != watermark_time:
+        problem = f"the watermark is one of {watermark_time}, the window is ordered by {order}"
+        cursor.fail(scope.locate(over), problem, f"order by {watermark_time}")
+    return JoinSide(resolved, source.name, kind, length, order or watermark_time)
 
 
 def collect_conditions(select: Select, join: Join, *, where: bool = True) -> list[exp.Expr]:
@@ -180,22 +178,24 @@ def _where_bounds_pairs(select: Select, join: Join) -> bool:
 
 
 def _check_identity(
-    cursor: Cursor, select: Select, chosen: Sequence[exp.Expr], shown: tuple[Column, ...] | None
+    cursor: Cursor, select: Select, filters: Sequence[exp.Expr], shown: tuple[Column, ...] | None
 ) -> None:
     """Refuse a join at each change if its rows don't say which one replaces another."""
     join = select.joins[0]
     if not join.using:
         hint = "write USING (k, window_start, window_end): each row shows its key, once"
         cursor.fail(join.span, "a pair that is emitted again is known by its key", hint)
-    if chosen:
-        at = Scope(cursor).locate(chosen[0])
+    if filters:
+        at = Scope(cursor).locate(filters[0])
         problem = "WHERE would leave a pair as it was that it doesn't choose any more"
         cursor.fail(at, problem, "choose among the rows of the table that they are written to")
     if shown is None:
         return
-    there = {c.name.lower() for c in shown if c.text.rpartition(".")[2].lower() == c.name.lower()}
+    shown_names = {
+        c.name.lower() for c in shown if c.text.rpartition(".")[2].lower() == c.name.lower()
+    }
     for name in join.using:
-        if name.lower() not in there:
+        if name.lower() not in shown_names:
             hint = "show it, as it is"
             cursor.fail(select.span, f"a pair is known by {name}, which isn't shown", hint)
 
@@ -209,25 +209,25 @@ def render_sides(scope: Scope, node: exp.Expr, sides: Sides) -> str:
         sides: Qualifiers of columns, with their sides.
     """
 
-    def named(part: exp.Expr) -> str | None:
+    def render_part(part: exp.Expr) -> str | None:
         first = part.parts[0] if isinstance(part, exp.Column) and len(part.parts) > 1 else None
         if first is None or first.name.lower() not in sides:
             return None
         rest = scope.locate(first)[1], scope.locate_separable(part)[1]
         return SIDE_COLUMNS[sides[first.name.lower()]] + scope.text[slice(*rest)]
 
-    return scope.rewrite(node, named)
+    return scope.rewrite(node, render_part)
 
 
 def _lower_select_list(
-    cursor: Cursor, select: Select, chosen: Sequence[exp.Expr], sides: Sides
+    cursor: Cursor, select: Select, filters: Sequence[exp.Expr], sides: Sides
 ) -> tuple[tuple[Column, ...] | None, tuple[str, ...]]:
     """Return the select list, and the unqualified columns in it and in the conditions."""
     scope = Scope(cursor)
-    bare = []
-    for node in walk(*select.scalars, *chosen):
+    unqualified = []
+    for node in walk(*select.scalars, *filters):
         if isinstance(node, exp.Column) and node.parts[0].name.lower() not in sides:
-            bare.append(node.parts[0].name)
+            unqualified.append(node.parts[0].name)
         if isinstance(node, exp.Window):
             hint = "compute it from the pairs"
             scope.fail(scope.locate(node), "OVER can't stand beside JOIN", hint)
@@ -235,19 +235,19 @@ def _lower_select_list(
         if item.qualifier is not None:
             refuse_side_star(scope, item)
     if len(select.items) == 1 and select.items[0].scalar is None:
-        return None, tuple(bare)
-    found: list[Column] = []
+        return None, tuple(unqualified)
+    columns: list[Column] = []
     for item in select.items:
         if item.scalar is None:
             scope.fail(item.span, "* stands beside other columns", "name the columns")
         text = render_sides(scope, item.scalar, sides)
         last = item.scalar.name if isinstance(item.scalar, exp.Column) else None
         name = item.alias or last or scope.render_with(item.scalar, {})
-        if any(name.lower() == column.name.lower() for column in found):
+        if any(name.lower() == column.name.lower() for column in columns):
             hint = "give it another name with AS"
             scope.fail(item.span, f"two columns are called {name}", hint)
-        found.append(Column(name, text))
-    return tuple(found), tuple(bare)
+        columns.append(Column(name, text))
+    return tuple(columns), tuple(unqualified)
 
 
 def _split_conditions(
@@ -255,21 +255,23 @@ def _split_conditions(
     select: Select,
     join: Join,
     conditions: Sequence[exp.Expr],
-    halves: tuple[JoinSide, JoinSide],
+    both_sides: tuple[JoinSide, JoinSide],
 ) -> tuple[list[tuple[str, str]], list[exp.Expr]]:
     """Return the equal columns of a pair, and the conditions that filter the pairs.
 
     An inner join treats conditions in ``ON`` and in ``WHERE`` alike.
     """
-    is_among = join.is_comma_join or _where_bounds_pairs(select, join)
-    chosen = [] if select.where is None or is_among else [select.where]
+    has_all_conditions = join.is_comma_join or _where_bounds_pairs(select, join)
+    filters = [] if select.where is None or has_all_conditions else [select.where]
     if join.using:
-        return [(name, name) for name in join.using], chosen
-    sides = {half.name.lower(): place for place, half in enumerate(halves)}
-    compared = [(part, find_equated_columns(part, sides)) for part in conditions]
-    equal = [(halves[0].own(p[0]), halves[1].own(p[1])) for _, p in compared if p is not None]
-    others = [part for part, pair in compared if pair is None]
-    if (others and join.how != "inner") or not equal:
+        return [(name, name) for name in join.using], filters
+    sides = {half.name.lower(): index for index, half in enumerate(both_sides)}
+    pairs = [(part, find_equated_columns(part, sides)) for part in conditions]
+    equal_columns = [
+        (both_sides[0].own(p[0]), both_sides[1].own(p[1])) for _, p in pairs if p is not None
+    ]
+    others = [part for part, pair in pairs if pair is None]
+    if (others and join.how != "inner") or not equal_columns:
         at = Scope(cursor).locate(others[0]) if others else join.span
         cursor.fail(at, "a join is one of equal columns, one of each side", _ON)
-    return equal, [*others, *chosen]
+    return equal_columns, [*others, *filters]

@@ -48,19 +48,19 @@ def add_window_lengths(clause: WindowClause, cursor: Cursor, emit: Emit | None) 
 
     With ``FINAL``, windows wait for their grace; it moves their watermark instead.
     """
-    made = add_lengths(cursor, emit, "WINDOW", grace=clause.grace, retain=_find_retention(clause))
-    return made if emit is None or "closes" not in emit.spans else emit
+    merged = add_lengths(cursor, emit, "WINDOW", grace=clause.grace, retain=_find_retention(clause))
+    return merged if emit is None or "closes" not in emit.spans else emit
 
 
 def add_lengths(cursor: Cursor, emit: Emit | None, word: str, **lengths: Interval | None) -> Emit:
     """Return ``EMIT`` with the lengths of another clause; refuse a length that both have."""
     emit = emit or Emit()
-    given = {name: length for name, length in lengths.items() if length is not None}
-    for name in given:
+    intervals = {name: length for name, length in lengths.items() if length is not None}
+    for name in intervals:
         if getattr(emit, name) is not None:
             cursor.fail(emit.spans[name], f"{word} says so already", "say it once")
-    spans = {name: length.span for name, length in given.items()}
-    return replace(emit, **given, spans={**emit.spans, **spans})  # type: ignore[arg-type]
+    spans = {name: length.span for name, length in intervals.items()}
+    return replace(emit, **intervals, spans={**emit.spans, **spans})  # type: ignore[arg-type]
 
 
 def _find_retention(clause: WindowClause) -> Interval | None:
@@ -89,27 +89,27 @@ def parse_window(cursor: Cursor) -> WindowClause | None:
     opens = bool(following) and following[0].token_type == TokenType.L_PAREN
     if cursor.next_word != "WINDOW" or cursor.second_word not in _KINDS or not opens:
         return None
-    name, parts = _KINDS[cursor.second_word]
+    name, labels = _KINDS[cursor.second_word]
     cursor.skip(3)
     arguments: list[Argument] = []
-    for label, words in parts.items():
+    for label, words in labels.items():
         if arguments:
             _expect_comma(cursor)
         if words:
             cursor.expect(*words, hint=_WINDOW)
-        length = intervals.parse_duration(cursor, _WINDOW)
-        arguments.append(Argument("length", length, length.span, label))
-    given: dict[str, Interval] = {}
+        interval = intervals.parse_duration(cursor, _WINDOW)
+        arguments.append(Argument("length", interval, interval.span, label))
+    options: dict[str, Interval] = {}
     while cursor.accept_kind(TokenType.COMMA):
         part = "retention" if cursor.accept("RETENTION") else "grace"
         if part == "grace":
             cursor.expect("GRACE", "PERIOD", hint=_WINDOW)
-        if part in given:
+        if part in options:
             cursor.fail(None, f"WINDOW says its {part} twice", "say it once")
-        given[part] = intervals.parse_duration(cursor, _WINDOW)
+        options[part] = intervals.parse_duration(cursor, _WINDOW)
     cursor.expect_close("WINDOW", _WINDOW)
     call = WindowCall(name, tuple(arguments), cursor.span_from(start))
-    clause = WindowClause(call, given.get("grace"), given.get("retention"))
+    clause = WindowClause(call, options.get("grace"), options.get("retention"))
     _refuse_short_retention(cursor, clause)
     return clause
 

@@ -86,33 +86,37 @@ def lower_query(
         add_view(cursor, view, catalog)
     if select.unions:
         return lower_union(cursor, select, partial(lower_query, cursor, catalog=catalog), outermost)
-    rows = partial(_resolve_source, cursor, select.source, catalog)
+    resolve_source = partial(_resolve_source, cursor, select.source, catalog)
     resolve = partial(_resolve_join_side, cursor, catalog)
-    read = lower_lookups(cursor, select, catalog, resolve, rows) if select.joins else rows()
-    if read is None:
-        found: LoweredQuery | ResolvedRelation = _lower_join(cursor, select, resolve)
+    source = (
+        lower_lookups(cursor, select, catalog, resolve, resolve_source)
+        if select.joins
+        else resolve_source()
+    )
+    if source is None:
+        lowered: LoweredQuery | ResolvedRelation = _lower_join(cursor, select, resolve)
     else:
-        found = _lower_over_relation(cursor, select, *read, outermost)
+        lowered = _lower_over_relation(cursor, select, *source, outermost)
     if select.order_by is None:
-        return found
-    return _apply_order(cursor, select, select.order_by, found, outermost)
+        return lowered
+    return _apply_order(cursor, select, select.order_by, lowered, outermost)
 
 
 def _apply_order(
     cursor: Cursor,
     select: Select,
-    said: OrderBy,
-    found: LoweredQuery | ResolvedRelation,
+    order_by: OrderBy,
+    lowered: LoweredQuery | ResolvedRelation,
     outermost: bool,
 ) -> LoweredQuery | ResolvedRelation:
     """Return a query whose rows are ordered or limited."""
     if not outermost:
         hint = "put it behind the outermost query; the first rows of each window are ROW_NUMBER's"
-        cursor.fail(said.span, "ORDER BY and LIMIT aren't taken within a query", hint)
-    if not isinstance(found, LoweredQuery):
-        return found
-    spans = {**found.spans, "ORDER BY": said.span}
-    return replace(found, spans=spans, order=lower_order_by(cursor, select, said))
+        cursor.fail(order_by.span, "ORDER BY and LIMIT aren't taken within a query", hint)
+    if not isinstance(lowered, LoweredQuery):
+        return lowered
+    spans = {**lowered.spans, "ORDER BY": order_by.span}
+    return replace(lowered, spans=spans, order=lower_order_by(cursor, select, order_by))
 
 
 def _lower_join(cursor: Cursor, select: Select, resolve: ResolveTable) -> LoweredQuery:
@@ -136,45 +140,45 @@ def _lower_over_relation(
     check_qualified_stars(scope, select, resolved.relation, call)
     if row_number.lacks_limit(resolved.relation):
         return _lower_limit(scope, select, resolved, call)
-    number = row_number.find_numbering(scope, select)
-    if select.qualify is not None and number is None:
+    numbering = row_number.find_numbering(scope, select)
+    if select.qualify is not None and numbering is None:
         hint = "write HAVING, or QUALIFY ROW_NUMBER() OVER (...) <= 3"
         scope.fail(scope.locate(select.qualify), "QUALIFY is about no row_number or rank", hint)
-    if number is not None:
-        return _lower_numbering(scope, select, resolved, call, number)
+    if numbering is not None:
+        return _lower_numbering(scope, select, resolved, call, numbering)
     if select.window is not None:
         return _lower_ksql_window(cursor, select, select.window, resolved)
     if call is not None and row_number.selects_only_rows(select):
-        made, meant = row_number.lower_all_rows(scope, select, resolved, call)
-        chosen = row_number.add_choice(
-            made, row_number.lower_select_list(scope, select, made, None)
+        windowing, binding = row_number.lower_all_rows(scope, select, resolved, call)
+        result = row_number.add_choice(
+            windowing, row_number.lower_select_list(scope, select, windowing, None)
         )
-        return _finish_query(scope, select, chosen, meant)
+        return _finish_query(scope, select, result, binding)
     over = any(isinstance(node, exp.Window) for node in walk(*select.scalars))
     if over and call is None:
         return _build_windowing(
             scope, select, resolved, *over_aggregates.lower_over_aggregates(scope, select, resolved)
         )
-    found = call or _find_grouping_call(scope, select)
-    if found is None:
+    grouping_call = call or _find_grouping_call(scope, select)
+    if grouping_call is None:
         groups = lower_regrouping(scope, select, resolved) if select.group else None
         if groups is not None:
             return _build_windowing(scope, select, resolved, *groups)
         return _lower_ungrouped(scope, select, resolved, outermost)
-    return _lower_grouped(scope, select, resolved, found, from_call=call is not None)
+    return _lower_grouped(scope, select, resolved, grouping_call, from_call=call is not None)
 
 
 def _lower_ungrouped(
     scope: Scope, select: Select, resolved: ResolvedRelation, outermost: bool
 ) -> LoweredQuery | ResolvedRelation:
     """Lower a query that groups nothing: it chooses and computes rows, or results of windows."""
-    made = resolved.relation
-    if select.joins and outermost and not isinstance(made, Windowing):
+    relation = resolved.relation
+    if select.joins and outermost and not isinstance(relation, Windowing):
         # The query joins streams, so what it lacks is a bound rather than a window.
         refuse_unbounded_join(scope.cursor, select.joins[0])
     rows = _lower_projection(scope, select, resolved)
-    if isinstance(made, Windowing) and (outermost or made.lookups):
-        return _finish_query(scope, select, lower_outer_query(scope, select, made))
+    if isinstance(relation, Windowing) and (outermost or relation.lookups):
+        return _finish_query(scope, select, lower_outer_query(scope, select, relation))
     return rows
 
 
@@ -183,25 +187,25 @@ def _lower_numbering(
     select: Select,
     resolved: ResolvedRelation,
     call: WindowCall | None,
-    number: row_number.NumberingCall,
+    numbering: row_number.NumberingCall,
 ) -> LoweredQuery | ResolvedRelation:
     """Lower a query that numbers the rows of windows."""
     if select.group or select.window or select.having or select.distinct:
         hint = "number the rows of the grouped query, in a query around it"
-        problem = f"{number.function.lower()} can't stand beside GROUP BY or DISTINCT"
-        scope.fail(scope.locate(number.node), problem, hint)
-    made, meant = row_number.lower_numbering(scope, select, resolved, call, number)
-    choice = row_number.lower_select_list(scope, select, made, number)
+        problem = f"{numbering.function.lower()} can't stand beside GROUP BY or DISTINCT"
+        scope.fail(scope.locate(numbering.node), problem, hint)
+    windowing, binding = row_number.lower_numbering(scope, select, resolved, call, numbering)
+    choice = row_number.lower_select_list(scope, select, windowing, numbering)
     if select.qualify is not None:
         return _finish_query(
             scope,
             select,
-            row_number.add_choice(row_number.limit_rows(scope, made, select.qualify), choice),
-            meant,
+            row_number.add_choice(row_number.limit_rows(scope, windowing, select.qualify), choice),
+            binding,
         )
     return replace(
         resolved,
-        relation=row_number.add_choice(made, choice),
+        relation=row_number.add_choice(windowing, choice),
         input_options=InputOptions(max_ahead=None),
     )
 
@@ -210,9 +214,9 @@ def _lower_limit(
     scope: Scope, select: Select, resolved: ResolvedRelation, call: WindowCall | None
 ) -> LoweredQuery:
     """Lower a query around numbered rows, which bounds their number."""
-    made = resolved.relation
-    assert isinstance(made, Windowing)
-    assert made.ranking is not None
+    windowing = resolved.relation
+    assert isinstance(windowing, Windowing)
+    assert windowing.ranking is not None
     plain = not (select.group or select.distinct or select.having or select.qualify)
     if (
         select.where is None
@@ -220,27 +224,29 @@ def _lower_limit(
         or call is not None
         or row_number.find_numbering(scope, select)
     ):
-        row_number.refuse_unlimited(scope, select.span, made.ranking)
+        row_number.refuse_unlimited(scope, select.span, windowing.ranking)
     if select.emit is not None:
         hint = "put EMIT into the query that numbers rows"
         scope.fail(select.emit.spans["emit"], "these rows were emitted before", hint)
     assert select.where is not None
-    bounded = row_number.limit_rows(scope, made, select.where)
+    bounded = row_number.limit_rows(scope, windowing, select.where)
     return _finish_query(
         scope,
         select,
-        row_number.add_choice(bounded, row_number.lower_select_list(scope, select, made, None)),
+        row_number.add_choice(
+            bounded, row_number.lower_select_list(scope, select, windowing, None)
+        ),
     )
 
 
 def _finish_query(
-    scope: Scope, select: Select, made: Windowing, meant: WindowBinding | None = None
+    scope: Scope, select: Select, windowing: Windowing, binding: WindowBinding | None = None
 ) -> LoweredQuery:
     spans = _collect_spans(select)
-    if meant is not None:
-        spans |= meant.spans
+    if binding is not None:
+        spans |= binding.spans
     return LoweredQuery(
-        made, {**spans, **collect_emit_spans(select.emit)}, scope.cursor.expression_spans
+        windowing, {**spans, **collect_emit_spans(select.emit)}, scope.cursor.expression_spans
     )
 
 
@@ -255,9 +261,9 @@ def _lower_ksql_window(
 ) -> LoweredQuery:
     """Lower a query with ksqlDB's ``WINDOW``."""
     call = ksql.build_window_call(window, cursor, resolved)
-    marks = resolved.input_options
-    late = marks.lateness + ksql.find_extra_lateness(window, select.emit)
-    resolved = replace(resolved, input_options=replace(marks, lateness=late))
+    options = resolved.input_options
+    late = options.lateness + ksql.find_extra_lateness(window, select.emit)
+    resolved = replace(resolved, input_options=replace(options, lateness=late))
     select = replace(select, emit=ksql.add_window_lengths(window, cursor, select.emit))
     return _lower_grouped(
         Scope(cursor, resolved.qualifiers), select, resolved, call, from_call=False
@@ -269,12 +275,12 @@ def add_view(cursor: Cursor, view: CreateView, catalog: Catalog) -> None:
     catalog.add_view(cursor, view, _to_relation(lower_query(cursor, view.select, catalog)))
 
 
-def _to_relation(found: LoweredQuery | ResolvedRelation) -> ResolvedRelation:
+def _to_relation(lowered: LoweredQuery | ResolvedRelation) -> ResolvedRelation:
     """Return a query's rows as a relation that another query reads."""
-    if isinstance(found, ResolvedRelation):
-        return found
+    if isinstance(lowered, ResolvedRelation):
+        return lowered
     # The inner query has judged its messages already.
-    return ResolvedRelation(found.query, InputOptions(max_ahead=None), frozenset())
+    return ResolvedRelation(lowered.query, InputOptions(max_ahead=None), frozenset())
 
 
 def _resolve_table(
@@ -293,30 +299,30 @@ def _resolve_join_side(
     cursor: Cursor, catalog: Catalog, item: TableExpression, alias: str | None
 ) -> ResolvedRelation:
     """Resolve a side of a join."""
-    found = _resolve_table(cursor, catalog, item, alias)
-    if row_number.lacks_limit(found.relation):
+    resolved = _resolve_table(cursor, catalog, item, alias)
+    if row_number.lacks_limit(resolved.relation):
         hint = "bound the number first, as in WHERE rownum <= 3"
         span = item.span if isinstance(item, Select) else (0, 1)
         cursor.fail(span, f"of {alias or item} every row of a window would be kept", hint)
-    return found
+    return resolved
 
 
 def _resolve_source(
     cursor: Cursor, source: FromItem, catalog: Catalog
 ) -> tuple[WindowCall | None, ResolvedRelation]:
     """Resolve the relation after ``FROM``; return it with the window function around it."""
-    item, call = source.table, None
-    if isinstance(item, WindowCall):
-        call = item
-        meant = bind_window_call(cursor.sql, item)
-        if meant.table is None:
-            hint = f"write {item.name}(TABLE t, DESCRIPTOR(ts), ...)"
-            cursor.fail(item.span, f"{item.name} names no table", hint)
-        resolved = _resolve_table(cursor, catalog, meant.table, None)
+    table, call = source.table, None
+    if isinstance(table, WindowCall):
+        call = table
+        binding = bind_window_call(cursor.sql, table)
+        if binding.table is None:
+            hint = f"write {table.name}(TABLE t, DESCRIPTOR(ts), ...)"
+            cursor.fail(table.span, f"{table.name} names no table", hint)
+        resolved = _resolve_table(cursor, catalog, binding.table, None)
         qualifiers = resolved.qualifiers | ({source.alias.lower()} if source.alias else set())
         resolved = replace(resolved, qualifiers=qualifiers)
     else:
-        resolved = _resolve_table(cursor, catalog, item, source.alias)
+        resolved = _resolve_table(cursor, catalog, table, source.alias)
     return call, replace(
         resolved, input_options=merge_input_options(resolved.input_options, cursor, source)
     )
@@ -324,16 +330,16 @@ def _resolve_source(
 
 def _find_grouping_call(scope: Scope, select: Select) -> WindowCall | None:
     """Return the one window function that a query groups by; ``None`` if it has none."""
-    places = [*select.group, *select.scalars, *([select.having] if select.having else ())]
-    calls = [window_call_of(n) for n in walk(*places) if isinstance(n, WindowNode)]
+    nodes = [*select.group, *select.scalars, *([select.having] if select.having else ())]
+    calls = [window_call_of(n) for n in walk(*nodes) if isinstance(n, WindowNode)]
     if not calls:
         return None
     for other in calls[1:]:
         if not mean_same_windows(calls[0], other, scope.text, scope.qualifiers):
             hint = "give all of them the same column and lengths"
             scope.fail(other.span, "a query has windows of one kind", hint)
-    found: WindowCall = calls[0]
-    return found
+    grouping_call: WindowCall = calls[0]
+    return grouping_call
 
 
 def _lower_projection(scope: Scope, select: Select, resolved: ResolvedRelation) -> ResolvedRelation:
@@ -347,9 +353,9 @@ def _lower_projection(scope: Scope, select: Select, resolved: ResolvedRelation) 
     for node in walk(*select.scalars):
         if find_aggregate_name(node):
             scope.fail(scope.locate(node), "a stream doesn't end, so this needs windows", _WINDOWS)
-    for part, what in ((select.having, "HAVING"), (select.group or None, "GROUP BY")):
+    for part, clause in ((select.having, "HAVING"), (select.group or None, "GROUP BY")):
         if part is not None:
-            scope.fail(select.group_span, f"{what} needs windows here", _WINDOWS)
+            scope.fail(select.group_span, f"{clause} needs windows here", _WINDOWS)
     if select.emit is not None:
         scope.fail(select.emit.spans["emit"], "rows without windows aren't emitted", _WINDOWS)
     if select.distinct:
@@ -380,27 +386,27 @@ def _lower_grouped(
 ) -> LoweredQuery:
     if select.distinct:
         scope.fail(select.span, "DISTINCT isn't needed: a group is one row", "leave it out")
-    meant = _use_window_time(bind_window_call(scope.text, call, scope.qualifiers), resolved)
-    grouping = GroupedSelectList(scope, select, call, from_call, meant.partition)
+    binding = _use_window_time(bind_window_call(scope.text, call, scope.qualifiers), resolved)
+    grouping = GroupedSelectList(scope, select, call, from_call, binding.partition)
     if from_call:
-        _check_where_order(scope, select, resolved, meant, grouping)
-    return _build_windowing(scope, select, resolved, meant, grouping)
+        _check_where_order(scope, select, resolved, binding, grouping)
+    return _build_windowing(scope, select, resolved, binding, grouping)
 
 
-def _use_window_time(meant: WindowBinding, resolved: ResolvedRelation) -> WindowBinding:
+def _use_window_time(binding: WindowBinding, resolved: ResolvedRelation) -> WindowBinding:
     """Return windows that go by the last moment of the ``window`` column, as in Spark."""
     inner = resolved.relation.columns if isinstance(resolved.relation, Windowing) else None
     shown = {column.name.lower(): column.text for column in inner or ()}
-    if shown.get((meant.time or "").lower(), "").startswith("named_struct("):
-        return replace(meant, time="window_time")
-    return meant
+    if shown.get((binding.time or "").lower(), "").startswith("named_struct("):
+        return replace(binding, time="window_time")
+    return binding
 
 
 def _check_where_order(
     scope: Scope,
     select: Select,
     resolved: ResolvedRelation,
-    meant: WindowBinding,
+    binding: WindowBinding,
     grouping: GroupedSelectList,
 ) -> None:
     """Refuse a ``WHERE`` that would filter messages before the windows that SQL forms first.
@@ -416,14 +422,14 @@ def _check_where_order(
             hint = "put this condition into HAVING"
             scope.fail(scope.locate(column), "WHERE chooses messages, which have no window", hint)
     counted = (
-        meant.windows.axis == "rows" and (meant.offset or resolved.input_options.offset) is None
+        binding.windows.axis == "rows" and (binding.offset or resolved.input_options.offset) is None
     )
-    session = meant.windows.retracts
-    alone = all(grouping.find_key(column) is not None for column in columns)
-    if (session or counted) and not (columns and alone):
+    session = binding.windows.retracts
+    are_all_keys = all(grouping.find_key(column) is not None for column in columns)
+    if (session or counted) and not (columns and are_all_keys):
         what = "sessions are formed" if session else "rows are counted"
         problem = f"{what} in FROM, before WHERE, and would change by it"
-        name = meant.table if isinstance(meant.table, str) else "t"
+        name = binding.table if isinstance(binding.table, str) else "t"
         hint = f"filter before: WITH v AS (SELECT * FROM {name} WHERE ...), and TABLE v in the call"
         scope.fail(scope.locate(select.where), problem, hint)
 
@@ -432,38 +438,38 @@ def _build_windowing(
     scope: Scope,
     select: Select,
     resolved: ResolvedRelation,
-    meant: WindowBinding,
-    listed: SelectList,
+    binding: WindowBinding,
+    select_list: SelectList,
 ) -> LoweredQuery:
     """Return the lowered query, with all of its spans."""
-    marks = resolved.input_options.on(meant.windows.axis)
+    options = resolved.input_options.on(binding.windows.axis)
     spans = {
         **_collect_spans(select),
-        **meant.spans,
-        **listed.spans,
+        **binding.spans,
+        **select_list.spans,
         **collect_emit_spans(select.emit),
     }
-    if marks.time not in (None, meant.time):
-        hint = f"measure windows on {marks.time}, or give {meant.time} the watermark"
-        problem = f"the watermark is one of {marks.time}, the windows lie on {meant.time}"
+    if options.time not in (None, binding.time):
+        hint = f"measure windows on {options.time}, or give {binding.time} the watermark"
+        problem = f"the watermark is one of {options.time}, the windows lie on {binding.time}"
         scope.fail(spans.get("timecol", select.span), problem, hint)
-    marks = replace(marks, offset=meant.offset or marks.offset)
+    options = replace(options, offset=binding.offset or options.offset)
     where = None if select.where is None else scope.render(select.where)
     if select.where is not None:
         spans["where"] = scope.locate(select.where)
     try:
         # The firing policies may add aggregates that no output column shows.
         policies = lower_emit(
-            scope.text, select.emit, meant.windows.axis, listed.render_over_results
+            scope.text, select.emit, binding.windows.axis, select_list.render_over_results
         )
-        listed.add_engine_columns(marks.offset if meant.windows.axis == "rows" else None)
-        spec = listed.build_spec(meant, policies, **marks.options)
+        select_list.add_engine_columns(options.offset if binding.windows.axis == "rows" else None)
+        spec = select_list.build_spec(binding, policies, **options.options)
     except OptionError as error:
-        named = error.value if error.option in ("agg", "key", "when") else error.option
-        at = find_option_span(spans, error)
-        raise SqlError(scope.text, at, f"{named} {error.problem}", error.hint) from error
+        subject = error.value if error.option in ("agg", "key", "when") else error.option
+        span = find_option_span(spans, error)
+        raise SqlError(scope.text, span, f"{subject} {error.problem}", error.hint) from error
     windowing = Windowing(
-        resolved.relation, spec, tuple(listed.keys), where, listed.build_columns(), listed.having,
-        marks.clock, each=listed.each,
+        resolved.relation, spec, tuple(select_list.keys), where, select_list.build_columns(), select_list.having,
+        options.clock, each=select_list.each,
     )  # fmt: skip
     return LoweredQuery(windowing, spans, scope.cursor.expression_spans)

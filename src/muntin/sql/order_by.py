@@ -19,43 +19,43 @@ _HINT = "order the table that you write to, or read a table WITH (..., mode = 'b
 def parse_order_by(cursor: Cursor) -> OrderBy | None:
     """Read ``ORDER BY a DESC NULLS LAST, b LIMIT 10``, or a part of it, if it comes next."""
     start = cursor.position
-    by: list[SortKey] = []
+    keys: list[SortKey] = []
     if cursor.next_word == "ORDER BY":
         cursor.skip()
-        by = cursor.parse_list(lambda: _parse_sort_key(cursor))
+        keys = cursor.parse_list(lambda: _parse_sort_key(cursor))
     limit = None
     if cursor.accept("LIMIT"):
         token = cursor.accept_kind(TokenType.NUMBER)
         if token is None or not token.text.isdigit():
             cursor.fail(token, "LIMIT takes a number of rows", "write LIMIT 10")
         limit = int(token.text)
-    if not by and limit is None:
+    if not keys and limit is None:
         return None
-    return OrderBy(tuple(by), limit, cursor.span_from(start))
+    return OrderBy(tuple(keys), limit, cursor.span_from(start))
 
 
 def _parse_sort_key(cursor: Cursor) -> SortKey:
     scalar = cursor.parse_scalar("a column")
-    descends = not cursor.accept("ASC") and cursor.accept("DESC")
+    is_descending = not cursor.accept("ASC") and cursor.accept("DESC")
     nulls: Literal["first", "last"] | None = None
     if cursor.accept("NULLS", "FIRST"):
         nulls = "first"
     elif cursor.accept("NULLS", "LAST"):
         nulls = "last"
-    return SortKey(scalar, bool(descends), nulls)
+    return SortKey(scalar, bool(is_descending), nulls)
 
 
-def refuse_order(cursor: Cursor, ordering: OrderBy) -> NoReturn:
+def refuse_order(cursor: Cursor, order_by: OrderBy) -> NoReturn:
     """Refuse an order or limit of rows that have no end."""
-    word = "ORDER BY would never end" if ordering.keys else "LIMIT would end"
-    cursor.fail(ordering.span, f"{word} on a stream", _HINT)
+    word = "ORDER BY would never end" if order_by.keys else "LIMIT would end"
+    cursor.fail(order_by.span, f"{word} on a stream", _HINT)
 
 
-def lower_order_by(cursor: Cursor, select: Select, ordering: OrderBy) -> Order:
+def lower_order_by(cursor: Cursor, select: Select, order_by: OrderBy) -> Order:
     """Return the order and limit of a query's rows, over its output columns."""
     scope = Scope(cursor, frozenset({(select.source.alias or "").lower()}))
     return Order(
-        tuple(_lower_sort_key(scope, select, one) for one in ordering.keys), ordering.limit
+        tuple(_lower_sort_key(scope, select, one) for one in order_by.keys), order_by.limit
     )
 
 

@@ -35,21 +35,21 @@ def find_shared_table(
     it, and a dead letter replaces no other. Results would replace each other, since their key is
     the key and the window of a row.
     """
-    taken: dict[str, Output] = {}
+    outputs_by_table: dict[str, Output] = {}
     for output in _list_outputs(flows):
         name = output.table.lower()
-        first = taken.setdefault(name, output)
+        first = outputs_by_table.setdefault(name, output)
         # A table that couldn't be read counts as none in Kafka.
         in_kafka = name in tables and tables[name].connector == "kafka"
-        letters = first.part == output.part == "rejected" and in_kafka
-        if first is not output and not letters:
+        are_rejected_messages = first.part == output.part == "rejected" and in_kafka
+        if first is not output and not are_rejected_messages:
             return first, output
     return None
 
 
 def _list_outputs(flows: Sequence[Flow]) -> Iterator[Output]:
-    for place, flow in enumerate(flows):
+    for index, flow in enumerate(flows):
         if flow.results is not None:
-            yield Output(place, "into", flow.results)
+            yield Output(index, "into", flow.results)
         if flow.rejected is not None:
-            yield Output(place, "rejected", flow.rejected)
+            yield Output(index, "rejected", flow.rejected)

@@ -119,30 +119,30 @@ def lower_over_aggregates(
     """Lower the aggregates per row of a query."""
     if select.group or select.having is not None:
         scope.fail(select.group_span, "GROUP BY can't stand beside OVER", "write two queries")
-    found = [n for i in select.items if i.scalar for n in walk(i.scalar)]
-    overs = [_resolve_window(scope, select, n) for n in found if isinstance(n, exp.Window)]
-    first = overs[0]
+    nodes = [n for i in select.items if i.scalar for n in walk(i.scalar)]
+    overs = [_resolve_window(scope, select, n) for n in nodes if isinstance(n, exp.Window)]
+    window = overs[0]
     for other in overs[1:]:
-        if not _have_same_order(scope, first, other):
+        if not _have_same_order(scope, window, other):
             hint = "let them differ only in how far they reach back, or write two queries"
             scope.fail(scope.locate(other), "a query has frames of one kind", hint)
     frames = [lower_frame(scope, one) for one in overs]
     # The longest frame contains the messages of all others.
     longest = max(frames, key=lambda frame: frame.size)
-    order = find_order_column(scope, first)
+    order = find_order_column(scope, window)
     try:
         if longest.kind == "ROWS":
-            _check_rows(scope, first, order, resolved)
+            _check_rows(scope, window, order, resolved)
             closed: ClosedSides = "right" if longest.includes_row else "left"
             time, windows = None, sliding.rolling(rows(longest.size), closed)
         else:
             closed = "both" if longest.includes_row else "left"
-            time = _check_range(scope, first, order)
+            time = _check_range(scope, window, order)
             windows = sliding.rolling(phrase(longest.size), closed)
     except OptionError as error:
         raise SqlError(scope.text, longest.length.span, error.problem, error.hint) from error
-    meant = WindowBinding(windows, None, time, None, (), {"size": longest.length.span})
-    return meant, OverSelectList(scope, select, first, meant)
+    binding = WindowBinding(windows, None, time, None, (), {"size": longest.length.span})
+    return binding, OverSelectList(scope, select, window, binding)
 
 
 def _check_rows(
@@ -167,11 +167,11 @@ def _resolve_window(scope: Scope, select: Select, window: exp.Window) -> exp.Win
     alias = window.args.get("alias")
     if alias is None:
         return window
-    found = select.named_windows.get(alias.name.lower())
-    if found is None or window.args.get("spec"):
+    definition = select.named_windows.get(alias.name.lower())
+    if definition is None or window.args.get("spec"):
         hint = f"add WINDOW {alias.name} AS (...), and write OVER {alias.name}"
         scope.fail(scope.locate(window), f"there is no window {alias.name}", hint)
-    return found
+    return definition
 
 
 def _have_same_order(scope: Scope, one: exp.Window, other: exp.Window) -> bool:
@@ -194,14 +194,14 @@ class OverSelectList(SelectList):
     """The select list of a query of aggregates per row."""
 
     def __init__(
-        self, scope: Scope, select: Select, window: exp.Window, meant: WindowBinding
+        self, scope: Scope, select: Select, window: exp.Window, binding: WindowBinding
     ) -> None:
         super().__init__(scope, select)
         # Frames of rows have no event-time column.
-        self.time = meant.time
-        self.windows = meant.windows
+        self.time = binding.time
+        self.windows = binding.windows
         self.includes_row = lower_frame(scope, window).includes_row
-        self.spans = dict(meant.spans)
+        self.spans = dict(binding.spans)
         # Rows that share key and time are emitted one by one.
         self.each = self.time is not None and not select.distinct
         self._alone: str | None = None
@@ -239,20 +239,20 @@ class OverSelectList(SelectList):
 
     def _render_part(self, node: exp.Expr) -> str | None:
         if isinstance(node, exp.Window):
-            asked = self._lower_framed_aggregate(node)
+            aggregate = self._lower_framed_aggregate(node)
             return quote_name(
-                self.add_aggregate(asked, self.scope.locate_separable(node), self._alone)
+                self.add_aggregate(aggregate, self.scope.locate_separable(node), self._alone)
             )
         return self._render_row_column(node) if isinstance(node, exp.Column) else None
 
     def _lower_framed_aggregate(self, node: exp.Window) -> Aggregate:
         """Return an aggregate over its frame if that is shorter than the longest."""
-        asked = lower_aggregate(self.scope, node.this)
+        aggregate = lower_aggregate(self.scope, node.this)
         frame = lower_frame(self.scope, _resolve_window(self.scope, self.select, node))
         if frame.size == self.windows.length:
-            return asked
+            return aggregate
         try:
-            return asked.over(rows(frame.size) if self.time is None else phrase(frame.size))
+            return aggregate.over(rows(frame.size) if self.time is None else phrase(frame.size))
         except OptionError as error:
             span = frame.length.span
             raise SqlError(self.scope.text, span, error.problem, error.hint) from error

@@ -38,10 +38,10 @@ def lower_regrouping(
     """
     end = find_bound_column(resolved.relation, END)
     names = [scope.find_column_name(node) for node in select.group]
-    bounds = {
+    grouped_bounds = {
         resolve_bound_alias(resolved.relation, name).lower() for name in names if name is not None
     }
-    if end is None or END not in bounds:
+    if end is None or END not in grouped_bounds:
         return None
     if select.emit is not None:
         hint = "leave EMIT out: groups of windows are emitted once, when the windows are full"
@@ -75,13 +75,13 @@ class RegroupedSelectList(GroupedSelectList):
     def add_output(self, item: SelectItem, name: str, text: str) -> None:
         """Add a column to the output; the bounds are those that the windows share."""
         super().add_output(item, name, text)
-        shown = self.outputs[-1]
-        self.outputs[-1] = replace(shown, text=_SHARED.get(shown.text, shown.text))
+        output = self.outputs[-1]
+        self.outputs[-1] = replace(output, text=_SHARED.get(output.text, output.text))
 
-    def build_spec(self, meant: WindowBinding, firing: Firing, **options: object) -> WindowSpec:
+    def build_spec(self, binding: WindowBinding, firing: Firing, **options: object) -> WindowSpec:
         """Return the spec of the query, which finds the start that the windows share."""
         self.aggregates[FIRST] = least(find_bound_column(self._relation, START) or START)
-        spec = super().build_spec(meant, firing, **options)
+        spec = super().build_spec(binding, firing, **options)
         return replace(spec, lateness=-MICROSECOND)
 
     def build_columns(self) -> tuple[Column, ...]:

@@ -93,15 +93,15 @@ def lower_numbering(
     select: Select,
     resolved: ResolvedRelation,
     call: WindowCall | None,
-    number: NumberingCall,
+    numbering: NumberingCall,
 ) -> tuple[Windowing, WindowBinding | None]:
     """Return the numbered rows of a window function, or of windows that another query emits."""
-    window = number.node
-    name = number.function
+    window = numbering.node
+    name = numbering.function
     if window.args.get("spec") or window.args.get("alias") or window.this.expressions:
         scope.fail(scope.locate(window), f"{name.lower()} has no frame and no argument", _USAGE)
     by, ascending = _lower_order(scope, window)
-    ranking = Ranking(number.alias, by, ascending, UNLIMITED, (), call is None, name)
+    ranking = Ranking(numbering.alias, by, ascending, UNLIMITED, (), call is None, name)
     parts = list(window.args.get("partition_by") or [])
     if call is not None:
         per = _remove_bounds(scope, window, parts, {START, END})
@@ -132,25 +132,25 @@ def _lower_window_rows(
     per: tuple[Column, ...],
     ranking: Ranking,
 ) -> tuple[Windowing, WindowBinding]:
-    meant = bind_window_call(scope.text, call, scope.qualifiers)
-    marks, axis = resolved.input_options, meant.windows.axis
-    if axis == "time" and marks.time is not None and marks.time != meant.time:
-        hint = f"measure windows on {marks.time}, or give {meant.time} the watermark"
-        problem = f"the watermark is one of {marks.time}, the windows lie on {meant.time}"
-        scope.fail(meant.spans.get("timecol", call.span), problem, hint)
+    binding = bind_window_call(scope.text, call, scope.qualifiers)
+    options, axis = resolved.input_options, binding.windows.axis
+    if axis == "time" and options.time is not None and options.time != binding.time:
+        hint = f"measure windows on {options.time}, or give {binding.time} the watermark"
+        problem = f"the watermark is one of {options.time}, the windows lie on {binding.time}"
+        scope.fail(binding.spans.get("timecol", call.span), problem, hint)
     if axis != "time":
         hint = "measure the windows in time, or aggregate: top_k(...), collect_list(...)"
         scope.fail(call.span, "rows of windows that are measured in rows aren't shown", hint)
-    keys = _collect_keys(scope, select, meant, per, ranking)
+    keys = _collect_keys(scope, select, binding, per, ranking)
     try:
         spec = WindowSpec(
             keys=tuple(key.name for key in keys),
-            time=meant.time,
-            windows=meant.windows,
+            time=binding.time,
+            windows=binding.windows,
             aggregates=_build_aggregates(ranking),
             firing=lower_emit(scope.text, select.emit, axis),
             nulls="group",
-            **{**marks.options, "offset": meant.offset or marks.offset},
+            **{**options.options, "offset": binding.offset or options.offset},
         )
         refuse(spec)
     except OptionError as error:
@@ -159,21 +159,21 @@ def _lower_window_rows(
         )
     where = None if select.where is None else scope.render(select.where)
     windowing = Windowing(
-        resolved.relation, spec, tuple(keys), where, clock=marks.clock, ranking=ranking
+        resolved.relation, spec, tuple(keys), where, clock=options.clock, ranking=ranking
     )
-    return windowing, meant
+    return windowing, binding
 
 
 def _collect_keys(
-    scope: Scope, select: Select, meant: WindowBinding, per: tuple[Column, ...], ranking: Ranking
+    scope: Scope, select: Select, binding: WindowBinding, per: tuple[Column, ...], ranking: Ranking
 ) -> list[Column]:
     """Return the columns that partition the numbered rows and, for sessions, their windows."""
-    if select.where is not None and meant.windows.retracts:
+    if select.where is not None and binding.windows.retracts:
         hint = "filter before: WITH v AS (SELECT * FROM t WHERE ...), and TABLE v in the call"
         problem = "sessions are formed in FROM, before WHERE, and would change by it"
         scope.fail(scope.locate(select.where), problem, hint)
     keys = list(per)
-    for node in meant.partition:
+    for node in binding.partition:
         own = scope.find_column_name(node) if isinstance(node, exp.Column) else None
         if own is None or own.lower() not in {key.name.lower() for key in per}:
             if ranking.by:
@@ -215,12 +215,12 @@ def _lower_order(scope: Scope, window: exp.Window) -> tuple[tuple[str, ...], tup
         scope.fail(scope.locate(window), "rows are numbered in no order", _USAGE)
     by, ascending = [], []
     for one in order.expressions:
-        down = bool(one.args.get("desc"))
-        if bool(one.args.get("nulls_first")) == down:
+        is_descending = bool(one.args.get("desc"))
+        if bool(one.args.get("nulls_first")) == is_descending:
             hint = "leave NULLS out: ascending they are first, descending last"
             scope.fail(scope.locate(one), "nulls have their own place", hint)
         by.append(scope.render(one.this))
-        ascending.append(not down)
+        ascending.append(not is_descending)
     return tuple(by), tuple(ascending)
 
 
@@ -245,34 +245,34 @@ def _remove_bounds(
 
 
 def lower_select_list(
-    scope: Scope, select: Select, windowing: Windowing, number: NumberingCall | None
+    scope: Scope, select: Select, windowing: Windowing, numbering: NumberingCall | None
 ) -> Choice:
     """Return the select list over the rows of windows."""
-    own = {key.name.lower() for key in windowing.keys} | {START, END}
+    reserved = {key.name.lower() for key in windowing.keys} | {START, END}
     columns: list[Column] = []
     for index, item in enumerate(select.items):
         if item.scalar is None:
             columns.append(Column("*", "*"))
-        elif number is not None and index == number.item:
-            columns.append(Column(number.alias, quote_name(number.alias)))
+        elif numbering is not None and index == numbering.item:
+            columns.append(Column(numbering.alias, quote_name(numbering.alias)))
         else:
             text = scope.render(item.scalar)
-            bare = (
+            own_name = (
                 scope.find_column_name(item.scalar) if isinstance(item.scalar, exp.Column) else None
             )
-            column = Column(item.alias or bare or text, text)
-            if column.name.lower() in own and (bare or "").lower() != column.name.lower():
+            column = Column(item.alias or own_name or text, text)
+            if column.name.lower() in reserved and (own_name or "").lower() != column.name.lower():
                 hint = "give it another name with AS"
                 problem = f"{column.name} is a column of the output already"
                 scope.fail(item.span, problem, hint)
             columns.append(column)
-    if all(column.text == "*" or column.name == _alias(number) for column in columns):
+    if all(column.text == "*" or column.name == _alias(numbering) for column in columns):
         return Choice()
     return Choice(tuple(columns))
 
 
-def _alias(number: NumberingCall | None) -> str | None:
-    return None if number is None else number.alias
+def _alias(numbering: NumberingCall | None) -> str | None:
+    return None if numbering is None else numbering.alias
 
 
 def limit_rows(scope: Scope, windowing: Windowing, condition: exp.Expr) -> Windowing:
@@ -282,18 +282,18 @@ def limit_rows(scope: Scope, windowing: Windowing, condition: exp.Expr) -> Windo
     bounds = _find_limits(scope, condition.unnest(), ranking.number)
     if not bounds:
         refuse_unlimited(scope, scope.locate(condition), ranking)
-    most, span = min(bounds)
-    if not 1 <= most <= 10_000:
+    row_limit, span = min(bounds)
+    if not 1 <= row_limit <= 10_000:
         hint = "give a whole number from 1 to 10000"
         scope.fail(span, "so many rows aren't kept of a window", hint)
-    bounded_ranking = replace(ranking, most=most)
+    bounded_ranking = replace(ranking, most=row_limit)
     choices = ranking.choices
-    only = isinstance(condition.unnest(), exp.LTE | exp.LT | exp.GTE | exp.GT)
+    bounds_only_number = isinstance(condition.unnest(), exp.LTE | exp.LT | exp.GTE | exp.GT)
     firing = windowing.spec.firing
-    if not only and (firing.early is not None or firing.grace):
+    if not bounds_only_number and (firing.early is not None or firing.grace):
         hint = "bound the number alone, or let windows emit once"
         scope.fail(scope.locate(condition), "a row that was emitted may hold no more", hint)
-    if not only:
+    if not bounds_only_number:
         text = scope.render_with(condition, _find_replacements(scope, condition, ranking.number))
         choices = (*choices, Choice(None, text))
     bounded_ranking = replace(bounded_ranking, choices=choices)

@@ -41,18 +41,18 @@ class SelectList(ABC):
     def add_key(self, node: exp.Expr, span: Span) -> None:
         """Add a key under the name that the select list gives it."""
         node = node.unnest()
-        text, meant = self.scope.render(node), normalize(node, self.scope)
+        text, normalized = self.scope.render(node), normalize(node, self.scope)
         own = self.scope.find_column_name(node)
         # A field of a struct has the name that Spark gives it.
         name = own or (node.name if isinstance(node, exp.Column | exp.Dot) else text)
         for item in self.select.items:
-            if item.alias and item.scalar and normalize(item.scalar, self.scope) == meant:
+            if item.alias and item.scalar and normalize(item.scalar, self.scope) == normalized:
                 name = item.alias
                 break
-        if any(meant == known for known, _ in self._key_names):
+        if any(normalized == key for key, _ in self._key_names):
             return
         self.keys.append(Column(name, self.scope.note_span(quote_name(own), span) if own else text))
-        self._key_names.append((meant, name))
+        self._key_names.append((normalized, name))
         self.spans.setdefault("key", span)
         self.spans[f"key {name}"] = span
 
@@ -60,14 +60,14 @@ class SelectList(ABC):
         """Return the name of the key that a node stands for; ``None`` if it isn't a key."""
         if not is_grouped_as_parsed(node):
             return None
-        meant = normalize(node, self.scope)
-        return next((name for known, name in self._key_names if known == meant), None)
+        normalized = normalize(node, self.scope)
+        return next((name for key, name in self._key_names if key == normalized), None)
 
     def add_aggregate(self, aggregate: Aggregate, span: Span, name: str | None = None) -> str:
         """Add an aggregate and return its name; an aggregate that exists already keeps its name."""
-        for known, same in self.aggregates.items():
-            if same == aggregate:
-                return known
+        for existing_name, existing in self.aggregates.items():
+            if existing == aggregate:
+                return existing_name
         name = name or f"__muntin_a{len(self.aggregates)}"
         if name in self.aggregates:
             name = f"__muntin_a{len(self.aggregates)}"
@@ -92,11 +92,11 @@ class SelectList(ABC):
         hint = "give it another name with AS"
         if any(name.lower() == shown.name.lower() for shown in self.outputs):
             self.scope.fail(item.span, f"two columns are called {name}", hint)
-        mine = {key.name.lower(): quote_name(key.name) for key in self.keys}
-        mine |= {START: START, END: END, **{own: own for own in EMISSION_COLUMNS}}
+        own_texts = {key.name.lower(): quote_name(key.name) for key in self.keys}
+        own_texts |= {START: START, END: END, **{own: own for own in EMISSION_COLUMNS}}
         if self.grouping_sets is not None:
-            mine[GROUPING_ID] = GROUPING_ID
-        if name.lower() in mine and text != mine[name.lower()]:
+            own_texts[GROUPING_ID] = GROUPING_ID
+        if name.lower() in own_texts and text != own_texts[name.lower()]:
             self.scope.fail(item.span, f"{name} is a column of the output already", hint)
         self.outputs.append(Column(name, text))
 
@@ -108,12 +108,12 @@ class SelectList(ABC):
         if not self.aggregates:
             self.add_aggregate(count(), self.select.span)
 
-    def build_spec(self, meant: WindowBinding, firing: Firing, **options: Any) -> WindowSpec:
+    def build_spec(self, binding: WindowBinding, firing: Firing, **options: Any) -> WindowSpec:
         """Return the spec of the query; NULL is a group of its own, as in ``GROUP BY``."""
         return WindowSpec(
             keys=self._identity_columns,
-            time=meant.time,
-            windows=meant.windows,
+            time=binding.time,
+            windows=binding.windows,
             aggregates=dict(self.aggregates),
             firing=firing,
             nulls="group",
@@ -137,22 +137,22 @@ class SelectList(ABC):
         """
         identity = [*self._identity_columns, START, END]
         default = [*identity, *self.aggregates, *EMISSION_COLUMNS]
-        whole = complete_columns(self.outputs, identity)
-        plain = all(column.bare for column in whole) and self.having is None
-        return None if plain and [c.name for c in whole] == default else whole
+        columns = complete_columns(self.outputs, identity)
+        plain = all(column.bare for column in columns) and self.having is None
+        return None if plain and [c.name for c in columns] == default else columns
 
 
 def find_item_by_ordinal(scope: Scope, select: Select, node: exp.Expr) -> SelectItem | None:
     """Return the item that an ordinal means in ``GROUP BY`` or ``ORDER BY``; otherwise ``None``."""
     if not isinstance(node, exp.Literal) or node.is_string:
         return None
-    place = int(node.name) if node.name.isdigit() else 0
-    if not 1 <= place <= len(select.items):
+    ordinal = int(node.name) if node.name.isdigit() else 0
+    if not 1 <= ordinal <= len(select.items):
         hint = f"give a number from 1 to {len(select.items)}, or a column"
         scope.fail(scope.locate(node), f"there is no column {node.name}", hint)
     if any(item.scalar is None for item in select.items):
         scope.fail(scope.locate(node), "* isn't one column", "name the columns")
-    return select.items[place - 1]
+    return select.items[ordinal - 1]
 
 
 def complete_columns(

@@ -1,4 +1,4 @@
-"""Reads whole statements: ``CREATE``, ``INSERT``, ``SET``, ``EXPLAIN`` and ``SELECT``."""
+"""Parses whole statements: ``CREATE``, ``INSERT``, ``SET``, ``EXPLAIN`` and ``SELECT``."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _TABLE_HINT = "write CREATE TABLE t (ts TIMESTAMP, ...) WITH (connector = 'parqu
 
 
 def parse_statement(cursor: Cursor) -> Statement | None:
-    """Read one statement; ``None`` if the text is empty."""
+    """Parse one statement; return ``None`` if it is empty."""
     cursor.depth = 0
     if cursor.is_at_end or cursor.peek_kind(TokenType.SEMICOLON):
-        cursor.skip(len(cursor._tokens))
+        cursor.skip_all()
         return None
-    found = _parse_by_keyword(cursor)
+    statement = _parse_by_keyword(cursor)
     if not cursor.is_at_end:
         hint = "end the statement with a semicolon before the next"
         cursor.fail(None, f"{cursor.next_text} isn't understood here", hint)
-    return found
+    return statement
 
 
 def _parse_by_keyword(cursor: Cursor) -> Statement:
@@ -60,10 +60,10 @@ def _parse_by_keyword(cursor: Cursor) -> Statement:
 
 def _parse_create(cursor: Cursor) -> CreateTable | CreateView:
     start = cursor.last_token.start
-    replaces = cursor.accept("OR", "REPLACE")
+    replaces_existing = cursor.accept("OR", "REPLACE")
     cursor.accept("TEMPORARY") or cursor.accept("TEMP")
     if cursor.accept("VIEW"):
-        existing = _parse_existing(cursor, replaces)
+        existing = _parse_existing(cursor, replaces_existing)
         name, span = cursor.parse_name("a view")
         names = parse_column_names(cursor)
         cursor.expect("AS", hint=f"write CREATE VIEW {name} AS SELECT ...")
@@ -73,7 +73,7 @@ def _parse_create(cursor: Cursor) -> CreateTable | CreateView:
         cursor.fail(None, "CREATE STREAM isn't taken", hint)
     cursor.accept("STREAMING")
     cursor.expect("TABLE", hint=_TABLE_HINT)
-    existing = _parse_existing(cursor, replaces)
+    existing = _parse_existing(cursor, replaces_existing)
     name, _ = cursor.parse_name("a table")
     if cursor.next_word == "AS":
         hint = f"write CREATE TABLE {name} WITH (...) for a sink, and INSERT INTO {name} SELECT ..."
@@ -96,11 +96,11 @@ def _parse_create(cursor: Cursor) -> CreateTable | CreateView:
     )
 
 
-def _parse_existing(cursor: Cursor, replaces: bool) -> Existing:
+def _parse_existing(cursor: Cursor, replaces_existing: bool) -> Existing:
     start = cursor.position
     if not cursor.accept("IF", "NOT", "EXISTS"):
-        return "replace" if replaces else "refuse"
-    if replaces:
+        return "replace" if replaces_existing else "refuse"
+    if replaces_existing:
         hint = "leave one of them out"
         cursor.fail(
             cursor.span_from(start), "OR REPLACE and IF NOT EXISTS exclude each other", hint
@@ -110,7 +110,7 @@ def _parse_existing(cursor: Cursor, replaces: bool) -> Existing:
 
 @dataclass
 class _TableParts:
-    """The columns and marks between the parentheses of ``CREATE TABLE``."""
+    """The columns and input options between the parentheses of ``CREATE TABLE``."""
 
     columns: list[tuple[str, str]] = field(default_factory=list)
     computed: list[tuple[str, exp.Expr]] = field(default_factory=list)
@@ -123,11 +123,11 @@ def _parse_table_part(cursor: Cursor, parts: _TableParts) -> None:
         cursor.accept("WATERMARK")
         if parts.input_options.time is not None:
             cursor.fail((start, cursor.position), "the table has two watermarks", "leave one away")
-        found, known = (
+        options, earlier = (
             stream_clauses.parse_table_watermark(cursor).input_options,
             parts.input_options,
         )
-        parts.input_options = replace(found, offset=known.offset, clock=known.clock)
+        parts.input_options = replace(options, offset=earlier.offset, clock=earlier.clock)
     elif cursor.peek("OFFSET", "FOR"):
         parts.input_options = replace(
             parts.input_options, offset=stream_clauses.parse_offset_columns(cursor)
@@ -140,7 +140,7 @@ def _parse_table_part(cursor: Cursor, parts: _TableParts) -> None:
 
 
 def _refuse_constraint(cursor: Cursor) -> None:
-    # The words PRIMARY KEY are one token, and so are FOREIGN KEY.
+    # PRIMARY KEY and FOREIGN KEY are one token each.
     if cursor.next_word.partition(" ")[0] in _CONSTRAINTS:
         hint = "omit it; OFFSET FOR (partition, offset) takes every message once"
         cursor.fail(None, f"{cursor.next_word} isn't kept here", hint)
@@ -148,8 +148,8 @@ def _refuse_constraint(cursor: Cursor) -> None:
 
 def _parse_column(cursor: Cursor, parts: _TableParts, start: int) -> None:
     name, span = cursor.parse_name("a column")
-    taken = {n.lower() for n, _ in (*parts.columns, *parts.computed)}
-    if name.lower() in taken:
+    names = {n.lower() for n, _ in (*parts.columns, *parts.computed)}
+    if name.lower() in names:
         cursor.fail(span, f"{name} is defined twice", "give each column a name of its own")
     if cursor.accept("AS"):
         node = cursor.parse_scalar("an expression")
@@ -162,7 +162,7 @@ def _parse_column(cursor: Cursor, parts: _TableParts, start: int) -> None:
             cursor.fail(cursor.span_from(start), problem, hint)
         parts.computed.append((name, node))
         return
-    kind = None if cursor.is_at_end else cursor._parse_types(schema=True)
+    kind = cursor.parse_type()
     if kind is None:
         hint = f"write for example {name} STRING, {name} BIGINT or {name} AS expression"
         cursor.fail(None, f"{cursor.next_text} isn't a type", hint)
@@ -187,9 +187,12 @@ def _render_type(kind: exp.Expr) -> str:
 
 
 def _parse_options(cursor: Cursor) -> tuple[dict[str, str], dict[str, Span]]:
-    """Read options such as ``connector = 'parquet'``, with or without quotes around the key.
+    """Parse options such as ``connector = 'parquet'``, with or without quotes around the name.
 
-    Our own keys may be written in any case; all others are passed to the connector as written.
+    The names of our own options may have any case; all others are passed on unchanged.
+
+    Returns:
+        Values and their spans, by the names of the options.
     """
     options: dict[str, str] = {}
     spans: dict[str, Span] = {}
@@ -201,7 +204,7 @@ def _parse_options(cursor: Cursor) -> tuple[dict[str, str], dict[str, Span]]:
         if key.lower() in _OWN_OPTIONS:
             key = key.lower()
         # Spark's readers compare options without case, so the second would replace the first.
-        if key.lower() in {known.lower() for known in options}:
+        if key.lower() in {option.lower() for option in options}:
             cursor.fail((start, cursor.position), f"{key} is given twice", "give it once")
         if not cursor.accept_kind(TokenType.EQ):
             cursor.fail(None, f"{key} has no value", f"write {key} = '...'")

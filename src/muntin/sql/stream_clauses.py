@@ -1,4 +1,4 @@
-"""The clauses of streams: ``EMIT`` and ``WATERMARK``."""
+"""Parses the clauses of streams: ``EMIT``, ``WATERMARK`` and ``OFFSET FOR``."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from sqlglot.tokens import TokenType
 
 from muntin.model.inputs import AHEAD, BY_GREATEST, BY_SOURCE, InputOptions, WatermarkBy
 from muntin.model.policies import After, Each, Every, EveryRows, Fill, OnePolicy, RowsOrEvery
-from muntin.sql import intervals
 from muntin.sql.cursor import Cursor, Span
+from muntin.sql.intervals import Interval, parse_duration, parse_interval
 from muntin.sql.syntax import Emit, PolicyClause, ThenClause, Watermark, WhenClause
 
 _EMIT = (
@@ -30,40 +30,40 @@ _WATERMARK = (
 
 
 def parse_emit(cursor: Cursor) -> Emit | None:
-    """Read ``EMIT ...``, if it comes next."""
+    """Parse ``EMIT ...``, if it comes next."""
     if not cursor.accept("EMIT"):
         return None
     start = cursor.last_token.start
-    found: dict[str, Any] = {}
+    parts: dict[str, Any] = {}
     spans: dict[str, Span] = {}
-    closes: Span | None = None
+    closes_span: Span | None = None
     while True:
-        begin, word = cursor.position, cursor.next_word
+        part_start, word = cursor.position, cursor.next_word
         cursor.accept_kind(TokenType.COMMA)
         if (
             cursor.accept("ON", "CLOSE")
             or cursor.accept("ON", "WINDOW", "CLOSE")
             or cursor.accept("FINAL")
         ):
-            closes = cursor.span_from(begin)
+            closes_span = cursor.span_from(part_start)
         else:
             part = _parse_emit_part(cursor)
             if part is None:
                 break
-            twice = part.keys() & found.keys()
-            if twice:
-                cursor.fail((begin, cursor.position), f"EMIT says {word} twice", "say it once")
-            found |= part
-            spans |= dict.fromkeys(part, cursor.span_from(begin))
-    if not found and closes is None:
+            repeated = part.keys() & parts.keys()
+            if repeated:
+                cursor.fail((part_start, cursor.position), f"EMIT says {word} twice", "say it once")
+            parts |= part
+            spans |= dict.fromkeys(part, cursor.span_from(part_start))
+    if not parts and closes_span is None:
         cursor.fail(None, "EMIT doesn't say when", _EMIT)
-    if closes is not None and ("early" in found or "changes" in found):
+    if closes_span is not None and ("early" in parts or "changes" in parts):
         hint = "leave one of them out: on close, a window emits when it is full"
-        cursor.fail(closes, "ON CLOSE and early firings exclude each other", hint)
+        cursor.fail(closes_span, "ON CLOSE and early firings exclude each other", hint)
     spans["emit"] = cursor.span_from(start)
-    if closes is not None:
-        spans["closes"] = closes
-    return Emit(**found, spans=spans)
+    if closes_span is not None:
+        spans["closes"] = closes_span
+    return Emit(**parts, spans=spans)
 
 
 def _parse_emit_part(cursor: Cursor) -> dict[str, Any] | None:
@@ -72,7 +72,7 @@ def _parse_emit_part(cursor: Cursor) -> dict[str, Any] | None:
     if cursor.accept("LATE"):
         return {"late": _parse_policy(cursor)}
     if cursor.accept("GRACE"):
-        return {"grace": intervals.parse_interval(cursor)}
+        return {"grace": parse_interval(cursor)}
     if cursor.accept("RETAIN"):
         return _parse_retention(cursor)
     if cursor.accept("DELTAS"):
@@ -88,24 +88,24 @@ def _parse_emit_part(cursor: Cursor) -> dict[str, Any] | None:
 
 
 def _parse_fill(cursor: Cursor) -> Fill:
-    value = next((word for word in ("ZERO", "NULL") if cursor.accept(word)), None)
+    fill_value = next((word for word in ("ZERO", "NULL") if cursor.accept(word)), None)
     hint = "write for example FILL ZERO UP TO 1 DAY, or FILL NULL UP TO 1 DAY"
-    if value is None:
+    if fill_value is None:
         cursor.fail(None, "FILL doesn't say with what", hint)
     cursor.expect("UP", "TO", hint=hint)
-    length = intervals.parse_interval(cursor)
+    length = parse_interval(cursor)
     if length.axis != "time" or not length.value:
         cursor.fail(length.span, "what is filled is measured in time", hint)
-    return Fill(value.lower(), length.value)
+    return Fill(fill_value.lower(), length.value)
 
 
 def _parse_retention(cursor: Cursor) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     if cursor.next_word != "ROWS":
-        found["retain"] = intervals.parse_interval(cursor)
+        options["retain"] = parse_interval(cursor)
     if cursor.next_word == "ROWS":
-        found["retain_rows"] = intervals.parse_interval(cursor).value
-    return found
+        options["retain_rows"] = parse_interval(cursor).value
+    return options
 
 
 def _parse_policy(cursor: Cursor) -> PolicyClause:
@@ -120,21 +120,21 @@ def _parse_single_policy(cursor: Cursor) -> OnePolicy | WhenClause:
     if cursor.accept("EACH"):
         cursor.accept("MESSAGE") or cursor.accept("ROW")
         return Each()
-    after = cursor.accept("AFTER")
-    if not after:
+    is_after = cursor.accept("AFTER")
+    if not is_after:
         cursor.expect("EVERY", hint=_POLICY)
         if cursor.accept("ROW") or cursor.accept("MESSAGE"):
             return Each()
     lengths_by_axis: dict[str, int] = {}
     since = None
     while True:
-        length = _parse_period(cursor, lengths_by_axis, after=after)
+        length = _parse_period(cursor, lengths_by_axis, is_after=is_after)
         lengths_by_axis[length.axis] = length.value
-        since = _parse_since(cursor) if after else since
+        since = _parse_since(cursor) if is_after else since
         if not cursor.accept("OR"):
             break
-        after = cursor.accept("AFTER")
-        after or cursor.accept("EVERY")
+        is_after = cursor.accept("AFTER")
+        is_after or cursor.accept("EVERY")
     rows, period = lengths_by_axis.get("rows"), lengths_by_axis.get("time")
     if since is not None and period is not None:
         return After(period, since, rows)
@@ -143,16 +143,14 @@ def _parse_single_policy(cursor: Cursor) -> OnePolicy | WhenClause:
     return Every(period, _parse_at_least(cursor)) if rows is None else RowsOrEvery(rows, period)
 
 
-def _parse_period(
-    cursor: Cursor, lengths_by_axis: dict[str, int], *, after: bool
-) -> intervals.Interval:
-    """Read the length after ``EVERY`` or ``AFTER``."""
-    length = intervals.parse_interval(cursor)
+def _parse_period(cursor: Cursor, lengths_by_axis: dict[str, int], *, is_after: bool) -> Interval:
+    """Parse the interval after ``EVERY`` or ``AFTER``; refuse a second one on the same axis."""
+    length = parse_interval(cursor)
     if length.axis == "number":
         cursor.fail(length.span, "a period needs a unit", _POLICY)
     if length.value == 0:
         cursor.fail(length.span, "the period is zero", _POLICY)
-    if after and length.axis != "time":
+    if is_after and length.axis != "time":
         cursor.fail(length.span, "AFTER waits for a time", _POLICY)
     if length.axis in lengths_by_axis:
         cursor.fail(length.span, "EVERY says twice how often", _POLICY)
@@ -160,7 +158,7 @@ def _parse_period(
 
 
 def _parse_since(cursor: Cursor) -> str:
-    """Read ``SINCE LAST MESSAGE`` after a time, if it comes next; ``first`` is the default."""
+    """Parse ``SINCE LAST MESSAGE``, if it comes next; the default is ``first``."""
     if not cursor.accept("SINCE"):
         return "first"
     since = "last" if cursor.accept("LAST") else "first"
@@ -171,32 +169,32 @@ def _parse_since(cursor: Cursor) -> str:
 
 
 def _parse_at_least(cursor: Cursor) -> int:
-    """Read ``AT LEAST 100 ROWS`` after a period, if it comes next."""
+    """Parse ``AT LEAST 100 ROWS``, if it comes next; the default is 1."""
     if not cursor.accept("AT", "LEAST"):
         return 1
-    least = intervals.parse_interval(cursor)
-    if least.axis != "rows" or least.value < 1:
-        cursor.fail(least.span, "AT LEAST counts rows", _POLICY)
-    return least.value
+    minimum = parse_interval(cursor)
+    if minimum.axis != "rows" or minimum.value < 1:
+        cursor.fail(minimum.span, "AT LEAST counts rows", _POLICY)
+    return minimum.value
 
 
 def parse_table_watermark(cursor: Cursor) -> Watermark:
-    """Read ``FOR ts AS ts - INTERVAL ...``, after ``WATERMARK`` in ``CREATE TABLE``."""
+    """Parse ``FOR ts AS ts - INTERVAL ...``, after ``WATERMARK`` in ``CREATE TABLE``."""
     start = cursor.last_token.start
     if not cursor.accept("FOR"):
         return _parse_delayed_watermark(cursor, start)
     column, _ = cursor.parse_name("a column")
     cursor.expect("AS", hint=_WATERMARK)
-    again, span = cursor.parse_name("a column")
-    if again != column:
+    repeated_column, span = cursor.parse_name("a column")
+    if repeated_column != column:
         hint = f"write WATERMARK FOR {column} AS {column} - INTERVAL '30' SECOND"
-        cursor.fail(span, f"the watermark of {column} follows {again}", hint)
+        cursor.fail(span, f"the watermark of {column} follows {repeated_column}", hint)
     delay = _parse_delay(cursor) if cursor.accept_kind(TokenType.DASH) else 0
     return _parse_watermark_options(cursor, column, delay, start)
 
 
 def parse_source_watermark(cursor: Cursor) -> Watermark | None:
-    """Read ``WATERMARK ts DELAY OF INTERVAL ...`` after a table, if it comes next."""
+    """Parse ``WATERMARK ts DELAY OF INTERVAL ...`` after a table, if it comes next."""
     if cursor.next_word != "WATERMARK" or cursor.second_word in (",", ")", ""):
         return None
     cursor.accept("WATERMARK")
@@ -204,7 +202,7 @@ def parse_source_watermark(cursor: Cursor) -> Watermark | None:
 
 
 def parse_offset_columns(cursor: Cursor) -> tuple[str, str] | None:
-    """Read ``OFFSET FOR (partition, offset)``, if it comes next."""
+    """Parse ``OFFSET FOR (partition, offset)``, if it comes next."""
     if not cursor.accept("OFFSET", "FOR"):
         return None
     hint = "write OFFSET FOR (partition, offset)"
@@ -224,7 +222,7 @@ def _parse_delayed_watermark(cursor: Cursor, start: int) -> Watermark:
 
 
 def _parse_delay(cursor: Cursor) -> int:
-    return intervals.parse_duration(cursor, _WATERMARK, "the watermark's delay").value
+    return parse_duration(cursor, _WATERMARK, "the watermark's delay").value
 
 
 def _parse_watermark_options(cursor: Cursor, column: str, delay: int, start: int) -> Watermark:
@@ -233,24 +231,28 @@ def _parse_watermark_options(cursor: Cursor, column: str, delay: int, start: int
         hint = "write MAX AHEAD INTERVAL '1' DAY, or MAX AHEAD ANY"
         ahead = None
         if not cursor.accept("ANY"):
-            ahead = intervals.parse_duration(cursor, hint, "how far ahead").value
+            ahead = parse_duration(cursor, hint, "how far ahead").value
     idle = None
     if cursor.accept("IDLE", "AFTER"):
         hint = "write IDLE AFTER INTERVAL '1' MINUTE"
-        idle = intervals.parse_duration(cursor, hint, "the idle time").value
-    named, clocks = _parse_clocks(cursor) if cursor.accept("BY") else (None, ())
-    marks = InputOptions(column, delay, ahead, idle=idle, watermark=named, clocks=clocks)
+        idle = parse_duration(cursor, hint, "the idle time").value
+    rule, clocks = _parse_clocks(cursor) if cursor.accept("BY") else (None, ())
+    marks = InputOptions(column, delay, ahead, idle=idle, watermark=rule, clocks=clocks)
     return Watermark(marks, cursor.span_from(start))
 
 
 def _parse_clocks(cursor: Cursor) -> tuple[WatermarkBy | None, tuple[str, ...]]:
-    """Read the clocks of a watermark: ``SOURCE``, ``GREATEST``, or columns in parentheses."""
+    """Parse ``SOURCE``, ``GREATEST``, or columns in parentheses, after ``BY`` of a watermark.
+
+    Returns:
+        The rule that the word means, and the columns.
+    """
     for word in (BY_SOURCE, BY_GREATEST):
         if cursor.accept(word.upper()):
             return word, ()
     cursor.expect("(", hint="write BY SOURCE, BY GREATEST, or BY (device)")
-    names = [cursor.parse_name("a column")[0]]
+    columns = [cursor.parse_name("a column")[0]]
     while cursor.accept_kind(TokenType.COMMA):
-        names.append(cursor.parse_name("a column")[0])
+        columns.append(cursor.parse_name("a column")[0])
     cursor.expect_close("BY")
-    return None, tuple(names)
+    return None, tuple(columns)

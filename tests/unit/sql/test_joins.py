@@ -313,7 +313,7 @@ def test_numbers_since_1970_have_the_unit_that_flink_says(precision, function):
 @pytest.mark.parametrize(
     ("call", "problem"),
     [
-        ("TO_TIMESTAMP_LTZ(1700000000000)", "this number doesn't say its unit"),
+        ("TO_TIMESTAMP_LTZ(1700000000000)", "this number has no unit"),
         ("TO_TIMESTAMP_LTZ(ms, 6)", "TO_TIMESTAMP_LTZ has no precision 6"),
     ],
 )
