@@ -128,7 +128,7 @@ class Scope:
     def _render_epoch(
         self, node: exp.Expr, render_part: Callable[[exp.Expr], str | None]
     ) -> str | None:
-        """Return Spark's call for Flink's ``TO_TIMESTAMP_LTZ(x, 3)``; ``None`` for any other node."""
+        """Return Spark's call for ``TO_TIMESTAMP_LTZ(x, 3)``; ``None`` for any other node."""
         if not isinstance(node, exp.Anonymous) or node.name.lower() != "to_timestamp_ltz":
             return None
         arguments = node.expressions

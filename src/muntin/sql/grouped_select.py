@@ -95,17 +95,17 @@ class GroupedSelectList(SelectList):
         span = self.select.group_span
         for grouping_set in sets:
             set_bounds: set[str | None] = set()
-            keys: set[str | None] = set()
+            set_keys: set[str | None] = set()
             for node in map(self._dereference, grouping_set):
                 bound = self._find_bound(node)
                 if bound is None:
-                    keys.add(self.find_key(node))
+                    set_keys.add(self.find_key(node))
                 else:
                     set_bounds |= {START, END} if bound == _STRUCT else {bound}
             if set_bounds != bounds:
                 hint = "put them beside the sets, or into each of them"
                 self.scope.fail(span, "the bounds of windows aren't in each grouping set", hint)
-            number = number_set([key.name in keys for key in self.keys])
+            number = number_set([key.name in set_keys for key in self.keys])
             if number in numbers:
                 self.scope.fail(span, "two grouping sets are the same", "leave one out")
             numbers.append(number)

@@ -1,9 +1,9 @@
-"""Joins of streams, lowered to the spec that Python's ``join`` creates.
+"""Lowers joins of two streams to the same value as Python's ``join``.
 
 ``SELECT id, value, cost FROM Shipments JOIN Orders OVER (ROWS 3 PRECEDING) ON Orders.id =
-Shipments.id`` is the first statement of the Samza SQL window operator design. A side without a
-window would have to be kept without end there. Here, the other side's window bounds it: its
-partners lie at most that far away, in either direction.
+Shipments.id`` is the first statement of the Samza SQL window operator design. In that design, a
+side without a window keeps its rows forever. Here, the window of the other side bounds it too: its
+partners are at most that far away, in either direction.
 """
 
 from __future__ import annotations
@@ -31,13 +31,22 @@ from muntin.sql.triggers import collect_emit_spans, lower_emit
 _ON = "write ON Orders.id = Shipments.id"
 
 ResolveTable = Callable[[TableExpression, str | None], ResolvedRelation]
-"""Resolves a side's rows, from a table's name or a query, and its alias."""
+"""Resolves one side of a join from its table or query, and its alias."""
 
 
 def lower_join(
     cursor: Cursor, select: Select, resolve: ResolveTable
 ) -> tuple[Joining, dict[str, Span]]:
-    """Return a join, and the spans of its parts."""
+    """Return a join and the spans of its clauses.
+
+    Args:
+        cursor: Cursor that parsed the text.
+        select: Query of the join.
+        resolve: Resolves a side.
+
+    Raises:
+        SqlError: When the join has no bound, no equal columns, or a clause that it can't have.
+    """
     _check_clauses(cursor, select)
     join = select.joins[0]
     grace = None if join.within is None else join.within.grace
@@ -89,7 +98,7 @@ def lower_join(
 
 
 def _collect_spans(select: Select, join: Join) -> dict[str, Span]:
-    """Return the spans of the parts of a join."""
+    """Return the spans of the clauses of a join."""
     sources = {f"FROM {source.table}": source.span for source in (select.source, join.source)}
     named = {"select": select.span, "within": join.span, "on": join.span}
     return {**named, "FROM": select.source.span, **sources, **collect_emit_spans(select.emit)}
@@ -106,13 +115,13 @@ def _find_hint(error: OptionError) -> str:
 def _check_clauses(cursor: Cursor, select: Select) -> None:
     if select.joins[0].is_not_in:
         hint = "write NOT EXISTS (SELECT ... WHERE a.id = b.id AND ...)"
-        problem = "NOT IN is unknown where a value is NULL, which a stream never knows"
+        problem = "NOT IN is NULL as soon as one value is NULL, which a stream can't know"
         cursor.fail(select.joins[0].span, problem, hint)
     if len(select.joins) > 1:
         hint = "join two streams here, and the third in a query of its own"
         cursor.fail(select.joins[1].span, "three streams aren't joined at once", hint)
     if select.group or select.having is not None:
-        hint = "name the pairs by WITH or CREATE VIEW, and group those"
+        hint = "name the pairs with WITH or CREATE VIEW, and group those"
         cursor.fail(select.group_span, "GROUP BY can't stand beside JOIN", hint)
     if select.distinct:
         cursor.fail(select.span, "DISTINCT can't stand beside JOIN", "leave it out")
@@ -144,22 +153,21 @@ def _lower_side(
         cursor.fail(scope.locate(over), "RANGE needs the column of event times", OVER_HINT)
     watermark_time = resolved.input_options.time
     if kind == "RANGE" and watermark_time is not None and order != watermark_time:
-        problem = f"the watermark is one of {watermark_time}, the window is ordered by {order}"
+        problem = f"the watermark follows {watermark_time}, the window is ordered by {order}"
         cursor.fail(scope.locate(over), problem, f"order by {watermark_time}")
     return JoinSide(resolved, source.name, kind, length, order or watermark_time)
 
 
 def collect_conditions(select: Select, join: Join, *, where: bool = True) -> list[exp.Expr]:
-    """Return the conditions of a pair, part by part.
+    """Return the conditions of a pair, split at ``AND``.
 
-    For ``FROM a, b`` these are all conditions in ``WHERE``. For an inner join they are those of
-    ``ON`` and ``WHERE``, since it makes no difference which clause has them.
+    For ``FROM a, b`` these are the conditions in ``WHERE``. For an inner join they are those in
+    ``ON`` and ``WHERE``, which mean the same.
 
     Args:
         select: Query of the join.
         join: One join of the query.
-        where: Whether ``WHERE`` counts besides ``ON``. It doesn't if it filters the rows that the
-            join emits.
+        where: Whether to include ``WHERE``, unless it filters the rows that the join emits.
     """
     conditions = [select.where] if join.is_comma_join else [join.on]
     if where and _where_bounds_pairs(select, join):
@@ -172,7 +180,7 @@ def collect_conditions(select: Select, join: Join, *, where: bool = True) -> lis
 
 
 def _where_bounds_pairs(select: Select, join: Join) -> bool:
-    """Return whether ``WHERE`` bounds the pairs like ``ON``; it filters versions afterwards."""
+    """Return whether ``WHERE`` bounds the pairs like ``ON``, rather than filters its rows."""
     of_versions = join.is_asof or join.source.as_of is not None
     return join.how == "inner" and not (join.is_comma_join or join.using or of_versions)
 
@@ -180,15 +188,15 @@ def _where_bounds_pairs(select: Select, join: Join) -> bool:
 def _check_identity(
     cursor: Cursor, select: Select, filters: Sequence[exp.Expr], shown: tuple[Column, ...] | None
 ) -> None:
-    """Refuse a join at each change if its rows don't say which one replaces another."""
+    """Refuse a join that emits pairs again unless each row shows its key and isn't filtered."""
     join = select.joins[0]
     if not join.using:
         hint = "write USING (k, window_start, window_end): each row shows its key, once"
-        cursor.fail(join.span, "a pair that is emitted again is known by its key", hint)
+        cursor.fail(join.span, "a pair that is emitted again is identified by its key", hint)
     if filters:
         at = Scope(cursor).locate(filters[0])
-        problem = "WHERE would leave a pair as it was that it doesn't choose any more"
-        cursor.fail(at, problem, "choose among the rows of the table that they are written to")
+        problem = "WHERE couldn't remove a pair that it doesn't select any more"
+        cursor.fail(at, problem, "filter the rows of the table that you write to")
     if shown is None:
         return
     shown_names = {
@@ -196,18 +204,12 @@ def _check_identity(
     }
     for name in join.using:
         if name.lower() not in shown_names:
-            hint = "show it, as it is"
-            cursor.fail(select.span, f"a pair is known by {name}, which isn't shown", hint)
+            hint = "add it to the select list"
+            cursor.fail(select.span, f"a pair is identified by {name}, which isn't shown", hint)
 
 
 def render_sides(scope: Scope, node: exp.Expr, sides: Sides) -> str:
-    """Return an expression over pairs, with the columns' qualifiers replaced by the names of sides.
-
-    Args:
-        scope: Scope of the expression.
-        node: Expression to rewrite.
-        sides: Qualifiers of columns, with their sides.
-    """
+    """Return the text of an expression, with columns qualified by the names of their sides."""
 
     def render_part(part: exp.Expr) -> str | None:
         first = part.parts[0] if isinstance(part, exp.Column) and len(part.parts) > 1 else None
@@ -222,7 +224,7 @@ def render_sides(scope: Scope, node: exp.Expr, sides: Sides) -> str:
 def _lower_select_list(
     cursor: Cursor, select: Select, filters: Sequence[exp.Expr], sides: Sides
 ) -> tuple[tuple[Column, ...] | None, tuple[str, ...]]:
-    """Return the select list, and the unqualified columns in it and in the conditions."""
+    """Return the output columns, and the names of unqualified columns in them and in filters."""
     scope = Scope(cursor)
     unqualified = []
     for node in walk(*select.scalars, *filters):
@@ -257,10 +259,7 @@ def _split_conditions(
     conditions: Sequence[exp.Expr],
     both_sides: tuple[JoinSide, JoinSide],
 ) -> tuple[list[tuple[str, str]], list[exp.Expr]]:
-    """Return the equal columns of a pair, and the conditions that filter the pairs.
-
-    An inner join treats conditions in ``ON`` and in ``WHERE`` alike.
-    """
+    """Return the equal columns of a pair, and the conditions that filter pairs."""
     has_all_conditions = join.is_comma_join or _where_bounds_pairs(select, join)
     filters = [] if select.where is None or has_all_conditions else [select.where]
     if join.using:
@@ -273,5 +272,5 @@ def _split_conditions(
     others = [part for part, pair in pairs if pair is None]
     if (others and join.how != "inner") or not equal_columns:
         at = Scope(cursor).locate(others[0]) if others else join.span
-        cursor.fail(at, "a join is one of equal columns, one of each side", _ON)
+        cursor.fail(at, "a join compares equal columns, one of each side", _ON)
     return equal_columns, [*others, *filters]

@@ -1,8 +1,8 @@
-"""Joins with tables that don't change: each message or window is joined with their rows.
+"""Lowers joins with tables that don't change, whose rows are looked up.
 
-Such a join has no state and no bound in time: a message is joined when it arrives, before its
-windows are formed, and a window is joined when it emits. Only a running query knows which tables
-change; here, a join without a bound in time is taken for a lookup.
+A lookup has no state and no bound in time. A message is joined when it arrives, before its windows
+are assigned, and a window is joined when it emits. Only a running query knows which tables change;
+here, every join without a bound in time is a lookup.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from muntin.sql.time_bounds import extract_time_bounds, find_equated_columns
 from muntin.sql.window_functions import bind_window_call
 
 _KINDS: dict[str, LookupHow] = {"inner": "inner", "left": "left", "semi": "semi", "anti": "anti"}
-_FIRST = "join in a view, and form the windows of its rows"
+_VIEW_HINT = "join in a view, and form the windows of its rows"
 
 ResolveSource = Callable[[], tuple[WindowCall | None, ResolvedRelation]]
-"""Reads the relation after ``FROM``, and the window call around it."""
+"""Resolves the relation after ``FROM``, and the window function around it."""
 
 
 def lower_lookups(
@@ -51,19 +51,19 @@ def lower_lookups(
     resolve: ResolveTable,
     resolve_source: ResolveSource,
 ) -> tuple[WindowCall | None, ResolvedRelation] | None:
-    """Return the relation after ``FROM`` with its lookups; ``None`` if streams are joined."""
-    tables_or_none = [
+    """Return the relation after ``FROM`` with its lookups; ``None`` if a join is one of streams."""
+    candidates = [
         _find_lookup_table(cursor, select, join, catalog, resolve) for join in select.joins
     ]
-    tables = [one for one in tables_or_none if one is not None]
-    if len(tables) < len(tables_or_none):
+    tables = [one for one in candidates if one is not None]
+    if len(tables) < len(candidates):
         return None
     call, resolved = resolve_source()
     _check_source(cursor, select, resolved.relation)
     if call is not None:
         windows = bind_window_call(cursor.sql, call).windows
         if windows.retracts or windows.axis == "rows":
-            cursor.fail(select.source.span, "these windows are formed before JOIN", _FIRST)
+            cursor.fail(select.source.span, "these windows are formed before JOIN", _VIEW_HINT)
     for join, table in zip(select.joins, tables, strict=True):
         look_up = (
             _look_up_windows if isinstance(resolved.relation, Windowing) else _look_up_messages
@@ -73,18 +73,18 @@ def lower_lookups(
 
 
 def _check_source(cursor: Cursor, select: Select, relation: Relation) -> None:
-    """Refuse a relation that can't look rows up: results, except those of aggregating windows."""
+    """Refuse results, except those of aggregating windows, as the left side of a lookup."""
     if is_input(relation):
         return
     if not isinstance(relation, Windowing) or relation.ranking is not None:
-        hint = "join in the query within, whose windows or messages these are"
-        cursor.fail(select.joins[0].span, "these rows aren't looked up in a table", hint)
+        hint = "join inside the inner query"
+        cursor.fail(select.joins[0].span, "these rows can't be joined with a table", hint)
 
 
 def _find_lookup_table(
     cursor: Cursor, select: Select, join: Join, catalog: Catalog, resolve: ResolveTable
 ) -> ResolvedRelation | None:
-    """Return the table that a join looks up; ``None`` if the join may be one of streams."""
+    """Return the table that a join looks up; ``None`` if the join is one of streams."""
     item = join.source.table
     if (
         isinstance(item, WindowCall)
@@ -108,7 +108,7 @@ def _find_lookup_table(
 
 
 def is_input(relation: Relation) -> bool:
-    """Return whether rows come from a table, rather than from a query's results."""
+    """Return whether a relation has the messages of tables, rather than results of a query."""
     if isinstance(relation, Derived | Lookup):
         return is_input(relation.source)
     return isinstance(relation, Reading | Values | Union)
@@ -117,7 +117,7 @@ def is_input(relation: Relation) -> bool:
 def _look_up_messages(
     cursor: Cursor, select: Select, join: Join, resolved: ResolvedRelation, table: ResolvedRelation
 ) -> ResolvedRelation:
-    """Return messages joined with the rows of a table."""
+    """Return messages that are joined with the rows of a table as they arrive."""
     name, how = _name_table(cursor, join, resolved, table)
     sides = dict.fromkeys(resolved.qualifiers, 0) | dict.fromkeys(table.qualifiers, 1)
     conditions = collect_conditions(select, join)
@@ -127,21 +127,23 @@ def _look_up_messages(
     if how == "left":
         _check_shared(cursor, select, table, shared)
     scope = Scope(cursor, frozenset())
-    ends = [
+    sides_of_pairs = [
         [f"{s}.{quote_name(n)}" for s, n in zip(SIDE_COLUMNS, pair, strict=True)] for pair in pairs
     ]
-    texts = [" = ".join(pair) for pair in ends]
-    # The columns of ``IN`` needn't be qualified, so their condition isn't taken from the text.
+    equalities = [" = ".join(pair) for pair in sides_of_pairs]
+    # Equal columns are rendered by their sides, since the columns of ``IN`` may be unqualified.
     others = [
         render_sides(scope, part, sides)
         for part in conditions
         if find_equated_columns(part, sides) is None
     ]
     if join.is_not_in:
-        # A condition that is NULL keeps a row out, as one that is true does.
-        others.insert(0, f"{texts[0]}" + "".join(f" OR {end} IS NULL" for end in ends[0]))
-        del texts[0], pairs[0]
-    on = scope.note_span(_join_with_and([*texts, *others]), join.span)
+        # NOT IN leaves out a row if the comparison is true or NULL.
+        others.insert(
+            0, f"{equalities[0]}" + "".join(f" OR {end} IS NULL" for end in sides_of_pairs[0])
+        )
+        del equalities[0], pairs[0]
+    on = scope.note_span(_join_with_and([*equalities, *others]), join.span)
     rest = scope.note_span(_join_with_and(others), join.span) if others else None
     relation = Lookup(
         resolved.relation, table.relation, name, how, on, tuple(shared), tuple(pairs), rest
@@ -157,14 +159,14 @@ def _join_with_and(texts: Sequence[str]) -> str:
 def _name_table(
     cursor: Cursor, join: Join, resolved: ResolvedRelation, table: ResolvedRelation
 ) -> tuple[str, LookupHow]:
-    """Return the name of a table in a join, and the kind of the join."""
+    """Return the name of the joined table and the kind of the join; refuse other kinds."""
     name = join.source.alias or str(join.source.table).rpartition(".")[2]
     if table.qualifiers & resolved.qualifiers:
         hint = "give one of them another name, as in JOIN t AS other"
         cursor.fail(join.source.span, f"both sides are called {name}", hint)
     if join.how not in _KINDS:
         one = "window" if isinstance(resolved.relation, Windowing) else "message"
-        problem = f"rows of {name} that no {one} has met yet would wait without end"
+        problem = f"rows of {name} that match no {one} yet would wait forever"
         cursor.fail(join.span, problem, "write JOIN, or LEFT JOIN")
     return name, _KINDS[join.how]
 
@@ -177,8 +179,8 @@ def _look_up_windows(
     windowing = resolved.relation
     assert isinstance(windowing, Windowing)
     if how not in ("inner", "left"):
-        hint = "look messages up in it, before their windows, or write JOIN or LEFT JOIN"
-        cursor.fail(join.span, "windows are looked up by JOIN and LEFT JOIN", hint)
+        hint = "join the messages before their windows, or write JOIN or LEFT JOIN"
+        cursor.fail(join.span, "windows take only JOIN and LEFT JOIN", hint)
     scope = Scope(cursor, resolved.qualifiers)
     inner = InnerColumns.from_windows(windowing, select.joins.index(join))
     sides = dict.fromkeys(resolved.qualifiers, 0) | dict.fromkeys(table.qualifiers, 1)
@@ -190,8 +192,8 @@ def _look_up_windows(
     for part in collect_conditions(select, join, where=False):
         pair = find_equated_columns(part, sides)
         if pair is None:
-            hint = "write ON w.k = t.k AND ..., and compare all else in WHERE"
-            scope.fail(scope.locate(part), "windows are looked up by equal columns", hint)
+            hint = "write ON w.k = t.k AND ..., and put other conditions into WHERE"
+            scope.fail(scope.locate(part), "windows are joined by equal columns only", hint)
         left = part.this if sides[part.this.parts[0].name.lower()] == 0 else part.expression
         pairs.append((left, pair[1]))
     row = f"__muntin_table{len(windowing.lookups)}"
@@ -207,21 +209,24 @@ def _look_up_windows(
 
 
 def _check_stable(scope: Scope, join: Join, windowing: Windowing, column: Column) -> Column:
-    """Return a column that windows are looked up by; it must stay the same in each emission."""
+    """Return a compared column of windows; refuse one that another emission may change."""
     firing, identity = windowing.spec.firing, (*windowing.spec.keys, START, END)
     stable_texts = {*identity, *map(quote_name, identity)}
-    of_table = any(column.text.startswith(f"{one.row}.") for one in windowing.lookups)
+    is_of_table = any(column.text.startswith(f"{one.row}.") for one in windowing.lookups)
     emits_again = firing.early is not None or firing.grace > 0
-    if emits_again and column.text not in stable_texts and not of_table:
+    if emits_again and column.text not in stable_texts and not is_of_table:
         hint = "compare a key, window_start or window_end, or let windows emit once"
-        scope.fail(join.span, f"{column.name} may be another when a window emits again", hint)
+        scope.fail(join.span, f"{column.name} may change when a window emits again", hint)
     return column
 
 
 def _check_shared(
     cursor: Cursor, select: Select, table: ResolvedRelation, shared: Sequence[str]
 ) -> None:
-    """Refuse a column that both sides share, and that is the message's if no row matches."""
+    """Refuse a use of the table's column in a left join if the message has one of that name.
+
+    The joined row has only the message's column, which isn't NULL if no row matches.
+    """
     nodes = [item.scalar for item in select.items]
     nodes += [select.where, select.having, select.qualify, *select.group]
     names = {name.lower() for name in shared}
@@ -230,5 +235,5 @@ def _check_shared(
             of_table = column.parts[0].name.lower() in table.qualifiers
             if of_table and column.parts[1].name.lower() in names:
                 hint = "give it a name of its own: LEFT JOIN (SELECT id AS other_id, ... FROM t) t"
-                problem = "both sides have this column, and here one of them may be NULL"
+                problem = "both sides have this column, and only one of them may be NULL"
                 cursor.fail(Scope(cursor, frozenset()).locate(column), problem, hint)

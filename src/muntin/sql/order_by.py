@@ -1,4 +1,4 @@
-"""``ORDER BY ... LIMIT ...`` after a query over tables that end."""
+"""Parses and lowers ``ORDER BY ... LIMIT ...``, which only queries over finite tables may have."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HINT = "order the table that you write to, or read a table WITH (..., mode = 'b
 
 
 def parse_order_by(cursor: Cursor) -> OrderBy | None:
-    """Read ``ORDER BY a DESC NULLS LAST, b LIMIT 10``, or a part of it, if it comes next."""
+    """Parse ``ORDER BY a DESC NULLS LAST, b LIMIT 10``, or one of the two, if it comes next."""
     start = cursor.position
     keys: list[SortKey] = []
     if cursor.next_word == "ORDER BY":
@@ -46,7 +46,7 @@ def _parse_sort_key(cursor: Cursor) -> SortKey:
 
 
 def refuse_order(cursor: Cursor, order_by: OrderBy) -> NoReturn:
-    """Refuse an order or limit of rows that have no end."""
+    """Refuse ``ORDER BY`` or ``LIMIT`` on a stream."""
     word = "ORDER BY would never end" if order_by.keys else "LIMIT would end"
     cursor.fail(order_by.span, f"{word} on a stream", _HINT)
 
@@ -59,21 +59,23 @@ def lower_order_by(cursor: Cursor, select: Select, order_by: OrderBy) -> Order:
     )
 
 
-def _lower_sort_key(scope: Scope, select: Select, one: SortKey) -> Ordered:
-    node = one.scalar
+def _lower_sort_key(scope: Scope, select: Select, sort_key: SortKey) -> Ordered:
+    node = sort_key.scalar
     item = find_item_by_ordinal(scope, select, node)
     item = item or next((item for item in select.items if _shows(item, node)), None)
     if item is None:
-        return Ordered(scope.render(node), one.is_descending, one.nulls)
+        return Ordered(scope.render(node), sort_key.is_descending, sort_key.nulls)
     if item.alias is None and not isinstance(item.scalar, exp.Column):
         hint = "name it with AS, and order by the name"
         scope.fail(scope.locate(node), "this column has no name to order by", hint)
     assert item.scalar is not None
-    return Ordered(quote_name(item.alias or item.scalar.name), one.is_descending, one.nulls)
+    return Ordered(
+        quote_name(item.alias or item.scalar.name), sort_key.is_descending, sort_key.nulls
+    )
 
 
 def _shows(item: SelectItem, node: exp.Expr) -> bool:
-    """Return whether a column of the select list is the one ordered by, by name or expression."""
+    """Return whether an item has the name or the expression of a sort key."""
     if isinstance(node, exp.Column):
         own = item.scalar.name if isinstance(item.scalar, exp.Column) else ""
         return node.name.lower() in ((item.alias or own).lower(), own.lower())

@@ -1,4 +1,4 @@
-"""A query around windows: it chooses columns and rows from those that windows emit."""
+"""Lowers a query around windows, which selects from the columns and rows that they emit."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from muntin.sql.syntax import Select, SelectItem, WindowCall
 
 @dataclass(frozen=True)
 class InnerColumns:
-    """The columns that windows emit, as a query around them can name them.
+    """The columns that windows emit and that a query around them can use.
 
     Attributes:
         columns: Emitted columns.
-        known: Columns with a name, by that name in lower case.
-        rows: Rows of tables, which may have columns that aren't among them.
-        tables: Rows of tables, by the names that qualify their columns.
+        columns_by_name: Columns by name in lower case, without those of joined tables.
+        rows: Structs with the rows of joined tables, whose columns may be unknown.
+        tables: Structs of the tables that this query joins, by their names.
     """
 
     columns: tuple[Column, ...]
@@ -32,7 +32,7 @@ class InnerColumns:
 
     @classmethod
     def from_windows(cls, windowing: Windowing, lookup_count: int) -> Self:
-        """Return the columns of windows, whose last ``joined`` lookups belong to this query."""
+        """Return the columns of windows; this query has the last ``lookup_count`` lookups."""
         columns = list_columns(windowing)
         rows = {one.all: one.row for one in windowing.lookups}
         tables = windowing.lookups[len(windowing.lookups) - lookup_count :]
@@ -44,7 +44,7 @@ class InnerColumns:
         )
 
     def find_column(self, scope: Scope, node: exp.Column) -> Column:
-        """Return a column of the query in terms of those that windows emit."""
+        """Return the column over what windows emit that a node of the query means."""
         parts, row = [part.name for part in node.parts], None
         if len(parts) > 1 and parts[0].lower() in scope.qualifiers:
             row = self.tables.get(parts.pop(0).lower())
@@ -62,34 +62,34 @@ class InnerColumns:
         problem = "the inner query has no such column"
         hint = f"give some of {', '.join(one.name for one in self.columns_by_name.values())}"
         if self.rows:
-            problem, hint = "several tables may have this", "write whose it is, as in t.name"
+            problem, hint = "several tables may have this", "qualify it, as in t.name"
         scope.fail(scope.locate(node), problem, hint)
 
     def expand_star(self, item: SelectItem) -> tuple[Column, ...]:
         """Return the columns of ``*`` or ``w.*``, without the emission and revision."""
-        own = [
+        columns = [
             one
             for one in self.columns
             if one.name not in EMISSION_COLUMNS and one != ROW_NUMBER_COLUMN
         ]
         if item.qualifier is None:
-            return tuple(own)
+            return tuple(columns)
         row = self.tables.get(item.qualifier.lower())
         if row is not None:
-            return tuple(one for one in own if one.text == f"{row}.*")
-        here = {f"{one}.*" for one in self.tables.values()}
-        return tuple(one for one in own if one.text not in here)
+            return tuple(one for one in columns if one.text == f"{row}.*")
+        rows_of_query = {f"{one}.*" for one in self.tables.values()}
+        return tuple(one for one in columns if one.text not in rows_of_query)
 
 
 def check_qualified_stars(
     scope: Scope, select: Select, relation: Relation, call: WindowCall | None
 ) -> None:
-    """Refuse ``t.*`` if the columns of that table aren't known."""
+    """Refuse ``t.*`` if there is no such table, or its columns aren't separate."""
     for item in select.items:
         if item.qualifier is None:
             continue
         if item.qualifier.lower() not in scope.qualifiers:
-            hint = "write *, or a name that stands behind FROM or JOIN"
+            hint = "write *, or a name after FROM or JOIN"
             scope.fail(item.span, f"there is no table {item.qualifier} here", hint)
         is_over_windows = isinstance(relation, Windowing) and call is None
         if select.joins and not (
@@ -100,7 +100,7 @@ def check_qualified_stars(
 
 def refuse_side_star(scope: Scope, item: SelectItem) -> NoReturn:
     """Refuse ``t.*`` in a join of streams."""
-    scope.fail(item.span, "the columns of a side aren't told apart here", "write *, or name them")
+    scope.fail(item.span, "the columns of a side aren't separate here", "write *, or name them")
 
 
 def list_columns(windowing: Windowing) -> tuple[Column, ...]:
@@ -111,7 +111,7 @@ def list_columns(windowing: Windowing) -> tuple[Column, ...]:
 
 
 def lower_outer_query(scope: Scope, select: Select, windowing: Windowing) -> Windowing:
-    """Return windows with a select list and a condition on their emissions."""
+    """Return windows with the select list and condition of the query around them."""
     if windowing.ranking is not None or windowing.each:
         _check_emits_once(scope, select, windowing)
     if windowing.ranking is not None:
@@ -159,15 +159,15 @@ def _lower_item(scope: Scope, item: SelectItem, inner: InnerColumns) -> Column:
 
 
 def _check_emits_once(scope: Scope, select: Select, windowing: Windowing) -> None:
-    """Refuse a condition on rows that may have changed when their window emits again."""
+    """Refuse a condition on rows that may change when their window emits again."""
     firing = windowing.spec.firing
     if select.where is not None and (firing.early is not None or firing.grace):
         hint = "let windows emit once"
-        scope.fail(scope.locate(select.where), "a row that was emitted may hold no more", hint)
+        scope.fail(scope.locate(select.where), "an emitted row may no longer satisfy this", hint)
 
 
 def _lower_over_rows(scope: Scope, select: Select, windowing: Windowing) -> Windowing:
-    """Return the rows of windows with one more select list over them."""
+    """Return the rows of windows with one more condition and select list."""
     if select.where is not None:
         windowing = row_number.add_choice(windowing, Choice(None, scope.render(select.where)))
     return row_number.add_choice(
@@ -176,7 +176,7 @@ def _lower_over_rows(scope: Scope, select: Select, windowing: Windowing) -> Wind
 
 
 def _render_over_windows(scope: Scope, node: exp.Expr, inner: InnerColumns) -> str:
-    """Return an expression over the inner query's columns in terms of those that windows emit."""
+    """Return the text of an expression over the columns that windows emit."""
 
     def render_part(part: exp.Expr) -> str | None:
         return (

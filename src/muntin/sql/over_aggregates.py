@@ -1,9 +1,9 @@
-"""Aggregates per row, ``OVER (... PRECEDING)``: windows that slide with the messages.
+"""Lowers aggregates per row, ``OVER (... PRECEDING)``, to windows that slide with the messages.
 
 The windows are as long as the longest frame; an aggregate over a shorter frame has its own length.
 With frames of rows, every message has a window, in which its own columns are the last values. With
-frames of time, every key and time has a window. With ``DISTINCT``, rows that share key and time are
-emitted once; without it, each message at the end of a window is a row.
+frames of time, every key and time has a window. With ``DISTINCT``, messages with the same key and
+time are one row; without it, each message at the end of a window is a row.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from muntin.sql.syntax import Select, SelectItem
 from muntin.sql.window_functions import WindowBinding
 
 _AT = "__muntin_at"
-# The fields of a row that shows no column of its message.
+# The fields of a row that selects no column of its message.
 _NO_FIELDS = "'none', 0"
 _FRAMES = (
     "write OVER (PARTITION BY key ORDER BY ts RANGE INTERVAL '2' MINUTE PRECEDING), "
@@ -46,7 +46,7 @@ class Frame:
     Attributes:
         kind: ``ROWS`` or ``RANGE``.
         length: Length before the row, in microseconds or rows.
-        includes_row: Whether its own row belongs to it.
+        includes_row: Whether the row itself belongs to the frame.
     """
 
     kind: str
@@ -60,7 +60,7 @@ class Frame:
 
 
 def lower_frame(scope: Scope, window: exp.Window) -> Frame:
-    """Return the frame of ``OVER``; refuse one without bounds."""
+    """Return the frame of ``OVER``; refuse a frame without bounds."""
     span, spec = scope.locate(window), window.args.get("spec")
     if spec is None:
         scope.fail(span, "without a frame every row would be kept indefinitely", _FRAMES)
@@ -68,9 +68,9 @@ def lower_frame(scope: Scope, window: exp.Window) -> Frame:
     start, end = spec.args.get("start"), spec.args.get("end")
     sides = spec.args.get("start_side"), spec.args.get("end_side")
     if start == "UNBOUNDED":
-        scope.fail(span, "a frame without a beginning grows without end", _FRAMES)
+        scope.fail(span, "a frame without a start grows forever", _FRAMES)
     if not isinstance(start, IntervalNode) or sides[0] != "PRECEDING":
-        scope.fail(span, "the frame doesn't begin a length before its row", _FRAMES)
+        scope.fail(span, "the frame doesn't start an interval before its row", _FRAMES)
     length: Interval = interval_of(start)
     includes_row = end in (None, "CURRENT ROW")
     if not includes_row and not _ends_before(kind, end, sides[1]):
@@ -78,16 +78,16 @@ def lower_frame(scope: Scope, window: exp.Window) -> Frame:
     if (excluded := spec.args.get("exclude")) is not None:
         if str(excluded).upper() != _EXCLUDED.get(kind) or not includes_row:
             hint = f"write EXCLUDE {_EXCLUDED.get(kind, 'GROUP')}, or leave it out"
-            scope.fail(span, f"EXCLUDE {excluded} isn't taken with {kind}", hint)
+            scope.fail(span, f"EXCLUDE {excluded} doesn't go with {kind}", hint)
         includes_row = False
     if (kind == "ROWS" and length.axis == "time") or (kind == "RANGE" and length.axis != "time"):
-        scope.fail(length.span, f"{kind} isn't measured so", _FRAMES)
+        scope.fail(length.span, f"{kind} isn't measured in this", _FRAMES)
     if kind not in ("ROWS", "RANGE"):
-        scope.fail(span, f"{kind} isn't a frame that is taken", _FRAMES)
+        scope.fail(span, f"{kind} frames aren't supported", _FRAMES)
     return Frame(kind, length, includes_row)
 
 
-# EXCLUDE leaves out all rows of the row's time if the frame is measured in time.
+# A frame of time that excludes its row excludes all rows of the same time.
 _EXCLUDED = {"ROWS": "CURRENT ROW", "RANGE": "GROUP"}
 
 
@@ -100,7 +100,7 @@ def _ends_before(kind: str, end: Any, side: Any) -> bool:
 
 
 def find_order_column(scope: Scope, window: exp.Window) -> str | None:
-    """Return the one column that ``OVER`` orders by, ascending; ``None`` without ``ORDER BY``."""
+    """Return the column that ``OVER`` orders by, ascending; ``None`` without ``ORDER BY``."""
     order = window.args.get("order")
     if order is None:
         return None
@@ -116,16 +116,16 @@ def find_order_column(scope: Scope, window: exp.Window) -> str | None:
 def lower_over_aggregates(
     scope: Scope, select: Select, resolved: ResolvedRelation
 ) -> tuple[WindowBinding, OverSelectList]:
-    """Lower the aggregates per row of a query."""
+    """Return the windows and the select list of a query with aggregates per row."""
     if select.group or select.having is not None:
-        scope.fail(select.group_span, "GROUP BY can't stand beside OVER", "write two queries")
+        scope.fail(select.group_span, "GROUP BY and OVER exclude each other", "write two queries")
     nodes = [n for i in select.items if i.scalar for n in walk(i.scalar)]
     overs = [_resolve_window(scope, select, n) for n in nodes if isinstance(n, exp.Window)]
     window = overs[0]
     for other in overs[1:]:
         if not _have_same_order(scope, window, other):
-            hint = "let them differ only in how far they reach back, or write two queries"
-            scope.fail(scope.locate(other), "a query has frames of one kind", hint)
+            hint = "let them differ only in their length, or write two queries"
+            scope.fail(scope.locate(other), "a query has one kind of frames", hint)
     frames = [lower_frame(scope, one) for one in overs]
     # The longest frame contains the messages of all others.
     longest = max(frames, key=lambda frame: frame.size)
@@ -163,7 +163,7 @@ def _check_range(scope: Scope, window: exp.Window, order: str | None) -> str:
 
 
 def _resolve_window(scope: Scope, select: Select, window: exp.Window) -> exp.Window:
-    """Return a window; one that is written by its name is looked up in ``WINDOW``."""
+    """Return a window; one that ``OVER`` only names is looked up in ``WINDOW``."""
     alias = window.args.get("alias")
     if alias is None:
         return window
@@ -175,18 +175,18 @@ def _resolve_window(scope: Scope, select: Select, window: exp.Window) -> exp.Win
 
 
 def _have_same_order(scope: Scope, one: exp.Window, other: exp.Window) -> bool:
-    """Return whether frames differ in nothing but how far before a row they begin."""
+    """Return whether two windows differ in nothing but the length of their frames."""
 
-    def part_of(window: exp.Window) -> Any:
+    def describe(window: exp.Window) -> Any:
         parts = [normalize(node, scope) for node in window.args.get("partition_by") or []]
         frame = lower_frame(scope, window)
         return parts, find_order_column(scope, window), frame.kind, frame.includes_row
 
-    return bool(part_of(one) == part_of(other))
+    return bool(describe(one) == describe(other))
 
 
 def _name_field(number: int) -> str:
-    """Return the name of a message's column in the struct that holds its row."""
+    """Return the name of a column in the struct that holds a message's row."""
     return f"c{number}"
 
 
@@ -202,7 +202,7 @@ class OverSelectList(SelectList):
         self.windows = binding.windows
         self.includes_row = lower_frame(scope, window).includes_row
         self.spans = dict(binding.spans)
-        # Rows that share key and time are emitted one by one.
+        # Without DISTINCT, each message with the same key and time is a row.
         self.each = self.time is not None and not select.distinct
         self._alone: str | None = None
         self._fields: list[str] = []
@@ -216,7 +216,7 @@ class OverSelectList(SelectList):
             self.aggregates[ROWS] = collect_own_messages(self.windows, row)
 
     def build_columns(self) -> tuple[Column, ...] | None:
-        """Return the output columns; with a row per message, its number identifies it."""
+        """Return the output columns; the number of a row identifies it if each message is a row."""
         if not self.each:
             return super().build_columns()
         return complete_columns(self.outputs, [*self._identity_columns, START, END], each=True)
@@ -227,9 +227,9 @@ class OverSelectList(SelectList):
         node = item.scalar
         name = item.alias or self._name_item(node)
         if self.each and name.lower() == NUMBER:
-            problem = f"{NUMBER} is what numbers the rows of one key and time"
+            problem = f"{NUMBER} is the number of a row with the same key and time"
             self.scope.fail(item.span, problem, "give it another name with AS")
-        # An aggregate that stands by itself is computed under the item's name.
+        # An aggregate that is a whole item gets the item's name.
         self._alone = name if isinstance(node, exp.Window) else None
         self.add_output(item, name, self.render_over_results(node))
 
@@ -246,7 +246,7 @@ class OverSelectList(SelectList):
         return self._render_row_column(node) if isinstance(node, exp.Column) else None
 
     def _lower_framed_aggregate(self, node: exp.Window) -> Aggregate:
-        """Return an aggregate over its frame if that is shorter than the longest."""
+        """Return an aggregate over its own frame."""
         aggregate = lower_aggregate(self.scope, node.this)
         frame = lower_frame(self.scope, _resolve_window(self.scope, self.select, node))
         if frame.size == self.windows.length:
@@ -258,7 +258,7 @@ class OverSelectList(SelectList):
             raise SqlError(self.scope.text, span, error.problem, error.hint) from error
 
     def _render_row_column(self, node: exp.Column) -> str:
-        """Return a column of the row that a window ends with."""
+        """Return the text of a column of the row at a window's end."""
         own = self.scope.find_column_name(node)
         if self.time is not None:
             if own is not None and own == self.time:
@@ -273,7 +273,7 @@ class OverSelectList(SelectList):
                     self._fields.append(text)
                 return f"{ROW}.{_name_field(self._fields.index(text))}"
             hint = "leave it out, or write an aggregate of it OVER the same frame"
-            problem = "rows that share key and time may differ in this"
+            problem = "rows with the same key and time may differ in this"
             self.scope.fail(self.scope.locate(node), problem, hint)
         column: Any = own if own is not None else Expression(self.scope.render(node))
         return quote_name(
@@ -281,6 +281,6 @@ class OverSelectList(SelectList):
         )
 
     def _aggregate_last_row(self, column: Any) -> Aggregate:
-        """Return the aggregate for a column of the row at a window's end, even if excluded."""
+        """Return the aggregate for a column of the row at a window's end, even an excluded one."""
         last = model.last(column)
         return last if self.includes_row else replace(last, frame=0)

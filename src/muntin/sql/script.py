@@ -50,14 +50,17 @@ class CompiledQuery:
     def locate_expression(self, expression: str | None) -> tuple[str, Span]:
         """Return the text and span of an expression; those of the query if it isn't known."""
         text = expression or ""
-        if text in self.lowered.places:
-            return self.text, self.lowered.places[text]
+        if text in self.lowered.expression_spans:
+            return self.text, self.lowered.expression_spans[text]
         return self.earlier.get(text, (self.text, self.lowered.spans["select"]))
 
     def locate_error(self, error: OptionError) -> SqlError:
         """Return an option's error with the span of its expression or clause."""
-        text, span = self.text, self.lowered.place(error)
-        if isinstance(error.value, str) and error.value in {*self.lowered.places, *self.earlier}:
+        text, span = self.text, self.lowered.locate(error)
+        if isinstance(error.value, str) and error.value in {
+            *self.lowered.expression_spans,
+            *self.earlier,
+        }:
             text, span = self.locate_expression(error.value)
         problem = f"{error.option} {error.value!r} {error.problem}"
         return SqlError(text, span, problem, error.hint)
@@ -120,7 +123,7 @@ class Definitions:
 
     def lower_query(self, cursor: Cursor, select: Select) -> LoweredQuery:
         """Lower a query over the definitions; refuse a query without windows or a join."""
-        lowered = lower_query(cursor, select, self.catalog, outermost=True)
+        lowered = lower_query(cursor, select, self.catalog, is_outermost=True)
         if isinstance(lowered, ResolvedRelation):
             hint = "group by windows, as in GROUP BY key, TUMBLE(ts, INTERVAL '10' MINUTE)"
             cursor.fail(select.span, "this query has no windows", hint)

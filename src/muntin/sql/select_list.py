@@ -1,4 +1,4 @@
-"""The select list of any windowed query: its keys, its aggregates, and its output columns."""
+"""The keys, aggregates and output columns of a windowed query."""
 
 from __future__ import annotations
 
@@ -24,7 +24,19 @@ ROW_NUMBER_COLUMN = Column(NUMBER, f"{PLACE} + 1")
 
 
 class SelectList(ABC):
-    """The keys, aggregates and output of a windowed query, collected while it is read."""
+    """The keys, aggregates and output columns of a windowed query, collected while it is lowered.
+
+    Attributes:
+        scope: Scope of the query's expressions.
+        select: Query.
+        keys: Key columns.
+        aggregates: Aggregates by name.
+        outputs: Output columns in the order of the select list.
+        having: Condition over results; ``None`` without one.
+        spans: Spans of keys and aggregates, by the names that the model's errors use.
+        grouping_sets: Numbers of the grouping sets; ``None`` without them.
+        each: Whether each message at the end of a window is a row.
+    """
 
     def __init__(self, scope: Scope, select: Select) -> None:
         self.scope = scope
@@ -39,11 +51,11 @@ class SelectList(ABC):
         self._key_names: list[tuple[exp.Expr, str]] = []
 
     def add_key(self, node: exp.Expr, span: Span) -> None:
-        """Add a key under the name that the select list gives it."""
+        """Add a key, named by its alias in the select list."""
         node = node.unnest()
         text, normalized = self.scope.render(node), normalize(node, self.scope)
         own = self.scope.find_column_name(node)
-        # A field of a struct has the name that Spark gives it.
+        # Spark names a struct's field by its last part.
         name = own or (node.name if isinstance(node, exp.Column | exp.Dot) else text)
         for item in self.select.items:
             if item.alias and item.scalar and normalize(item.scalar, self.scope) == normalized:
@@ -57,14 +69,14 @@ class SelectList(ABC):
         self.spans[f"key {name}"] = span
 
     def find_key(self, node: exp.Expr) -> str | None:
-        """Return the name of the key that a node stands for; ``None`` if it isn't a key."""
+        """Return the name of the key that a node equals; ``None`` if it isn't a key."""
         if not is_grouped_as_parsed(node):
             return None
         normalized = normalize(node, self.scope)
         return next((name for key, name in self._key_names if key == normalized), None)
 
     def add_aggregate(self, aggregate: Aggregate, span: Span, name: str | None = None) -> str:
-        """Add an aggregate and return its name; an aggregate that exists already keeps its name."""
+        """Add an aggregate unless an equal one exists; return its name."""
         for existing_name, existing in self.aggregates.items():
             if existing == aggregate:
                 return existing_name
@@ -76,7 +88,7 @@ class SelectList(ABC):
         return name
 
     def render_over_results(self, node: exp.Expr) -> str:
-        """Return an expression over results, which have keys and aggregates under their names."""
+        """Return the text of an expression over results, whose columns are keys and aggregates."""
         return self.scope.rewrite(node, self._render_result_part)
 
     def _render_result_part(self, node: exp.Expr) -> str | None:
@@ -85,10 +97,10 @@ class SelectList(ABC):
 
     @abstractmethod
     def _render_part(self, node: exp.Expr) -> str | None:
-        """Return the text of a node that isn't a key, in results; ``None`` looks into its parts."""
+        """Return the text over results of a node that isn't a key; ``None`` visits its children."""
 
     def add_output(self, item: SelectItem, name: str, text: str) -> None:
-        """Add a column to the output."""
+        """Add an output column."""
         hint = "give it another name with AS"
         if any(name.lower() == shown.name.lower() for shown in self.outputs):
             self.scope.fail(item.span, f"two columns are called {name}", hint)
@@ -101,15 +113,15 @@ class SelectList(ABC):
         self.outputs.append(Column(name, text))
 
     def add_engine_columns(self, offset: tuple[str, str] | None) -> None:
-        """Complete the keys and aggregates with those that the engine needs."""
+        """Add the keys and aggregates that the engine needs and the query doesn't have."""
         if offset is not None and not any(k.name == offset[0] for k in self.keys[:1]):
-            # Offsets count within their partition.
+            # Offsets are positions within their partition.
             self.keys.insert(0, Column(offset[0], quote_name(offset[0])))
         if not self.aggregates:
             self.add_aggregate(count(), self.select.span)
 
     def build_spec(self, binding: WindowBinding, firing: Firing, **options: Any) -> WindowSpec:
-        """Return the spec of the query; NULL is a group of its own, as in ``GROUP BY``."""
+        """Return the spec of the query, in which NULL is a group of its own as in ``GROUP BY``."""
         return WindowSpec(
             keys=self._identity_columns,
             time=binding.time,
@@ -123,17 +135,16 @@ class SelectList(ABC):
 
     @property
     def _identity_columns(self) -> tuple[str, ...]:
-        """The keys, and the number of the grouping set if there are sets."""
+        """The names of the keys, and of the grouping set's number if there are sets."""
         return (
             *(key.name for key in self.keys),
             *(() if self.grouping_sets is None else (GROUPING_ID,)),
         )
 
     def build_columns(self) -> tuple[Column, ...] | None:
-        """Return the output columns of an emission; ``None`` if they are the default ones.
+        """Return the output columns; ``None`` if they are the default ones.
 
-        The columns that identify a window are always shown, before the first one that doesn't
-        identify it.
+        The columns that identify a window are always among them.
         """
         identity = [*self._identity_columns, START, END]
         default = [*identity, *self.aggregates, *EMISSION_COLUMNS]
@@ -143,7 +154,7 @@ class SelectList(ABC):
 
 
 def find_item_by_ordinal(scope: Scope, select: Select, node: exp.Expr) -> SelectItem | None:
-    """Return the item that an ordinal means in ``GROUP BY`` or ``ORDER BY``; otherwise ``None``."""
+    """Return the item that an ordinal in ``GROUP BY`` or ``ORDER BY`` means, if it is one."""
     if not isinstance(node, exp.Literal) or node.is_string:
         return None
     ordinal = int(node.name) if node.name.isdigit() else 0
@@ -158,12 +169,14 @@ def find_item_by_ordinal(scope: Scope, select: Select, node: exp.Expr) -> Select
 def complete_columns(
     outputs: Sequence[Column], identity: Sequence[str], *, each: bool = False
 ) -> tuple[Column, ...]:
-    """Return the chosen columns, completed by those that identify a window and its emission.
+    """Return the selected columns, with those that identify a window and its emission.
+
+    Missing columns of the identity follow the leading ones that are selected.
 
     Args:
-        outputs: Chosen columns.
+        outputs: Selected columns.
         identity: Names of the columns that identify a window.
-        each: Whether each row of a window is shown, identified by its number.
+        each: Whether each row of a window is a result, identified by its number.
     """
     chosen = {column.name for column in outputs}
     missing = [Column(name, quote_name(name)) for name in identity if name not in chosen]

@@ -1,4 +1,4 @@
-"""Bounds on the distance in time between the partners of a join, as Flink and Spark write them.
+"""Finds the bounds in time that the conditions of a join set, as in Flink and Spark.
 
 ``a.ts BETWEEN b.ts - INTERVAL '4' HOUR AND b.ts`` and comparisons like ``a.ts >= b.ts - INTERVAL
 '4' HOUR`` bound the distance between the event times of both sides. Times are whole microseconds,
@@ -19,13 +19,13 @@ from muntin.sql.expressions import Scope
 from muntin.sql.intervals import INTERVAL_HINT, parse_interval
 
 Sides = Mapping[str, int]
-"""The qualifiers of columns, each with 0 for the left side or 1 for the right side."""
+"""Side of each qualifier of columns: 0 is left, 1 is right."""
 _LEAST, _MOST = (exp.GTE, exp.GT), (exp.LTE, exp.LT)
 _HINT = "write AND a.ts BETWEEN b.ts - INTERVAL '4' HOUR AND b.ts + INTERVAL '1' HOUR"
 
 
 def find_side_column(node: exp.Expr, sides: Sides) -> tuple[int, str] | None:
-    """Return the side and the name of a qualified column; ``None`` for anything else."""
+    """Return the side and name of a qualified column; ``None`` for anything else."""
     parts = [part.name for part in node.parts] if isinstance(node, exp.Column) else []
     if len(parts) != 2 or parts[0].lower() not in sides:
         return None
@@ -43,7 +43,7 @@ def find_equated_columns(node: exp.Expr, sides: Sides) -> tuple[str, str] | None
 
 @dataclass(frozen=True)
 class _TimeExpression:
-    """An event time of one side plus microseconds; ``moved`` if an interval was added."""
+    """A column of one side plus microseconds; ``moved`` if an interval is added."""
 
     side: int
     column: str
@@ -63,13 +63,13 @@ class _Comparison:
 
 @dataclass
 class TimeBounds:
-    """Bounds on the right side's event time, relative to that of the left side.
+    """Bounds on the right event time relative to the left one.
 
     Attributes:
         span: Span of the first bound.
         least: Least distance, in microseconds; negative if the right side is earlier.
         most: Greatest distance, in microseconds.
-        columns: Compared event-time columns, by side.
+        columns: Event-time columns by side.
     """
 
     span: Span
@@ -81,11 +81,11 @@ class TimeBounds:
 def extract_time_bounds(
     cursor: Cursor, parts: Sequence[exp.Expr], sides: Sides
 ) -> tuple[TimeBounds | None, list[exp.Expr]]:
-    """Return the bounds in time that conditions set, and the conditions that set none."""
+    """Return the bounds in time that conditions set, and the other conditions."""
     scope, others = Scope(cursor), []
     bounds: TimeBounds | None = None
     comparisons = [(part, _find_comparisons(cursor, part, sides)) for part in parts]
-    # Numbers are compared too. Only a column that is moved by an interval is surely a time.
+    # Conditions compare numbers too. Only a column plus an interval is certainly a time.
     times = [one.columns for _, compared in comparisons for one in compared if one.moved]
     for part, compared in comparisons:
         if not any(one.columns in times for one in compared):
@@ -163,7 +163,7 @@ def _read_time(cursor: Cursor, node: exp.Expr, sides: Sides) -> _TimeExpression 
 
 
 def find_compared_times(cursor: Cursor, part: exp.Expr, sides: Sides) -> tuple[str, str] | None:
-    """Return the left and right columns of ``a.at >= b.at``; ``None`` for any other condition."""
+    """Return the columns of ``a.at >= b.at``, left first; ``None`` for any other condition."""
     comparisons = _find_comparisons(cursor, part, sides)
     if len(comparisons) != 1 or comparisons[0].most != 0 or comparisons[0].moved:
         return None

@@ -158,7 +158,7 @@ CASES = [
     (f"SELECT k, count(*) FROM {HOUR} {G} UNION SELECT 1", "remember every row", "UNION"),
     (
         f"SELECT k, count(*) FROM {HOUR} {G} UNION ALL SELECT k FROM u",
-        "unites messages, not whole queries",
+        "unites messages, not results",
         "SELECT k",
     ),
     (
@@ -170,7 +170,7 @@ CASES = [
     ("SELECT count(*) FROM t GROUP BY 3, TUMBLE(ts, 1 HOUR)", "from 1 to 1", "3"),
     (
         "SELECT TUMBLE_START(ts, 1 HOUR) FROM t GROUP BY TUMBLE(ts, 2 HOURS)",
-        "windows of one kind",
+        "one kind of windows",
         "TUMBLE_START(ts, 1 HOUR)",
     ),
     ("SELECT TUMBLE_START(ts, 1 HOUR), count(*) FROM t", "add TUMBLE(ts, 1 HOUR) to GROUP", None),
@@ -299,14 +299,14 @@ CASES = [
     (f"SELECT k FROM {HOUR} {G} EMIT EARLY EACH EARLY EACH", "EARLY twice", "EARLY EACH"),
     (
         f"SELECT k FROM {HOUR} WATERMARK other DELAY OF 1 HOUR {G}",
-        "the watermark is one of other, the windows lie on ts",
+        "the watermark follows other, the windows ts",
         None,
     ),
     (f"SELECT k FROM {HOUR} WATERMARK ts {G}", "stands where DELAY OF should", "GROUP BY"),
     ("SELECT k, sum(x) OVER (PARTITION BY k) FROM t", "kept indefinitely", None),
     (
         "SELECT k, sum(x) OVER (PARTITION BY k ROWS UNBOUNDED PRECEDING) FROM t",
-        "a frame without a beginning grows without end",
+        "a frame without a start grows forever",
         None,
     ),
     (
@@ -331,7 +331,7 @@ CASES = [
     ),
     (
         "SELECT x AS row_number, sum(x) OVER (ORDER BY ts RANGE 2 MINUTES PRECEDING) FROM t",
-        "is what numbers the rows of one key and time",
+        "is the number of a row with the same key and time",
         "x",
     ),
     (
@@ -346,15 +346,15 @@ CASES = [
     ),
     (
         "SELECT sum(x) OVER (ORDER BY ts RANGE 2 PRECEDING) FROM t",
-        "RANGE isn't measured so",
+        "RANGE isn't measured in this",
         "2",
     ),
     (f"SELECT row_number() OVER {OVER} FROM t", "row_number has no frame", None),
-    (f"SELECT sum(x) OVER {OVER}, max(x) OVER (ROWS 3 PRECEDING) FROM t", "of one kind", None),
+    (f"SELECT sum(x) OVER {OVER}, max(x) OVER (ROWS 3 PRECEDING) FROM t", "one kind of frames", None),
     (
         "SELECT sum(x) OVER (ORDER BY ts RANGE 1 MINUTE PRECEDING), "
         "max(x) OVER (PARTITION BY k ORDER BY ts RANGE 2 MINUTES PRECEDING) FROM t",
-        "let them differ only in how far they reach back",
+        "let them differ only in their length",
         "max(x) OVER (PARTITION BY k ORDER BY ts RANGE 2 MINUTES PRECEDING)",
     ),
     (
@@ -366,11 +366,11 @@ CASES = [
     (
         "SELECT sum(x) OVER (ORDER BY ts RANGE 1 HOUR PRECEDING), "
         "max(x) OVER (ORDER BY ts RANGE UNBOUNDED PRECEDING) FROM t",
-        "a frame without a beginning grows without end",
+        "a frame without a start grows forever",
         None,
     ),
     ("SELECT sum(x) OVER w FROM t", "there is no window w", "sum(x) OVER w"),
-    (f"SELECT k, sum(x) OVER {OVER} FROM t GROUP BY k", "can't stand beside OVER", None),
+    (f"SELECT k, sum(x) OVER {OVER} FROM t GROUP BY k", "GROUP BY and OVER exclude each other", None),
     (f"SELECT k, sum(x) OVER {OVER} FROM {HOUR} {G}", "can't stand beside GROUP BY", None),
     ("SELECT x FROM t GROUP BY TUMBLE(ts, 1 HOUR), ${x}", "stands outside of quotes", None),
     ("SELECT count(*) FROM t WHERE a = '${x}' GROUP BY TUMBLE(ts, 1 HOUR)", "--set x", "${x}"),
