@@ -6,8 +6,9 @@ from typing import Any
 
 from sqlglot.tokens import TokenType
 
+from muntin.model.fill import FILL_WORDS, Fill
 from muntin.model.inputs import AHEAD, BY_GREATEST, BY_SOURCE, InputOptions, WatermarkBy
-from muntin.model.policies import After, Each, Every, EveryRows, Fill, OnePolicy, RowsOrEvery
+from muntin.model.policies import After, Each, Every, EveryRows, OnePolicy, RowsOrEvery
 from muntin.sql.cursor import Cursor, Span
 from muntin.sql.intervals import Interval, parse_duration, parse_interval
 from muntin.sql.syntax import Emit, PolicyClause, ThenClause, Watermark, WhenClause
@@ -16,6 +17,10 @@ _EMIT = (
     "write EMIT with some of EARLY EVERY 5 SECONDS, LATE EVERY 10 SECONDS, GRACE 1 HOUR, "
     "RETAIN 1 DAY ROWS 1000000, DELTAS, FULL IF CHANGED, FILL ZERO UP TO 1 DAY, "
     "or ON CLOSE, or CHANGES"
+)
+_FILL = (
+    "write for example FILL ZERO UP TO 1 DAY, with NULL, PREVIOUS or LINEAR likewise, or "
+    "FILL PREVIOUS (n = 0, price = LINEAR, city = 'none') UP TO 1 DAY"
 )
 _POLICY = (
     "write EVERY 5 SECONDS, EVERY 100 ROWS, EVERY 5 SECONDS OR 100 ROWS, "
@@ -88,15 +93,45 @@ def _parse_emit_part(cursor: Cursor) -> dict[str, Any] | None:
 
 
 def _parse_fill(cursor: Cursor) -> Fill:
-    fill_value = next((word for word in ("ZERO", "NULL") if cursor.accept(word)), None)
-    hint = "write for example FILL ZERO UP TO 1 DAY, or FILL NULL UP TO 1 DAY"
-    if fill_value is None:
-        cursor.fail(None, "FILL doesn't say with what", hint)
-    cursor.expect("UP", "TO", hint=hint)
+    word = _parse_fill_word(cursor)
+    if word is None and not cursor.peek("("):
+        cursor.fail(None, "FILL doesn't say with what", _FILL)
+    values: dict[str, Any] = {}
+    if cursor.accept_kind(TokenType.L_PAREN):
+        for name, value, span in cursor.parse_list(lambda: _parse_fill_value(cursor)):
+            if name in values:
+                cursor.fail(span, f"FILL names {name} twice", "name it once")
+            values[name] = value
+        cursor.expect_close("FILL")
+    cursor.expect("UP", "TO", hint=_FILL)
     length = parse_interval(cursor)
     if length.axis != "time" or not length.value:
-        cursor.fail(length.span, "what is filled is measured in time", hint)
-    return Fill(fill_value.lower(), length.value)
+        cursor.fail(length.span, "what is filled is measured in time", _FILL)
+    return Fill(word or "null", length.value, tuple(values.items()))
+
+
+def _parse_fill_word(cursor: Cursor) -> str | None:
+    return next((word for word in FILL_WORDS if cursor.accept(word.upper())), None)
+
+
+def _parse_fill_value(cursor: Cursor) -> tuple[str, Any, Span]:
+    """Parse ``n = 0``, with a word or a constant on the right."""
+    name, span = cursor.parse_name("an aggregate")
+    cursor.expect("=", hint=_FILL)
+    word = _parse_fill_word(cursor)
+    if word is not None:
+        return name, word, span
+    if cursor.peek_kind(TokenType.STRING):
+        text = cursor.fill_placeholders(*cursor.parse_string("a text"))
+        return name, f"'{text}'", span
+    if cursor.accept("TRUE") or cursor.accept("FALSE"):
+        return name, cursor.last_token.text.upper() == "TRUE", span
+    minus = cursor.accept_kind(TokenType.DASH)
+    number = cursor.accept_kind(TokenType.NUMBER)
+    if number is None:
+        cursor.fail(None, f"{cursor.next_text} isn't what fills a window", _FILL)
+    text = f"{'-' if minus else ''}{number.text}"
+    return name, int(text) if number.text.isdecimal() else float(text), span
 
 
 def _parse_retention(cursor: Cursor) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from muntin.model.axis import HOUR, MICROSECOND, MINUTE, SECOND, Rows, instant, 
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.kinds import Kind, cumulating_in, of_size
 from muntin.model.pipeline import Expression
-from muntin.model.sessions import session
+from muntin.model.sessions import CONDITIONS, session
 from muntin.sql import intervals
 from muntin.sql.cursor import Cursor, Span, find_span
 from muntin.sql.foreign_functions import PROCTIME_ERROR
@@ -52,7 +52,7 @@ _NAMED_ONLY = {
     "TUMBLE": ("ORIGIN", "ZONE"),
     "HOP": ("ORIGIN", "ZONE"),
     "CUMULATE": ("ORIGIN", "ZONE"),
-    "SESSION": ("CLOSED", "LONGEST"),
+    "SESSION": ("CLOSED", "LONGEST", *map(str.upper, CONDITIONS)),
 }
 _ROUNDING_UNITS = {"HOUR": HOUR, "MINUTE": MINUTE, "SECOND": SECOND}
 _LENGTHS = ("SIZE", "SLIDE", "STEP", "GAP", "LONGEST", "OFFSET")
@@ -108,6 +108,8 @@ def _parse_value(
     cursor: Cursor, name: str, label: str | None, parse_query: Callable[[Cursor], Select] | None
 ) -> tuple[ArgumentKind, object]:
     starts_query = cursor.peek_kind(TokenType.L_PAREN) and cursor.second_word in ("SELECT", "WITH")
+    if label is not None and label.lower() in CONDITIONS:
+        return "scalar", cursor.parse_scalar(f"a condition of {name}")
     if cursor.accept("TABLE") or (starts_query and parse_query is not None):
         if parse_query is None or not cursor.accept_kind(TokenType.L_PAREN):
             return "table", cursor.parse_name("a table")[0]
@@ -331,6 +333,13 @@ class _BoundArguments:
             return f"{interval.value} months"
         return Rows(interval.value) if interval.axis == "rows" else phrase(interval.value)
 
+    def read_condition(self, option: str) -> str | None:
+        """Return the text of a condition of sessions; ``None`` if the call doesn't have it."""
+        argument = self.by_label.get(option.upper())
+        if argument is None:
+            return None
+        return self.text[slice(*argument.span)].partition("=>")[2].strip()
+
     def read_origin(self) -> tuple[int | None, int]:
         """Return the origin, and the offset from the epoch or local midnight in microseconds."""
         origin, offset = self.by_label.get("ORIGIN"), self.by_label.get("OFFSET")
@@ -356,7 +365,10 @@ class _BoundArguments:
             if gap is not None and gap.kind == "scalar":
                 return session(by=Expression(self.text[slice(*gap.span)]), closed=closed_ends)
             longest: Any = self.read_length("LONGEST") if "LONGEST" in self.by_label else None
-            return session(self.read_length("GAP"), closed=closed_ends, longest=longest)
+            conditions: Any = {option: self.read_condition(option) for option in CONDITIONS}
+            return session(
+                self.read_length("GAP"), closed=closed_ends, longest=longest, **conditions
+            )
         zone = self.by_label.get("ZONE")
         zone_name = None if zone is None else str(zone.value)
         size, (origin, offset) = self.read_length("SIZE"), self.read_origin()

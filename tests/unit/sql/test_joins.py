@@ -143,9 +143,17 @@ OVER = "OVER (ORDER BY ts RANGE 1 HOUR PRECEDING)"
     ("text", "said", "at"),
     [
         ("SELECT a.k FROM a JOIN b ON a.k = b.k", "nothing bounds a pair", None),
-        (f"SELECT a.k FROM a JOIN b {OVER} ON a.k > b.k", "a join compares equal columns", "a.k > b.k"),
+        (
+            f"SELECT a.k FROM a JOIN b {OVER} ON a.k > b.k",
+            "compares equal columns",
+            "a.k > b.k",
+        ),
         (f"SELECT a.k FROM a JOIN b {OVER} ON k = b.k", "a join compares equal columns", "k = b.k"),
-        (f"SELECT a.k FROM a JOIN b {OVER} ON a.k = a.j", "a join compares equal columns", "a.k = a.j"),
+        (
+            f"SELECT a.k FROM a JOIN b {OVER} ON a.k = a.j",
+            "a join compares equal columns",
+            "a.k = a.j",
+        ),
         (
             f"{ON} a.ts >= b.ts - INTERVAL '1' HOUR",
             "on one side only; write AND a.ts BETWEEN",

@@ -350,7 +350,11 @@ CASES = [
         "2",
     ),
     (f"SELECT row_number() OVER {OVER} FROM t", "row_number has no frame", None),
-    (f"SELECT sum(x) OVER {OVER}, max(x) OVER (ROWS 3 PRECEDING) FROM t", "one kind of frames", None),
+    (
+        f"SELECT sum(x) OVER {OVER}, max(x) OVER (ROWS 3 PRECEDING) FROM t",
+        "one kind of",
+        None,
+    ),
     (
         "SELECT sum(x) OVER (ORDER BY ts RANGE 1 MINUTE PRECEDING), "
         "max(x) OVER (PARTITION BY k ORDER BY ts RANGE 2 MINUTES PRECEDING) FROM t",
@@ -370,7 +374,11 @@ CASES = [
         None,
     ),
     ("SELECT sum(x) OVER w FROM t", "there is no window w", "sum(x) OVER w"),
-    (f"SELECT k, sum(x) OVER {OVER} FROM t GROUP BY k", "GROUP BY and OVER exclude each other", None),
+    (
+        f"SELECT k, sum(x) OVER {OVER} FROM t GROUP BY k",
+        "exclude each other",
+        None,
+    ),
     (f"SELECT k, sum(x) OVER {OVER} FROM {HOUR} {G}", "can't stand beside GROUP BY", None),
     ("SELECT x FROM t GROUP BY TUMBLE(ts, 1 HOUR), ${x}", "stands outside of quotes", None),
     ("SELECT count(*) FROM t WHERE a = '${x}' GROUP BY TUMBLE(ts, 1 HOUR)", "--set x", "${x}"),
