@@ -1,43 +1,71 @@
-"""The select list of a query with ``GROUP BY``: its keys, its aggregates, and its output."""
+"""Lowers ``GROUP BY``: the select lists of queries that group messages, or windows again.
+
+A query around windows may group them by their bounds without a second window function. Its groups
+are complete when the inner windows are, and are emitted once.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sqlglot import exp
 
+from muntin.model.aggregates import min as least
+from muntin.model.axis import MICROSECOND
 from muntin.model.grouping_sets import GROUPING_ID, number_set
-from muntin.model.pipeline import quote_name
+from muntin.model.pipeline import FIRST, Column, Windowing, quote_name
+from muntin.model.policies import Firing
+from muntin.model.ranking import moments
+from muntin.model.sessions import Sessions
+from muntin.model.spec import WindowSpec
 from muntin.sql import ksql
 from muntin.sql.aggregates import find_aggregate_name, lower_aggregate
+from muntin.sql.catalog import ResolvedRelation, find_bound_column, resolve_bound_alias
 from muntin.sql.cursor import WindowNode, window_call_of
 from muntin.sql.expressions import Scope, normalize, walk
-from muntin.sql.select_list import EMISSION_COLUMNS, END, START, SelectList, find_item_by_ordinal
+from muntin.sql.select_list import (
+    EMISSION_COLUMNS,
+    END,
+    START,
+    SelectList,
+    complete_columns,
+    find_item_by_ordinal,
+)
 from muntin.sql.syntax import Select, SelectItem, WindowCall
-from muntin.sql.window_functions import BOUND_FUNCTIONS, ROUNDING_FUNCTIONS, SPARK_FUNCTIONS
+from muntin.sql.window_functions import (
+    BOUND_FUNCTIONS,
+    ROUNDING_FUNCTIONS,
+    SPARK_FUNCTIONS,
+    WindowBinding,
+)
 
 # The last moment of a window, as Flink's and Spark's functions return it.
-_ROWTIME = f"({END} - INTERVAL '0.001' SECOND)"
+_FLINK_ROWTIME = f"({END} - INTERVAL '0.001' SECOND)"
 _WINDOW_TIME = f"({END} - INTERVAL '0.000001' SECOND)"
 _SET_FUNCTIONS = ("grouping", "grouping_id")
-_STRUCT = f"named_struct('start', {START}, 'end', {END})"
+_WINDOW_STRUCT = f"named_struct('start', {START}, 'end', {END})"
 
 
 def _render_window_function(name: str) -> str:
-    """Return a window function outside of ``FROM`` as a text over columns of results."""
+    """Return the text over results of a window function outside of ``FROM``."""
     if name in BOUND_FUNCTIONS:
-        ends = {"START": START, "END": END, "ROWTIME": _ROWTIME}
+        ends = {"START": START, "END": END, "ROWTIME": _FLINK_ROWTIME}
         return ends[name.rpartition("_")[2]]
     if name in ROUNDING_FUNCTIONS:
-        # Windows that are rounded up begin a microsecond after a full hour and end a microsecond
-        # after the next.
+        # CEIL makes windows that begin and end a microsecond after a full hour.
         return START if name == "FLOOR" else _WINDOW_TIME
-    return _STRUCT
+    return _WINDOW_STRUCT
 
 
 class GroupedSelectList(SelectList):
-    """The keys, aggregates and output from ``GROUP BY``, the select list and ``HAVING``."""
+    """The keys, aggregates and output columns of a query with ``GROUP BY``.
+
+    Attributes:
+        window: Window function of the query.
+        from_call: Whether it stands in ``FROM``, so that groups need the bounds of its windows.
+    """
 
     def __init__(
         self,
@@ -71,12 +99,12 @@ class GroupedSelectList(SelectList):
         for expression in self.select.group:
             node = self._dereference(expression)
             bound = self._find_bound(node)
-            if bound == _STRUCT:
+            if bound == _WINDOW_STRUCT:
                 bounds |= {START, END}
             elif bound is not None:
                 bounds.add(bound)
             else:
-                self._check_and_add_key(expression, node)
+                self._add_key_expression(expression, node)
         if not bounds and self.select.window is None:
             hint = f"add {self._quote_window()} to GROUP BY"
             self.scope.fail(self.select.group_span, "the query isn't grouped by windows", hint)
@@ -90,7 +118,10 @@ class GroupedSelectList(SelectList):
     def _number_sets(
         self, sets: Sequence[Sequence[exp.Expr]], bounds: set[str]
     ) -> tuple[int, ...] | None:
-        """Return the numbers of grouping sets, each of which must have all bounds of windows."""
+        """Return the numbers of the grouping sets; refuse a set without all bounds of windows.
+
+        The only set of all keys is no set at all, which is ``None``.
+        """
         numbers: list[int] = []
         span = self.select.group_span
         for grouping_set in sets:
@@ -101,7 +132,7 @@ class GroupedSelectList(SelectList):
                 if bound is None:
                     set_keys.add(self.find_key(node))
                 else:
-                    set_bounds |= {START, END} if bound == _STRUCT else {bound}
+                    set_bounds |= {START, END} if bound == _WINDOW_STRUCT else {bound}
             if set_bounds != bounds:
                 hint = "put them beside the sets, or into each of them"
                 self.scope.fail(span, "the bounds of windows aren't in each grouping set", hint)
@@ -112,6 +143,7 @@ class GroupedSelectList(SelectList):
         return None if numbers == [0] else tuple(numbers)
 
     def _quote_window(self) -> str:
+        """Return what ``GROUP BY`` must have, for a hint."""
         if self.from_call:
             return f"{START}, {END}"
         start, end = self.window.span
@@ -119,7 +151,7 @@ class GroupedSelectList(SelectList):
         return re.sub(r"(?i)_(START|END|ROWTIME)\(", "(", text)
 
     def _dereference(self, node: exp.Expr) -> exp.Expr:
-        """Return the expression that an ordinal or alias in ``GROUP BY`` means, unnested."""
+        """Return the expression that an ordinal or alias in ``GROUP BY`` means, else the node."""
         node = node.unnest()
         item = find_item_by_ordinal(self.scope, self.select, node)
         if item is not None and item.scalar is not None:
@@ -131,20 +163,22 @@ class GroupedSelectList(SelectList):
         return node
 
     def _is_alias(self, column: exp.Column, scalar: exp.Expr) -> bool:
-        """Return whether a name in ``GROUP BY`` means a select item rather than a column."""
+        """Return whether a name in ``GROUP BY`` is an item's alias rather than a column."""
         columns = [n for n in walk(scalar) if isinstance(n, exp.Column)]
         hides_column = any(
             (self.scope.find_column_name(c) or "").lower() == column.name.lower() for c in columns
         )
         return not hides_column and not any(find_aggregate_name(n) for n in walk(scalar))
 
-    def _check_and_add_key(self, expression: exp.Expr, node: exp.Expr) -> None:
+    def _add_key_expression(self, expression: exp.Expr, node: exp.Expr) -> None:
         span = self.scope.locate(expression)
         for inner in walk(node):
             if find_aggregate_name(inner):
-                self.scope.fail(span, "an aggregate isn't grouped by", "leave it out")
+                self.scope.fail(span, "an aggregate can't be a key", "leave it out")
             if isinstance(inner, WindowNode):
-                self.scope.fail(span, "a window isn't part of a key", "group by the window alone")
+                self.scope.fail(
+                    span, "a window can't be part of a key", "group by the window alone"
+                )
         self.add_key(node, span)
 
     def _check_partition(self, partition: Sequence[exp.Expr]) -> None:
@@ -154,8 +188,7 @@ class GroupedSelectList(SelectList):
                 self.scope.fail(self.scope.locate(node), "sessions are partitioned by this", hint)
         if self.window.name != "SESSION":
             return
-        # A session belongs to one group: another key would make sessions shorter than those of the
-        # call.
+        # A session belongs to one group. Another key would make sessions shorter than the call's.
         partitioned = [normalize(node, self.scope) for node in partition]
         for expression in self.select.group:
             node = self._dereference(expression)
@@ -168,10 +201,10 @@ class GroupedSelectList(SelectList):
         return window_call_of(node).name in SPARK_FUNCTIONS
 
     def _is_window_struct(self, arguments: Sequence[exp.Expr]) -> bool:
-        return len(arguments) == 1 and self._find_bound(arguments[0]) == _STRUCT
+        return len(arguments) == 1 and self._find_bound(arguments[0]) == _WINDOW_STRUCT
 
     def _find_bound(self, node: exp.Expr) -> str | None:
-        """Return the bound of windows that a node names, in results; ``None`` if it isn't one."""
+        """Return the text over results of a bound of windows; ``None`` for any other node."""
         if isinstance(node, WindowNode):
             return _render_window_function(window_call_of(node).name)
         if isinstance(node, exp.Anonymous) and node.name.lower() == "window_time":
@@ -181,30 +214,30 @@ class GroupedSelectList(SelectList):
         parts = [part.name.lower() for part in node.parts]
         if len(parts) == 2 and parts[0] in self._struct_names and parts[1] in ("start", "end"):
             return START if parts[1] == "start" else END
-        own = self.scope.find_column_name(node)
-        if own is None:
+        column_name = self.scope.find_column_name(node)
+        if column_name is None:
             return None
-        if own.lower() in self._struct_names:
-            return _STRUCT
-        if own.lower() == "window_time" and self.from_call:
-            return _ROWTIME
-        if self.select.window is not None and own.lower() in ksql.KSQL_COLUMNS:
-            return ksql.KSQL_COLUMNS[own.lower()]
-        return own.lower() if own.lower() in (START, END) else None
+        if column_name.lower() in self._struct_names:
+            return _WINDOW_STRUCT
+        if column_name.lower() == "window_time" and self.from_call:
+            return _FLINK_ROWTIME
+        if self.select.window is not None and column_name.lower() in ksql.KSQL_COLUMNS:
+            return ksql.KSQL_COLUMNS[column_name.lower()]
+        return column_name.lower() if column_name.lower() in (START, END) else None
 
     def _lower_item(self, item: SelectItem) -> None:
         if item.scalar is None:
             hint = "name the columns, as in SELECT key, window_start, count(*) AS n"
-            self.scope.fail(item.span, "* is no column of a group", hint)
+            self.scope.fail(item.span, "* isn't a column of a group", hint)
         bound = self._find_bound(item.scalar)
         name = item.alias
         if bound is not None:
-            default = self.window.name.lower() if bound == _STRUCT else bound
-            if bound in (_ROWTIME, _WINDOW_TIME):
+            default = self.window.name.lower() if bound == _WINDOW_STRUCT else bound
+            if bound in (_FLINK_ROWTIME, _WINDOW_TIME):
                 default = "window_time"
-            elif isinstance(item.scalar, exp.Column) and bound != _STRUCT:
-                written = item.scalar.name.lower()
-                default = ksql.KSQL_COLUMNS.get(written, written)
+            elif isinstance(item.scalar, exp.Column) and bound != _WINDOW_STRUCT:
+                column_name = item.scalar.name.lower()
+                default = ksql.KSQL_COLUMNS.get(column_name, column_name)
             self.add_output(item, name or default, bound)
             return
         if find_aggregate_name(item.scalar):
@@ -254,13 +287,89 @@ class GroupedSelectList(SelectList):
         return f"({' + '.join(bits)})"
 
     def _render_reference(self, node: exp.Column) -> str:
-        own = self.scope.find_column_name(node)
-        if own is not None and own.lower() in EMISSION_COLUMNS:
-            return own.lower()
+        column_name = self.scope.find_column_name(node)
+        if column_name is not None and column_name.lower() in EMISSION_COLUMNS:
+            return column_name.lower()
         outputs = {column.name.lower(): column for column in self.outputs}
-        if own is not None and own.lower() in outputs:
-            # An alias in HAVING, or of an item that precedes this one.
-            return f"({outputs[own.lower()].text})"
+        if column_name is not None and column_name.lower() in outputs:
+            # HAVING and later items may use an alias.
+            return f"({outputs[column_name.lower()].text})"
         hint = "add it to GROUP BY, or write an aggregate of it, such as max(...)"
         problem = "this column isn't one value in a group"
         self.scope.fail(self.scope.locate_separable(node), problem, hint)
+
+
+# A window of a regrouping begins at the end that the inner windows share and lasts a microsecond.
+_SHARED_BOUNDS = {START: quote_name(FIRST), END: f"({END} - INTERVAL '0.000001' SECOND)"}
+
+
+def lower_regrouping(
+    scope: Scope, select: Select, resolved: ResolvedRelation
+) -> tuple[WindowBinding, GroupedSelectList] | None:
+    """Return windows and select list of a query that groups windows by their bounds.
+
+    Returns:
+        ``None`` if the query doesn't do so.
+
+    Raises:
+        SqlError: When the groups would never be complete, or the query has ``EMIT``.
+    """
+    end = find_bound_column(resolved.relation, END)
+    names = [scope.find_column_name(node) for node in select.group]
+    grouped_bounds = {
+        resolve_bound_alias(resolved.relation, name).lower() for name in names if name is not None
+    }
+    if end is None or END not in grouped_bounds:
+        return None
+    if select.emit is not None:
+        hint = "leave EMIT out: groups are emitted once, when their windows are complete"
+        scope.fail(select.emit.spans["emit"], "groups of windows have no trigger policy", hint)
+    windowing = resolved.relation
+    if isinstance(windowing, Windowing) and isinstance(windowing.spec.windows, Sessions):
+        hint = "window them in time: TABLE(TUMBLE(TABLE sessions, DESCRIPTOR(window_end), 1 HOUR))"
+        scope.fail(select.group_span, "sessions don't share bounds", hint)
+    windows = moments(end).windows
+    return WindowBinding(windows, None, end, None, (), {}), RegroupedSelectList(
+        scope, select, resolved
+    )
+
+
+class RegroupedSelectList(GroupedSelectList):
+    """The keys, aggregates and output columns of groups of windows with the same bounds."""
+
+    def __init__(self, scope: Scope, select: Select, resolved: ResolvedRelation) -> None:
+        self._relation = resolved.relation
+        super().__init__(scope, select, WindowCall("TUMBLE", (), select.group_span), True)
+
+    def _find_bound(self, node: exp.Expr) -> str | None:
+        column_name = self.scope.find_column_name(node)
+        bound = (
+            None
+            if column_name is None
+            else resolve_bound_alias(self._relation, column_name).lower()
+        )
+        return bound if bound in _SHARED_BOUNDS else super()._find_bound(node)
+
+    def _render_part(self, node: exp.Expr) -> str | None:
+        text = super()._render_part(node)
+        return text if text is None else _SHARED_BOUNDS.get(text, text)
+
+    def add_output(self, item: SelectItem, name: str, text: str) -> None:
+        """Add an output column; bounds become those that the inner windows share."""
+        super().add_output(item, name, text)
+        output = self.outputs[-1]
+        self.outputs[-1] = replace(output, text=_SHARED_BOUNDS.get(output.text, output.text))
+
+    def build_spec(self, binding: WindowBinding, firing: Firing, **options: object) -> WindowSpec:
+        """Return the spec of the query, with an aggregate for the start that the windows share."""
+        self.aggregates[FIRST] = least(find_bound_column(self._relation, START) or START)
+        spec = super().build_spec(binding, firing, **options)
+        return replace(spec, lateness=-MICROSECOND)
+
+    def build_columns(self) -> tuple[Column, ...]:
+        """Return the output columns, with the bounds that the inner windows share."""
+        columns = complete_columns(self.outputs, [*self._identity_columns, START, END])
+        return tuple(
+            replace(column, text=_SHARED_BOUNDS.get(column.text.strip("`"), column.text))
+            for column in columns
+        )

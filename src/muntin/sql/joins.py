@@ -50,7 +50,7 @@ def lower_join(
     _check_clauses(cursor, select)
     join = select.joins[0]
     grace = None if join.within is None else join.within.grace
-    emit = ksql.add_lengths(cursor, select.emit, "WITHIN", grace=grace)
+    emit = ksql.add_intervals(cursor, select.emit, "WITHIN", grace=grace)
     left = _lower_side(cursor, select.source, resolve, join.left_over)
     right = _lower_side(cursor, join.source, resolve, join.over)
     sides = {left.name.lower(): 0, right.name.lower(): 1}

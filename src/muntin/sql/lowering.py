@@ -17,13 +17,12 @@ from muntin.sql.catalog import Catalog, ResolvedRelation, merge_input_options
 from muntin.sql.cursor import Cursor, Span, WindowNode, window_call_of
 from muntin.sql.expressions import Scope, walk
 from muntin.sql.foreign_functions import find_rounded_time
-from muntin.sql.grouped_select import GroupedSelectList
+from muntin.sql.grouped_select import GroupedSelectList, lower_regrouping
 from muntin.sql.join_bounds import refuse_unbounded_join
 from muntin.sql.joins import ResolveTable, lower_join
 from muntin.sql.lookups import lower_lookups
 from muntin.sql.order_by import lower_order_by
 from muntin.sql.outer_query import check_qualified_stars, lower_outer_query
-from muntin.sql.regrouping import lower_regrouping
 from muntin.sql.select_list import END, START, SelectList
 from muntin.sql.syntax import (
     CreateView,
@@ -271,7 +270,7 @@ def _lower_ksql_window(
     options = resolved.input_options
     late = options.lateness + ksql.find_extra_lateness(window, select.emit)
     resolved = replace(resolved, input_options=replace(options, lateness=late))
-    select = replace(select, emit=ksql.add_window_lengths(window, cursor, select.emit))
+    select = replace(select, emit=ksql.add_window_intervals(window, cursor, select.emit))
     return _lower_grouped(
         Scope(cursor, resolved.qualifiers), select, resolved, call, from_call=False
     )

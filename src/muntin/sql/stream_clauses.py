@@ -19,14 +19,14 @@ _EMIT = (
     "or ON CLOSE, or CHANGES"
 )
 _FILL = (
-    "write for example FILL ZERO UP TO 1 DAY, with NULL, PREVIOUS or LINEAR likewise, or "
+    "write for example FILL ZERO UP TO 1 DAY, or NULL, PREVIOUS or LINEAR instead of ZERO, or "
     "FILL PREVIOUS (n = 0, price = LINEAR, city = 'none') UP TO 1 DAY"
 )
 _POLICY = (
     "write EVERY 5 SECONDS, EVERY 100 ROWS, EVERY 5 SECONDS OR 100 ROWS, "
     "EVERY 5 SECONDS AT LEAST 100 ROWS, AFTER 5 SECONDS, "
     "AFTER 5 SECONDS SINCE LAST, WHEN count(*) > 5, or EACH; "
-    "or one first and another from then on, EACH THEN EVERY 1 MINUTE"
+    "or one policy and then another, EACH THEN EVERY 1 MINUTE"
 )
 _WATERMARK = (
     "write WATERMARK FOR ts AS ts - INTERVAL '30' SECOND, "
@@ -57,11 +57,11 @@ def parse_emit(cursor: Cursor) -> Emit | None:
                 break
             repeated = part.keys() & parts.keys()
             if repeated:
-                cursor.fail((part_start, cursor.position), f"EMIT says {word} twice", "say it once")
+                cursor.fail((part_start, cursor.position), f"EMIT has {word} twice", "write it once")
             parts |= part
             spans |= dict.fromkeys(part, cursor.span_from(part_start))
     if not parts and closes_span is None:
-        cursor.fail(None, "EMIT doesn't say when", _EMIT)
+        cursor.fail(None, "EMIT has no clause", _EMIT)
     if closes_span is not None and ("early" in parts or "changes" in parts):
         hint = "leave one of them out: on close, a window emits when it is full"
         cursor.fail(closes_span, "ON CLOSE and early firings exclude each other", hint)
@@ -95,7 +95,7 @@ def _parse_emit_part(cursor: Cursor) -> dict[str, Any] | None:
 def _parse_fill(cursor: Cursor) -> Fill:
     word = _parse_fill_word(cursor)
     if word is None and not cursor.peek("("):
-        cursor.fail(None, "FILL doesn't say with what", _FILL)
+        cursor.fail(None, "FILL has no value", _FILL)
     values: dict[str, Any] = {}
     if cursor.accept_kind(TokenType.L_PAREN):
         for name, value, span in cursor.parse_list(lambda: _parse_fill_value(cursor)):
@@ -106,7 +106,7 @@ def _parse_fill(cursor: Cursor) -> Fill:
     cursor.expect("UP", "TO", hint=_FILL)
     length = parse_interval(cursor)
     if length.axis != "time" or not length.value:
-        cursor.fail(length.span, "what is filled is measured in time", _FILL)
+        cursor.fail(length.span, "UP TO needs a duration", _FILL)
     return Fill(word or "null", length.value, tuple(values.items()))
 
 
@@ -129,7 +129,7 @@ def _parse_fill_value(cursor: Cursor) -> tuple[str, Any, Span]:
     minus = cursor.accept_kind(TokenType.DASH)
     number = cursor.accept_kind(TokenType.NUMBER)
     if number is None:
-        cursor.fail(None, f"{cursor.next_text} isn't what fills a window", _FILL)
+        cursor.fail(None, f"{cursor.next_text} can't fill a window", _FILL)
     text = f"{'-' if minus else ''}{number.text}"
     return name, int(text) if number.text.isdecimal() else float(text), span
 
@@ -186,9 +186,9 @@ def _parse_period(cursor: Cursor, lengths_by_axis: dict[str, int], *, is_after: 
     if length.value == 0:
         cursor.fail(length.span, "the period is zero", _POLICY)
     if is_after and length.axis != "time":
-        cursor.fail(length.span, "AFTER waits for a time", _POLICY)
+        cursor.fail(length.span, "AFTER needs a duration", _POLICY)
     if length.axis in lengths_by_axis:
-        cursor.fail(length.span, "EVERY says twice how often", _POLICY)
+        cursor.fail(length.span, "EVERY has two periods of one kind", _POLICY)
     return length
 
 
@@ -209,7 +209,7 @@ def _parse_at_least(cursor: Cursor) -> int:
         return 1
     minimum = parse_interval(cursor)
     if minimum.axis != "rows" or minimum.value < 1:
-        cursor.fail(minimum.span, "AT LEAST counts rows", _POLICY)
+        cursor.fail(minimum.span, "AT LEAST needs a number of rows", _POLICY)
     return minimum.value
 
 

@@ -27,7 +27,7 @@ CASES = [
     ("SELECT k FROM TABLE(SLIDE(TABLE t, DESCRIPTOR(ts), 1 HOUR))", "isn't a window func", "SLIDE"),
     ("SELECT k, count(*) FROM t GROUP BY k", "so this needs windows", "count(*)"),
     (f"SELECT STREAM k, v FROM {HOUR} {G}", "isn't one value in a group", "v"),
-    (f"SELECT STREAM * FROM {HOUR} {G}", "is no column of a group", "*"),
+    (f"SELECT STREAM * FROM {HOUR} {G}", "isn't a column of a group", "*"),
     ("SELECT FLOOR(ts TO DAY), k FROM t GROUP BY FLOOR(ts TO DAY), k", "goes to hours", "DAY"),
     ("SELECT k FROM t GROUP BY TUMBLE(ts, 1 HOUR, TIME '0-12'), k", "isn't a time of", "'0-12'"),
     (
@@ -43,7 +43,7 @@ CASES = [
     (
         "SELECT k FROM t WATERMARK ts DELAY OF 1 HOUR WINDOW TUMBLING (SIZE 1 HOUR, GRACE PERIOD "
         "1 HOUR) GROUP BY k EMIT CHANGES GRACE 2 HOURS",
-        "WINDOW says so already",
+        "WINDOW has this already",
         "GRACE 2 HOURS",
     ),
     (
@@ -109,7 +109,7 @@ CASES = [
         "GROUP BY k, window_start",
     ),
     (f"SELECT k, v FROM {HOUR} {G}", "add it to GROUP BY, or write an aggregate of it", "v"),
-    (f"SELECT * FROM {HOUR} {G}", "* is no column of a group", "*"),
+    (f"SELECT * FROM {HOUR} {G}", "* isn't a column of a group", "*"),
     (f"SELECT k, corr(a, b) FROM {HOUR} {G}", "corr isn't computed in windows", "corr(a, b)"),
     (
         f"SELECT k, listagg(a, ',') FROM {HOUR} {G}",
@@ -269,8 +269,8 @@ CASES = [
         "gap counts messages of other keys too",
         "3 ROWS",
     ),
-    (f"SELECT k FROM {HOUR} {G} EMIT", "EMIT doesn't say when", "^"),
-    (f"SELECT k FROM {HOUR} {G} EMIT SOON", "EMIT doesn't say when", "SOON"),
+    (f"SELECT k FROM {HOUR} {G} EMIT", "EMIT has no clause", "^"),
+    (f"SELECT k FROM {HOUR} {G} EMIT SOON", "EMIT has no clause", "SOON"),
     (f"SELECT k FROM {HOUR} {G} EMIT EARLY", "write EVERY 5 SECONDS", "^"),
     (f"SELECT k FROM {HOUR} {G} EMIT EARLY EACH THEN", "write EVERY 5 SECONDS", "^"),
     (f"SELECT k FROM {HOUR} {G} EMIT EARLY EACH THEN SOON", "EACH THEN EVERY 1 MINUTE", "SOON"),
