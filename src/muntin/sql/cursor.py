@@ -296,7 +296,7 @@ def window_call_of(node: exp.Expr) -> Any:
 
 def interval_of(node: exp.Expr) -> Any:
     """Return the interval of an ``IntervalNode``."""
-    return node.meta["length"]
+    return node.meta["interval"]
 
 
 def find_spanned_parent(node: exp.Expr) -> exp.Expr:

@@ -71,8 +71,8 @@ class StatementParser(Cursor):
         elif self.accept("CURRENT", "ROW"):
             value = "CURRENT ROW"
         else:
-            value = IntervalNode(this="length")
-            value.meta["length"] = parse_interval(self)
+            value = IntervalNode(this="interval")
+            value.meta["interval"] = parse_interval(self)
         side = self._prev.text.upper() if self._match_texts(self.WINDOW_SIDES) else None
         return {"value": value, "side": side}
 

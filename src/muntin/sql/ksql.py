@@ -108,7 +108,7 @@ def parse_window(cursor: Cursor) -> WindowClause | None:
         if words:
             cursor.expect(*words, hint=_WINDOW)
         interval = parse_duration(cursor, _WINDOW)
-        arguments.append(Argument("length", interval, interval.span, label))
+        arguments.append(Argument("interval", interval, interval.span, label))
     options: dict[str, Interval] = {}
     while cursor.accept_kind(TokenType.COMMA):
         part = "retention" if cursor.accept("RETENTION") else "grace"

@@ -160,7 +160,7 @@ def _name_table(
     cursor: Cursor, join: Join, resolved: ResolvedRelation, table: ResolvedRelation
 ) -> tuple[str, LookupHow]:
     """Return the name of the joined table and the kind of the join; refuse other kinds."""
-    name = join.source.alias or str(join.source.table).rpartition(".")[2]
+    name = join.source.name
     if table.qualifiers & resolved.qualifiers:
         hint = "give one of them another name, as in JOIN t AS other"
         cursor.fail(join.source.span, f"both sides are called {name}", hint)

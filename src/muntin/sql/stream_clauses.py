@@ -57,7 +57,8 @@ def parse_emit(cursor: Cursor) -> Emit | None:
                 break
             repeated = part.keys() & parts.keys()
             if repeated:
-                cursor.fail((part_start, cursor.position), f"EMIT has {word} twice", "write it once")
+                span = part_start, cursor.position
+                cursor.fail(span, f"EMIT has {word} twice", "write it once")
             parts |= part
             spans |= dict.fromkeys(part, cursor.span_from(part_start))
     if not parts and closes_span is None:

@@ -14,10 +14,15 @@ from muntin.model.errors import OptionError, SqlError
 from muntin.model.kinds import Kind, cumulating_in, of_size
 from muntin.model.pipeline import Expression
 from muntin.model.sessions import CONDITIONS, session
-from muntin.sql import intervals
 from muntin.sql.cursor import Cursor, Span, find_span
 from muntin.sql.foreign_functions import PROCTIME_ERROR
-from muntin.sql.intervals import Interval
+from muntin.sql.intervals import (
+    INTERVAL_HINT,
+    Interval,
+    parse_interval,
+    parse_time_of_day,
+    starts_interval,
+)
 from muntin.sql.syntax import Argument, ArgumentKind, Select, WindowCall
 
 TABLE_FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
@@ -86,7 +91,7 @@ def parse_rounding(cursor: Cursor, name: str, start: int, time: exp.Expr) -> Win
     cursor.accept(unit)
     size = Interval(_ROUNDING_UNITS[unit], "time", cursor.span_from(unit_start))
     time_span = find_span(time) or size.span
-    arguments = (Argument("scalar", time, time_span), Argument("length", size, size.span))
+    arguments = (Argument("scalar", time, time_span), Argument("interval", size, size.span))
     return WindowCall(name, arguments, (start, cursor.next_span[1]))
 
 
@@ -124,9 +129,9 @@ def _parse_value(
     ):
         return "text", cursor.fill_placeholders(*cursor.parse_string(str(label).lower()))
     if cursor.next_word == "TIME" and cursor.second_word[:1].isdigit():
-        return "length", intervals.parse_time_of_day(cursor)
-    if intervals.starts_interval(cursor):
-        return "length", intervals.parse_interval(cursor, months=True)
+        return "interval", parse_time_of_day(cursor)
+    if starts_interval(cursor):
+        return "interval", parse_interval(cursor, months=True)
     scalar = cursor.parse_scalar(f"an argument of {name}")
     is_window_time = isinstance(scalar, exp.Anonymous) and scalar.name.lower() == "window_time"
     if (
@@ -279,16 +284,18 @@ class _BoundArguments:
         expected_kinds: tuple[str, ...] = expected_kinds_by_label.get(label, ())
         if label in _LENGTHS:
             # Spark's sessions may compute a gap for each row.
-            expected_kinds = ("length", "scalar") if self.name == "SESSION_WINDOW" else ("length",)
+            expected_kinds = (
+                ("interval", "scalar") if self.name == "SESSION_WINDOW" else ("interval",)
+            )
         if expected_kinds and argument.kind not in expected_kinds:
-            hint = intervals.INTERVAL_HINT if label in _LENGTHS else f"write {USAGE[self.name]}"
+            hint = INTERVAL_HINT if label in _LENGTHS else f"write {USAGE[self.name]}"
             self._fail(argument.span, f"this is no {label.lower()} of {self.name}", hint)
         has_months = isinstance(argument.value, Interval) and argument.value.axis == "months"
         if has_months and label not in ("SIZE", "SLIDE"):
             hint = "give days or less; a size or a slide may have months"
             self._fail(argument.span, f"as {label.lower()} a month has no fixed length", hint)
         if isinstance(argument.value, Interval) and argument.value.axis == "number":
-            self._fail(argument.span, "a length needs a unit", intervals.INTERVAL_HINT)
+            self._fail(argument.span, "a length needs a unit", INTERVAL_HINT)
 
     def _fail(self, span: Span, problem: str, hint: str) -> NoReturn:
         raise SqlError(self.text, span, problem, hint)
