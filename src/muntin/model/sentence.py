@@ -27,7 +27,7 @@ from muntin.model.joins import (
 from muntin.model.kinds import MOST_OVERLAPPING, Kind, cumulating_in, of_size
 from muntin.model.option_types import check_boolean, check_count
 from muntin.model.other_words import missing_word, translate_call
-from muntin.model.policies import Firing, PolicyWords, Since, policy
+from muntin.model.policies import Crowded, Firing, Policy, PolicyWords, Since, limit_waiting, policy
 from muntin.model.sessions import Closed, session
 from muntin.model.sliding import ClosedSides, rolling, sliding
 from muntin.model.spec import Nulls, WindowSpec, check_nulls
@@ -226,6 +226,8 @@ class Sentence:
         since: Since | None = None,
         when: str | None = None,
         then: PolicyWords | None = None,
+        over: int | None = None,
+        stop: bool = False,
     ) -> Self:
         """Let current windows emit before they are full (``emission`` is ``early``).
 
@@ -246,9 +248,18 @@ class Sentence:
                 ``"worst > 100 AND NOT region = 'north'"``.
             then: The policy of a window's early firings after its first one, in the same words:
                 ``.early(rows=1, then={"every": "1 minute"})``.
+            over: The greatest number of windows that have changed and wait to emit. Beyond it, the
+                oldest emit at the end of the batch: by their ends, then by key. The number is
+                divided equally among the shards, rounded up, so the same batch emits the same
+                when it is read again. For tumbling, hopping, cumulating and calendar windows.
+            stop: With ``over``, stop the query with an error instead, before the batch is stored.
         """
-        chosen = policy("early", each, rows, every, at_least, when, then, after, since)
-        return self._set_once("early", chosen, _firing=replace(self._firing, early=chosen))
+        limit = limit_waiting(over, stop)
+        words = (rows, every, at_least, when, then, after, since)
+        alone = limit is not None and not each and all(word is None for word in words)
+        chosen: Policy = Crowded() if alone else policy("early", each, *words)
+        firing = replace(self._firing, early=chosen, over=limit)
+        return self._set_once("early", chosen, _firing=firing)
 
     def full(self, *, repeat: bool) -> Self:
         """Set whether a window emits in full although nothing is new since it emitted early.

@@ -8,7 +8,16 @@ from sqlglot.tokens import TokenType
 
 from muntin.model.fill import FILL_WORDS, Fill
 from muntin.model.inputs import AHEAD, BY_GREATEST, BY_SOURCE, InputOptions, WatermarkBy
-from muntin.model.policies import After, Each, Every, EveryRows, OnePolicy, RowsOrEvery
+from muntin.model.policies import (
+    After,
+    Crowded,
+    Each,
+    Every,
+    EveryRows,
+    OnePolicy,
+    RowsOrEvery,
+    WaitingLimit,
+)
 from muntin.sql.cursor import Cursor, Span
 from muntin.sql.intervals import Interval, parse_duration, parse_interval
 from muntin.sql.syntax import Emit, PolicyClause, ThenClause, Watermark, WhenClause
@@ -24,7 +33,7 @@ _FILL = (
 )
 _POLICY = (
     "write EVERY 5 SECONDS, EVERY 100 ROWS, EVERY 5 SECONDS OR 100 ROWS, "
-    "EVERY 5 SECONDS AT LEAST 100 ROWS, AFTER 5 SECONDS, "
+    "EVERY 5 SECONDS AT LEAST 100 ROWS, AFTER 5 SECONDS, OVER 100000 WINDOWS, "
     "AFTER 5 SECONDS SINCE LAST, WHEN count(*) > 5, or EACH; "
     "or one policy and then another, EACH THEN EVERY 1 MINUTE"
 )
@@ -74,7 +83,8 @@ def parse_emit(cursor: Cursor) -> Emit | None:
 
 def _parse_emit_part(cursor: Cursor) -> dict[str, Any] | None:
     if cursor.accept("EARLY"):
-        return {"early": _parse_policy(cursor)}
+        early = Crowded() if cursor.peek("OVER") else _parse_policy(cursor)
+        return {"early": early, **_parse_limit(cursor)}
     if cursor.accept("LATE"):
         return {"late": _parse_policy(cursor)}
     if cursor.accept("GRACE"):
@@ -147,6 +157,18 @@ def _parse_retention(cursor: Cursor) -> dict[str, Any]:
 def _parse_policy(cursor: Cursor) -> PolicyClause:
     first = _parse_single_policy(cursor)
     return ThenClause(first, _parse_single_policy(cursor)) if cursor.accept("THEN") else first
+
+
+def _parse_limit(cursor: Cursor) -> dict[str, WaitingLimit]:
+    """Read ``OVER 1000 WINDOWS`` after a policy, with ``OR STOP``, if it comes next."""
+    if not cursor.accept("OVER"):
+        return {}
+    hint = "write OVER 100000 WINDOWS, or OVER 100000 WINDOWS OR STOP"
+    number = cursor.accept_kind(TokenType.NUMBER)
+    if number is None or not number.text.isdecimal() or not int(number.text):
+        cursor.fail(number, "OVER doesn't say how many windows may wait", hint)
+    cursor.expect("WINDOWS", hint=hint)
+    return {"over": WaitingLimit(int(number.text), cursor.accept("OR", "STOP"))}
 
 
 def _parse_single_policy(cursor: Cursor) -> OnePolicy | WhenClause:

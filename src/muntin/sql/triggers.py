@@ -54,7 +54,7 @@ def lower_emit(
     if emit is None:
         return firing
     spans = emit.spans
-    for part in ("closes", "deltas", "repeat", "fill") if is_join else ():
+    for part in ("closes", "deltas", "repeat", "fill", "over") if is_join else ():
         if part in spans:
             hint = "leave it out: a pair is emitted once, as soon as its second message is there"
             raise SqlError(text, spans[part], "a join doesn't wait for windows to close", hint)
@@ -69,7 +69,8 @@ def lower_emit(
         hint = "add for example EARLY EVERY 10 SECONDS"
         problem = "without early firings each window emits once"
         raise SqlError(text, spans["repeat"], problem, hint)
-    firing = replace(firing, early=early, accumulate=not emit.deltas, repeat=emit.repeat)
+    firing = replace(firing, early=early, over=emit.over)
+    firing = replace(firing, accumulate=not emit.deltas, repeat=emit.repeat)
     if emit.grace is not None:
         grace = _measure_along_axis(text, emit.grace, axis, "grace")
         late = _lower_policy(text, emit.late, render_over_results)

@@ -281,7 +281,11 @@ CASES = [
     ),
     (f"SELECT k FROM {HOUR} {G} EMIT EARLY EVERY 5", "a period needs a unit", "5"),
     (f"SELECT k FROM {HOUR} {G} EMIT EARLY EVERY 0 ROWS", "1 or more", "0"),
-    (f"SELECT k FROM {HOUR} {G} EMIT EARLY EVERY 2 ROWS OR 3 ROWS", "two periods of one kind", "3 ROWS"),
+    (
+        f"SELECT k FROM {HOUR} {G} EMIT EARLY EVERY 2 ROWS OR 3 ROWS",
+        "two periods of one kind",
+        "3 ROWS",
+    ),
     (f"SELECT k FROM {HOUR} {G} EMIT EARLY EVERY 2 ROWS OR EACH", "", "EACH"),
     (f"SELECT k FROM {HOUR} {G} EMIT LATE EACH", "add for example GRACE", "LATE EACH"),
     (f"SELECT k FROM {HOUR} {G} EMIT GRACE 3 ROWS", "isn't measured in time", "3 ROWS"),
