@@ -166,9 +166,9 @@ class _AggregateCall:
         """Return the name of a column, or an expression over columns."""
         if isinstance(node, exp.Star):
             self._fail("takes a column, not *", f"write {self.name.lower()}(x)")
-        own = self.scope.find_column_name(node)
+        column_name = self.scope.find_column_name(node)
         if self.condition is None:
-            return self._render(node) if own is None else own
+            return self._render(node) if column_name is None else column_name
         condition, value = self._render(self.condition), self._render(node)
         return Expression(
             self.scope.note_span(f"CASE WHEN {condition} THEN {value} END", self.span)

@@ -123,9 +123,9 @@ def parse_statements(
     try:
         tokens = Dialect().tokenize(text)
     except TokenError as error:
-        at = (error.end or len(text) or 1) - 1
+        end = (error.end or len(text) or 1) - 1
         problem = "this can't be read: a quote or a comment doesn't end"
-        raise SqlError(text, (at, at + 1), problem, "end it") from error
+        raise SqlError(text, (end, end + 1), problem, "end it") from error
     try:
         statements = cursor.parse(tokens, text)
     except RecursionError as error:

@@ -106,7 +106,7 @@ class Scope:
             node: The node.
             render_part: Returns the text that replaces a part; ``None`` visits its children.
         """
-        swaps: Replacements = {}
+        replacements: Replacements = {}
 
         def visit(part: exp.Expr) -> None:
             problem = find_foreign_function(part)
@@ -116,14 +116,14 @@ class Scope:
             if text is None:
                 text = self._render_epoch(part, render_part)
             if text is not None:
-                swaps[self.locate_separable(part)] = text
+                replacements[self.locate_separable(part)] = text
                 return
             for child in part.iter_expressions():
                 if isinstance(child, exp.Expr):
                     visit(child)
 
         visit(node)
-        return self.render_with(node, swaps)
+        return self.render_with(node, replacements)
 
     def _render_epoch(
         self, node: exp.Expr, render_part: Callable[[exp.Expr], str | None]
@@ -169,8 +169,8 @@ class Scope:
     def _fill_placeholders(self, start: int, end: int) -> str:
         def find_value(name: str, position: int) -> str:
             hole = f"${{{name}}}"
-            at = (start + position, start + position + len(hole))
-            return self.cursor.fill_placeholders(hole, at)
+            hole_span = (start + position, start + position + len(hole))
+            return self.cursor.fill_placeholders(hole, hole_span)
 
         try:
             return fill_expression(self.text[start:end], find_value)

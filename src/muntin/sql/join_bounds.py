@@ -57,7 +57,7 @@ class JoinSide:
     length: Interval | None
     time: str | None
 
-    def own(self, name: str) -> str:
+    def resolve_column(self, name: str) -> str:
         """Return the name of a column in the relation; the alias of a bound becomes the bound."""
         return resolve_bound_alias(self.resolved.relation, name)
 
@@ -94,7 +94,8 @@ def lower_join_bound(
     time_bounds, rest = extract_time_bounds(cursor, conditions, sides)
     if time_bounds is not None:
         time_bounds.columns = {
-            side: (left, right)[side].own(name) for side, name in time_bounds.columns.items()
+            side: (left, right)[side].resolve_column(name)
+            for side, name in time_bounds.columns.items()
         }
     named: TimeColumns = (
         (None, None) if time_bounds is None else (time_bounds.columns[0], time_bounds.columns[1])
@@ -138,7 +139,7 @@ def _have_equal_times(
         return False
     pairs = [(name, name) for name in join.using]
     equal = filter(None, (find_equated_columns(part, sides) for part in conditions))
-    pairs += [(left.own(one), right.own(other)) for one, other in equal]
+    pairs += [(left.resolve_column(one), right.resolve_column(other)) for one, other in equal]
     times = left.time.lower(), right.time.lower()
     return times in [(one.lower(), other.lower()) for one, other in pairs]
 
@@ -154,7 +155,7 @@ def _emits_again(side: JoinSide) -> bool:
 def _lower_bound(
     cursor: Cursor, join: Join, time_bounds: TimeBounds | None, left: JoinSide, right: JoinSide
 ) -> Bound:
-    intervals = [half.length for half in (left, right) if half.length is not None]
+    intervals = [side.length for side in (left, right) if side.length is not None]
     if join.within is not None:
         if intervals or time_bounds is not None:
             hint = "leave WITHIN out, or the other bound"
@@ -172,7 +173,7 @@ def _lower_bound(
         return Within(-time_bounds.least, time_bounds.most)
     if not intervals:
         refuse_unbounded_join(cursor, join)
-    kinds = {half.kind for half in (left, right) if half.kind is not None}
+    kinds = {side.kind for side in (left, right) if side.kind is not None}
     if len(kinds) > 1:
         cursor.fail(intervals[1].span, "one side has ROWS, the other RANGE", OVER_HINT)
     # A partner on one side is at most as old as the length of that side's window.
@@ -212,7 +213,7 @@ def _lower_version_bound(
         rest, times = _split_as_of_condition(cursor, join, rest, sides)
     else:
         _check_has_time(cursor, join, both_sides[1])
-    if join.within or any(half.length for half in both_sides):
+    if join.within or any(side.length for side in both_sides):
         hint = "leave OVER or WITHIN out; AND b.at >= a.at - INTERVAL '1' HOUR bounds its age"
         cursor.fail(join.span, "a version is bounded by nothing else", hint)
     return AsOf(most), times, rest
@@ -238,7 +239,7 @@ def _build_arrival_bound(
     both_sides: tuple[JoinSide, JoinSide],
 ) -> Bound:
     """Return the bound of a join with the right row that is newest when the left row arrives."""
-    if time_bounds is not None or join.within or any(half.length for half in both_sides):
+    if time_bounds is not None or join.within or any(side.length for side in both_sides):
         span = join.span if time_bounds is None else time_bounds.span
         cursor.fail(span, "the newest row is bounded by nothing else", "leave the other bound out")
     _check_has_time(cursor, join, both_sides[1])

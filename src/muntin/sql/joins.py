@@ -65,8 +65,8 @@ def lower_join(
     policies = set_default_policies(lower_emit(cursor.sql, emit, pair.bound.axis, is_join=True))
     parts = zip((left, right), zip(*equal_columns, strict=True), pair.times, strict=True)
     left_spec, right_spec = (
-        Side(keys, time, firing=policies, **half.resolved.input_options.on(pair.bound.axis).options)
-        for half, keys, time in parts
+        Side(keys, time, firing=policies, **side.resolved.input_options.on(pair.bound.axis).options)
+        for side, keys, time in parts
     )
     how: How = join.how  # type: ignore[assignment]
     is_newest = isinstance(pair.bound, Newest)
@@ -74,9 +74,9 @@ def lower_join(
     try:
         spec = JoinSpec(left_spec, right_spec, pair.bound, how, nulls=nulls)
     except OptionError as error:
-        at = spans.get(error.option, join.span)
+        span = spans.get(error.option, join.span)
         raise SqlError(
-            cursor.sql, at, f"{error.option} {error.problem}", _find_hint(error)
+            cursor.sql, span, f"{error.option} {error.problem}", _find_hint(error)
         ) from error
     outputs, unqualified = _lower_select_list(cursor, select, filters, sides)
     if is_newest:
@@ -194,9 +194,9 @@ def _check_identity(
         hint = "write USING (k, window_start, window_end): each row shows its key, once"
         cursor.fail(join.span, "a pair that is emitted again is identified by its key", hint)
     if filters:
-        at = Scope(cursor).locate(filters[0])
+        span = Scope(cursor).locate(filters[0])
         problem = "WHERE couldn't remove a pair that it doesn't select any more"
-        cursor.fail(at, problem, "filter the rows of the table that you write to")
+        cursor.fail(span, problem, "filter the rows of the table that you write to")
     if shown is None:
         return
     shown_names = {
@@ -264,13 +264,15 @@ def _split_conditions(
     filters = [] if select.where is None or has_all_conditions else [select.where]
     if join.using:
         return [(name, name) for name in join.using], filters
-    sides = {half.name.lower(): index for index, half in enumerate(both_sides)}
+    sides = {side.name.lower(): index for index, side in enumerate(both_sides)}
     pairs = [(part, find_equated_columns(part, sides)) for part in conditions]
     equal_columns = [
-        (both_sides[0].own(p[0]), both_sides[1].own(p[1])) for _, p in pairs if p is not None
+        (both_sides[0].resolve_column(p[0]), both_sides[1].resolve_column(p[1]))
+        for _, p in pairs
+        if p is not None
     ]
     others = [part for part, pair in pairs if pair is None]
     if (others and join.how != "inner") or not equal_columns:
-        at = Scope(cursor).locate(others[0]) if others else join.span
-        cursor.fail(at, "a join compares equal columns, one of each side", _ON)
+        span = Scope(cursor).locate(others[0]) if others else join.span
+        cursor.fail(span, "a join compares equal columns, one of each side", _ON)
     return equal_columns, [*others, *filters]

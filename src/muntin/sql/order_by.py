@@ -77,6 +77,6 @@ def _lower_sort_key(scope: Scope, select: Select, sort_key: SortKey) -> Ordered:
 def _shows(item: SelectItem, node: exp.Expr) -> bool:
     """Return whether an item has the name or the expression of a sort key."""
     if isinstance(node, exp.Column):
-        own = item.scalar.name if isinstance(item.scalar, exp.Column) else ""
-        return node.name.lower() in ((item.alias or own).lower(), own.lower())
+        column_name = item.scalar.name if isinstance(item.scalar, exp.Column) else ""
+        return node.name.lower() in ((item.alias or column_name).lower(), column_name.lower())
     return item.scalar == node

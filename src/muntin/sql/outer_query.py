@@ -106,8 +106,11 @@ def refuse_side_star(scope: Scope, item: SelectItem) -> NoReturn:
 def list_columns(windowing: Windowing) -> tuple[Column, ...]:
     """Return the columns that windows emit."""
     identity = (*windowing.spec.keys, START, END, *windowing.spec.aggregates)
-    own = (Column(name, name) for name in EMISSION_COLUMNS)
-    return windowing.columns or (*(Column(name, quote_name(name)) for name in identity), *own)
+    emission_columns = (Column(name, name) for name in EMISSION_COLUMNS)
+    return windowing.columns or (
+        *(Column(name, quote_name(name)) for name in identity),
+        *emission_columns,
+    )
 
 
 def lower_outer_query(scope: Scope, select: Select, windowing: Windowing) -> Windowing:

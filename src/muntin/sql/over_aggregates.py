@@ -106,11 +106,11 @@ def find_order_column(scope: Scope, window: exp.Window) -> str | None:
         return None
     ordered = order.expressions
     one = ordered[0].this if len(ordered) == 1 and not ordered[0].args.get("desc") else None
-    own = scope.find_column_name(one) if isinstance(one, exp.Column) else None
-    if own is None:
+    column_name = scope.find_column_name(one)
+    if column_name is None:
         hint = "order by the event-time column alone, ascending"
         scope.fail(scope.locate(order), "OVER is ordered by something else", hint)
-    return own
+    return column_name
 
 
 def lower_over_aggregates(
@@ -234,8 +234,8 @@ class OverSelectList(SelectList):
         self.add_output(item, name, self.render_over_results(node))
 
     def _name_item(self, node: exp.Expr) -> str:
-        own = self.scope.find_column_name(node) if isinstance(node, exp.Column) else None
-        return own or self.scope.render_with(node, {}).lower()
+        column_name = self.scope.find_column_name(node)
+        return column_name or self.scope.render_with(node, {}).lower()
 
     def _render_part(self, node: exp.Expr) -> str | None:
         if isinstance(node, exp.Window):
@@ -259,9 +259,9 @@ class OverSelectList(SelectList):
 
     def _render_row_column(self, node: exp.Column) -> str:
         """Return the text of a column of the row at a window's end."""
-        own = self.scope.find_column_name(node)
+        column_name = self.scope.find_column_name(node)
         if self.time is not None:
-            if own is not None and own == self.time:
+            if column_name is not None and column_name == self.time:
                 return quote_name(
                     self.add_aggregate(
                         self._aggregate_last_row(self.time), self.scope.locate(node), _AT
@@ -275,7 +275,9 @@ class OverSelectList(SelectList):
             hint = "leave it out, or write an aggregate of it OVER the same frame"
             problem = "rows with the same key and time may differ in this"
             self.scope.fail(self.scope.locate(node), problem, hint)
-        column: Any = own if own is not None else Expression(self.scope.render(node))
+        column: Any = (
+            column_name if column_name is not None else Expression(self.scope.render(node))
+        )
         return quote_name(
             self.add_aggregate(self._aggregate_last_row(column), self.scope.locate(node))
         )

@@ -178,8 +178,10 @@ def _collect_keys(
         scope.fail(scope.locate(select.where), problem, hint)
     keys = list(partition)
     for node in binding.partition:
-        own = scope.find_column_name(node) if isinstance(node, exp.Column) else None
-        if own is None or own.lower() not in {key.name.lower() for key in partition}:
+        column_name = scope.find_column_name(node)
+        if column_name is None or column_name.lower() not in {
+            key.name.lower() for key in partition
+        }:
             if ranking.by:
                 hint = f"add it to the PARTITION BY of {ranking.function}"
                 scope.fail(scope.locate(node), "sessions are partitioned by this", hint)
@@ -229,11 +231,11 @@ def _lower_order(scope: Scope, window: exp.Window) -> tuple[tuple[str, ...], tup
 
 
 def _lower_key(scope: Scope, node: exp.Expr) -> Column:
-    own = scope.find_column_name(node) if isinstance(node, exp.Column) else None
-    if own is None:
+    column_name = scope.find_column_name(node)
+    if column_name is None:
         hint = "compute it in a view, and name its column here"
         scope.fail(scope.locate(node), "rows are partitioned by columns", hint)
-    return Column(own, quote_name(own))
+    return Column(column_name, quote_name(column_name))
 
 
 def _remove_bounds(
@@ -261,9 +263,7 @@ def lower_select_list(
             columns.append(Column(numbering.alias, quote_name(numbering.alias)))
         else:
             text = scope.render(item.scalar)
-            own_name = (
-                scope.find_column_name(item.scalar) if isinstance(item.scalar, exp.Column) else None
-            )
+            own_name = scope.find_column_name(item.scalar)
             column = Column(item.alias or own_name or text, text)
             if column.name.lower() in reserved and (own_name or "").lower() != column.name.lower():
                 hint = "give it another name with AS"
@@ -307,13 +307,15 @@ def limit_rows(scope: Scope, windowing: Windowing, condition: exp.Expr) -> Windo
 
 def _find_replacements(scope: Scope, condition: exp.Expr, name: str) -> dict[Span, str]:
     """Return replacements for numbering calls and qualified columns in a condition."""
-    swaps: dict[Span, str] = {}
+    replacements: dict[Span, str] = {}
     for node in walk(condition):
         if isinstance(node, exp.Window):
-            swaps[scope.locate_separable(node)] = quote_name(name)
+            replacements[scope.locate_separable(node)] = quote_name(name)
         elif isinstance(node, exp.Column) and len(node.parts) > 1 and scope.find_column_name(node):
-            swaps[scope.locate_separable(node)] = quote_name(str(scope.find_column_name(node)))
-    return swaps
+            replacements[scope.locate_separable(node)] = quote_name(
+                str(scope.find_column_name(node))
+            )
+    return replacements
 
 
 def _find_limits(scope: Scope, node: exp.Expr, name: str) -> list[tuple[int, Span]]:
@@ -345,8 +347,8 @@ def _split_comparison(node: exp.Expr) -> tuple[exp.Expr | None, exp.Expr | None,
 def _is_row_number(scope: Scope, node: exp.Expr, name: str) -> bool:
     if isinstance(node, exp.Window):
         return find_aggregate_name(node.this) in NUMBERING_FUNCTIONS
-    own = scope.find_column_name(node) if isinstance(node, exp.Column) else None
-    return own is not None and own.lower() == name.lower()
+    column_name = scope.find_column_name(node)
+    return column_name is not None and column_name.lower() == name.lower()
 
 
 def add_choice(windowing: Windowing, choice: Choice) -> Windowing:

@@ -54,16 +54,20 @@ class SelectList(ABC):
         """Add a key, named by its alias in the select list."""
         node = node.unnest()
         text, normalized = self.scope.render(node), normalize(node, self.scope)
-        own = self.scope.find_column_name(node)
+        column_name = self.scope.find_column_name(node)
         # Spark names a struct's field by its last part.
-        name = own or (node.name if isinstance(node, exp.Column | exp.Dot) else text)
+        name = column_name or (node.name if isinstance(node, exp.Column | exp.Dot) else text)
         for item in self.select.items:
             if item.alias and item.scalar and normalize(item.scalar, self.scope) == normalized:
                 name = item.alias
                 break
         if any(normalized == key for key, _ in self._key_names):
             return
-        self.keys.append(Column(name, self.scope.note_span(quote_name(own), span) if own else text))
+        self.keys.append(
+            Column(
+                name, self.scope.note_span(quote_name(column_name), span) if column_name else text
+            )
+        )
         self._key_names.append((normalized, name))
         self.spans.setdefault("key", span)
         self.spans[f"key {name}"] = span
@@ -105,7 +109,11 @@ class SelectList(ABC):
         if any(name.lower() == shown.name.lower() for shown in self.outputs):
             self.scope.fail(item.span, f"two columns are called {name}", hint)
         own_texts = {key.name.lower(): quote_name(key.name) for key in self.keys}
-        own_texts |= {START: START, END: END, **{own: own for own in EMISSION_COLUMNS}}
+        own_texts |= {
+            START: START,
+            END: END,
+            **{emission_column: emission_column for emission_column in EMISSION_COLUMNS},
+        }
         if self.grouping_sets is not None:
             own_texts[GROUPING_ID] = GROUPING_ID
         if name.lower() in own_texts and text != own_texts[name.lower()]:
@@ -149,8 +157,8 @@ class SelectList(ABC):
         identity = [*self._identity_columns, START, END]
         default = [*identity, *self.aggregates, *EMISSION_COLUMNS]
         columns = complete_columns(self.outputs, identity)
-        plain = all(column.bare for column in columns) and self.having is None
-        return None if plain and [c.name for c in columns] == default else columns
+        is_unchanged = all(column.bare for column in columns) and self.having is None
+        return None if is_unchanged and [c.name for c in columns] == default else columns
 
 
 def find_item_by_ordinal(scope: Scope, select: Select, node: exp.Expr) -> SelectItem | None:
@@ -178,11 +186,11 @@ def complete_columns(
         identity: Names of the columns that identify a window.
         each: Whether each row of a window is a result, identified by its number.
     """
-    chosen = {column.name for column in outputs}
-    missing = [Column(name, quote_name(name)) for name in identity if name not in chosen]
-    lead = 0
-    while lead < len(outputs) and outputs[lead].name in identity:
-        lead += 1
-    own = [Column(name, name) for name in EMISSION_COLUMNS if name not in chosen]
-    own += [ROW_NUMBER_COLUMN] if each and NUMBER not in chosen else []
-    return (*outputs[:lead], *missing, *outputs[lead:], *own)
+    selected = {column.name for column in outputs}
+    missing = [Column(name, quote_name(name)) for name in identity if name not in selected]
+    leading = 0
+    while leading < len(outputs) and outputs[leading].name in identity:
+        leading += 1
+    emission_columns = [Column(name, name) for name in EMISSION_COLUMNS if name not in selected]
+    emission_columns += [ROW_NUMBER_COLUMN] if each and NUMBER not in selected else []
+    return (*outputs[:leading], *missing, *outputs[leading:], *emission_columns)

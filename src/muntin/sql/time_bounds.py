@@ -86,13 +86,13 @@ def extract_time_bounds(
     bounds: TimeBounds | None = None
     comparisons = [(part, _find_comparisons(cursor, part, sides)) for part in parts]
     # Conditions compare numbers too. Only a column plus an interval is certainly a time.
-    times = [one.columns for _, compared in comparisons for one in compared if one.moved]
-    for part, compared in comparisons:
-        if not any(one.columns in times for one in compared):
+    times = [one.columns for _, of_part in comparisons for one in of_part if one.moved]
+    for part, of_part in comparisons:
+        if not any(one.columns in times for one in of_part):
             others.append(part)
             continue
         bounds = bounds or TimeBounds(scope.locate(part))
-        for one in compared:
+        for one in of_part:
             _narrow(cursor, bounds, one, scope.locate(part))
     if bounds is not None and (bounds.least is None or bounds.most is None):
         cursor.fail(bounds.span, "this bounds a pair in time on one side only", _HINT)
@@ -114,13 +114,13 @@ def _narrow(cursor: Cursor, bounds: TimeBounds, one: _Comparison, span: Span) ->
 def _find_comparisons(cursor: Cursor, part: exp.Expr, sides: Sides) -> list[_Comparison]:
     """Return the comparisons of a condition; empty unless all compare times of both sides."""
     part = part.unnest()
-    compared: list[tuple[exp.Expr, exp.Expr, type[exp.Expr]]] = []
+    operands: list[tuple[exp.Expr, exp.Expr, type[exp.Expr]]] = []
     if isinstance(part, exp.Between):
         low, high = part.args["low"], part.args["high"]
-        compared = [(part.this, low, exp.GTE), (part.this, high, exp.LTE)]
+        operands = [(part.this, low, exp.GTE), (part.this, high, exp.LTE)]
     elif isinstance(part, (*_LEAST, *_MOST)):
-        compared = [(part.this, part.expression, type(part))]
-    comparisons = [_compare(cursor, *one, sides) for one in compared]
+        operands = [(part.this, part.expression, type(part))]
+    comparisons = [_compare(cursor, *one, sides) for one in operands]
     valid = [one for one in comparisons if one is not None]
     return valid if len(valid) == len(comparisons) else []
 

@@ -84,10 +84,10 @@ def parse_rounding(cursor: Cursor, name: str, start: int, time: exp.Expr) -> Win
     unit_start, unit = cursor.position, cursor.next_word
     if unit not in _ROUNDING_UNITS:
         hint = (
-            f"write {name}(ts TO HOUR), MINUTE or SECOND; of whole days "
+            f"write {name}(ts TO HOUR), MINUTE or SECOND; for whole days "
             "TUMBLE(TABLE t, DESCRIPTOR(ts), 1 DAY, ZONE => 'Europe/Berlin')"
         )
-        cursor.fail(None, f"{name} goes to hours, minutes or seconds", hint)
+        cursor.fail(None, f"{name} rounds to hours, minutes or seconds", hint)
     cursor.accept(unit)
     size = Interval(_ROUNDING_UNITS[unit], "time", cursor.span_from(unit_start))
     time_span = find_span(time) or size.span
@@ -161,7 +161,7 @@ def _parse_label(cursor: Cursor, name: str) -> str:
     """Parse the name of an argument and its arrow; return the name in capitals."""
     label = cursor.next_identifier.upper()
     if not label:
-        cursor.fail(None, "this is no name of an argument", f"write {_find_usage(name)}")
+        cursor.fail(None, "this isn't the name of an argument", f"write {_find_usage(name)}")
     cursor.skip(2)
     return label
 
@@ -223,13 +223,13 @@ def bind_window_call(
     try:
         windows = arguments.build_windows()
     except OptionError as error:
-        where = spans.get(error.option, call.span)
         problem = f"{error.option} {error.problem}"
-        raise SqlError(text, where, problem, error.hint) from error
+        span = spans.get(error.option, call.span)
+        raise SqlError(text, span, problem, error.hint) from error
     if windows.axis == "time" and offset is not None:
         arguments.refuse("TIMECOL", "names two columns", "write DESCRIPTOR(ts)")
     if windows.axis == "time" and time is None:
-        raise SqlError(text, call.span, "has no time column", f"write {USAGE[name]}")
+        raise SqlError(text, call.span, f"{name} has no time column", f"write {USAGE[name]}")
     if windows.axis == "rows" and time is not None:
         hint = "write DESCRIPTOR(partition, offset), or leave it out to count by arrival"
         arguments.refuse("TIMECOL", "isn't needed by windows measured in rows", hint)
@@ -259,7 +259,7 @@ class _BoundArguments:
                 hint = f"it has {', '.join(accepted)}"
                 self._fail(argument.span, f"{name} has no argument {label}", hint)
             if label in self.by_label:
-                self._fail(argument.span, f"{label} is given twice", f"write {USAGE[name]}")
+                self._fail(argument.span, f"{label} appears twice", f"write {USAGE[name]}")
             self._check_kind(label, argument)
             if label in table and argument.kind == "scalar":
                 argument = replace(argument, value=self._read_column(label, argument))
@@ -274,8 +274,8 @@ class _BoundArguments:
             # In FROM TUMBLE(t, DESCRIPTOR(ts), ...), the table parses as a column.
             has_descriptor = any(a.kind == "columns" for a in self.call.arguments)
             return "DATA" if has_descriptor else "TIMECOL"
-        own_gap = self.name == "SESSION_WINDOW" and positional == ["GAP"]
-        if (argument.kind == "scalar" and not own_gap) or not positional:
+        takes_gap_expression = self.name == "SESSION_WINDOW" and positional == ["GAP"]
+        if (argument.kind == "scalar" and not takes_gap_expression) or not positional:
             self._fail(argument.span, f"{self.name} can't take this", f"write {USAGE[self.name]}")
         return positional.pop(0)
 
@@ -289,13 +289,13 @@ class _BoundArguments:
             )
         if expected_kinds and argument.kind not in expected_kinds:
             hint = INTERVAL_HINT if label in _LENGTHS else f"write {USAGE[self.name]}"
-            self._fail(argument.span, f"this is no {label.lower()} of {self.name}", hint)
+            self._fail(argument.span, f"this can't be the {label.lower()} of {self.name}", hint)
         has_months = isinstance(argument.value, Interval) and argument.value.axis == "months"
         if has_months and label not in ("SIZE", "SLIDE"):
-            hint = "give days or less; a size or a slide may have months"
-            self._fail(argument.span, f"as {label.lower()} a month has no fixed length", hint)
+            hint = "write days or less; only a size or a slide may have months"
+            self._fail(argument.span, f"a {label.lower()} can't have months", hint)
         if isinstance(argument.value, Interval) and argument.value.axis == "number":
-            self._fail(argument.span, "a length needs a unit", INTERVAL_HINT)
+            self._fail(argument.span, "an interval needs a unit", INTERVAL_HINT)
 
     def _fail(self, span: Span, problem: str, hint: str) -> NoReturn:
         raise SqlError(self.text, span, problem, hint)
@@ -327,7 +327,7 @@ class _BoundArguments:
         return (names[0] if names else None), None
 
     def read_length(self, label: str) -> Any:
-        """Return an interval as the model takes it."""
+        """Return the interval of an argument as the model takes it; refuse zero."""
         argument = self.by_label.get(label)
         if argument is None:
             hint = f"write {USAGE[self.name]}"
@@ -335,7 +335,7 @@ class _BoundArguments:
         interval = argument.value
         assert isinstance(interval, Interval)
         if interval.value == 0:
-            self._fail(argument.span, f"{label.lower()} is zero", "give more than nothing")
+            self._fail(argument.span, f"{label.lower()} is zero", "write more than zero")
         if interval.axis == "months":
             return f"{interval.value} months"
         return Rows(interval.value) if interval.axis == "rows" else phrase(interval.value)
@@ -351,7 +351,7 @@ class _BoundArguments:
         """Return the origin, and the offset from the epoch or local midnight in microseconds."""
         origin, offset = self.by_label.get("ORIGIN"), self.by_label.get("OFFSET")
         if origin is not None and offset is not None:
-            self.refuse("OFFSET", "is given beside ORIGIN", "give one of them")
+            self.refuse("OFFSET", "and ORIGIN exclude each other", "write one of them")
         if origin is not None:
             try:
                 return instant("origin", str(origin.value)), 0
@@ -393,5 +393,5 @@ def mean_same_windows(
 ) -> bool:
     """Return whether two calls have the same windows and columns, whatever bound they return."""
     bindings = (bind_window_call(text, call, qualifiers) for call in (one, other))
-    first, second = ((meant.windows, meant.time, meant.offset) for meant in bindings)
+    first, second = ((binding.windows, binding.time, binding.offset) for binding in bindings)
     return first == second

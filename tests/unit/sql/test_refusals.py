@@ -28,7 +28,7 @@ CASES = [
     ("SELECT k, count(*) FROM t GROUP BY k", "so this needs windows", "count(*)"),
     (f"SELECT STREAM k, v FROM {HOUR} {G}", "isn't one value in a group", "v"),
     (f"SELECT STREAM * FROM {HOUR} {G}", "isn't a column of a group", "*"),
-    ("SELECT FLOOR(ts TO DAY), k FROM t GROUP BY FLOOR(ts TO DAY), k", "goes to hours", "DAY"),
+    ("SELECT FLOOR(ts TO DAY), k FROM t GROUP BY FLOOR(ts TO DAY), k", "rounds to hours", "DAY"),
     ("SELECT k FROM t GROUP BY TUMBLE(ts, 1 HOUR, TIME '0-12'), k", "isn't a time of", "'0-12'"),
     (
         "SELECT k FROM t WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY k",
@@ -176,7 +176,7 @@ CASES = [
     ("SELECT TUMBLE_START(ts, 1 HOUR), count(*) FROM t", "add TUMBLE(ts, 1 HOUR) to GROUP", None),
     (
         "SELECT count(*) FROM TABLE(CUMULATE(TABLE t, DESCRIPTOR(ts), 1 MONTH, 1 YEAR)) " + G,
-        "as step a month has no fixed length",
+        "a step can't have months",
         "1 MONTH",
     ),
     (
@@ -206,7 +206,7 @@ CASES = [
     ),
     (
         f"SELECT count(*) FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 'size' => 1 HOUR)) {G}",
-        "this is no name of an argument",
+        "this isn't the name of an argument",
         "'size'",
     ),
     (
