@@ -28,6 +28,8 @@ from muntin.model.sliding import Sliding
 
 Nulls = Literal["reject", "group"]
 DUPLICATES = "duplicates"
+# Messages that a session may have or not, depending on messages that may still come.
+UNDECIDED = "undecided"
 # Messages that are counted, but not in all of their windows, since some were closed.
 PARTLY_LATE = "partly_late"
 
