@@ -138,7 +138,7 @@ def _query_locally(question: CompiledQuery, tables: Mapping[str, Any]) -> LocalD
     try:
         query = bind_query(lowered.query, find)
         if lowered.order is not None:
-            query.show_in(lowered.order)
+            query.sort_results(lowered.order)
         return query
     except OptionError as error:
         raise question.locate(error) from error

@@ -63,7 +63,7 @@ def _values(emitted: pl.DataFrame, combiner: Combiner) -> list[pl.Series]:
     columns_found = []
     for algebra, (name, aggregate) in pairs:
         values = algebra.lower(windows).gather(row).alias(name)
-        empty = pl.Series([aggregate.entry.filled(fill.value)]).cast(values.dtype)
+        empty = pl.Series([aggregate.entry.get_fill_value(fill.value)]).cast(values.dtype)
         columns_found.append(values.zip_with(has_messages, empty.new_from_index(0, len(values))))
     return columns_found
 

@@ -47,11 +47,11 @@ class StateReader:
         self.combiner = make_combiner(spec, pl.Schema({**self.types, columns.TIME: pl.Int64()}))
 
     @property
-    def nothing(self) -> pl.DataFrame:
+    def empty(self) -> pl.DataFrame:
         """An empty frame of windows, with all columns and types."""
         return build_values(self.combiner.no_windows, self.combiner)
 
-    def key(self, key: Any) -> pl.DataFrame:
+    def make_key(self, key: Any) -> pl.DataFrame:
         """Convert a key to one row with the types of its columns and the engine's names."""
         return make_key(self.spec.keys, {GROUPING_ID: pl.Int64(), **self.types}, key)
 
@@ -120,7 +120,7 @@ def make_key(names: Sequence[str], types: Mapping[str, pl.DataType], key: Any) -
     return pl.DataFrame(columns_held)
 
 
-def read_messages(
+def read_side_messages(
     manifest: Manifest,
     side: str,
     blobs: Mapping[int, bytes] | None = None,

@@ -209,5 +209,5 @@ def explain_chain(plan: Any, describe: Callable[[Any], str]) -> str:
         plan: Its plan.
         describe: Describes the last operator of a plan.
     """
-    upstream = (explain_chain(fed.plan, describe) for fed in plan.fed)
+    upstream = (explain_chain(one.plan, describe) for one in plan.upstreams)
     return "\n\n".join([*upstream, describe(plan)])

@@ -72,7 +72,7 @@ class WindowSpec(QuerySpec, InputSpec):
         return self.axis == "rows" and self.offset is None
 
     @property
-    def required(self) -> tuple[str, ...]:
+    def non_null_keys(self) -> tuple[str, ...]:
         """The keys in which NULL rejects a message."""
         return self.key_columns if self.nulls == "reject" else ()
 

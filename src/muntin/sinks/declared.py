@@ -24,13 +24,13 @@ _OTHER_NAMES = {"delta": {"path": "table"}, "postgres": {"url": "dsn", "table-na
 class Surroundings:
     """The values of placeholders."""
 
-    given: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def options(self, table: DeclaredTable) -> dict[str, str]:
         """A table's options with their placeholders replaced."""
         return {
-            name: fill(name, value, self.given, self.environment)
+            name: fill(name, value, self.settings, self.environment)
             for name, value in table.options.items()
         }
 

@@ -39,7 +39,7 @@ from muntin.spark.host.chain import (
     disorder_of,
     drop_emission,
     filter_results,
-    find_bounds,
+    find_end_columns,
     find_upstream,
     mark_results,
 )
@@ -119,7 +119,7 @@ def bind_statement(
     try:
         query = bind(lowered.query, find)
         if lowered.order is not None:
-            query.show_in(lowered.order)
+            query.sort_results(lowered.order)
         return query
     except OptionError as error:
         raise question.locate(error) from error
@@ -147,7 +147,7 @@ def bind(query: Query, find: Find) -> WindowedAggregate | Joined:
 
 def _bind_windows(windowing: Windowing, find: Find) -> WindowedAggregate:
     spec = windowing.spec
-    frame = rows(windowing.source, find)
+    frame = select_rows(windowing.source, find)
     require(frame.sparkSession)
     keys = tuple(_resolve_key(frame, key) for key in windowing.keys)
     if spec.offset:
@@ -177,7 +177,7 @@ def _bind_windows(windowing: Windowing, find: Find) -> WindowedAggregate:
     if windowing.each and windowing.columns is None:
         return build_rolling_rows(input_, keys, bare, windowing.shards)
     plan = build_windows(input_, keys, bare, windowing.shards)
-    tables = tuple(create_lookup(one, rows(one.table, find)) for one in windowing.lookups)
+    tables = tuple(create_lookup(one, select_rows(one.table, find)) for one in windowing.lookups)
     if windowing.columns is not None:
         windowing = replace(windowing, columns=tuple(in_full(windowing.columns, tables)))
     shape: WindowShape | RankedShape | EachShape | None = WindowShape.of(windowing, tables)
@@ -194,7 +194,7 @@ def _bind_windows(windowing: Windowing, find: Find) -> WindowedAggregate:
 
 def _bind_join(joining: Joining, find: Find) -> Joined:
     """Build a join over DataFrames."""
-    frames = {"left": rows(joining.left, find), "right": rows(joining.right, find)}
+    frames = {"left": select_rows(joining.left, find), "right": select_rows(joining.right, find)}
     require(frames["left"].sparkSession)
     spec, inputs = joining.spec, {}
     newest = isinstance(spec.bound, Newest)
@@ -248,7 +248,7 @@ def _query_expressions(query: Query, find: Find) -> Iterator[tuple[Callable[[], 
         shown.append(query.where or "")
     else:
         yield from _relation_expressions(query.source, find)
-        before = partial(rows, query.source, find)
+        before = partial(select_rows, query.source, find)
         texts = [query.where or "", *(key.text for key in query.keys)]
         for aggregate in query.spec.aggregates.values():
             arguments = (aggregate.column, aggregate.by)
@@ -258,7 +258,7 @@ def _query_expressions(query: Query, find: Find) -> Iterator[tuple[Callable[[], 
         yield from ((before, text) for text in texts if text)
         for lookup in query.lookups:
             yield from _relation_expressions(lookup.table, find)
-            table = partial(rows, lookup.table, find)
+            table = partial(select_rows, lookup.table, find)
             yield from ((table, quote_name(name)) for _, name in lookup.equal)
         bare = replace(query, columns=None, having=None)
         after = partial(lambda: _rows_of_windows(bare, find))
@@ -271,7 +271,7 @@ def _rows_of_windows(windowing: Windowing, find: Find) -> DataFrame:
     frame = _bind_windows(replace(windowing, lookups=()), find).results
     frame = one_by_one(frame) if windowing.each else frame
     for lookup in windowing.lookups:
-        frame = create_lookup(lookup, rows(lookup.table, find)).of_frame(frame)
+        frame = create_lookup(lookup, select_rows(lookup.table, find)).of_frame(frame)
     return frame
 
 
@@ -283,13 +283,16 @@ def _relation_expressions(
     if isinstance(relation, Lookup):
         yield from _relation_expressions(relation.source, find)
         yield from _relation_expressions(relation.table, find)
-        sides = partial(rows, relation.source, find), partial(rows, relation.table, find)
+        sides = (
+            partial(select_rows, relation.source, find),
+            partial(select_rows, relation.table, find),
+        )
         yield partial(both, *sides), relation.on
     for part in relation.parts if isinstance(relation, Union) else ():
         yield from _relation_expressions(part, find)
     if isinstance(relation, Derived):
         yield from _relation_expressions(relation.source, find)
-        read = partial(rows, relation.source, find)
+        read = partial(select_rows, relation.source, find)
         texts = [relation.where or "", *(column.text for column in relation.columns or ())]
         yield from ((read, text) for text in texts if text not in ("", "*"))
 
@@ -301,7 +304,7 @@ def _rows_of_pairs(joining: Joining, find: Find) -> DataFrame:
     return join.shape.name_pairs(join.plan.unpack_kind(RESULTS))
 
 
-def rows(relation: Relation, find: Find) -> DataFrame:
+def select_rows(relation: Relation, find: Find) -> DataFrame:
     """Return the rows of a relation."""
     if isinstance(relation, Reading):
         return find(relation.name)
@@ -310,12 +313,14 @@ def rows(relation: Relation, find: Find) -> DataFrame:
         shown = f" AS t({names})" if names else ""
         return SparkSession.active().sql(f"SELECT * FROM VALUES {relation.text}{shown}")
     if isinstance(relation, Lookup):
-        return join_table(relation, rows(relation.source, find), rows(relation.table, find))
+        return join_table(
+            relation, select_rows(relation.source, find), select_rows(relation.table, find)
+        )
     if isinstance(relation, Union):
-        return reduce(DataFrame.union, (rows(part, find) for part in relation.parts))
+        return reduce(DataFrame.union, (select_rows(part, find) for part in relation.parts))
     if not isinstance(relation, Derived):
         return bind(relation, find).results
-    frame, step = rows(relation.source, find), _Selection(relation)
+    frame, step = select_rows(relation.source, find), _Selection(relation)
     fed = find_upstream(frame)
     selected = step.of_frame(frame)
     return selected if fed is None else mark_results(selected, fed.then(step))
@@ -345,7 +350,7 @@ class _Selection:
         if shown is None:
             return dict(distances)
         whole = distances if any(c.text == "*" for c in shown) else {}
-        return {**whole, **find_bounds(((c.name, c.text) for c in shown), distances)}
+        return {**whole, **find_end_columns(((c.name, c.text) for c in shown), distances)}
 
 
 def _parse(option: str, text: str) -> SparkColumn:

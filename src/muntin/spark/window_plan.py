@@ -32,7 +32,12 @@ from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 from muntin.spark.host.chain import connect_upstreams
 from muntin.spark.host.plan import Plan
-from muntin.spark.host.schema import add_rejected_columns, polars_schema, result_schema, shape_of
+from muntin.spark.host.schema import (
+    add_rejected_columns,
+    find_spark_shape,
+    polars_schema,
+    result_schema,
+)
 from muntin.spark.host.shards import count_shards, slots
 from muntin.spark.host.task import Stage, identity
 from muntin.spark.host.zones import zone_of
@@ -57,7 +62,9 @@ def build_windows(
     aggregates = _name_arguments(frame, spec, columns_sent)
     windows = _name_columns_of_sessions(frame, spec.windows, columns_sent)
     source = OperatorInput.of(input_, columns_sent)
-    shapes = {field.name: shape_of(field.dataType) for field in source.messages.schema.fields}
+    shapes = {
+        field.name: find_spark_shape(field.dataType) for field in source.messages.schema.fields
+    }
     for name, aggregate in aggregates.items():
         aggregate.check(shapes, words=f"{name}={spec.aggregates[name]}")
     whole = complete_spec(
@@ -69,7 +76,7 @@ def build_windows(
         schema=source.schema | ({} if time is None else polars_schema(input_.with_time_type(time))),
         shards=count_shards(frame.sparkSession, shards),
         # The zone that upstream operators depend on is in their own specs.
-        zone=zone_of(source.messages, time, whole=input_.fed is None),
+        zone=zone_of(source.messages, time, whole=input_.upstream is None),
     )
     used = frozenset((*whole.types, *(spec.offset or ())))
     follows = spec.follows_upstream(spec.axis)
@@ -107,7 +114,7 @@ def _without_rejected(plan: Plan, spec: WindowSpec, source: OperatorInput) -> Pl
     # Keep at least one column: rows without any couldn't be counted.
     less = source.without(rest if len(rest) < len(source.sent) else rest[1:])
     make = partial(WindowOperator, spec, less.schema)
-    schemas = {RESULTS: plan.results}
+    schemas = {RESULTS: plan.results_schema}
     stage = replace(plan.stage, make=make, schemas=schemas, identity=identity())
     return replace(plan, stage=stage, sources=(less,), build_lean=None)
 

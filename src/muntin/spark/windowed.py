@@ -19,9 +19,9 @@ from muntin.hosts.sentence import SentenceOptions, WindowSentence, list_keys, ma
 from muntin.model.errors import OptionError
 from muntin.model.rolling import emits_messages
 from muntin.model.spec import WindowSpec
-from muntin.spark.explain import explain
+from muntin.spark.explain import explain_spark_plan
 from muntin.spark.host.chain import (
-    Upstream,
+    SparkUpstream,
     add_window_time,
     disorder_of,
     find_upstream,
@@ -40,7 +40,7 @@ class Windowed(WindowSentence["WindowedAggregate"]):
 
     _frame: DataFrame
     _arrived: Column | None = None
-    _fed: Upstream | None = None
+    _upstream: SparkUpstream | None = None
     _computed: Column | None = None
 
     def _build(self, spec: WindowSpec, keys: tuple[Any, ...]) -> WindowedAggregate:
@@ -68,7 +68,7 @@ class Windowed(WindowSentence["WindowedAggregate"]):
             self._input_options.clock,
             self._input_options.max_ahead,
             self._input_options.offset,
-            self._fed,
+            self._upstream,
             computed_time=self._computed,
             arrival_expression=self._arrived,
         )
@@ -96,7 +96,7 @@ class WindowedAggregate(QueryDefinition, WindowDefinition["WindowedAggregate"]):
     @cached_property
     def _full(self) -> DataFrame:
         upstream = replace(self._upstream(), full=True)
-        return mark_results(self._select_rows().where(str(upstream.keep)), upstream)
+        return mark_results(self._select_rows().where(str(upstream.result_filter)), upstream)
 
     def _top(self, n: int, by: Any, per: Any, ascending: Any) -> WindowedAggregate:
         from muntin.spark.window_rows import top_windows
@@ -105,7 +105,7 @@ class WindowedAggregate(QueryDefinition, WindowDefinition["WindowedAggregate"]):
         return top_windows(rows, n, by, per, ascending)
 
     def _describe(self, rates: Rates | None) -> str:
-        return explain(self.plan, rates)
+        return explain_spark_plan(self.plan, rates)
 
 
 def begin_spark_windowed(frame: object, options: SentenceOptions) -> Windowed:
@@ -128,7 +128,7 @@ def begin_spark_windowed(frame: object, options: SentenceOptions) -> Windowed:
         _frame=rows,
         _keys=keys,
         _arrived=arrived,
-        _fed=fed,
+        _upstream=fed,
         _computed=computed,
         **make_shared_parts(options, time=time, clock=clock, disorder=lag),
     )

@@ -17,7 +17,7 @@ from muntin.engine.state_reader import (
     WAITS,
     make_key,
     parse_types,
-    read_messages,
+    read_side_messages,
 )
 from muntin.hosts.inspect.snapshot import StateSnapshot, StateView
 from muntin.hosts.inspect.windows import StatePosition
@@ -52,7 +52,7 @@ class OpenJoin:
         """The watermark of each side; `None` before its first message."""
         watermarks: dict[SideName, datetime | None] = {}
         for side in SIDES:
-            marks = [m.extra.get("marks", {}) for m in self.checkpoint.read.values()]
+            marks = [m.extra.get("marks", {}) for m in self.checkpoint.parsed_manifests.values()]
             latest = [mark[side] for mark in marks if mark.get(side) is not None]
             watermarks[side] = as_datetime(max(latest)) if latest else None
         return watermarks
@@ -152,7 +152,7 @@ class OpenJoin:
             bounds.append(position <= high)
 
         def rows(manifest: str, blobs: Mapping[int, bytes]) -> pl.DataFrame:
-            frames = read_messages(parse_manifest(manifest), side, blobs, partners=partners)[1]
+            frames = read_side_messages(parse_manifest(manifest), side, blobs, partners=partners)[1]
             messages = pl.concat([nothing, *frames], how="diagonal").select(nothing.columns)
             messages = (
                 messages if keys is None else join_null_safe(messages, keys, side_spec.keys, "semi")
@@ -165,7 +165,7 @@ class OpenJoin:
             self.checkpoint.message_schema(types, WAITS),
             nothing,
             identity,
-            lambda manifest: read_messages(manifest, side, partners=partners)[0],
+            lambda manifest: read_side_messages(manifest, side, partners=partners)[0],
             rows,
             (columns.TIME, ID),
             owner,

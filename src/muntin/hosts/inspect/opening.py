@@ -34,15 +34,15 @@ def read_spec(opened: StateSnapshot) -> WindowSpec | JoinSpec:
     Raises:
         OptionError: When it has another kind of state, or was written by another version.
     """
-    kind, folder = opened.first.kind, opened.folder
+    kind, folder = opened.any_manifest.kind, opened.folder
     if kind == "tables":
-        names = ", ".join(map(repr, opened.first.spec))
+        names = ", ".join(map(repr, opened.any_manifest.spec))
         hint = f"write muntin.open_table(checkpoint, name) with one of {names}"
         raise OptionError("CHECKPOINT", folder, "holds tables", hint)
     if kind == "windowing":
         hint = "go on with muntin windowing, whose page shows what it holds"
         raise OptionError("CHECKPOINT", folder, "holds the windowing application's rows", hint)
-    return load_spec(opened.first.spec)
+    return load_spec(opened.any_manifest.spec)
 
 
 def refuse_table(opened: StateSnapshot, table: str | None) -> None:
@@ -52,5 +52,5 @@ def refuse_table(opened: StateSnapshot, table: str | None) -> None:
         OptionError: When there is a name.
     """
     if table is not None:
-        problem = f"isn't in a checkpoint of {opened.first.kind}"
+        problem = f"isn't in a checkpoint of {opened.any_manifest.kind}"
         raise OptionError("--table", table, problem, "omit it")

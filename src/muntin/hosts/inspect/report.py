@@ -51,7 +51,7 @@ def report_state(
     """
     spec = read_spec(opened)
     refuse_table(opened, table)
-    sizes = opened.sizes()
+    sizes = opened.measure_blobs()
     if isinstance(spec, JoinSpec):
         facts = _describe_join(opened, spec, sizes)
         rows = _list_join_rows(opened, spec, key) if key else None
@@ -82,7 +82,7 @@ def assemble_report(
 def collect_runs(opened: StateSnapshot) -> RunsByTable:
     """Return the runs of each table over all shards, each with the number of its shard."""
     tables: RunsByTable = {}
-    for shard, manifest in opened.read.items():
+    for shard, manifest in opened.parsed_manifests.items():
         for part in manifest.each():
             for name, runs in part.tables.items():
                 tables.setdefault(name, []).extend((shard, run) for run in runs)
@@ -134,13 +134,13 @@ def _describe_windows(opened: StateSnapshot, spec: WindowSpec, sizes: Sizes) -> 
         return format_position(position, spec.axis)
 
     watermark = opened.watermark
-    clocks = InputClocks(opened.first.extra.get("clocks", {}).get("", {}))
+    clocks = InputClocks(opened.any_manifest.extra.get("clocks", {}).get("", {}))
     return {
         "kind": "windows",
         "spec": spec.words(),
         "watermark": None if watermark is None else moment(watermark),
         "clocks": {name: moment(time) for name, time in clocks.slowest().items()},
-        "held by": clocks.holder(spec.idle, opened.first.wall or 0),
+        "held by": clocks.holder(spec.idle, opened.any_manifest.wall or 0),
         "tables": list_tables(tables, sizes, format_bound),
         "windows": _describe_bounds(spec, _find_bounds(tables.get("cells", ())), watermark),
     }

@@ -59,7 +59,7 @@ class LocalPipelines(PipelineHost[LocalDefinition]):
         if flow.results is not None:
             target = pipeline.tables[flow.results.lower()]
             if target.columns is not None:
-                check_declared(target, [*query.plan.shown])
+                check_declared(target, [*query.plan.output_schema])
         return query
 
     def check(

@@ -122,7 +122,7 @@ class Entry:
     of_rows: Callable[[WindowRows, Aggregate], Any] | None = None
     formula: Formula | None = None
 
-    def filled(self, value: str) -> Any:
+    def get_fill_value(self, value: str) -> Any:
         """Return its value in an empty window that is filled with ``zero`` or ``null``."""
         return 0 if self.adds and value == "zero" else self.empty
 

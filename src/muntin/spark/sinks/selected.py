@@ -20,7 +20,7 @@ from muntin.model.joins import JoinSpec
 from muntin.model.pipeline import NUMBER, ROW, SIDE_COLUMNS, Column, Joining, Windowing, quote_name
 from muntin.sinks.batch import Batch
 from muntin.sinks.sink import Sink, SinkLike, to_sink
-from muntin.spark.host.chain import Upstream, filter_results, find_bounds
+from muntin.spark.host.chain import SparkUpstream, filter_results, find_end_columns
 from muntin.spark.host.plan import Plan
 from muntin.spark.join import Joined
 from muntin.spark.lookups import TableBeside
@@ -28,7 +28,7 @@ from muntin.spark.query import WindowedQuery
 from muntin.spark.query_definition import QueryDefinition
 from muntin.spark.sinks.batch import EmittedRows
 from muntin.spark.sinks.ranked import RankedShape, one_by_one
-from muntin.spark.sinks.writers import check, table_schema
+from muntin.spark.sinks.writers import check_sink, table_schema
 from muntin.spark.windowed import WindowedAggregate
 
 _HOLDS = "__muntin_holds"
@@ -101,7 +101,7 @@ class WindowShape:
         return rows.selectExpr(*(self._select_text(c, _HOLDS) for c in self.columns), *beside)
 
     def bounds(self, distances: Mapping[str, int]) -> dict[str, int]:
-        return find_bounds(((c.name, c.text) for c in self.columns), distances)
+        return find_end_columns(((c.name, c.text) for c in self.columns), distances)
 
     def _select_text(self, column: Column, alive: str | None) -> str:
         name, text = quote_name(column.name), column.text
@@ -151,7 +151,7 @@ class EachShape:
         )
 
     def bounds(self, distances: Mapping[str, int]) -> dict[str, int]:
-        return find_bounds(((c.name, c.text) for c in self.columns), distances)
+        return find_end_columns(((c.name, c.text) for c in self.columns), distances)
 
 
 @dataclass(frozen=True)
@@ -249,7 +249,7 @@ class _Shaped:
         tables = self.shape.tables if isinstance(self.shape, WindowShape | EachShape) else ()
         for table in tables:
             table.check()
-        check(self.target, self.shown, self._keys(keys))
+        check_sink(self.target, self.shown, self._keys(keys))
 
     def write(self, batch: Batch) -> None:
         assert isinstance(batch.rows, EmittedRows)
@@ -280,7 +280,7 @@ class _Selected(QueryDefinition):
     def _select_rows(self) -> DataFrame:
         return self.shape.of_frame(self.plan.unpack_kind(RESULTS))
 
-    def _upstream(self) -> Upstream:
+    def _upstream(self) -> SparkUpstream:
         return super()._upstream().then(self.shape)
 
     def _start(self, options: StartOptions) -> WindowedQuery:

@@ -130,7 +130,7 @@ def row(spec: WindowSpec, window: OracleWindow, emission: str) -> tuple[dict[str
         values = _values(spec, window, messages)
     if spec.firing.fill is not None and not window.messages:
         how = spec.firing.fill.value
-        values = {name: agg.entry.filled(how) for name, agg in spec.aggregates.items()}
+        values = {name: agg.entry.get_fill_value(how) for name, agg in spec.aggregates.items()}
     overflown = list(_overflown(spec, values))
     values |= dict.fromkeys(overflown)
     bounds = {"window_start": window.start, "window_end": window.end}
