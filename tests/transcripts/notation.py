@@ -26,9 +26,11 @@ it states something that is not so, and a run of it must be found failing. The s
 - ``early`` (default never) and ``late`` (default ``each``): ``each``, ``every 3 rows``,
   ``every 1 minute``, ``every 3 rows or 1 minute``, ``every 1 minute, at least 3 rows`` or
   ``when sum > 10``;
+- ``over``: ``2 windows``, the greatest number that wait to emit early; there is one shard then;
 - ``offset: partition offset``: the columns of a message's partition and of its offset;
 - ``nulls: group``: NULL is a value of keys like any other;
-- ``fill``: ``zero up to 1 minute`` or ``null up to 1 minute``;
+- ``fill``: ``zero up to 1 minute``, likewise ``null``, ``previous`` or ``linear``; or with one for
+  some aggregates alone: ``null, n=0, price=linear, city='Rome' up to 1 minute``;
 - ``sets``: grouping sets, ``rollup``, ``cube`` or ``(region key) (region) ()``;
 - ``watermark``: ``greatest``, or the columns that have a clock for each of their values;
 - ``time: none``: there is no column of event times (else it is ``time``).
@@ -63,11 +65,13 @@ from tests.doors import Batch
 from muntin.model import aggregates, cumulating, days, months, sessions, sliding, windows
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import SECOND, Length, instant, measure, micros, rows
+from muntin.model.fill import FILL_WORDS, Fill, fill_of
 from muntin.model.grouping_sets import GROUPING_ID, number_sets
 from muntin.model.inputs import BY_GREATEST, read_watermark
 from muntin.model.kinds import Kind
 from muntin.model.policies import (
     After,
+    Crowded,
     Each,
     Every,
     EveryRows,
@@ -76,8 +80,8 @@ from muntin.model.policies import (
     OnePolicy,
     Policy,
     RowsOrEvery,
+    WaitingLimit,
     When,
-    fill_of,
 )
 from muntin.model.sessions import Closed
 from muntin.model.spec import WindowSpec
@@ -154,7 +158,7 @@ def _expected(step: dict[str, Any], spec: WindowSpec, columns: dict[str, str]) -
 def _spec(item: dict[str, str], columns: dict[str, str]) -> WindowSpec:
     options = {"windows", "columns", "keys", "aggregates", "lateness", "ahead", "time", "offset"}
     options |= {"idle", "grace", "keep", "rows", "accumulate", "early", "late", "repeat", "nulls"}
-    options |= {"sets", "fill", "watermark"}
+    options |= {"sets", "fill", "over", "watermark"}
     only_known(item, options)
     offset = item.get("offset", "").split()
     watermark = item.get("watermark")
@@ -177,6 +181,7 @@ def _spec(item: dict[str, str], columns: dict[str, str]) -> WindowSpec:
         types={name: kind for name, kind in columns.items() if name != "time"},
         offset=(offset[0], offset[1]) if offset else None,
         nulls=item.get("nulls", "reject"),
+        shards=1 if "over" in item else None,
         sets=sets,
         watermark=follows,
         clocks=clocks,
@@ -185,15 +190,29 @@ def _spec(item: dict[str, str], columns: dict[str, str]) -> WindowSpec:
 
 def _firing_policies(item: dict[str, str]) -> Firing:
     grace = item.get("grace", "0 s")
+    over = WaitingLimit(int(item["over"].removesuffix(" windows"))) if "over" in item else None
     return Firing(
-        early=read_policy(item["early"]) if "early" in item else None,
+        early=read_policy(item["early"]) if "early" in item else over and Crowded(),
         late=read_policy(item.get("late", "each")),
         grace=read_extent("grace", grace),
         retention=read_extent("keep", item.get("keep", grace)),
         rows=int(item["rows"]) if "rows" in item else None,
         accumulate=item.get("accumulate", "true") == "true",
         repeat=item.get("repeat", "true") == "true",
-        fill=fill_of(*item["fill"].split(" up to ")) if "fill" in item else None,
+        over=over,
+        fill=read_fill(item["fill"]) if "fill" in item else None,
+    )
+
+
+def read_fill(text: str) -> Fill:
+    ways, _, up_to = text.rpartition(" up to ")
+    first, *others = ways.split(", ")
+    values = [first, *others] if "=" in first else others
+    named = (way.split("=") for way in values)
+    return fill_of(
+        None if "=" in first else first,
+        up_to,
+        {name: way if way in FILL_WORDS else read_value(way) for name, way in named},
     )
 
 

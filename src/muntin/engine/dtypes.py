@@ -28,7 +28,7 @@ def find_shape(dtype: pl.DataType) -> Shape:
     """Return a type as aggregates see it.
 
     Example:
-        >>> sorted(shape_of(pl.List(pl.Map(pl.String(), pl.Int64()))).inside)
+        >>> sorted(find_shape(pl.List(pl.Map(pl.String(), pl.Int64()))).inside)
         ['integer', 'map', 'string']
     """
     text = str(dtype)

@@ -50,7 +50,7 @@ def lower_emit(
     if emit is None:
         return made
     spans = emit.spans
-    for part in ("closes", "deltas", "repeat", "fill") if join else ():
+    for part in ("closes", "deltas", "repeat", "fill", "over") if join else ():
         if part in spans:
             hint = "leave it out: a pair is emitted once, as soon as its second message is there"
             raise SqlError(text, spans[part], "a join doesn't wait for windows to close", hint)
@@ -65,7 +65,8 @@ def lower_emit(
         hint = "add for example EARLY EVERY 10 SECONDS"
         problem = "without early firings each window emits once"
         raise SqlError(text, spans["repeat"], problem, hint)
-    made = replace(made, early=early, accumulate=not emit.deltas, repeat=emit.repeat)
+    made = replace(made, early=early, over=emit.over)
+    made = replace(made, accumulate=not emit.deltas, repeat=emit.repeat)
     if emit.grace is not None:
         grace = _measure_along_axis(text, emit.grace, axis, "grace")
         late = _lower_policy(text, emit.late, over_results)
