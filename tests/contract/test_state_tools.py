@@ -104,7 +104,7 @@ def check_changes(then: OpenWindows, now: OpenWindows) -> pl.DataFrame:
 def inspected(checkpoint: MemoryCheckpoint, key: list[str] | None = None) -> dict[str, Any]:
     """What ``inspect`` says, whose sums are those of the state."""
     report = report_of(checkpoint, key or ())
-    runs = [run for one in checkpoint.parsed_manifests.values() for run in one.runs()]
+    runs = [run for one in checkpoint.manifest_by_shard.values() for run in one.runs()]
     blobs = sum(len(mine) for mine in checkpoint.measure_blobs().values())
     assert sum(table["rows"] for table in report["tables"]) == sum(run.rows for run in runs)
     assert sum(table["runs"] for table in report["tables"]) == blobs == len(runs)
@@ -546,7 +546,7 @@ class TestTables:
     def test_inspect_shows_a_key(self, images: list[Any], table: str) -> None:
         checkpoint = MemoryCheckpoint(images)
         report = report_of(checkpoint, ["a"], table)
-        runs = [run for one in checkpoint.parsed_manifests.values() for run in one.runs()]
+        runs = [run for one in checkpoint.manifest_by_shard.values() for run in one.runs()]
         assert report["kind"] == "tables"
         assert sum(one["rows"] for one in report["tables"]) == sum(run.rows for run in runs)
         assert {row["key"] for row in report["key"]} == {"a"}

@@ -110,14 +110,14 @@ def make_key(names: Sequence[str], types: Mapping[str, pl.DataType], key: Any) -
     if len(values) != len(names):
         hint = f"give ({', '.join(names)})" if names else "leave it out: there is no key"
         raise OptionError("key", key, f"isn't {len(names)} values", hint)
-    columns_held = []
+    key_columns = []
     for index, (name, value) in enumerate(zip(names, values, strict=True)):
         try:
-            columns_held.append(pl.Series(f"k{index}", [value], dtype=types[name], strict=True))
+            key_columns.append(pl.Series(f"k{index}", [value], dtype=types[name], strict=True))
         except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
             hint = f"give a value of type {types[name]}"
             raise OptionError("key", value, f"isn't a {name}", hint) from error
-    return pl.DataFrame(columns_held)
+    return pl.DataFrame(key_columns)
 
 
 def read_side_messages(

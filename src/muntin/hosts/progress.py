@@ -40,11 +40,11 @@ class Progress:
             late for some of their overlapping windows.
         pending: The number of changed windows that wait for their policy.
         state_rows: The number of rows in the state.
-        fired: The number of firings of this run, by emission.
+        fired: The number of emissions of this run, by kind.
         join: The figures of the join whose pairs these windows read, if there is one.
         unstorable: The number of rows that this run's sinks couldn't store; they are in a folder of
             the checkpoint, with the reason.
-        inner: The figures of the windows whose firings these windows read, if there are such.
+        inner: The figures of the windows whose results these windows read, if there are such.
         left: The figures of the operator that feeds the left side of this join, if there is one.
         right: The figures of the operator that feeds the right side, if there is one.
         lag: The number of messages of each Kafka partition, such as ``orders[0]``, that weren't
@@ -168,7 +168,7 @@ class Progress:
         Args:
             batch: The batch's number.
             shards: The last figures of each shard.
-            fired: The number of firings of this run, by emission.
+            fired: The number of emissions of this run, by kind.
         """
         counts = add_counts(shard["counts"] for shard in shards)
         marks = [s["watermark"] for s in shards if s["watermark"] is not None]

@@ -63,7 +63,7 @@ def read_query(
 
 def _read_seed(spark: SparkSession, folder: str, chain: Sequence[Checkpoint]) -> Seed:
     batch = chain[0].batch
-    done = _parse_batch(spark, folder, batch)
+    planned_batch = _parse_batch(spark, folder, batch)
     manifests = {
         (number, shard): one.manifests[slot]
         for number, one in enumerate(chain)
@@ -71,18 +71,18 @@ def _read_seed(spark: SparkSession, folder: str, chain: Sequence[Checkpoint]) ->
     }
     shards = tuple(len(one.shards) for one in chain)
     progress = ProgressRecord(spark, folder).progress_of(batch).to_dict()
-    committed = Commit(batch, done.ends, False, progress, shards, manifests)
-    begun = read_offset_lines(spark, folder, batch + 1)
-    planned = _parse_batch(spark, folder, batch + 1, done.ends) if begun else None
-    return Seed(query_of(spark, folder), committed, planned)
+    commit = Commit(batch, planned_batch.ends, False, progress, shards, manifests)
+    is_planned = read_offset_lines(spark, folder, batch + 1)
+    planned = _parse_batch(spark, folder, batch + 1, planned_batch.ends) if is_planned else None
+    return Seed(query_of(spark, folder), commit, planned)
 
 
 def _read_blobs(chain: Sequence[Checkpoint]) -> Iterator[tuple[BlobKey, bytes]]:
     """Yield the blobs that the manifests name, one shard after another."""
     for number, one in enumerate(chain):
         for shard, slot in enumerate(slots(len(one.shards))):
-            wanted = [blob for run in one.parsed_manifests[slot].runs() for blob in run.blobs]
-            for blob_number, blob in one.read_blobs({slot: wanted})[slot].items():
+            numbers = [blob for run in one.manifest_by_shard[slot].runs() for blob in run.blobs]
+            for blob_number, blob in one.read_blobs({slot: numbers})[slot].items():
                 yield (number, shard, blob_number), blob
 
 

@@ -180,7 +180,7 @@ class ProgressRecord:
         """Read the figures of the last operator from the state."""
         with suppress(MuntinError, PySparkException):
             opened = Checkpoint(self._spark, self._checkpoint)
-            manifests = list(opened.parsed_manifests.values())
+            manifests = list(opened.manifest_by_shard.values())
             watermarks = [m.watermark for m in manifests if m.watermark is not None]
             rows = sum(run.rows for m in manifests for run in m.runs())
             newest = max(watermarks, default=None)

@@ -160,11 +160,11 @@ def _bind_windows(windowing: Windowing, find: Find) -> WindowedAggregate:
         ranked = drop_emission(frame, find_upstream(frame))
         bare = replace(bare, aggregates={ROWS: rows_in_window(ranked, windowing.ranking)})
     clock = resolver.resolve(windowing.clock)
-    frame, fed = add_window_time(frame, find_upstream(frame), bare.time)
+    frame, upstream = add_window_time(frame, find_upstream(frame), bare.time)
     time, computed = resolve_time(frame, bare.time)
     bare = replace(bare, time=time)
-    if fed is not None and not bare.lateness:
-        bare = replace(bare, lateness=disorder_of(fed))
+    if upstream is not None and not bare.lateness:
+        bare = replace(bare, lateness=disorder_of(upstream))
     input_ = Input(
         frame,
         time,
@@ -172,7 +172,7 @@ def _bind_windows(windowing: Windowing, find: Find) -> WindowedAggregate:
         clock,
         spec.max_ahead,
         bare.offset,
-        fed,
+        upstream,
         computed_time=computed,
     )
     if windowing.each and windowing.columns is None:
@@ -202,18 +202,18 @@ def _bind_join(joining: Joining, find: Find) -> Joined:
     for index, side in enumerate(SIDES):
         # A table may change: each of its rows replaces the one before.
         table = isinstance(spec.bound, ByArrival) and side == "right"
-        fed = find_upstream(frames[side], each_change=newest or table)
-        if fed is not None:
-            fed = replace(fed, newest=table)
-        frame = frames[side] = frames[side] if newest else drop_emission(frames[side], fed)
+        upstream = find_upstream(frames[side], each_change=newest or table)
+        if upstream is not None:
+            upstream = replace(upstream, newest=table)
+        frame = frames[side] = frames[side] if newest else drop_emission(frames[side], upstream)
         resolver = Resolver(frame.columns, _parse)
         side_spec = resolver.resolve_side(spec.side(side), joining.names[index])
-        if fed is not None and not side_spec.lateness:
-            side_spec = replace(side_spec, lateness=disorder_of(fed))
+        if upstream is not None and not side_spec.lateness:
+            side_spec = replace(side_spec, lateness=disorder_of(upstream))
         spec = spec.with_side(side, side_spec)
         clock = resolver.resolve(joining.clocks[index])
         inputs[side] = Input(
-            frame, side_spec.time, None, clock, side_spec.max_ahead, side_spec.offset, fed
+            frame, side_spec.time, None, clock, side_spec.max_ahead, side_spec.offset, upstream
         )
     both = spec.how not in ("semi", "anti") and not newest
     plan = build_join(inputs, spec, SUFFIX, joining.shards, both_keys=both)
@@ -323,9 +323,9 @@ def select_rows(relation: Relation, find: Find) -> DataFrame:
     if not isinstance(relation, Derived):
         return bind(relation, find).results
     frame, step = select_rows(relation.source, find), _Selection(relation)
-    fed = find_upstream(frame)
+    upstream = find_upstream(frame)
     selected = step.of_frame(frame)
-    return selected if fed is None else mark_results(selected, fed.then(step))
+    return selected if upstream is None else mark_results(selected, upstream.then(step))
 
 
 @dataclass(frozen=True)

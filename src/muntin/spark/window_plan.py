@@ -67,7 +67,7 @@ def build_windows(
     }
     for name, aggregate in aggregates.items():
         aggregate.check(shapes, words=f"{name}={spec.aggregates[name]}")
-    whole = complete_spec(
+    completed_spec = complete_spec(
         spec,
         keys=key_names,
         time=time,
@@ -78,19 +78,22 @@ def build_windows(
         # The zone that upstream operators depend on is in their own specs.
         zone=zone_of(source.messages, time, whole=input_.upstream is None),
     )
-    used = frozenset((*whole.types, *(spec.offset or ())))
+    used = frozenset((*completed_spec.types, *(spec.offset or ())))
     follows = spec.follows_upstream(spec.axis)
-    source = replace(source, used=used, ordered=whole.by_arrival, follows=follows)
-    source = source.with_clocks(whole)
+    source = replace(source, used=used, ordered=completed_spec.by_arrival, follows=follows)
+    source = source.with_clocks(completed_spec)
 
-    def again(count: int) -> Plan:
+    def rebuild(count: int) -> Plan:
         return build_windows(input_.with_shards(count), keys, spec, shards or count)
 
-    return _plan(whole, source, shards, again)
+    return _make_plan(completed_spec, source, shards, rebuild)
 
 
-def _plan(
-    spec: WindowSpec, source: OperatorInput, asked: int | None, again: Callable[[int], Plan]
+def _make_plan(
+    spec: WindowSpec,
+    source: OperatorInput,
+    requested_shards: int | None,
+    rebuild: Callable[[int], Plan],
 ) -> Plan:
     input_ = source.input
     make = partial(WindowOperator, spec, source.schema)
@@ -102,11 +105,11 @@ def _plan(
     schemas = {RESULTS: results, REJECTED: chain.rejected}
     stage = Stage(make, slots(spec.shards or 1), schemas, identity(), chain.layout)
     period = period_of_windows(spec) if input_.clock is None else None
-    plan = Plan(spec, stage, chain.sources, period, spec.keys, asked, again)
-    return replace(plan, build_lean=partial(_without_rejected, plan, spec, *chain.sources))
+    plan = Plan(spec, stage, chain.sources, period, spec.keys, requested_shards, rebuild)
+    return replace(plan, build_lean=partial(_drop_rejected, plan, spec, *chain.sources))
 
 
-def _without_rejected(plan: Plan, spec: WindowSpec, source: OperatorInput) -> Plan:
+def _drop_rejected(plan: Plan, spec: WindowSpec, source: OperatorInput) -> Plan:
     """Return the plan without rejected messages, which sends only the columns that it needs."""
     input_ = source.input
     needed = {*spec.types, input_.clock, *(input_.offset or ())}

@@ -79,7 +79,7 @@ class WindowedAggregate(QueryDefinition, WindowDefinition["WindowedAggregate"]):
 
     @cached_property
     def results(self) -> DataFrame:
-        """Every firing as a row.
+        """Every emission as a row.
 
         Columns: the keys, ``window_start``, ``window_end``, the aggregates, ``emission``
         (``early``, ``full``, ``late`` or, for sessions, ``retract``) and ``revision`` (0, 1, 2, …
@@ -118,17 +118,17 @@ def begin_spark_windowed(frame: object, options: SentenceOptions) -> Windowed:
     where, clock = options["where"], options["clock"]
     _check_column("where", where, "a condition", "give a condition, as a Column or as SQL")
     rows = _rows_of(frame)
-    fed = find_upstream(rows)
-    rows, fed = add_window_time(rows, fed, options["time"])
+    upstream = find_upstream(rows)
+    rows, upstream = add_window_time(rows, upstream, options["time"])
     time, computed = resolve_time(rows, options["time"])
     _check_column("clock", clock, "a column", "give its name, or an expression as a Column")
     clock, arrived = resolve_time(rows, clock, "clock")
-    lag = partial(disorder_of, fed) if fed is not None else int
+    lag = partial(disorder_of, upstream) if upstream is not None else int
     return Windowed(
         _frame=rows,
         _keys=keys,
         _arrived=arrived,
-        _upstream=fed,
+        _upstream=upstream,
         _computed=computed,
         **make_shared_parts(options, time=time, clock=clock, disorder=lag),
     )

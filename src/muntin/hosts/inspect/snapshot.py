@@ -127,20 +127,20 @@ class StateSnapshot(ABC):
         return self.read_manifests()
 
     @cached_property
-    def parsed_manifests(self) -> dict[int, Manifest]:
+    def manifest_by_shard(self) -> dict[int, Manifest]:
         """The manifest of each shard at this batch."""
         return {shard: parse_manifest(text) for shard, text in self.manifests.items()}
 
     @property
     def any_manifest(self) -> Manifest:
         """The manifest of any shard, for the facts that all have in common."""
-        return next(iter(self.parsed_manifests.values()))
+        return next(iter(self.manifest_by_shard.values()))
 
     @property
     def counts(self) -> dict[str, int]:
         """The number of messages of all shards since the checkpoint began, by outcome."""
         counts: Counter[str] = Counter()
-        for manifest in self.parsed_manifests.values():
+        for manifest in self.manifest_by_shard.values():
             counts.update(manifest.counts)
             # The counts of a shard of windows include those of its partitions; a join's don't.
             for part in manifest.by_part().values() if manifest.kind == "join" else ():
@@ -150,7 +150,7 @@ class StateSnapshot(ABC):
     @property
     def watermark(self) -> int | None:
         """The greatest watermark of the shards; `None` before the first message."""
-        watermarks = (manifest.watermark for manifest in self.parsed_manifests.values())
+        watermarks = (manifest.watermark for manifest in self.manifest_by_shard.values())
         return max((mark for mark in watermarks if mark is not None), default=None)
 
     def check_earlier(self, since: int) -> None:
@@ -180,7 +180,7 @@ class StateSnapshot(ABC):
             says which of them each row is.
 
         Raises:
-            OptionError: When the batch isn't kept any more, or the state store keeps no changes.
+            OptionError: When the batch isn't stored any more, or the state store keeps no changes.
         """
         self.check_earlier(since)
         written, earlier_texts = self.read_written_since(since), self.read_manifests(since)

@@ -36,12 +36,12 @@ from muntin.state.manifest import Manifest, parse_manifest
 
 
 def explain_state(
-    opened: StateSnapshot, key: Sequence[str], at: str, table: str | None = None
+    snapshot: StateSnapshot, key: Sequence[str], at: str, table: str | None = None
 ) -> list[str]:
     """Explain why a key's windows or messages around a position have emitted, or haven't.
 
     Args:
-        opened: The state of a query after one batch; the query may be running.
+        snapshot: The state of a query after one batch; the query may be running.
         key: The key's values as text, in the order of its columns.
         at: A time, such as `2026-01-01 09:04:00`, in UTC where it names no zone. On the rows axis
             it is an offset, or where messages are counted by arrival, the number of a message.
@@ -53,12 +53,12 @@ def explain_state(
     Raises:
         OptionError: When the state, the key or the position isn't valid.
     """
-    spec = read_spec(opened)
-    refuse_table(opened, table)
+    spec = read_spec(snapshot)
+    refuse_table(snapshot, table)
     position = parse_position(at, spec.axis)
     if isinstance(spec, JoinSpec):
-        return [describe_key(key), *_explain_join(opened, spec, key, position)]
-    return [describe_key(key), *_explain_windows(opened, spec, key, position)]
+        return [describe_key(key), *_explain_join(snapshot, spec, key, position)]
+    return [describe_key(key), *_explain_windows(snapshot, spec, key, position)]
 
 
 def describe_key(key: Sequence[str]) -> str:
@@ -74,16 +74,16 @@ def parse_position(at: str, axis: Axis) -> int:
 
 
 def _explain_windows(
-    opened: StateSnapshot, spec: WindowSpec, key: Sequence[str], at: int
+    snapshot: StateSnapshot, spec: WindowSpec, key: Sequence[str], at: int
 ) -> Iterator[str]:
     key_row = key_state.parse_key(spec.keys, spec.types, key)
-    shard = opened.number_shards(spec.shards or 1)[key_state.find_shard(spec, key_row)]
-    manifest = opened.parsed_manifests.get(shard)
+    shard = snapshot.number_shards(spec.shards or 1)[key_state.find_shard(spec, key_row)]
+    manifest = snapshot.manifest_by_shard.get(shard)
     if manifest is None:
         raise _make_shard_error(key)
     if spec.by_arrival:
         yield from explain_arrivals(
-            spec, _count_arrived(opened, shard, manifest, spec, key_row), at
+            spec, _count_arrivals(snapshot, shard, manifest, spec, key_row), at
         )
         return
     own_manifest = manifest
@@ -95,9 +95,9 @@ def _explain_windows(
     # A query without clock policies has no wall clock.
     wall = manifest.wall or None
     holder = input_clocks.holder(spec.idle, wall or 0)
-    clocks = Clocks(own_manifest.watermark, wall, opened.counts, input_clocks.slowest(), holder)
+    clocks = Clocks(own_manifest.watermark, wall, snapshot.counts, input_clocks.slowest(), holder)
     numbers = key_state.find_blobs(spec, own_manifest.tables, at, at)
-    blobs = opened.read_blobs({shard: [n for table in numbers.values() for n in table]})[shard]
+    blobs = snapshot.read_blobs({shard: [n for table in numbers.values() for n in table]})[shard]
     yield from describe_query_state(spec, clocks)
     ended = ENDED in manifest.extra
     if isinstance(spec.windows, Sessions):
@@ -120,17 +120,17 @@ def _make_shard_error(key: Sequence[str]) -> OptionError:
     return OptionError("--key", ", ".join(key), "has no shard yet", "wait for the first batch")
 
 
-def _count_arrived(
-    opened: StateSnapshot, shard: int, manifest: Manifest, spec: WindowSpec, key: pl.DataFrame
+def _count_arrivals(
+    snapshot: StateSnapshot, shard: int, manifest: Manifest, spec: WindowSpec, key: pl.DataFrame
 ) -> int:
     """Return the number of messages of a key so far, for windows that count them."""
     wanted = [blob for run in manifest.tables.get("cells", ()) for blob in run.blobs]
-    blobs = opened.read_blobs({shard: wanted})[shard]
+    blobs = snapshot.read_blobs({shard: wanted})[shard]
     return key_state.count_arrivals(spec, blobs.values(), key)
 
 
 def _explain_join(
-    opened: StateSnapshot, spec: JoinSpec, key: Sequence[str], at: int
+    snapshot: StateSnapshot, spec: JoinSpec, key: Sequence[str], at: int
 ) -> Iterator[str]:
     yield from describe_join_state(spec)
     keys = {
@@ -140,9 +140,9 @@ def _explain_join(
     if key_state.NULL in key:
         yield from explain_null_keys(spec)
         return
-    state = OpenJoin(opened, spec)
+    state = OpenJoin(snapshot, spec)
     messages = {side: state.read_messages(side, keys[side]) for side in SIDES}
-    shard = opened.parsed_manifests.get(state.find_shard(keys["left"]))
+    shard = snapshot.manifest_by_shard.get(state.find_shard(keys["left"]))
     if shard is None:
         raise _make_shard_error(key)
     if spec.axis == "time":
@@ -169,9 +169,9 @@ def _describe_sides(
         side: SideSeen(
             watermarks.get(side),
             first_positions.get(side),
-            mine[columns.TIME].to_list(),
-            mine.filter(pl.col(WAITS))[columns.TIME].to_list(),
-            mine.filter(pl.col(MATCHED))[columns.TIME].to_list(),
+            frame[columns.TIME].to_list(),
+            frame.filter(pl.col(WAITS))[columns.TIME].to_list(),
+            frame.filter(pl.col(MATCHED))[columns.TIME].to_list(),
         )
-        for side, mine in messages.items()
+        for side, frame in messages.items()
     }

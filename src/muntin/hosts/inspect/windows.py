@@ -99,7 +99,7 @@ class OpenWindows:
             end: Only return windows that begin at this position or before.
 
         Returns:
-            `window_start`, `window_end`, `messages`, `fired` (the number of firings), `late` (the
+            `window_start`, `window_end`, `messages`, `fired` (the number of emissions), `late` (the
             number of late messages), `unemitted` (the number of messages that wait for their
             policy), and the `stage`: `current`; `past` (takes late messages); `closed` (is within
             retention, but `fired` may be null) or `expired` (has no state of its own, though other
@@ -115,7 +115,7 @@ class OpenWindows:
         low, high, only, owner = self._range(key, start, end)
         named = only if only is not None else pl.DataFrame()
         frames = [pl.DataFrame(schema=key_state.SEEN)]
-        for shard, manifest in self.checkpoint.parsed_manifests.items():
+        for shard, manifest in self.checkpoint.manifest_by_shard.items():
             if owner not in (None, shard):
                 continue
             numbers = key_state.find_blobs(spec, manifest.tables, low, high)
@@ -140,7 +140,7 @@ class OpenWindows:
             expired aren't included.
 
         Raises:
-            OptionError: When the batch isn't kept any more, or the state store keeps no changes.
+            OptionError: When the batch isn't stored any more, or the state store keeps no changes.
         """
         return self.checkpoint.changes(self._view(), since)
 

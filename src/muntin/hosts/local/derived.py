@@ -11,7 +11,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.utf8 import GARBLED
 from muntin.hosts.local.expressions import parse_sql_expression, resolve_condition
-from muntin.hosts.local.plan import LocalPlan, LocalUpstream
+from muntin.hosts.local.plan import InputRows, LocalPlan, LocalUpstream
 from muntin.model.errors import OptionError
 from muntin.model.pipeline import Column
 from muntin.sources.frames import FrameSource
@@ -152,9 +152,7 @@ class WaitingReader(DerivedReader):
         self._reader.wait(start, timeout)
 
 
-def derive(
-    rows: Source | LocalUpstream, columns_shown: Sequence[Column] | None, where: str | None
-) -> Source | LocalUpstream:
+def derive(rows: InputRows, columns_shown: Sequence[Column] | None, where: str | None) -> InputRows:
     """Return a source or an operator with a selection of its rows and columns.
 
     Raises:

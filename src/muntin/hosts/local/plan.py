@@ -94,6 +94,10 @@ class LocalUpstream(UpstreamOperator):
         return results
 
 
+InputRows = Source | LocalUpstream
+"""The rows of an input: a source, or the results of an upstream operator."""
+
+
 @dataclass(frozen=True)
 class LocalInput:
     """An input as the user's query describes it.
@@ -108,7 +112,7 @@ class LocalInput:
         hidden: Columns of the rows that messages don't have.
     """
 
-    rows: Source | LocalUpstream
+    rows: InputRows
     time: ColumnExpression | None = None
     where: ColumnExpression | None = None
     clock: ColumnExpression | None = None
@@ -170,7 +174,7 @@ class LocalOperatorInput:
     """
 
     name: str
-    rows: Source | LocalUpstream
+    rows: InputRows
     reader: MessageReader
     ahead: int | None = None
 

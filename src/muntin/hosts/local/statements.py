@@ -17,7 +17,7 @@ from muntin.hosts.local.derived import derive
 from muntin.hosts.local.expressions import UnportableError, literal_rows, parse_sql_expression
 from muntin.hosts.local.join_plan import plan_join
 from muntin.hosts.local.lookups import look_up
-from muntin.hosts.local.plan import LocalInput, LocalUpstream
+from muntin.hosts.local.plan import InputRows, LocalInput, LocalUpstream
 from muntin.hosts.local.select_lists import show_pairs, show_windows
 from muntin.hosts.local.window_plan import plan_windows
 from muntin.hosts.local.window_rows import (
@@ -46,8 +46,7 @@ from muntin.sources.frames import FrameSource
 from muntin.sources.source import Source
 from muntin.sources.united import unite
 
-TableRows = Source | LocalUpstream
-FindRows = Callable[[str], TableRows]
+FindRows = Callable[[str], InputRows]
 """A function that returns the rows of a table by its name."""
 ON_SPARK = "run it on Spark: host='spark', or --host spark of the command"
 
@@ -84,11 +83,11 @@ def _bind_windows(windowing: Windowing, find: FindRows) -> LocalWindowedAggregat
     schema, ranking = rows.schema, windowing.ranking
     if ranking is not None:
         spec = replace(spec, aggregates={ROWS: collect_rows(_columns_of_rows(rows), ranking)})
-    late = spec.lateness
-    if isinstance(rows, LocalUpstream) and not late:
-        late = disorder(rows.plan.spec)
+    lateness = spec.lateness
+    if isinstance(rows, LocalUpstream) and not lateness:
+        lateness = disorder(rows.plan.spec)
     resolver = _resolver(schema)
-    bare = replace(resolver.resolve_spec(spec), lateness=late)
+    bare = replace(resolver.resolve_spec(spec), lateness=lateness)
     clock = resolver.resolve(windowing.clock)
     messages = LocalInput(rows, bare.time, windowing.where, clock, spec.max_ahead, bare.offset)
     keys = tuple(_resolve_key(schema, key) for key in windowing.keys)
@@ -102,7 +101,7 @@ def _bind_windows(windowing: Windowing, find: FindRows) -> LocalWindowedAggregat
     return LocalWindowedAggregate(plan)
 
 
-def _columns_of_rows(rows: TableRows) -> pl.Schema:
+def _columns_of_rows(rows: InputRows) -> pl.Schema:
     """Return the columns of rows that windows rank: an operator's without their emission."""
     if not isinstance(rows, LocalUpstream):
         return rows.schema
@@ -123,16 +122,16 @@ def _bind_join(joining: Joining, find: FindRows) -> LocalJoined:
         changes = is_newest or (is_table and side == "right")
         rows = _bind_rows(relation, find, each_change=changes)
         resolver = _resolver(rows.schema)
-        marks = resolver.resolve_side(spec.side(side), joining.names[number])
+        side_spec = resolver.resolve_side(spec.side(side), joining.names[number])
         hidden: tuple[str, ...] = ()
         if isinstance(rows, LocalUpstream):
-            marks = replace(marks, lateness=marks.lateness or disorder(rows.plan.spec))
+            side_spec = replace(side_spec, lateness=side_spec.lateness or disorder(rows.plan.spec))
             hidden = () if is_newest else (columns.EMISSION, columns.REVISION)
             rows = replace(rows, newest=is_table)
-        spec = spec.with_side(side, marks)
+        spec = spec.with_side(side, side_spec)
         clock = resolver.resolve(joining.clocks[number])
         inputs[side] = LocalInput(
-            rows, marks.time, None, clock, marks.max_ahead, marks.offset, hidden
+            rows, side_spec.time, None, clock, side_spec.max_ahead, side_spec.offset, hidden
         )
     both = spec.how not in ("semi", "anti") and not is_newest
     plan = plan_join(inputs, spec, SUFFIX, joining.shards, both_keys=both)
@@ -142,7 +141,7 @@ def _bind_join(joining: Joining, find: FindRows) -> LocalJoined:
     return LocalJoined(show_pairs(plan, joining, PairColumns.of(joining, spec, left, right)))
 
 
-def _bind_rows(relation: Relation, find: FindRows, *, each_change: bool = False) -> TableRows:
+def _bind_rows(relation: Relation, find: FindRows, *, each_change: bool = False) -> InputRows:
     """Return the rows of a relation."""
     if isinstance(relation, Reading):
         return find(relation.name)
@@ -190,6 +189,6 @@ def _resolve_key(schema: pl.Schema, key: Column) -> str | pl.Expr:
     return parse_sql_expression(schema, "key", key.text).alias(key.name)
 
 
-def index_by_name(tables: Mapping[str, TableRows]) -> Mapping[str, TableRows]:
+def index_by_name(tables: Mapping[str, InputRows]) -> Mapping[str, InputRows]:
     """Return tables by their names in lower case."""
     return {name.lower(): rows for name, rows in tables.items()}

@@ -11,7 +11,7 @@ from muntin.engine import columns
 from muntin.hosts.chain import WINDOW_TIME, disorder, refuse_revisions
 from muntin.hosts.local.definition import LocalDefinition, LocalWindowedAggregate
 from muntin.hosts.local.expressions import ColumnExpression
-from muntin.hosts.local.plan import LocalInput, LocalUpstream
+from muntin.hosts.local.plan import InputRows, LocalInput, LocalUpstream
 from muntin.hosts.local.window_plan import plan_windows
 from muntin.hosts.local.window_rows import plan_rolling_rows, rank_messages
 from muntin.hosts.sentence import SentenceOptions, WindowSentence, list_keys, make_shared_parts
@@ -20,8 +20,6 @@ from muntin.model.rolling import emits_messages
 from muntin.model.spec import WindowSpec
 from muntin.sources.frames import frame_source
 from muntin.sources.source import Source
-
-InputRows = Source | LocalUpstream
 
 
 @dataclass(frozen=True, kw_only=True)

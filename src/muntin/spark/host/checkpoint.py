@@ -128,11 +128,11 @@ class Checkpoint(StateSnapshot):
     @property
     def shards(self) -> list[Manifest]:
         """The manifests in the order of the shards."""
-        slots_in_order = slots(len(self.parsed_manifests))
-        if set(slots_in_order) != self.parsed_manifests.keys():
+        slots_in_order = slots(len(self.manifest_by_shard))
+        if set(slots_in_order) != self.manifest_by_shard.keys():
             hint = "wait until its first batch is done"
             raise OptionError("CHECKPOINT", self.folder, "isn't whole yet", hint)
-        return [self.parsed_manifests[slot] for slot in slots_in_order]
+        return [self.manifest_by_shard[slot] for slot in slots_in_order]
 
     def read_blobs(
         self, wanted: Mapping[int, Sequence[int]], batch: int | None = None

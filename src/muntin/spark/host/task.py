@@ -54,8 +54,8 @@ class Stage:
         schemas: The columns of each kind of rows that is emitted.
         identity: A unique name of the operator in this run of its query.
         layout: The layout of its rejected messages among those of upstream operators.
-        kept: Whether a process reuses the operator between tasks. An operator with functions of
-            the user isn't reused, since they may hold any state.
+        is_reused: Whether a process reuses the operator between tasks. An operator with
+            functions of the user isn't reused, since they may hold any state.
     """
 
     make: Callable[[], Operator]

@@ -76,7 +76,7 @@ def reasons(opened: Checkpoint, key: Sequence[str], at: str, table: str | None =
 
 def _report_tables(opened: Checkpoint, sizes: Sizes) -> StateReport:
     spec = opened.any_manifest.spec
-    tables = [manifest.extra["tables"] for manifest in opened.parsed_manifests.values()]
+    tables = [manifest.extra["tables"] for manifest in opened.manifest_by_shard.values()]
     marks = {name: max(one[name]["watermark"] for one in tables) for name in spec}
     return {
         "kind": "tables",
@@ -89,7 +89,7 @@ def _report_tables(opened: Checkpoint, sizes: Sizes) -> StateReport:
 
 
 def _report_windowing(opened: Checkpoint, sizes: Sizes) -> StateReport:
-    clocks = [one.extra["clock"] for one in opened.parsed_manifests.values()]
+    clocks = [one.extra["clock"] for one in opened.manifest_by_shard.values()]
     clocks = [clock for clock in clocks if clock is not None]
     return {
         "kind": "windowing",

@@ -33,7 +33,7 @@ def rows_of(frame: DataFrame, ranking: Ranking) -> Aggregate:
 
 
 def one_by_one(frame: DataFrame) -> DataFrame:
-    """Return a row for each row of a firing; a firing without rows stays, with a null row."""
+    """Return a row for each row of an emission; an emission without rows gets a null row."""
     return frame.selectExpr("*", f"posexplode_outer({ROWS}) AS ({PLACE}, {ROW})")
 
 

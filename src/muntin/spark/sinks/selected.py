@@ -39,13 +39,13 @@ _COLUMN = re.compile(rf"{_NAME}(?:\.{_NAME})*")
 
 @dataclass(frozen=True)
 class WindowShape:
-    """A select list over firings.
+    """A select list over the emissions of windows.
 
     Attributes:
         columns: The columns, in order.
         having: The condition of ``HAVING``; ``None`` selects every firing.
         identity: The columns that identify a window.
-        accumulate: Whether a firing emits the whole result.
+        accumulate: Whether an emission has the whole result.
         retracts: Whether windows may vanish.
         tables: The tables that are looked up for each firing.
     """
@@ -59,12 +59,12 @@ class WindowShape:
 
     @property
     def by_window(self) -> bool:
-        """True if a firing stays one row; a looked-up table may have several rows for it."""
+        """True if an emission stays one row; a looked-up table may have several rows for it."""
         return not self.tables
 
     @classmethod
     def of(cls, windowing: Windowing, tables: tuple[TableBeside, ...] = ()) -> WindowShape | None:
-        """Return the select list of a query; ``None`` where it selects firings unchanged."""
+        """Return the select list of a query; ``None`` where it selects emissions unchanged."""
         if windowing.columns is None:
             return None
         return cls(
@@ -77,14 +77,14 @@ class WindowShape:
         )
 
     def of_frame(self, frame: DataFrame, beside: Sequence[str] = ()) -> DataFrame:
-        """Return the selected columns of firings.
+        """Return the selected columns of emissions.
 
-        A firing that doesn't meet ``HAVING`` becomes a retraction if an earlier one of its window
-        may have met it.
+        An emission that doesn't meet ``HAVING`` becomes a retraction if an earlier one of its
+        window may have met it.
 
         Args:
-            frame: The firings.
-            beside: Columns that stay unchanged. The first one is null in firings, and in no other
+            frame: The emissions.
+            beside: Columns that stay unchanged. The first one is null in emissions, and in no other
                 row.
         """
         for table in self.tables:
@@ -295,11 +295,11 @@ class SelectedAggregate(_Selected, WindowedAggregate):
 
     @cached_property
     def results(self) -> DataFrame:
-        """Every firing as a row, with the columns that were selected.
+        """Every emission as a row, with the selected columns.
 
         The columns that identify a window, ``emission`` and ``revision`` are always among them. A
-        firing that doesn't meet ``HAVING`` (any more) is a ``retract`` whose other columns are
-        null.
+        window that doesn't meet ``HAVING``, or no longer does, is emitted as a ``retract`` whose
+        other columns are null.
         """
         return super().results
 
