@@ -31,8 +31,6 @@ def build() -> typer.Typer:
     from muntin.cli.version import options
     from muntin.cli.warm import warm
     from muntin.cli.why import why
-    from muntin.cli.windowing import windowing
-    from muntin.cli.windowing_delete import delete_rows
 
     app = typer.Typer(
         cls=PlainGroup,
@@ -57,11 +55,20 @@ def build() -> typer.Typer:
     }
     for name, command in commands.items():
         app.command(name, cls=PlainCommand)(command)
+    app.add_typer(_build_windowing(), name="windowing")
+    return app
+
+
+def _build_windowing() -> typer.Typer:
+    """Build the commands of the windowing application."""
+    from muntin.cli.flags import PlainCommand, PlainGroup
+    from muntin.cli.windowing import windowing
+    from muntin.cli.windowing_delete import delete_rows
+
     table = typer.Typer(cls=PlainGroup)
     table.callback(invoke_without_command=True)(windowing)
     table.command("delete", cls=PlainCommand)(delete_rows)
-    app.add_typer(table, name="windowing")
-    return app
+    return table
 
 
 def main() -> None:

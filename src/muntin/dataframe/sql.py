@@ -142,4 +142,4 @@ def _query_locally(question: CompiledQuery, tables: Mapping[str, Any]) -> LocalD
             query.sort_results(lowered.order)
         return query
     except OptionError as error:
-        raise question.locate(error) from error
+        raise question.locate_error(error) from error
