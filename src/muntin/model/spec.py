@@ -96,7 +96,7 @@ class WindowSpec(QuerySpec, InputSpec):
         return fill.up_to + self.firing.grace + uneven
 
     @property
-    def required(self) -> tuple[str, ...]:
+    def non_null_keys(self) -> tuple[str, ...]:
         """The keys in which NULL rejects a message."""
         return self.key_columns if self.nulls == "reject" else ()
 
