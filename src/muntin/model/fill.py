@@ -139,8 +139,12 @@ def check_fill(fill: Fill, windows: Kind, aggregates: Collection[str], accumulat
         raise OptionError("up_to", phrase(fill.up_to), "fills no window", hint)
     for name, _ in fill.values:
         if name not in aggregates:
-            hint = f"give some of {', '.join(aggregates)}"
-            raise OptionError("fill", name, "is no aggregate", hint)
+            # SQL's own names of aggregates within expressions can't be said.
+            sayable = [aggregate for aggregate in aggregates if not aggregate.startswith("__")]
+            hint = (
+                f"give some of {', '.join(sayable)}" if sayable else "select an aggregate by itself"
+            )
+            raise OptionError("fill", name, f"names {name}, which is no aggregate", hint)
     if fill.follows and not accumulates:
         hint = 'leave deltas() out, or fill with "zero", "null" or constants'
         problem = "repeats results, and deltas() emits only what is new"

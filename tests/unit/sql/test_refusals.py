@@ -288,6 +288,16 @@ CASES = [
     ),
     (f"SELECT k FROM {HOUR} {G} EMIT EARLY EVERY 2 ROWS OR EACH", "", "EACH"),
     (f"SELECT k FROM {HOUR} {G} EMIT LATE EACH", "add for example GRACE", "LATE EACH"),
+    (f"SELECT k FROM {HOUR} {G} EMIT EARLY OVER 0 WINDOWS", "how many windows may wait", "0"),
+    (f"SELECT k FROM {HOUR} {G} EMIT EARLY OVER 5 ROWS", "where WINDOWS should", "ROWS"),
+    (f"SELECT k FROM {HOUR} {G} EMIT FILL UP TO 1 DAY", "FILL has no value", "UP"),
+    (f"SELECT k FROM {HOUR} {G} EMIT FILL (m = 0, m = 1) UP TO 1 DAY", "names m twice", "m"),
+    (f"SELECT k FROM {HOUR} {G} EMIT FILL (m = x) UP TO 1 DAY", "can't fill a window", "x"),
+    (
+        f"SELECT k FROM {HOUR} {G} EMIT FILL (m = 0) UP TO 1 DAY",
+        "fill names m, which is no aggregate; select an aggregate by itself",
+        "FILL (m = 0) UP TO 1 DAY",
+    ),
     (f"SELECT k FROM {HOUR} {G} EMIT GRACE 3 ROWS", "isn't measured in time", "3 ROWS"),
     (
         f"SELECT k FROM {HOUR} {G} EMIT GRACE 2 HOURS RETAIN 1 HOUR",
