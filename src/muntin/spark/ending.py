@@ -22,7 +22,7 @@ from muntin.model.errors import (
     WaitingWindowsError,
 )
 from muntin.spark.host.executors import explain_lost_tasks
-from muntin.spark.host.internals.checkpoints import changed_operators
+from muntin.spark.host.internals.checkpoints import find_changed_operators
 from muntin.spark.host.internals.jvm import JvmError, death_of_jvm
 
 _OURS = (
@@ -114,7 +114,7 @@ def error_of_muntin(error: Exception, batch: int = -1) -> MuntinError | None:
         return _describe_death(batch)
     if not isinstance(error, PySparkException):
         return None
-    if (counts := changed_operators(str(error))) is not None:
+    if (counts := find_changed_operators(str(error))) is not None:
         return describe_changed_chain(*counts)
     for kind in _OURS:
         _, name, rest = str(error).partition(f"{kind.__name__}: ")
