@@ -140,10 +140,8 @@ def check_fill(fill: Fill, windows: Kind, aggregates: Collection[str], accumulat
     for name, _ in fill.values:
         if name not in aggregates:
             # SQL's own names of aggregates within expressions can't be said.
-            sayable = [aggregate for aggregate in aggregates if not aggregate.startswith("__")]
-            hint = (
-                f"give some of {', '.join(sayable)}" if sayable else "select an aggregate by itself"
-            )
+            names = ", ".join(one for one in aggregates if not one.startswith("__"))
+            hint = f"give some of {names}" if names else "select an aggregate by itself"
             raise OptionError("fill", name, f"names {name}, which is no aggregate", hint)
     if fill.follows and not accumulates:
         hint = 'leave deltas() out, or fill with "zero", "null" or constants'

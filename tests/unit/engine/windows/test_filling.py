@@ -78,9 +78,7 @@ def test_what_fills_nothing_is_refused() -> None:
         MINUTES.fill("last", up_to="1 hour")
     with pytest.raises(OptionError, match="doesn't say with what"):
         MINUTES.fill(up_to="1 hour")
-    with pytest.raises(
-        OptionError, match="fill='m' names m, which is no aggregate; give some of n"
-    ):
+    with pytest.raises(OptionError, match="names m, which is no aggregate; give some of n"):
         MINUTES.fill(m=0, up_to="1 hour").agg(n=count())
     with pytest.raises(OptionError, match="give a number, a text"):
         MINUTES.fill(n=[0], up_to="1 hour")
