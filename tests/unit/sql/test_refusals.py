@@ -288,7 +288,7 @@ CASES = [
     ),
     (f"SELECT k FROM {HOUR} {G} EMIT EARLY EVERY 2 ROWS OR EACH", "", "EACH"),
     (f"SELECT k FROM {HOUR} {G} EMIT LATE EACH", "add for example GRACE", "LATE EACH"),
-    (f"SELECT k FROM {HOUR} {G} EMIT EARLY OVER 0 WINDOWS", "how many windows may wait", "0"),
+    (f"SELECT k FROM {HOUR} {G} EMIT EARLY OVER 0 WINDOWS", "windows that may wait", "0"),
     (f"SELECT k FROM {HOUR} {G} EMIT EARLY OVER 5 ROWS", "where WINDOWS should", "ROWS"),
     (f"SELECT k FROM {HOUR} {G} EMIT FILL UP TO 1 DAY", "FILL has no value", "UP"),
     (f"SELECT k FROM {HOUR} {G} EMIT FILL (m = 0, m = 1) UP TO 1 DAY", "names m twice", "m"),
