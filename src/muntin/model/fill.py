@@ -146,4 +146,4 @@ def check_fill(fill: Fill, windows: Kind, aggregates: Collection[str], accumulat
     if fill.follows and not accumulates:
         hint = 'leave deltas() out, or fill with "zero", "null" or constants'
         problem = "repeats results, and deltas() emits only what is new"
-        raise OptionError("fill", fill, problem, hint)
+        raise OptionError("fill", str(fill), problem, hint)

@@ -365,6 +365,13 @@ CASES = [
     ),
     (f"SELECT row_number() OVER {OVER} FROM t", "row_number has no frame", None),
     (
+        "SELECT *, row_number() OVER (PARTITION BY window_start, window_end ORDER BY n) AS r FROM "
+        f"(SELECT k, window_start, window_end, count(*) AS n FROM {HOUR} {G} "
+        "EMIT FILL LINEAR UP TO 1 DAY)",
+        "fill emits windows with one end at different times",
+        None,
+    ),
+    (
         f"SELECT sum(x) OVER {OVER}, max(x) OVER (ROWS 3 PRECEDING) FROM t",
         "one kind of",
         None,
