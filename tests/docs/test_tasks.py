@@ -9,7 +9,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from tests.docs.tasks.listing import TASKS
 from tests.docs.tasks.task import Task
 
@@ -21,9 +20,7 @@ SOLVED = False
 @pytest.mark.parametrize(
     "task",
     [
-        pytest.param(
-            task, id=task.name, marks=[pytest.mark.slow, pytest.mark.spark] * task.spark
-        )
+        pytest.param(task, id=task.name, marks=[pytest.mark.slow, pytest.mark.spark] * task.spark)
         for task in TASKS
     ],
 )

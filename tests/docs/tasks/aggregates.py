@@ -6,7 +6,6 @@ from collections import defaultdict
 from pathlib import Path
 
 import polars as pl
-
 from tests.docs.tasks.task import Namespace, Task, assert_rows, expects_rows, moment
 
 ORDERS = [
@@ -77,87 +76,154 @@ def check_quantiles(namespace: Namespace, folder: Path) -> None:
 
 
 TASKS = [
-    Task("dearest_orders",
-         "`orders` is a Polars frame with the columns buyer, shelf, at and price. Which two orders "
-         "of each shelf are the dearest of each hour? `answer` is a frame with the columns "
-         "window_start, shelf, rank (1 for the dearest), buyer and price.",
-         check_dearest, orders),
-    Task("best_shelves",
-         "`orders` is a Polars frame with the columns buyer, shelf, at and price. Which two shelves "
-         "had the greatest income in each hour? `answer` is a frame with the columns window_start, "
-         "rank (1 for the greatest), shelf and income.",
-         expects_rows("window_start rank shelf income", [
-             (moment("09:00:00"), 1, "games", 60), (moment("09:00:00"), 2, "books", 50),
-             (moment("10:00:00"), 1, "books", 9)]),
-         orders),
-    Task("first_of_each_id",
-         "`orders` is a Polars frame with the columns id, at and price, in which senders have "
-         "repeated orders under the same id within the hour. Keep only the first one of each id in each hour: "
-         "`answer` is a frame with the columns id, at and price.",
-         expects_rows("id at price", [
-             ("o1", moment("09:00:10"), 5), ("o2", moment("09:00:20"), 7),
-             ("o3", moment("09:20:00"), 1)]),
-         deliveries),
-    Task("quantiles",
-         "`requests` is a Polars frame with the columns at and ms. For each minute compute the "
-         "median of ms and its 90th percentile. `answer` is a Polars frame with the columns middle and p90.",
-         check_quantiles, latencies),
-    Task("buyer_of_the_dearest",
-         "`orders` is a Polars frame with the columns buyer, shelf, at and price. For each hour say who "
-         "paid the greatest price, and which were the three greatest prices. `answer` is a frame with the "
-         "columns window_start, buyer and prices (a list, the greatest first).",
-         expects_rows("window_start buyer prices", [
-             (moment("09:00:00"), "ann", [60, 30, 25]), (moment("10:00:00"), "eve", [9])]),
-         orders),
-    Task("distinct_buyers",
-         "`orders` is a Polars frame with the columns buyer, shelf, at and price. For each shelf "
-         "and hour say exactly how many different buyers it had, and how many of its orders cost more than 10. "
-         "`answer` is a frame with the columns shelf, window_start, buyers and dear.",
-         expects_rows("shelf window_start buyers dear", [
-             ("books", moment("09:00:00"), 2, 2), ("games", moment("09:00:00"), 1, 1),
-             ("tools", moment("09:00:00"), 1, 1), ("books", moment("10:00:00"), 1, 0)]),
-         orders),
-    Task("product_of_factors",
-         "`growth` is a Polars frame with the columns fund, factor and at. There is no aggregate "
-         "that multiplies: write one of your own, and compute the product of a fund's factors in each minute. `answer` is "
-         "a frame with the columns fund, window_start and product.",
-         expects_rows("fund window_start product", [
-             ("a", moment("09:00:00"), 3), ("b", moment("09:00:00"), 5),
-             ("a", moment("09:01:00"), 4)]),
-         interest),
-    Task("unknown_page",
-         "`visits` is a Polars frame with the columns page, which may be NULL, and at. Count the visits of each page in each ten "
-         "minutes; those without a page are a group of their own. `answer` is a frame with the columns page, window_start and n.",
-         expects_rows("page window_start n", [
-             (None, moment("09:00:00"), 2), ("home", moment("09:00:00"), 1),
-             (None, moment("09:10:00"), 1)]),
-         visits),
-    Task("empty_windows_as_zero",
-         "`readings` is a Polars frame with the columns room, at and value. Count the readings of "
-         "a room in each ten minutes. Ten minutes without a reading between two others, at most an hour of them, have a row with n = 0. "
-         "`answer` is a frame with the columns room, window_start and n.",
-         expects_rows("room window_start n", [
-             ("hall", start, n) for start, n in zip(_TENS, (1, 0, 0, 1, 1), strict=True)]),
-         meter),
-    Task("empty_windows_as_before",
-         "`readings` is a Polars frame with the columns room, at and value. Show the mean value "
-         "of a room in each ten minutes. Ten minutes without a reading repeat the mean before them, for up to an hour. "
-         "`answer` is a frame with the columns room, window_start and mean.",
-         expects_rows("room window_start mean", [
-             ("hall", start, mean) for start, mean in zip(_TENS, (3, 3, 3, 9, 1), strict=True)]),
-         meter),
-    Task("empty_windows_on_a_line",
-         "`readings` is a Polars frame with the columns room, at and value. Show the mean value "
-         "of a room in each ten minutes. Ten minutes without a reading lie on a straight line between the means around them, for up to an hour. "
-         "`answer` is a frame with the columns room, window_start and mean.",
-         expects_rows("room window_start mean", [
-             ("hall", start, mean) for start, mean in zip(_TENS, (3, 5, 7, 9, 1), strict=True)]),
-         meter),
-    Task("busiest_minutes",
-         "`orders` is a Polars frame with the columns buyer, shelf, at and price. Count all orders in "
-         "each five minutes, and of these counts find the greatest of each hour. `answer` is a frame with the "
-         "columns window_start (the hour) and most.",
-         expects_rows("window_start most", [
-             (moment("09:00:00"), 4), (moment("10:00:00"), 1)]),
-         orders),
-]  # fmt: skip
+    Task(
+        "dearest_orders",
+        "`orders` is a Polars frame with the columns buyer, shelf, at and price. Which two "
+        "orders of each shelf are the dearest of each hour? `answer` is a frame with the "
+        "columns window_start, shelf, rank (1 for the dearest), buyer and price.",
+        check_dearest,
+        orders,
+    ),
+    Task(
+        "best_shelves",
+        "`orders` is a Polars frame with the columns buyer, shelf, at and price. Which two "
+        "shelves had the greatest income in each hour? `answer` is a frame with the columns "
+        "window_start, rank (1 for the greatest), shelf and income.",
+        expects_rows(
+            "window_start rank shelf income",
+            [
+                (moment("09:00:00"), 1, "games", 60),
+                (moment("09:00:00"), 2, "books", 50),
+                (moment("10:00:00"), 1, "books", 9),
+            ],
+        ),
+        orders,
+    ),
+    Task(
+        "first_of_each_id",
+        "`orders` is a Polars frame with the columns id, at and price, in which senders "
+        "have repeated orders under the same id within the hour. Keep only the first one of "
+        "each id in each hour: `answer` is a frame with the columns id, at and price.",
+        expects_rows(
+            "id at price",
+            [
+                ("o1", moment("09:00:10"), 5),
+                ("o2", moment("09:00:20"), 7),
+                ("o3", moment("09:20:00"), 1),
+            ],
+        ),
+        deliveries,
+    ),
+    Task(
+        "quantiles",
+        "`requests` is a Polars frame with the columns at and ms. For each minute compute "
+        "the median of ms and its 90th percentile. `answer` is a Polars frame with the "
+        "columns middle and p90.",
+        check_quantiles,
+        latencies,
+    ),
+    Task(
+        "buyer_of_the_dearest",
+        "`orders` is a Polars frame with the columns buyer, shelf, at and price. For each "
+        "hour say who paid the greatest price, and which were the three greatest prices. "
+        "`answer` is a frame with the columns window_start, buyer and prices (a list, the "
+        "greatest first).",
+        expects_rows(
+            "window_start buyer prices",
+            [(moment("09:00:00"), "ann", [60, 30, 25]), (moment("10:00:00"), "eve", [9])],
+        ),
+        orders,
+    ),
+    Task(
+        "distinct_buyers",
+        "`orders` is a Polars frame with the columns buyer, shelf, at and price. For each "
+        "shelf and hour say exactly how many different buyers it had, and how many of its "
+        "orders cost more than 10. `answer` is a frame with the columns shelf, "
+        "window_start, buyers and dear.",
+        expects_rows(
+            "shelf window_start buyers dear",
+            [
+                ("books", moment("09:00:00"), 2, 2),
+                ("games", moment("09:00:00"), 1, 1),
+                ("tools", moment("09:00:00"), 1, 1),
+                ("books", moment("10:00:00"), 1, 0),
+            ],
+        ),
+        orders,
+    ),
+    Task(
+        "product_of_factors",
+        "`growth` is a Polars frame with the columns fund, factor and at. There is no "
+        "aggregate that multiplies: write one of your own, and compute the product of a "
+        "fund's factors in each minute. `answer` is a frame with the columns fund, "
+        "window_start and product.",
+        expects_rows(
+            "fund window_start product",
+            [
+                ("a", moment("09:00:00"), 3),
+                ("b", moment("09:00:00"), 5),
+                ("a", moment("09:01:00"), 4),
+            ],
+        ),
+        interest,
+    ),
+    Task(
+        "unknown_page",
+        "`visits` is a Polars frame with the columns page, which may be NULL, and at. Count "
+        "the visits of each page in each ten minutes; those without a page are a group of "
+        "their own. `answer` is a frame with the columns page, window_start and n.",
+        expects_rows(
+            "page window_start n",
+            [
+                (None, moment("09:00:00"), 2),
+                ("home", moment("09:00:00"), 1),
+                (None, moment("09:10:00"), 1),
+            ],
+        ),
+        visits,
+    ),
+    Task(
+        "empty_windows_as_zero",
+        "`readings` is a Polars frame with the columns room, at and value. Count the "
+        "readings of a room in each ten minutes. Ten minutes without a reading between two "
+        "others, at most an hour of them, have a row with n = 0. `answer` is a frame with "
+        "the columns room, window_start and n.",
+        expects_rows(
+            "room window_start n",
+            [("hall", start, n) for start, n in zip(_TENS, (1, 0, 0, 1, 1), strict=True)],
+        ),
+        meter,
+    ),
+    Task(
+        "empty_windows_as_before",
+        "`readings` is a Polars frame with the columns room, at and value. Show the mean "
+        "value of a room in each ten minutes. Ten minutes without a reading repeat the mean "
+        "before them, for up to an hour. `answer` is a frame with the columns room, "
+        "window_start and mean.",
+        expects_rows(
+            "room window_start mean",
+            [("hall", start, mean) for start, mean in zip(_TENS, (3, 3, 3, 9, 1), strict=True)],
+        ),
+        meter,
+    ),
+    Task(
+        "empty_windows_on_a_line",
+        "`readings` is a Polars frame with the columns room, at and value. Show the mean "
+        "value of a room in each ten minutes. Ten minutes without a reading lie on a "
+        "straight line between the means around them, for up to an hour. `answer` is a "
+        "frame with the columns room, window_start and mean.",
+        expects_rows(
+            "room window_start mean",
+            [("hall", start, mean) for start, mean in zip(_TENS, (3, 5, 7, 9, 1), strict=True)],
+        ),
+        meter,
+    ),
+    Task(
+        "busiest_minutes",
+        "`orders` is a Polars frame with the columns buyer, shelf, at and price. Count all "
+        "orders in each five minutes, and of these counts find the greatest of each hour. "
+        "`answer` is a frame with the columns window_start (the hour) and most.",
+        expects_rows("window_start most", [(moment("09:00:00"), 4), (moment("10:00:00"), 1)]),
+        orders,
+    ),
+]

@@ -8,7 +8,6 @@ import duckdb
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-
 from tests.docs.tasks.task import (
     Namespace,
     Task,
@@ -149,42 +148,106 @@ _FILES = (
 )
 
 TASKS = [
-    Task("count_files_once",
-         _FILES + "Read what is in it as a stream that ends when all is read, with its progress kept in the folder `checkpoint`, and count the views of each page in "
-         "each minute. Show the minutes that are complete: by the newest time seen, without waiting longer. `answer` is a frame with the columns page, window_start and n.",
-         expects_rows("page window_start n", [
-             ("home", moment("09:00:00"), 2), ("cart", moment("09:00:00"), 1),
-             ("home", moment("09:01:00"), 1)]),
-         two_files),
-    Task("go_on_after_a_restart",
-         _FILES + "Count the views of each page in each minute, once a minute is complete, into Parquet files in the folder `out`. Read what is there and end; then call "
-         "`add_files()`, which writes another file into `in`, and run the same query again: it must read only what is new, and go on with minutes that were open.",
-         check_restart, files_and_more),
-    Task("reasons_of_rejection",
-         _FILES + "Some lines are spoilt: no page, no time, a time that can't be read or of the year 2999, no JSON at all. Count the views of each page in each minute. "
-         "`answer` is a dictionary with the number of messages that no window took, by the reason.",
-         check_reasons, spoilt_file),
-    Task("corrections",
-         _FILES + "Read one file after the other, each as a batch of its own, and count the views of each minute (of all pages). A minute is complete when a "
-         "newer time than its end is seen. Views that come up to ten minutes behind that correct it at once, later ones are rejected. `answer` is a frame of every result in the order "
-         "of their emission, not only the newest, with the columns window_start, n, emission and revision; `rejected` is a frame with the columns at and reason.",
-         check_corrections, three_files),
-    Task("results_before_the_end",
-         _FILES + "Read one file after the other, each as a batch of its own, and count all views of each hour. We don't want to wait for the end of the hour: every batch that "
-         "changes an hour shows it. `answer` is a frame of every result, with the columns window_start and n.",
-         expects_rows("window_start n", [
-             (moment("09:00:00"), 2), (moment("09:00:00"), 3), (moment("09:00:00"), 4)]),
-         one_window),
-    Task("parquet_by_page",
-         _FILES + "Count the views of each page in each minute and write the complete minutes, with the columns window_start and n, as Parquet files below the folder `out`, "
-         "in which each page has folders of its own (`page=home`).",
-         check_parquet, two_files),
-    Task("table_of_duckdb",
-         _FILES + "Keep the table `views` of the DuckDB database `views.duckdb` up to date with the number of views `n` of each page in each minute that is complete. "
-         "Read what is there, and end.",
-         check_duckdb, two_files),
-    Task("pandas_and_arrow",
-         "`readings` is a pandas frame and `table` an Arrow table, both with the columns sensor, at and value. Find the greatest value of each sensor in each minute of both. "
-         "`of_pandas` is a pandas frame and `of_arrow` an Arrow table, both with the columns sensor, window_start and greatest.",
-         check_pandas_and_arrow, pandas_and_arrow),
-]  # fmt: skip
+    Task(
+        "count_files_once",
+        _FILES
+        + (
+            "Read what is in it as a stream that ends when all is read, with its progress kept "
+            "in the folder `checkpoint`, and count the views of each page in each minute. Show "
+            "the minutes that are complete: by the newest time seen, without waiting longer. "
+            "`answer` is a frame with the columns page, window_start and n."
+        ),
+        expects_rows(
+            "page window_start n",
+            [
+                ("home", moment("09:00:00"), 2),
+                ("cart", moment("09:00:00"), 1),
+                ("home", moment("09:01:00"), 1),
+            ],
+        ),
+        two_files,
+    ),
+    Task(
+        "go_on_after_a_restart",
+        _FILES
+        + (
+            "Count the views of each page in each minute, once a minute is complete, into "
+            "Parquet files in the folder `out`. Read what is there and end; then call "
+            "`add_files()`, which writes another file into `in`, and run the same query again: "
+            "it must read only what is new, and go on with minutes that were open."
+        ),
+        check_restart,
+        files_and_more,
+    ),
+    Task(
+        "reasons_of_rejection",
+        _FILES
+        + (
+            "Some lines are spoilt: no page, no time, a time that can't be read or of the year "
+            "2999, no JSON at all. Count the views of each page in each minute. `answer` is a "
+            "dictionary with the number of messages that no window took, by the reason."
+        ),
+        check_reasons,
+        spoilt_file,
+    ),
+    Task(
+        "corrections",
+        _FILES
+        + (
+            "Read one file after the other, each as a batch of its own, and count the views of "
+            "each minute (of all pages). A minute is complete when a newer time than its end is "
+            "seen. Views that come up to ten minutes behind that correct it at once, later ones "
+            "are rejected. `answer` is a frame of every result in the order of their emission, "
+            "not only the newest, with the columns window_start, n, emission and revision; "
+            "`rejected` is a frame with the columns at and reason."
+        ),
+        check_corrections,
+        three_files,
+    ),
+    Task(
+        "results_before_the_end",
+        _FILES
+        + (
+            "Read one file after the other, each as a batch of its own, and count all views of "
+            "each hour. We don't want to wait for the end of the hour: every batch that changes "
+            "an hour shows it. `answer` is a frame of every result, with the columns "
+            "window_start and n."
+        ),
+        expects_rows(
+            "window_start n",
+            [(moment("09:00:00"), 2), (moment("09:00:00"), 3), (moment("09:00:00"), 4)],
+        ),
+        one_window,
+    ),
+    Task(
+        "parquet_by_page",
+        _FILES
+        + (
+            "Count the views of each page in each minute and write the complete minutes, with "
+            "the columns window_start and n, as Parquet files below the folder `out`, in which "
+            "each page has folders of its own (`page=home`)."
+        ),
+        check_parquet,
+        two_files,
+    ),
+    Task(
+        "table_of_duckdb",
+        _FILES
+        + (
+            "Keep the table `views` of the DuckDB database `views.duckdb` up to date with the "
+            "number of views `n` of each page in each minute that is complete. Read what is "
+            "there, and end."
+        ),
+        check_duckdb,
+        two_files,
+    ),
+    Task(
+        "pandas_and_arrow",
+        "`readings` is a pandas frame and `table` an Arrow table, both with the columns "
+        "sensor, at and value. Find the greatest value of each sensor in each minute of "
+        "both. `of_pandas` is a pandas frame and `of_arrow` an Arrow table, both with the "
+        "columns sensor, window_start and greatest.",
+        check_pandas_and_arrow,
+        pandas_and_arrow,
+    ),
+]

@@ -8,7 +8,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import polars as pl
-
 from tests.docs.tasks.aggregates import ORDERS, check_dearest, orders
 from tests.docs.tasks.sources import check_duckdb, two_files
 from tests.docs.tasks.task import Namespace, Task, assert_rows, expects_rows, moment
@@ -47,30 +46,65 @@ def rooms(folder: Path) -> Namespace:
 
 
 TASKS = [
-    Task("sql_of_windows",
-         "`readings` is a Polars frame with the columns room, at and value. Write in SQL: the mean value and the number of readings of each room in each ten minutes, "
-         "of the readings that have a value. `answer` is a frame with the columns room, window_start, mean and n.",
-         expects_rows("room window_start mean n", [
-             ("hall", moment("09:00:00"), 23, 2), ("attic", moment("09:00:00"), 17, 1),
-             ("hall", moment("09:10:00"), 20, 1)]),
-         rooms),
-    Task("sql_of_spark",
-         "`clicks` is a Polars frame with the columns user, at and page. A colleague's query for Spark has GROUP BY user, session_window(at, '30 minutes'). Run it "
-         "in this process, without Spark, so that it counts the clicks of each visit. `answer` is a frame with the columns user, window_start and n.",
-         expects_rows("user window_start n", [
-             ("ann", moment("09:00:00"), 2), ("ann", moment("10:05:00"), 1),
-             ("bob", moment("09:25:00"), 2)]),
-         clicks),
-    Task("sql_over_rows",
-         "`orders` is a Polars frame with the columns buyer, shelf, at and price. Write in SQL: each order with the sum `spent` of its shelf's prices in the three minutes up to it, the order and both ends "
-         "included. `answer` is a frame with the columns buyer, shelf, price and spent.",
-         check_over, orders),
-    Task("sql_of_the_first_rows",
-         "`orders` is a Polars frame with the columns buyer, shelf, at and price. Write in SQL, as Flink's users do, with ROW_NUMBER: the two dearest orders of each shelf in each hour. `answer` is a frame with "
-         "the columns window_start, shelf, rank (1 for the dearest; you may have to rename it), buyer and price.",
-         check_dearest, orders),
-    Task("pipeline_in_a_file",
-         "The folder `in` has files of JSON lines with the fields page (text) and at (ISO time with Z). Write the file `views.sql`, a pipeline that reads the folder `${data}`, counts the views `n` of each page in each "
-         "minute that is complete, and keeps them in the table `views` of the DuckDB database `views.duckdb`. It is run by `muntin run views.sql --until-quiet --set data=in`, without Spark; you needn't run it.",
-         check_pipeline, two_files),
-]  # fmt: skip
+    Task(
+        "sql_of_windows",
+        "`readings` is a Polars frame with the columns room, at and value. Write in SQL: "
+        "the mean value and the number of readings of each room in each ten minutes, of the "
+        "readings that have a value. `answer` is a frame with the columns room, "
+        "window_start, mean and n.",
+        expects_rows(
+            "room window_start mean n",
+            [
+                ("hall", moment("09:00:00"), 23, 2),
+                ("attic", moment("09:00:00"), 17, 1),
+                ("hall", moment("09:10:00"), 20, 1),
+            ],
+        ),
+        rooms,
+    ),
+    Task(
+        "sql_of_spark",
+        "`clicks` is a Polars frame with the columns user, at and page. A colleague's query "
+        "for Spark has GROUP BY user, session_window(at, '30 minutes'). Run it in this "
+        "process, without Spark, so that it counts the clicks of each visit. `answer` is a "
+        "frame with the columns user, window_start and n.",
+        expects_rows(
+            "user window_start n",
+            [
+                ("ann", moment("09:00:00"), 2),
+                ("ann", moment("10:05:00"), 1),
+                ("bob", moment("09:25:00"), 2),
+            ],
+        ),
+        clicks,
+    ),
+    Task(
+        "sql_over_rows",
+        "`orders` is a Polars frame with the columns buyer, shelf, at and price. Write in "
+        "SQL: each order with the sum `spent` of its shelf's prices in the three minutes up "
+        "to it, the order and both ends included. `answer` is a frame with the columns "
+        "buyer, shelf, price and spent.",
+        check_over,
+        orders,
+    ),
+    Task(
+        "sql_of_the_first_rows",
+        "`orders` is a Polars frame with the columns buyer, shelf, at and price. Write in "
+        "SQL, as Flink's users do, with ROW_NUMBER: the two dearest orders of each shelf in "
+        "each hour. `answer` is a frame with the columns window_start, shelf, rank (1 for "
+        "the dearest; you may have to rename it), buyer and price.",
+        check_dearest,
+        orders,
+    ),
+    Task(
+        "pipeline_in_a_file",
+        "The folder `in` has files of JSON lines with the fields page (text) and at (ISO "
+        "time with Z). Write the file `views.sql`, a pipeline that reads the folder "
+        "`${data}`, counts the views `n` of each page in each minute that is complete, and "
+        "keeps them in the table `views` of the DuckDB database `views.duckdb`. It is run "
+        "by `muntin run views.sql --until-quiet --set data=in`, without Spark; you needn't "
+        "run it.",
+        check_pipeline,
+        two_files,
+    ),
+]
