@@ -136,14 +136,14 @@ def session(
         hint = 'give session("30 minutes"), or session(by="column") of their own gaps'
         raise OptionError("gap", gap, problem, hint)
     cuts = {"longest": longest, "start": start, "end": end, "same": same}
-    given = {option: value for option, value in cuts.items() if value is not None}
+    limits = {option: value for option, value in cuts.items() if value is not None}
     if gap is None:
-        for option, value in given.items():
+        for option, value in limits.items():
             hint = f'give one gap for all messages: session("30 minutes", {option}=…)'
             raise OptionError(option, str(value), "needs a gap that ends sessions", hint)
         return Sessions(0, closed, "time", by)
     length, axis = measure("gap", gap)
-    for option, value in given.items() if axis == "rows" else ():
+    for option, value in limits.items() if axis == "rows" else ():
         hint = "leave it out, or measure the gap in time"
         raise OptionError(option, str(value), "needs a gap in time, not in rows", hint)
     most = None if longest is None else micros("longest", longest, zero=False)
