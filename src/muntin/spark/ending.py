@@ -19,6 +19,7 @@ from muntin.model.errors import (
     SourceError,
     SpecChangedError,
     StateCorruptedError,
+    WaitingWindowsError,
 )
 from muntin.spark.host.executors import explain_lost_tasks
 from muntin.spark.host.internals.checkpoints import find_changed_operators
@@ -32,6 +33,7 @@ _OURS = (
     SourceError,
     SpecChangedError,
     StateCorruptedError,
+    WaitingWindowsError,
 )
 
 
