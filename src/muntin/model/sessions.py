@@ -16,7 +16,7 @@ from muntin.model.errors import OptionError
 Closed = Literal["both", "left"]
 # A longer gap is a mistaken unit.
 LONGEST_GAP = 36_525 * DAY
-CONDITIONS = ("start", "end", "same")
+CONDITION_OPTIONS = ("start", "end", "same")
 """The fields of sessions that messages are evaluated for, in the order of their words."""
 AN_EXPRESSION = "(an expression)"
 """The words of a condition or column that was given as an expression, which has no stable text."""
@@ -61,7 +61,7 @@ class Sessions(Moving):
     @property
     def conditions(self) -> dict[str, Any]:
         """The conditions and the column that sessions depend on, by option."""
-        named = ((option, getattr(self, option)) for option in CONDITIONS)
+        named = ((option, getattr(self, option)) for option in CONDITION_OPTIONS)
         return {option: value for option, value in named if value is not None}
 
     @property

@@ -29,7 +29,7 @@ from muntin.spark.remote import RemoteReporter, check_sendable, start_with_retri
 from muntin.spark.rescale import fit_checkpoint
 from muntin.spark.running import CheckedSpec
 from muntin.spark.seeding import plant_seed
-from muntin.spark.sinks.writers import check_sink, folders_of
+from muntin.spark.sinks.writers import check_destination, folders_of
 from muntin.spark.sources.inputs import check_ticks, ending_run
 from muntin.spark.sources.kafka_rows import KAFKA_SOURCE as KAFKA
 from muntin.spark.writing import Destination, Writer
@@ -132,7 +132,7 @@ def _check_outputs(*outputs: Destination) -> None:
     """Refuse sinks that can't store the rows of a query."""
     check_separate_tables(output.target for output in outputs)
     for output in outputs:
-        check_sink(output.target, output.schema, output.keys)
+        check_destination(output.target, output.schema, output.keys)
 
 
 def launch(

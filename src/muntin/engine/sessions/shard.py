@@ -33,7 +33,7 @@ from muntin.engine.firing import (
     is_due_by_clock,
     since_columns,
 )
-from muntin.engine.output import Output
+from muntin.engine.output import ShardOutput
 from muntin.engine.results import build_values
 from muntin.engine.sessions.combine import SessionCombiner, group_rows, merge_groups
 from muntin.engine.windows.combine import Combined
@@ -81,7 +81,7 @@ class SessionShard(WindowShard):
         # An old version of an expired session may be left, beside a newer one that is kept.
         self._retain(last, width)
 
-    def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
+    def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> ShardOutput:
         begun = self._begin(combined, wall, final)
         clock, stored = begun.clock, self.sessions
         self.retained.count_stored(lambda: [self._newest(stored.read())], self.retained.floor)

@@ -32,7 +32,7 @@ class RowStep(Protocol):
 
 
 @dataclass(frozen=True)
-class RowSelection:
+class RowSelectList:
     """A select list and a condition over single rows.
 
     Attributes:
@@ -46,7 +46,7 @@ class RowSelection:
     @classmethod
     def of(
         cls, schema: pl.Schema, columns_shown: Sequence[Column] | None, where: str | None
-    ) -> RowSelection:
+    ) -> RowSelectList:
         """Parse a select list and a condition in SQL.
 
         Raises:
@@ -159,16 +159,16 @@ def derive(rows: InputRows, columns_shown: Sequence[Column] | None, where: str |
         OptionError: When an expression can't be computed in this process; the error names it.
     """
     if isinstance(rows, LocalUpstream):
-        selection = RowSelection.of(rows.plan.output_schema, columns_shown, where)
+        selection = RowSelectList.of(rows.plan.output_schema, columns_shown, where)
         keeps_end = rows.plan.keeps_end and selection.keeps(columns.WINDOW_END)
         return replace(rows, plan=with_selection(rows.plan, selection, keeps_end=keeps_end))
-    selection = RowSelection.of(rows.schema, columns_shown, where)
+    selection = RowSelectList.of(rows.schema, columns_shown, where)
     if isinstance(rows, FrameSource):
         return FrameSource(selection.apply(rows.rows), rows.origin)
     return DerivedSource(rows, selection)
 
 
-def with_selection(plan: LocalPlan, selection: RowSelection, *, keeps_end: bool) -> LocalPlan:
+def with_selection(plan: LocalPlan, selection: RowSelectList, *, keeps_end: bool) -> LocalPlan:
     """Return a plan with a selection of its results."""
     before = plan.select_list
 

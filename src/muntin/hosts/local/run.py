@@ -30,7 +30,7 @@ from muntin.state.runs import FrameCache
 # Size of the cached frames of all shards of an operator, bytes.
 _CACHE_BYTES = 512 << 20
 
-Frames = Iterable[pl.DataFrame]
+FrameStream = Iterable[pl.DataFrame]
 Stores = Callable[[int, int], Blobs]
 """A function that opens the store of an operator's shard, by their numbers."""
 
@@ -92,7 +92,7 @@ class OperatorRun:
 
     def step(
         self,
-        read: Iterator[Frames],
+        read: Iterator[FrameStream],
         now: int,
         wall: int | None,
         *,
@@ -115,7 +115,7 @@ class OperatorRun:
         upstream_rejected: list[pl.DataFrame] = []
         progress: list[dict[str, Any]] = []
         for operator_input in self.plan.inputs:
-            rows: Frames = ()
+            rows: FrameStream = ()
             reached: int | None = None
             more = Remainder()
             if (upstream := operator_input.upstream) is not None:
@@ -146,7 +146,7 @@ class OperatorRun:
     def _prepare(
         self,
         operator_input: LocalOperatorInput,
-        rows: Frames,
+        rows: FrameStream,
         now: int,
         reached: int | None,
         more: Remainder,

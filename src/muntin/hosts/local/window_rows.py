@@ -10,7 +10,7 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.hosts.chain import WINDOW_TIME
-from muntin.hosts.local.derived import RowSelection
+from muntin.hosts.local.derived import RowSelectList
 from muntin.hosts.local.expressions import parse_sql_expression
 from muntin.hosts.local.plan import LocalInput, LocalPlan, LocalUpstream
 from muntin.hosts.local.window_plan import plan_windows
@@ -22,8 +22,8 @@ from muntin.hosts.ranking import (
     Names,
     check_bounds,
     check_order,
-    list_columns,
     list_ranked_columns,
+    parse_column_names,
 )
 from muntin.model.aggregates import Aggregate, collect_list, first_rows
 from muntin.model.aggregates.ranked import rank_rows
@@ -117,7 +117,7 @@ def rank_windows(
     ranking = _rank(schema, n, by, up, chained=True)
     bounds = pl.col(WINDOW_BOUNDS[0]).alias(FIRST), pl.col(WINDOW_BOUNDS[1]).alias(LAST)
     windows = LocalInput(upstream, columns.WINDOW_END)
-    keys = (*bounds, *list_columns("per", per, [*schema]))
+    keys = (*bounds, *parse_column_names("per", per, [*schema]))
     rows = collect_rows(schema, ranking)
     spec = replace(moments(columns.WINDOW_END), aggregates={ROWS: rows})
     return show_ranked(plan_windows(windows, keys, spec), ranking)
@@ -160,7 +160,7 @@ def show_each(plan: LocalPlan, windowing: Windowing) -> LocalPlan:
         return numbered.explode(ROW, PLACE).filter(pl.col(ROW).is_not_null())
 
     rows = explode(pl.DataFrame(schema=plan.results)).schema
-    selection = RowSelection.of(rows, windowing.columns, windowing.having)
+    selection = RowSelectList.of(rows, windowing.columns, windowing.having)
     keys = (*windowing.spec.keys, NUMBER)
     has_end = selection.keeps(columns.WINDOW_END)
     return plan.select(lambda results: selection.apply(explode(results)), keys, has_end=has_end)
@@ -176,7 +176,7 @@ def show_ranked(plan: LocalPlan, ranking: Ranking) -> LocalPlan:
     explode = _explode(plan.results, ranking, per)
     schema = explode(pl.DataFrame(schema=plan.results)).schema
     names = [name for name in schema if name not in (WINDOW_TIME, *_OWN)]
-    steps: list[RowSelection] = []
+    steps: list[RowSelectList] = []
     for choice in ranking.choices:
         step, names = _choose(schema, choice, names, per, ranking)
         steps.append(step)
@@ -219,14 +219,14 @@ def _explode(results: pl.Schema, ranking: Ranking, per: tuple[str, ...]) -> Sele
 
 def _choose(
     schema: pl.Schema, choice: Choice, names: list[str], per: Sequence[str], ranking: Ranking
-) -> tuple[RowSelection, list[str]]:
+) -> tuple[RowSelectList, list[str]]:
     """Return one select list over the rows, which always keeps the identifying columns.
 
     Returns:
         The selection, and the names that `*` stands for after it.
     """
     if choice.columns is None:
-        return RowSelection.of(schema, None, choice.where), names
+        return RowSelectList.of(schema, None, choice.where), names
     shown: dict[str, str] = {}
     for column in choice.columns:
         every = {name: quote_name(name) for name in names} if column.text == "*" else {}
@@ -236,7 +236,7 @@ def _choose(
         texts.setdefault(name, quote_name(name))
     after = [name for name in texts if name not in _OWN]
     selected = [Column(name, texts.get(name, name)) for name in (*after, *_OWN)]
-    return RowSelection.of(schema, selected, choice.where), after
+    return RowSelectList.of(schema, selected, choice.where), after
 
 
 def _fields(names: Iterable[str]) -> list[pl.Expr]:

@@ -62,7 +62,7 @@ _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _FILE = "path string, modificationTime timestamp, length long, content binary"
 
 
-def files(frame: DataFrame, now: Column) -> tuple[DataFrame, str | None] | None:
+def list_file_parts(frame: DataFrame, now: Column) -> tuple[DataFrame, str | None] | None:
     """Return the files of a streaming frame that is a plain scan of them.
 
     Returns:
