@@ -19,7 +19,7 @@ from muntin.sinks.kafka import KafkaSink
 from muntin.sinks.sink import check_separate_tables, prepare_sinks
 from muntin.spark.explain import collect_plan
 from muntin.spark.host.executors import Executors
-from muntin.spark.host.internals.checkpoints import home, is_there
+from muntin.spark.host.internals.checkpoints import find_home, is_there
 from muntin.spark.host.internals.jvm import is_connected, make_active, session_of
 from muntin.spark.host.internals.plans import reads
 from muntin.spark.host.plan import Plan
@@ -186,7 +186,7 @@ def launch(
         reporter = RemoteReporter(session_of(handle.spark)) if remote else None
         write = Writer(outputs, checkpoint, reporter or handle, shards, remote)
         writer = emitted.writeStream.foreachBatch(write)
-        writer = writer.option("checkpointLocation", home(handle.spark, checkpoint))
+        writer = writer.option("checkpointLocation", find_home(handle.spark, checkpoint))
         writer = _set_trigger(writer.outputMode("append"), every, available_now)
         writer = writer if name is None else writer.queryName(name)
         with use_partitions(emitted.sparkSession, shards):

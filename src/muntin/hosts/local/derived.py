@@ -24,7 +24,7 @@ class RowStep(Protocol):
     def apply(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the transformed rows."""
 
-    def schema_of(self, schema: pl.Schema) -> pl.Schema:
+    def derive_schema(self, schema: pl.Schema) -> pl.Schema:
         """Return the columns of transformed rows."""
 
     def keeps(self, name: str) -> bool:
@@ -78,7 +78,7 @@ class RowSelectList:
         garbled = [GARBLED] if GARBLED in rows.columns else []
         return rows.select(*self.shown, *garbled)
 
-    def schema_of(self, schema: pl.Schema) -> pl.Schema:
+    def derive_schema(self, schema: pl.Schema) -> pl.Schema:
         """Return the columns of the selection from rows of a schema."""
         return self.apply(pl.DataFrame(schema=schema)).schema
 
@@ -103,7 +103,7 @@ class DerivedSource:
     @property
     def schema(self) -> pl.Schema:
         """The columns of the transformed rows."""
-        return self.step.schema_of(self.source.schema)
+        return self.step.derive_schema(self.source.schema)
 
     @property
     def ordered(self) -> bool:

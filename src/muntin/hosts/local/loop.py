@@ -27,7 +27,7 @@ _SOURCE_WAIT = 0.1
 Clock = Callable[[], int]
 
 
-def machine_clock() -> int:
+def read_machine_clock() -> int:
     """Return the wall clock, microseconds."""
     return time.time_ns() // 1000
 
@@ -76,7 +76,7 @@ class Loop:
         checkpoint: LocalCheckpoint,
         delivery: Delivery,
         pace: Pace,
-        clock: Clock = machine_clock,
+        clock: Clock = read_machine_clock,
         *,
         totals: Totals | None = None,
         pool: ThreadPoolExecutor | None = None,

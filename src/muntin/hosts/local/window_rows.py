@@ -77,7 +77,7 @@ def plan_rolling_rows(
     own = plan.keys or ()
     selected = [
         *map(pl.col, (*own, *WINDOW_BOUNDS)),
-        *_fields(name for name in names if name not in own),
+        *_select_fields(name for name in names if name not in own),
         *map(pl.col, (*(name for name in spec.aggregates if name != ROWS), *_OWN, NUMBER)),
     ]
     return _show_rows(plan, NUMBER, selected, (*own, NUMBER), has_end=True)
@@ -180,7 +180,7 @@ def show_ranked(plan: LocalPlan, ranking: Ranking) -> LocalPlan:
     for choice in ranking.choices:
         step, names = _choose(schema, choice, names, per, ranking)
         steps.append(step)
-        schema = step.schema_of(schema)
+        schema = step.derive_schema(schema)
 
     def apply(results: pl.DataFrame) -> pl.DataFrame:
         rows = explode(results)
@@ -209,7 +209,7 @@ def _explode(results: pl.Schema, ranking: Ranking, per: tuple[str, ...]) -> Sele
     selected = [
         *map(pl.col, per),
         *(pl.col(bound).alias(name) for name, bound in zip(WINDOW_BOUNDS, bounds, strict=True)),
-        *_fields(own),
+        *_select_fields(own),
         *map(pl.col, numbers),
         *([] if WINDOW_TIME in (*per, *own) else [last.alias(WINDOW_TIME)]),
         *map(pl.col, _OWN),
@@ -239,7 +239,7 @@ def _choose(
     return RowSelectList.of(schema, selected, choice.where), after
 
 
-def _fields(names: Iterable[str]) -> list[pl.Expr]:
+def _select_fields(names: Iterable[str]) -> list[pl.Expr]:
     return [pl.col(ROWS).struct.field(name).alias(name) for name in names]
 
 

@@ -34,7 +34,7 @@ from muntin.engine.utf8 import GARBLED, frame_from_arrow
 from muntin.model.errors import OptionError
 from muntin.sources.flags import Flags
 from muntin.spark.host.internals.jvm import default_files, working_directory
-from muntin.spark.host.internals.plans import bare_source, is_seen
+from muntin.spark.host.internals.plans import find_bare_source, is_seen
 from muntin.spark.host.messages import ROWS_AT_ONCE
 
 SETTING = "spark.muntin.readParquet"
@@ -75,7 +75,7 @@ def list_file_parts(frame: DataFrame, now: Column) -> tuple[DataFrame, str | Non
         return None
     if not all(isinstance(field.dataType, AtomicType) for field in frame.schema):
         return None
-    source = bare_source(frame)
+    source = find_bare_source(frame)
     if source is None or source.name != "parquet" or not source.options.keys() <= _LISTING:
         return None
     options = source.options
