@@ -13,8 +13,8 @@ from muntin.hosts.ranking import (
     Ascending,
     Names,
     check_bounds,
+    check_column_names,
     check_order,
-    parse_column_names,
 )
 from muntin.model.pipeline import FIRST, LAST, NUMBER, PLACE, ROW, ROWS, Ranking, quote_name
 from muntin.model.pipeline import Column as Selected
@@ -86,7 +86,7 @@ def top_windows(
     check_bounds(n, frame.columns)
     ranking = _rank(frame, n, by, up, chained=True)
     bounds = F.col(WINDOW_START).alias(FIRST), F.col(WINDOW_END).alias(LAST)
-    keys: tuple[Column | str, ...] = (*bounds, *parse_column_names("per", per, frame.columns))
+    keys: tuple[Column | str, ...] = (*bounds, *check_column_names("per", per, frame.columns))
     input_ = Input(frame, WINDOW_END, upstream=find_upstream(frame))
     return _select_rows(input_, keys, moments(WINDOW_END), ranking)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import polars as pl
 
+from muntin.engine.clocks import read_machine_clock
 from muntin.hosts.local.definition import LocalDefinition
-from muntin.hosts.local.loop import read_machine_clock
 from muntin.hosts.local.messages import to_microseconds
 from muntin.hosts.local.run import OperatorRun
 from muntin.hosts.progress import Progress, Totals

@@ -21,9 +21,9 @@ from muntin.hosts.ranking import (
     Ascending,
     Names,
     check_bounds,
+    check_column_names,
     check_order,
     list_ranked_columns,
-    parse_column_names,
 )
 from muntin.model.aggregates import Aggregate, collect_list, first_rows
 from muntin.model.aggregates.ranked import rank_rows
@@ -117,7 +117,7 @@ def rank_windows(
     ranking = _rank(schema, n, by, up, chained=True)
     bounds = pl.col(WINDOW_BOUNDS[0]).alias(FIRST), pl.col(WINDOW_BOUNDS[1]).alias(LAST)
     windows = LocalInput(upstream, columns.WINDOW_END)
-    keys = (*bounds, *parse_column_names("per", per, [*schema]))
+    keys = (*bounds, *check_column_names("per", per, [*schema]))
     rows = collect_rows(schema, ranking)
     spec = replace(moments(columns.WINDOW_END), aggregates={ROWS: rows})
     return show_ranked(plan_windows(windows, keys, spec), ranking)
