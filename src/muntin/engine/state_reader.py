@@ -16,7 +16,7 @@ from muntin.engine.dtypes import dtype_of
 from muntin.engine.joins.as_of import drop_replaced
 from muntin.engine.joins.by_arrival import ARRIVED, build_deletion_test, select_last_rows
 from muntin.engine.joins.joiner import ID
-from muntin.engine.joins.newest import select_newest
+from muntin.engine.joins.newest import select_greatest_revisions
 from muntin.engine.joins.sessions import HAS_PARTNER, LAST, rename_last_position
 from muntin.engine.key_state import find_blobs
 from muntin.engine.results import build_values
@@ -178,7 +178,7 @@ def _drop_expired(rows: pl.DataFrame, spec: JoinSpec, side: str, first: int | No
         is_deletion = build_deletion_test(spec.right, spec.right.types)
         rows = select_last_rows(rows, keys).filter(~is_deletion)
     if isinstance(bound, Newest):
-        rows = select_newest(rows, keys)
+        rows = select_greatest_revisions(rows, keys)
     if isinstance(bound, AsOf) and side == "right":
         return drop_replaced(rows, keys, first, bound.most)
     return rows if first is None else rows.filter(pl.col(axis) >= first)
