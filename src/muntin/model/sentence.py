@@ -27,7 +27,7 @@ from muntin.model.joins import (
 from muntin.model.kinds import MOST_OVERLAPPING, Kind, cumulating_in, of_size
 from muntin.model.option_types import check_boolean, check_count
 from muntin.model.other_words import missing_word, translate_call
-from muntin.model.policies import Firing, PolicyWords, Since, policy
+from muntin.model.policies import Crowded, Firing, Policy, PolicyWords, Since, limit_waiting, policy
 from muntin.model.sessions import Closed, session
 from muntin.model.sliding import ClosedSides, rolling, sliding
 from muntin.model.spec import Nulls, WindowSpec, check_nulls
@@ -227,6 +227,8 @@ class Sentence:
         since: Since | None = None,
         when: str | None = None,
         then: PolicyWords | None = None,
+        over: int | None = None,
+        stop: bool = False,
     ) -> Self:
         """Let current windows emit before they are full (``emission`` is ``early``).
 
@@ -245,11 +247,20 @@ class Sentence:
             when: Emit after each batch that changed the window, if this condition is true: a
                 comparison of aggregates and keys with numbers and texts,
                 ``"worst > 100 AND NOT region = 'north'"``.
-            then: The policy of a window's early firings after its first one, in the same words:
+            then: The policy of a window's early emissions after its first one, in the same words:
                 ``.early(rows=1, then={"every": "1 minute"})``.
+            over: The greatest number of windows that have changed and wait to emit. Beyond it, the
+                oldest emit at the end of the batch: by their ends, then by key. The number is
+                divided equally among the shards, rounded up, so the same batch emits the same
+                when it is read again. For tumbling, hopping, cumulating and calendar windows.
+            stop: With ``over``, stop the query with an error instead, before the batch is stored.
         """
-        chosen = policy("early", each, rows, every, at_least, when, then, after, since)
-        return self._set_once("early", chosen, _firing=replace(self._firing, early=chosen))
+        limit = limit_waiting(over, stop)
+        words = (rows, every, at_least, when, then, after, since)
+        alone = limit is not None and not each and all(word is None for word in words)
+        chosen: Policy = Crowded() if alone else policy("early", each, *words)
+        firing = replace(self._firing, early=chosen, over=limit)
+        return self._set_once("early", chosen, _firing=firing)
 
     def full(self, *, repeat: bool) -> Self:
         """Set whether a window emits in full although nothing is new since it emitted early.
@@ -335,7 +346,7 @@ class Sentence:
             since: With ``after``, the message to measure from, ``"first"`` or ``"last"``.
             when: Emit after each batch that changed the window, if this condition is true; see
                 ``early``.
-            then: The policy of a window's late firings after its first one; see ``early``.
+            then: The policy of a window's late emissions after its first one; see ``early``.
         """
         measure("grace", grace, zero=True)
         chosen = self._firing.late
@@ -365,7 +376,7 @@ class Sentence:
         return self._set_once("keep", retention, _firing=firing, _kept=retention)
 
     def deltas(self) -> Self:
-        """Let each firing emit only the messages since the window's last one."""
+        """Let each emission have only the messages since the window's last one."""
         return replace(self, _firing=replace(self._firing, accumulate=False))
 
     def _set_windows(self, windows: Kind) -> Self:

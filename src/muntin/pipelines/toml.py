@@ -30,7 +30,7 @@ from muntin.model.placeholders import (
 )
 from muntin.model.rolling import emits_messages
 from muntin.model.sentence import Sentence
-from muntin.model.sessions import CONDITIONS, Sessions
+from muntin.model.sessions import CONDITION_OPTIONS, Sessions
 from muntin.model.spec import WindowSpec
 from muntin.pipelines.form import (
     PipelineForm,
@@ -50,7 +50,7 @@ _USES = {
     "cumulating": {"step", "origin", "zone", "overlap"},
     "sliding": set[str](),
     "rolling": {"closed"},
-    "session": {"closed", "longest", *CONDITIONS},
+    "session": {"closed", "longest", *CONDITION_OPTIONS},
 }
 _OWN = ("emission", "revision")
 
