@@ -103,7 +103,7 @@ def change_grace(spec: Spec, keys: Collection[str], *, full: bool, keeps_windows
     if {*keys} != {*identity}:
         hint = f"give {', '.join(identity)}"
         raise OptionError("on", (*keys,), "isn't the key and the bounds of a window", hint)
-    return 0 if full else spec.firing.grace
+    return max(spec.lag, 0 if full else spec.firing.grace)
 
 
 class UpstreamOperator(ABC):

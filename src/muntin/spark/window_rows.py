@@ -18,7 +18,7 @@ from muntin.hosts.ranking import (
 )
 from muntin.model.pipeline import FIRST, LAST, NUMBER, PLACE, ROW, ROWS, Ranking, quote_name
 from muntin.model.pipeline import Column as Selected
-from muntin.model.ranking import moments, refuse
+from muntin.model.ranking import moments, refuse, refuse_delayed
 from muntin.model.rolling import add_messages, message_columns
 from muntin.model.spec import WindowSpec
 from muntin.spark.host.chain import find_upstream
@@ -87,7 +87,9 @@ def top_windows(
     ranking = _rank(frame, n, by, up, chained=True)
     bounds = F.col(WINDOW_START).alias(FIRST), F.col(WINDOW_END).alias(LAST)
     keys: tuple[Column | str, ...] = (*bounds, *check_column_names("per", per, frame.columns))
-    input_ = Input(frame, WINDOW_END, upstream=find_upstream(frame))
+    upstream = find_upstream(frame)
+    refuse_delayed(None if upstream is None else upstream.plan.spec)
+    input_ = Input(frame, WINDOW_END, upstream=upstream)
     return _select_rows(input_, keys, moments(WINDOW_END), ranking)
 
 

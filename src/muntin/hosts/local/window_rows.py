@@ -40,7 +40,7 @@ from muntin.model.pipeline import (
     Windowing,
     quote_name,
 )
-from muntin.model.ranking import identity_of, moments, refuse
+from muntin.model.ranking import identity_of, moments, refuse, refuse_delayed
 from muntin.model.rolling import add_messages, message_columns
 from muntin.model.spec import WindowSpec
 
@@ -113,6 +113,7 @@ def rank_windows(
         OptionError: When an option can't work; the error names it.
     """
     schema = upstream.plan.output_schema
+    refuse_delayed(upstream.plan.spec)
     check_bounds(n, [*schema])
     ranking = _rank(schema, n, by, up, chained=True)
     bounds = pl.col(WINDOW_BOUNDS[0]).alias(FIRST), pl.col(WINDOW_BOUNDS[1]).alias(LAST)
