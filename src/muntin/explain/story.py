@@ -15,6 +15,7 @@ from muntin.model.pipeline import ROWS
 from muntin.model.policies import After, Every, FirstThen, Policy, When
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
+from muntin.model.trailing import Trailing
 
 _INDENT = 10
 
@@ -122,6 +123,35 @@ def _describe_row_axis(spec: WindowSpec) -> str:
 
 
 def _describe_emissions(spec: WindowSpec) -> Iterator[tuple[str, str]]:
+    if isinstance(spec.windows, Trailing):
+        yield from _describe_instants(spec, spec.windows)
+    else:
+        yield from _describe_firings(spec)
+    if spec.max_ahead is None:
+        yield "future", "any time is taken"
+    elif spec.axis == "time":
+        ahead = phrase(spec.max_ahead)
+        yield "future", f"rejected beyond {ahead} ahead of the wall clock; max_ahead= widens it"
+    if spec.clocks:
+        silent = "" if spec.idle is None else f", unless it was silent for {phrase(spec.idle)}"
+        each = ", ".join(spec.clocks)
+        yield "clocks", f"one for each {each}; the slowest holds the watermark{silent}"
+    if spec.idle is not None:
+        yield "idle", f"after {phrase(spec.idle)} without messages the watermark follows the clock"
+
+
+def _describe_instants(spec: WindowSpec, windows: Trailing) -> Iterator[tuple[str, str]]:
+    yield (
+        "emits",
+        f"when the watermark ({_describe_lag(spec)}) reaches a multiple of "
+        f"{phrase(windows.every)}, the keys and look-backs that have changed; "
+        "one without messages is retracted",
+    )
+    oldest = phrase(windows.length)
+    yield "late", f"counted from the next multiple on, and rejected if older than {oldest} then"
+
+
+def _describe_firings(spec: WindowSpec) -> Iterator[tuple[str, str]]:
     firing = spec.firing
     early = (
         "never" if firing.early is None else f"while it is current, {describe_policy(firing.early)}"
@@ -141,17 +171,6 @@ def _describe_emissions(spec: WindowSpec) -> Iterator[tuple[str, str]]:
     else:
         yield "late", "rejected: there is no grace"
     yield "emits", "the whole result so far" if firing.accumulate else "what is new"
-    if spec.max_ahead is None:
-        yield "future", "any time is taken"
-    elif spec.axis == "time":
-        ahead = phrase(spec.max_ahead)
-        yield "future", f"rejected beyond {ahead} ahead of the wall clock; max_ahead= widens it"
-    if spec.clocks:
-        silent = "" if spec.idle is None else f", unless it was silent for {phrase(spec.idle)}"
-        each = ", ".join(spec.clocks)
-        yield "clocks", f"one for each {each}; the slowest holds the watermark{silent}"
-    if spec.idle is not None:
-        yield "idle", f"after {phrase(spec.idle)} without messages the watermark follows the clock"
 
 
 def describe_policy(policy: Policy) -> str:
@@ -175,8 +194,7 @@ def describe_policy(policy: Policy) -> str:
 def _describe_full(spec: WindowSpec) -> str:
     if spec.axis == "rows":
         return "when its last row has come"
-    trails = f"{phrase(spec.lateness)} behind the latest event time"
-    behind = trails if spec.lateness > 0 else "the latest event time"
+    behind = _describe_lag(spec)
     if spec.own_gap is not None:
         return f"when the watermark ({behind}) has passed all of its messages' own gaps"
     if isinstance(spec.windows, Sessions):
@@ -186,12 +204,19 @@ def _describe_full(spec: WindowSpec) -> str:
     return f"when the watermark ({behind}) reaches its end"
 
 
+def _describe_lag(spec: WindowSpec) -> str:
+    trails = f"{phrase(spec.lateness)} behind the latest event time"
+    return trails if spec.lateness > 0 else "the latest event time"
+
+
 def _describe_state(spec: WindowSpec, circumstances: Circumstances) -> Iterator[tuple[str, str]]:
     shards = "a shard a core" if circumstances.shards is None else f"{circumstances.shards} shards"
     retention = spell(spec.firing.retention, spec.axis)
     until = f"kept until {retention} after its last window"
     if spec.by_arrival:
         until = "kept until its window is full"
+    if spec.windows.result_key is not None:
+        until = "kept until it has left the longest look-back"
     if spec.firing.rows is not None:
         until += f", and at most {spec.firing.rows:,} messages of closed windows"
     yield "state", f"{shards}; {spec.windows.row}, {until}"

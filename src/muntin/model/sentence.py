@@ -29,6 +29,7 @@ from muntin.model.policies import Firing, PolicyWords, Since, fill_of, policy
 from muntin.model.sessions import Closed, session
 from muntin.model.sliding import ClosedSides, rolling, sliding
 from muntin.model.spec import Nulls, WindowSpec, check_nulls
+from muntin.model.trailing import trailing
 from muntin.model.windows import along
 
 
@@ -166,6 +167,34 @@ class Sentence:
             'rolling 5 minutes, closed right'
         """
         return self._set_windows(rolling(size, closed))
+
+    def trailing(self, *look_backs: Duration, every: Duration, origin: Origin = None) -> Self:
+        """Keep aggregates over the last hour, the last day and so on up to date, as of now.
+
+        At each multiple of ``every`` that the watermark passes, a key gets a row for each look-back
+        that other messages lie in than at the multiple before: new ones came, or old ones fell out.
+        A key without changes costs nothing. When its last message has fallen out, a last row with
+        the ``emission`` ``retract`` deletes it from tables.
+
+        The results have a further key, ``look_back``, with the length in words. Tables keep the
+        newest row of each key and look-back; ``window_end`` is the time as of which it holds. A
+        message counts if its time is at or after ``window_start`` and before ``window_end``. It is
+        stored once, however many look-backs contain it. A late message counts from the next
+        multiple on, unless it is older than the longest look-back.
+
+        Args:
+            *look_backs: The lengths, each a multiple of ``every``.
+            every: The distance between the times at which rows are emitted.
+            origin: One of these times. Default: the epoch.
+
+        Example:
+            >>> from muntin.standalone import windowed
+            >>> from muntin import count
+            >>> trail = windowed(key="k", time="at").trailing("1 hour", "1 day", every="1 minute")
+            >>> str(trail._windows)
+            'trailing 1 hour, 1 day every 1 minute'
+        """
+        return self._set_windows(trailing(look_backs, every, origin=origin))
 
     def session(
         self,
@@ -364,7 +393,7 @@ class Sentence:
             raise OptionError("agg", None, "computes nothing", "write .agg(n=muntin.count())")
         sets = self._number_sets(keys)
         return WindowSpec(
-            keys=keys if sets is None else (*keys, GROUPING_ID),
+            keys=(*keys, *_list_result_keys(self._windows, sets)),
             time=self._input_options.time,
             windows=self._windows,
             aggregates=aggregates,
@@ -385,6 +414,9 @@ class Sentence:
             raise OptionError("nulls", self._nulls, "isn't supported by joins", hint)
         if self._sets is not None:
             raise OptionError("sets", self._sets, "aren't those of a join", "omit them")
+        if self._windows is not None and self._windows.result_key is not None:
+            hint = "join the messages themselves within=, or window the pairs by trailing()"
+            raise OptionError("trailing", str(self._windows), "aren't those of a join", hint)
         firing, options = set_default_policies(self._firing_on(axis)), self._input_options.options
         return Side(keys, self._input_options.time, self._windows, firing=firing, **options)
 
@@ -396,6 +428,13 @@ class Sentence:
             if not keys or not isinstance(keys[0], str) or keys[0] != partition:
                 return (partition, *keys)
         return keys
+
+
+def _list_result_keys(windows: Kind, sets: Sequence[int] | None) -> tuple[str, ...]:
+    """Return the keys that results have and messages don't."""
+    if sets is not None:
+        return (GROUPING_ID,)
+    return () if windows.result_key is None else (windows.result_key,)
 
 
 def join_sides(left: Sentence, right: Sentence, options: Mapping[str, Any]) -> JoinSpec:

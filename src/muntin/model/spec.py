@@ -78,8 +78,13 @@ class WindowSpec(QuerySpec, InputSpec):
 
     @property
     def key_columns(self) -> tuple[str, ...]:
-        """The keys that are columns of the messages, without ``grouping_id``."""
-        return self.keys if self.sets is None else self.keys[:-1]
+        """The keys that are columns of the messages, without ``grouping_id`` or ``look_back``."""
+        return self.state_keys if self.sets is None else self.keys[:-1]
+
+    @property
+    def state_keys(self) -> tuple[str, ...]:
+        """The keys of the state, without the one that only results have."""
+        return self.keys if self.windows.result_key is None else self.keys[:-1]
 
     def __post_init__(self) -> None:
         check_nulls(self.nulls)
@@ -133,7 +138,7 @@ class WindowSpec(QuerySpec, InputSpec):
         windows, firing = self.windows, self.firing
         if self.sets is not None and (self.axis == "rows" or windows.retracts):
             hint = "measure windows of one length in time, or write a query for each set"
-            raise OptionError("sets", windows, "are others for each set of keys", hint)
+            raise OptionError("sets", str(windows), "are others for each set of keys", hint)
         if self.axis == "time" and self.time is None:
             hint = "name the column of event times, or measure windows in muntin.rows(N)"
             raise OptionError("time", None, f"is missing for {windows}", hint)
@@ -145,6 +150,7 @@ class WindowSpec(QuerySpec, InputSpec):
             raise OptionError("rows", firing.rows, f"is a second measure for {windows}", hint)
         if firing.fill is not None:
             check_fill(firing.fill, windows)
+        windows.check_policies(firing)
         if isinstance(windows, Sliding) and windows.rolls and not firing.accumulate:
             hint = "leave deltas() out: each row has the whole of what lay before it"
             raise OptionError("deltas", str(windows), "emit a row for each message", hint)
@@ -166,13 +172,14 @@ class WindowSpec(QuerySpec, InputSpec):
     @property
     def title(self) -> str:
         """The windows and their keys, in words."""
-        return f"{self.windows} by {', '.join(self.keys)}" if self.keys else str(self.windows)
+        keys = self.state_keys
+        return f"{self.windows} by {', '.join(keys)}" if keys else str(self.windows)
 
     def facts(self) -> dict[str, Fact]:
         """Return the facts of the query, its input and its aggregates, by name."""
         windows, firing = self.windows, self.firing
         facts = {
-            "key": names_fact(self.keys),
+            "key": names_fact(self.state_keys),
             "windows": Fact(windows, f"{windows}, origin {windows.begins}"),
             "early": Fact(firing.early, str(firing.early or "never")),
             "accumulate": make_fact(firing.accumulate),
@@ -257,9 +264,9 @@ def check_nulls(nulls: object) -> None:
 
 def check_fill(fill: Fill, windows: Kind) -> None:
     """Refuse to fill windows that exist only with messages, or too short a time for any window."""
-    if windows.axis == "rows" or isinstance(windows, Moving):
+    if windows.axis == "rows" or windows.retracts or isinstance(windows, Moving):
         hint = "leave it out, or give tumbling, hopping, cumulating or calendar windows in time"
-        raise OptionError("fill", windows, "are only where there are messages", hint)
+        raise OptionError("fill", str(windows), "are only where there are messages", hint)
     pace = windows.start(1) - windows.start(0) or windows.pace
     if fill.up_to < pace:
         hint = f"give at least {phrase(pace)}, the distance between two windows"

@@ -22,6 +22,7 @@ from muntin.model.by_number import Moving
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec, Joint, SideName, Together
 from muntin.model.kinds import Kind, Paned
+from muntin.model.trailing import Trailing
 
 _FIRST_OFFSET, _LAST_OFFSET = "start_offset", "last_offset"
 _MESSAGES = "messages"
@@ -124,7 +125,7 @@ def sessions(
 def windows_of(spec: JoinSpec, side: SideName) -> Paned:
     """Return the windows of a side: its own, or those that partners share."""
     kind = kind_of(spec, side)
-    if kind is None or isinstance(kind, Moving):
+    if kind is None or isinstance(kind, Moving | Trailing):
         text = "has no windows" if kind is None else "has a window for each message"
         raise OptionError("side", side, text, "ask get_messages, or give it .tumbling(…)")
     return kind

@@ -20,6 +20,7 @@ from muntin.model.by_number import Moving
 from muntin.model.joins import SideName
 from muntin.model.kinds import Paned
 from muntin.model.policies import Every
+from muntin.model.trailing import Trailing
 
 _BOUNDS = (columns.WINDOW_START, columns.WINDOW_END)
 
@@ -37,7 +38,7 @@ def window_output(
         OptionError: When a name is one of the added columns.
     """
     kind, waits = kind_of(joiner.spec, side), isinstance(joiner.spec.side(side).firing.early, Every)
-    kind = None if isinstance(kind, Moving) else kind
+    kind = None if isinstance(kind, Moving | Trailing) else kind
     added = [columns.EMISSION, *(_BOUNDS if kind is not None else ())]
     for name in names:
         if name in added:

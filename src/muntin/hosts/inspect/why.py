@@ -15,6 +15,7 @@ from muntin.explain.why import (
     describe_query_state,
     explain_arrivals,
     explain_ended_input,
+    explain_look_backs,
     explain_sessions,
     explain_windows,
 )
@@ -32,6 +33,7 @@ from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
+from muntin.model.trailing import Trailing
 from muntin.state.manifest import Manifest, parse_manifest
 
 
@@ -76,7 +78,7 @@ def position_of(at: str, axis: Axis) -> int:
 def _of_windows(
     opened: StateSnapshot, spec: WindowSpec, key: Sequence[str], at: int
 ) -> Iterator[str]:
-    asked = key_state.parse_key(spec.keys, spec.types, key)
+    asked = key_state.parse_key(spec.state_keys, spec.types, key)
     shard = opened.number_shards(spec.shards or 1)[key_state.find_shard(spec, asked)]
     manifest = opened.read.get(shard)
     if manifest is None:
@@ -105,6 +107,9 @@ def _of_windows(
             if ended
             else explain_sessions(spec, clocks, sessions, at)
         )
+    elif isinstance(spec.windows, Trailing):
+        windows = key_state.read_look_backs(spec, numbers, blobs, asked, mine.watermark)
+        yield from explain_look_backs(spec, clocks, windows, at)
     else:
         windows = key_state.read_windows(spec, numbers, blobs, asked, at, at)
         yield from (

@@ -112,7 +112,9 @@ def _results(operator: WindowOperator, reader: MessageReader) -> pl.Schema:
     if combiner.spec.axis == "time":
         for bound in (columns.WINDOW_START, columns.WINDOW_END):
             kinds[bound] = result_time_type(reader.time_type)
-    kinds[columns.REVISION] = pl.Int32()
+    if combiner.spec.windows.result_key is None:
+        # The revision of a trailing window is the number of its instant.
+        kinds[columns.REVISION] = pl.Int32()
     return pl.Schema(kinds)
 
 

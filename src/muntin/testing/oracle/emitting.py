@@ -25,6 +25,8 @@ from muntin.testing.oracle.values import exceeds_type, value
 from muntin.testing.oracle.window import Key, OracleWindow, Placed
 
 RETRACT = "retract"
+Firing = tuple[OracleWindow, str]
+"""A window that emits, and its emission."""
 
 
 @dataclass(frozen=True)
@@ -44,22 +46,22 @@ class Ending:
     wall_before: int | None
 
 
-def firings(
-    spec: WindowSpec, windows: Iterable[OracleWindow], ending: Ending
-) -> list[tuple[OracleWindow, str]]:
-    """Return the windows that emit and their emissions, in order.
-
-    Replaced sessions are retracted first. Windows follow by start, then by key, then by end.
-    """
+def firings(spec: WindowSpec, windows: Iterable[OracleWindow], ending: Ending) -> list[Firing]:
+    """Return the windows that emit and their emissions, in order."""
     emitted = []
     for window in windows:
         emission = _emission(spec, window, ending)
         if emission is not None:
             emitted += [(window, emission), *((old, RETRACT) for old in window.replaced)]
-    return sorted(emitted, key=_in_order)
+    return sort_firings(emitted)
 
 
-def _in_order(firing: tuple[OracleWindow, str]) -> tuple[bool, int, Key, int]:
+def sort_firings(firings: Iterable[Firing]) -> list[Firing]:
+    """Sort firings: retractions first, then windows by start, then by key, then by end."""
+    return sorted(firings, key=_in_order)
+
+
+def _in_order(firing: Firing) -> tuple[bool, int, Key, int]:
     window, emission = firing
     return emission != RETRACT, window.start, nulls_first(window.key), window.end
 

@@ -10,10 +10,12 @@ from muntin.model.axis import FARTHEST
 from muntin.model.sessions import LONGEST_GAP, Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import DUPLICATES, PARTLY_LATE, WindowSpec
-from muntin.testing.oracle.emitting import Ending, firings, row
+from muntin.model.trailing import Trailing
+from muntin.testing.oracle.emitting import Ending, row
 from muntin.testing.oracle.marks import Watermarks
 from muntin.testing.oracle.placing import FixedPlacing, Placing, SlidingPlacing
 from muntin.testing.oracle.sessions import LongestPlacing, SessionPlacing
+from muntin.testing.oracle.trailing import TrailingPlacing
 from muntin.testing.oracle.values import to_micros
 from muntin.testing.oracle.window import OracleMessage, OracleWindow, Placed, Position
 
@@ -87,7 +89,7 @@ class Oracle:
         if reached is not None:
             after.watermark = max(after.watermark, reached - self._spec.lateness)
         ending = Ending(self._watermarks, after, wall, self._wall)
-        for window, emission in firings(self._spec, self._placing.windows.values(), ending):
+        for window, emission in self._placing.find_firings(self._spec, ending):
             self._fire(window, emission, result)
         self._watermarks, self._wall = after, wall
         self._placing.forget_closed(self._watermarks)
@@ -226,4 +228,6 @@ def _placing(spec: WindowSpec) -> Placing[Any]:
         return placing(spec.windows, grace)
     if isinstance(spec.windows, Sliding):
         return SlidingPlacing(spec.windows, grace)
+    if isinstance(spec.windows, Trailing):
+        return TrailingPlacing(spec.windows, grace)
     return FixedPlacing(spec.windows, grace)
