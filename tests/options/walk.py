@@ -117,18 +117,3 @@ TOML: dict[str, tuple[Any, Any]] = {
     "windows.closed": (None, "left"),
 }
 """Keys of a pipeline in TOML, by their part; of ``None`` they are valid only beside others."""
-
-WINDOWED: dict[str, tuple[Any, Any]] = {
-    "key": ("page", 1),
-    "time": ("ts", 1),
-    "offset": (("partition", "offset"), "partition"),
-    "lateness": ("1 minute", "a while"),
-    "max_ahead": ("1 hour", "a while"),
-    "idle": ("1 minute", "a while"),
-    "watermark": (["page"], "slowest"),
-    "where": ("n > 1", 1),
-    "clock": ("at", 1),
-    "shards": (3, 0),
-    "nulls": ("group", "keep"),
-}
-"""Options of ``windowed``."""

@@ -64,7 +64,7 @@ class Range:
     Attributes:
         kinds: ``fixed`` (tumbling, hopping), ``cumulating``, ``days``, ``sliding``, ``sessions``,
             ``own gaps`` (sessions of which each message has its own gap), ``longest`` (sessions
-            with a longest duration), ``trailing``.
+            with a longest duration), ``cut`` (sessions that conditions cut), ``trailing``.
         positions: What a message's position may be: ``time``, ``arrival`` or ``offset``.
         full_state: Whether aggregates may need all messages of a window.
         replays: Whether messages may have offsets on the time axis too, and be emitted again.
@@ -93,8 +93,11 @@ _IMPOSSIBLE = {
     ("days", "arrival"), ("days", "offset"), ("sessions", "arrival"), ("own gaps", "arrival"),
     ("own gaps", "offset"), ("longest", "arrival"), ("longest", "offset"),
     ("trailing", "arrival"), ("trailing", "offset"),
+    ("cut", "arrival"), ("cut", "offset"),
 }  # fmt: skip
-SESSIONS = ("sessions", "own gaps", "longest")
+SESSIONS = ("sessions", "own gaps", "longest", "cut")
+CUT_TYPES = {"opens": "boolean", "state": "long"}
+"""The columns of messages of which sessions are cut, beside ``flag``."""
 FIRST = Range()
 EVERYTHING = Range(
     ("fixed", "cumulating", "days", "sliding", "sessions"),
@@ -266,6 +269,7 @@ def specs(draw: st.DrawFn, ground: Ground, in_time: bool = False) -> WindowSpec:
     kinds = {"value": "long", "amount": "double", "flag": "boolean"}
     kinds |= {"second": "long"} if ground.second else {}
     kinds |= {"gap": "long"} if ground.kind == "own gaps" else {}
+    kinds |= CUT_TYPES if ground.kind == "cut" else {}
     kinds |= {"name": "string"} if ground.wide else {}
     offsets = {"partition": "long", "offset": "long"} if ground.has_offsets else {}
     by_time = ground.axis == "time" or draw(st.booleans())
@@ -315,6 +319,13 @@ def windows(draw: st.DrawFn, ground: Ground) -> Kind:
         gap = draw(st.integers(1, 5))
         most = draw(st.integers(gap, 12))
         return Sessions(gap * unit, draw(_closed), "time", None, most * unit)
+    if ground.kind == "cut":
+        gap = draw(st.integers(1, 6))
+        most = draw(st.none() | st.none() | st.integers(gap, 12))
+        subset = draw(st.sets(st.sampled_from(("opens", "flag", "state")), min_size=1))
+        start, end, same = (name if name in subset else None for name in ("opens", "flag", "state"))
+        longest = None if most is None else most * unit
+        return Sessions(gap * unit, draw(_closed), "time", None, longest, start, end, same)
     if ground.kind == "cumulating":
         step = draw(st.integers(1, 4))
         origin = draw(st.integers(0, step - 1))
@@ -382,6 +393,9 @@ def message_lists(
     if ground.kind == "own gaps":
         gaps = st.integers(1, 5).map(lambda n: n * unit)
         columns["gap"] = _mostly(gaps, st.sampled_from((None, 0, -unit)))
+    if ground.kind == "cut":
+        columns["opens"] = _mostly(st.booleans(), st.none())
+        columns["state"] = st.sampled_from((1, 1, 2, None))
     if ground.second:
         columns["second"] = _with_nulls(st.integers(0, 2), spec)
     if spec.time is None:

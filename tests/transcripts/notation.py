@@ -15,6 +15,7 @@ it states something that is not so, and a run of it must be found failing. The s
       trailing 30 s, 10 s every 5 s
       session 10 s          session 10 s open       (``open``: a whole gap parts two messages)
       session by gap        session by gap open     (a column of each message's own, microseconds)
+      session 10 s, at most 25 s, start login, end logout, same state open      (any of these)
 
 - ``columns``: names and types of a row's cells (default ``key:string time value:long``);
 - ``keys`` (default ``key``), ``aggregates`` by output name, for example ``max(value)``, and of
@@ -257,16 +258,15 @@ def read_windows(text: str) -> Kind:
             look_backs, _, every = rest.partition(" every ")
             return trailing.trailing(look_backs.split(", "), every, origin=start)
     assert kind == "session", kind
-    size, _, longest = size.partition(", at most ")
-    if longest:
-        most = longest.removesuffix(" open")
-        ends: Closed = "both" if most == longest else "left"
-        return sessions.session(size, closed=ends, longest=most)
-    gap = size.removesuffix(" open")
-    closed: Closed = "both" if gap == size else "left"
-    if rest.startswith("by "):
-        return sessions.session(by=rest.removeprefix("by ").removesuffix(" open"), closed=closed)
-    return sessions.session(read_length(gap), closed=closed)
+    size, *words = rest.removesuffix(" open").split(", ")
+    closed: Closed = "left" if rest.endswith(" open") else "both"
+    if size.startswith("by "):
+        return sessions.session(by=size.removeprefix("by "), closed=closed)
+    options: dict[str, Any] = {}
+    for word in words:
+        option, _, value = word.replace("at most", "longest").partition(" ")
+        options[option] = value
+    return sessions.session(read_length(size), closed=closed, **options)
 
 
 def read_length(text: str) -> Length:

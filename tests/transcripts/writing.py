@@ -160,6 +160,7 @@ def _windows(windows: Kind) -> str:
             return f"session by {by}{' open' * (closed == 'left')}"
         case Sessions(gap, closed, _, _, longest):
             most = "" if longest is None else f", at most {_length(longest, axis)}"
+            most += "".join(f", {name} {column}" for name, column in windows.conditions.items())
             return f"session {_length(gap, axis)}{most}{' open' * (closed == 'left')}"
     if not origin:
         return text

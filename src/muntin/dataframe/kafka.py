@@ -10,6 +10,7 @@ import polars as pl
 
 from muntin.model.axis import Duration, micros
 from muntin.model.errors import OptionError
+from muntin.model.option_types import check_boolean, check_count, check_text
 from muntin.sources.kafka import Form, KafkaTopics, Reader
 from muntin.sources.kafka_broker import starting_text_of
 from muntin.sources.kafka_client import of_connector
@@ -146,10 +147,17 @@ def kafka(
         ('orders',)
     """
     if columns is not None and not isinstance(columns, str | Mapping):
+        if not hasattr(columns, "toDDL"):
+            hint = "write them as 'page string, at timestamp', or as a mapping of names to types"
+            raise OptionError("columns", columns, "aren't columns", hint)
         columns = str(columns.toDDL())
+    check_text("servers", servers)
     topics = (topic,) if isinstance(topic, str) else tuple(topic)
-    if not topics or not all(topics):
+    if not topics:
         raise OptionError("topic", topic, "names none", "give the name of one")
+    for one in topics:
+        check_text("topic", one)
+    check_boolean("headers", headers)
     if format not in get_args(Form):
         hint = f"give one of {', '.join(get_args(Form))}"
         raise OptionError("format", format, "isn't read", hint)
@@ -157,8 +165,7 @@ def kafka(
     if format in DESCRIBED and columns is not None:
         hint = "leave it out: the schema says them"
         raise OptionError("columns", columns, f"aren't given with format={format!r}", hint)
-    if per_batch is not None and per_batch < 1:
-        raise OptionError("per_batch", per_batch, "is less than one", "give 1 or more")
+    check_count("per_batch", per_batch)
     if reader not in (None, *get_args(Reader)):
         raise OptionError("reader", reader, "isn't one", "give 'columns' or 'spark'")
     connector_options = of_connector(options or {})
@@ -177,5 +184,5 @@ def kafka(
 def _check_group(group: str | None, starting: str) -> None:
     if starting == "group" and group is None:
         raise OptionError("starting", "group", "needs a consumer group", "add group='…'")
-    if group is not None and not group:
-        raise OptionError("group", group, "names none", "give its name, or leave it out")
+    if group is not None:
+        check_text("group", group)

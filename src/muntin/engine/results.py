@@ -32,7 +32,7 @@ def build_results(
             exists = (pl.col(columns.EMISSION) != "retract").cast(pl.Int64).alias(_LIVES)
             emitted, order = emitted.with_columns(exists), [_LIVES, *order, columns.LAST]
         emitted = sort_rows(emitted, order)
-        end = emitted[columns.LAST] + spec.windows.gap
+        end = find_session_ends(emitted, spec.windows)
     else:
         emitted = sort_rows(emitted, order or [columns.WINDOW, *combiner.keys])
         end = window_end(emitted[columns.WINDOW], combiner.numbered_windows)
@@ -82,6 +82,13 @@ def _values(emitted: pl.DataFrame, combiner: Combiner) -> list[pl.Series]:
 def _has_messages(emitted: pl.DataFrame) -> pl.Series:
     """Return the mask of windows that have messages and aren't filled."""
     return emitted[columns.MESSAGES].ne_missing(0)
+
+
+def find_session_ends(sessions: pl.DataFrame, windows: Sessions) -> pl.Series:
+    """Return the ends of sessions as they are emitted."""
+    if columns.END in sessions.columns:
+        return sessions[columns.END]
+    return sessions[columns.LAST] + windows.gap
 
 
 def build_values(windows: pl.DataFrame, combiner: Combiner) -> pl.DataFrame:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from muntin.engine import columns
 from muntin.model.aggregates import Aggregate
 from muntin.model.grouping_sets import GROUPING_ID
 from muntin.model.kinds import Kind
-from muntin.model.sessions import Sessions
+from muntin.model.sessions import AN_EXPRESSION, Sessions
 from muntin.model.spec import WindowSpec
 
 GAP = "__muntin_gap"
@@ -39,8 +40,9 @@ def complete_spec(
         zone: The session's time zone, if messages depend on it.
     """
     names = [*keys, *(str(column) for one in aggregates.values() for column in one.columns)]
-    if isinstance(windows, Sessions) and windows.by is not None:
-        names.append(str(windows.by))
+    if isinstance(windows, Sessions):
+        names += [] if windows.by is None else [str(windows.by)]
+        names += [columns.CONDITIONS[option] for option in windows.conditions]
     names += [name for name in spec.clocks if name in schema]
     names += [] if time is None else [time]
     types = {name: str(schema[name]) for name in names}
@@ -58,3 +60,12 @@ def complete_spec(
         shards=shards,
         zone=zone,
     )
+
+
+def name_conditions(windows: Sessions) -> Sessions:
+    """Return sessions with the words of their conditions, as a checkpoint stores them."""
+    words = {
+        option: value if isinstance(value, str) else AN_EXPRESSION
+        for option, value in windows.conditions.items()
+    }
+    return replace(windows, **words)  # type: ignore[arg-type]

@@ -16,6 +16,7 @@ from muntin.model.axis import SECOND, Duration, micros, phrase
 from muntin.model.conditions import read_condition
 from muntin.model.errors import OptionError
 from muntin.model.json_dataclass import JsonDataclass
+from muntin.model.option_types import check_boolean, check_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,6 +309,9 @@ def _one(
     after: Duration | None = None,
     since: Since | None = None,
 ) -> OnePolicy:
+    check_boolean("each", each)
+    check_count("rows", rows, of="row")
+    check_count("at_least", at_least, of="row")
     if when is not None:
         if each or any(word is not None for word in (rows, every, at_least, after, since)):
             hint = "leave the others out: the condition is looked at after each batch"
@@ -322,9 +326,7 @@ def _one(
             "after=DURATION, or when=TEXT"
         )
         problem = "asks for each message and for more" if each else "asks for no policy"
-        raise OptionError(option, (each, rows, every), problem, hint)
-    if rows is not None and rows < 1:
-        raise OptionError(option, rows, "is less than one row", "give rows=1 or more")
+        raise OptionError(option, each, problem, hint)
     if after is not None:
         return _make_after(rows, every, at_least, after, since)
     period = None if every is None else micros(option, every, zero=False)
@@ -332,8 +334,6 @@ def _one(
         if period is None or rows is not None:
             hint = "give it beside every=DURATION, and without rows=N"
             raise OptionError("at_least", at_least, "only works with every=", hint)
-        if at_least < 1:
-            raise OptionError("at_least", at_least, "is less than one row", "give 1 or more")
         return Every(period, at_least)
     if rows is None:
         return Each() if period is None else Every(period)

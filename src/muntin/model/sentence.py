@@ -24,6 +24,7 @@ from muntin.model.joins import (
     set_default_policies,
 )
 from muntin.model.kinds import MOST_OVERLAPPING, Kind, cumulating_in, of_size
+from muntin.model.option_types import check_boolean, check_count
 from muntin.model.other_words import missing_word, translate_call
 from muntin.model.policies import Firing, PolicyWords, Since, fill_of, policy
 from muntin.model.sessions import Closed, session
@@ -203,12 +204,20 @@ class Sentence:
         closed: Closed = "both",
         by: Any = None,
         longest: Duration | None = None,
+        start: Any = None,
+        end: Any = None,
+        same: Any = None,
     ) -> Self:
         """Use session windows, which a message opens and a gap without messages ends.
 
         A session whose bounds change after it was emitted is retracted (``emission`` is
         ``retract``, the aggregates are null) and emitted again. ``window_end`` is the last message
-        plus the gap.
+        plus the gap, or where the session is cut before.
+
+        The last four arguments cut sessions, alone or together. They need ``gap``, and no join.
+        The messages of open sessions are kept by time then, as a late one may move the cuts.
+        Conditions are SQL text, such as ``"kind = 'logout'"``, or expressions of the input; NULL
+        doesn't fulfil them. Messages of one key and time always share a session.
 
         Args:
             gap: The length without messages that ends a session.
@@ -220,10 +229,19 @@ class Sentence:
                 that is NULL, not above zero or longer than a hundred years makes its message
                 ``malformed``.
             longest: The longest duration of a session. It ends so long after its first message,
-                and the next message begins another session. Needs ``gap``, and no join. The
-                messages of open sessions are kept by time, as a late one may move the cuts.
+                and the next message begins another session.
+            start: The condition of messages that begin a session. Without ``end`` each of them
+                begins another session; with ``end``, those inside a session don't. A message that
+                no session has is rejected as ``outside`` once the watermark, less the grace, has
+                passed it; the state keeps whole messages until then.
+            end: The condition of messages that end their session. Such a message is the last of
+                its session, ``window_end`` is its time, and the session is full as soon as the
+                watermark passes it.
+            same: The column, or an expression, that keeps its value within a session. The session
+                ends at the time of the first message with another value; NULL is a value.
         """
-        return self._set_windows(session(gap, closed=closed, by=by, longest=longest))
+        cuts = {"longest": longest, "start": start, "end": end, "same": same}
+        return self._set_windows(session(gap, closed=closed, by=by, **cuts))
 
     def early(
         self,
@@ -268,6 +286,7 @@ class Sentence:
                 knows that it is complete. With ``False`` it emits in full only if something is new
                 or it hasn't emitted yet; this needs ``early()``.
         """
+        check_boolean("repeat", repeat)
         return self._set_once("full", repeat, _firing=replace(self._firing, repeat=repeat))
 
     def fill(self, value: str, *, up_to: Duration) -> Self:
@@ -344,8 +363,7 @@ class Sentence:
             OptionError: When ``rows`` is less than 1.
         """
         measure("keep", retention, zero=True)
-        if rows is not None and rows < 1:
-            raise OptionError("rows", rows, "keeps nothing", "give 1 or more, or leave it out")
+        check_count("rows", rows, of="row")
         firing = replace(self._firing, rows=rows)
         return self._set_once("keep", retention, _firing=firing, _kept=retention)
 
@@ -461,6 +479,8 @@ def join_sides(left: Sentence, right: Sentence, options: Mapping[str, Any]) -> J
     )
     how, layout, nulls = options["how"], options["layout"], options["nulls"]
     shared = options["shared_time"]
+    check_boolean("shared_time", shared)
+    check_boolean("each_change", options["each_change"])
     return JoinSpec(left_side, right_side, bound, how, layout, nulls=nulls, shared_time=shared)
 
 

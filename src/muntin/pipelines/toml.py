@@ -38,8 +38,8 @@ from muntin.pipelines.form import (
     ValidationError,
     WindowsForm,
 )
-from muntin.sql.door import aggregate
-from muntin.sql.outputs import HINT, shared
+from muntin.sql.api import compile_aggregate
+from muntin.sql.outputs import OUTPUT_HINT, find_shared_table
 
 _ROWS = re.compile(r"(\d+)\s+rows?")
 # The additional entries of each kind of windows.
@@ -153,11 +153,11 @@ class _Reader:
 
     def _check_outputs(self, flows: tuple[Flow, ...]) -> None:
         """Refuse two outputs in one table."""
-        if (clash := shared(flows, self.tables)) is not None:
+        if (clash := find_shared_table(flows, self.tables)) is not None:
             first, second = clash
             self.entry = f"queries.{flows[second.query].name}.{second.part}"
             problem = f"is written twice, first by queries.{flows[first.query].name}.{first.part}"
-            raise OptionError(second.part, second.table, problem, HINT)
+            raise OptionError(second.part, second.table, problem, OUTPUT_HINT)
 
     def _read_table(self, name: str, table: TableForm) -> DeclaredTable:
         options = {
@@ -194,7 +194,7 @@ class _Reader:
         computed = {}
         for n, text in query.agg.items():
             self.entry = f"queries.{name}.agg.{n}"
-            computed[n] = aggregate(self._fill_placeholders(text))
+            computed[n] = compile_aggregate(self._fill_placeholders(text))
         self.entry = f"queries.{name}"
         marks = InputOptions() if source is None else source.marks
         sentence = _build_sentence(query, marks)

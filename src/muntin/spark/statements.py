@@ -64,7 +64,7 @@ from muntin.spark.window_rows import build_rolling_rows
 from muntin.spark.windowed import WindowedAggregate
 
 if TYPE_CHECKING:
-    from muntin.sql.script import Question
+    from muntin.sql.script import CompiledQuery
 
 Find = Callable[[str], DataFrame]
 SqlInput = DataFrame | WindowedAggregate
@@ -72,7 +72,7 @@ SqlInput = DataFrame | WindowedAggregate
 
 def bind_tables(
     spark: SparkSession | None,
-    question: Question,
+    question: CompiledQuery,
     tables: Mapping[str, SqlInput],
 ) -> WindowedAggregate | Joined:
     """Build a query on Spark over DataFrames by name, for ``muntin.sql``.
@@ -90,7 +90,7 @@ def bind_tables(
 
 def bind_statement(
     spark: SparkSession | None,
-    question: Question,
+    question: CompiledQuery,
     frames: Mapping[str, DataFrame],
     around: Surroundings | None = None,
 ) -> WindowedAggregate | Joined:

@@ -11,7 +11,7 @@ from muntin.model.errors import OptionError
 from muntin.pipelines.files import read_pipeline
 from muntin.pipelines.form import form_schema
 from muntin.pipelines.toml import PipelineFileError, pipeline
-from muntin.sql import door
+from muntin.sql import api
 
 ROOT = Path(__file__).parents[3]
 
@@ -89,7 +89,7 @@ def sql(windows: str, emit: str = "") -> str:
     ],
 )
 def test_windows_are_those_of_sql(windows, call):
-    ours, theirs = pipeline(TOML % (windows, ""), GIVEN), door.pipeline(sql(call), GIVEN)
+    ours, theirs = pipeline(TOML % (windows, ""), GIVEN), api.compile_pipeline(sql(call), GIVEN)
     assert ours.flows == theirs.flows
     assert ours.tables["clicks"].options == theirs.tables["clicks"].options
     assert (ours.checkpoint, ours.trigger, ours.names) == ("c", 5_000_000, theirs.names)
@@ -124,7 +124,9 @@ def test_windows_are_those_of_sql(windows, call):
 )
 def test_policies_are_those_of_sql(said, emit):
     ours = pipeline(TOML % ('tumbling = "1 hour"', said), GIVEN)
-    assert ours.flows == door.pipeline(sql("TUMBLE(ts, 1 HOUR)", "EMIT " + emit), GIVEN).flows
+    assert (
+        ours.flows == api.compile_pipeline(sql("TUMBLE(ts, 1 HOUR)", "EMIT " + emit), GIVEN).flows
+    )
 
 
 def test_windows_of_rows_lie_on_offsets():

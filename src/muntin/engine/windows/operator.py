@@ -12,7 +12,7 @@ from muntin.engine.conditions import check_conditions
 from muntin.engine.operator import REJECTED, RESULTS, Judged, Part, ShardState, StepOutput, Task
 from muntin.engine.output import Shard
 from muntin.engine.sessions.combine import SessionCombiner
-from muntin.engine.sessions.longest import LongestSessionShard
+from muntin.engine.sessions.cut_shard import CutSessionShard
 from muntin.engine.sessions.shard import SessionShard
 from muntin.engine.windows.by_count import ArrivalShard
 from muntin.engine.windows.combine import Combined, Combiner
@@ -147,6 +147,6 @@ def _open_inner(combiner: Combiner, blobs: Blobs, cache: FrameCache) -> Shard:
     shard_class = _SHARDS.get(type(windows), EachShard)
     if combiner.spec.firing.fill is not None:
         shard_class = FillingShard
-    if isinstance(windows, Sessions) and windows.longest is not None:
-        shard_class = LongestSessionShard
+    if isinstance(windows, Sessions) and windows.is_cut:
+        shard_class = CutSessionShard
     return shard_class(combiner, blobs, cache)

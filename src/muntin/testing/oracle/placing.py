@@ -54,6 +54,10 @@ class Placing(ABC, Generic[K]):
         """Return the windows that emit at the end of a step and their emissions, in order."""
         return firings(spec, self.windows.values(), ending)
 
+    def pop_outside(self, marks: Watermarks) -> list[Placed]:
+        """Return the messages that are certain to be in no window, by the marks after a step."""
+        return []
+
     def forget_closed(self, marks: Watermarks) -> None:
         """Drop the windows that take no more messages by the marks at the end of a step."""
         self.windows = {

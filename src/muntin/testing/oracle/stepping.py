@@ -14,13 +14,13 @@ from muntin.model.trailing import Trailing
 from muntin.testing.oracle.emitting import Ending, row
 from muntin.testing.oracle.marks import Watermarks
 from muntin.testing.oracle.placing import FixedPlacing, Placing, SlidingPlacing
-from muntin.testing.oracle.sessions import LongestPlacing, SessionPlacing
+from muntin.testing.oracle.sessions import CutPlacing, SessionPlacing
 from muntin.testing.oracle.trailing import TrailingPlacing
 from muntin.testing.oracle.values import to_micros
 from muntin.testing.oracle.window import OracleMessage, OracleWindow, Placed, Position
 
 # The reasons for which a message is rejected.
-REASONS = ("late", "future", "null_key", "null_time", "malformed", "overflow")
+REASONS = ("late", "future", "null_key", "null_time", "malformed", "outside", "overflow")
 OUTCOMES = ("seen", "counted", PARTLY_LATE, DUPLICATES, *REASONS)
 
 
@@ -91,6 +91,10 @@ class Oracle:
         ending = Ending(self._watermarks, after, wall, self._wall)
         for window, emission in self._placing.find_firings(self._spec, ending):
             self._fire(window, emission, result)
+        for placed in self._placing.pop_outside(after):
+            result.counts["outside"] += 1
+            result.counts["counted"] -= 1
+            result.rejected.append(self._make_rejected_row(placed.message, "outside"))
         self._watermarks, self._wall = after, wall
         self._placing.forget_closed(self._watermarks)
         result.watermark = after.shown_watermark
@@ -224,7 +228,7 @@ def _of_set(number: int, placed: Placed) -> Placed:
 def _placing(spec: WindowSpec) -> Placing[Any]:
     grace = spec.firing.grace
     if isinstance(spec.windows, Sessions):
-        placing = SessionPlacing if spec.windows.longest is None else LongestPlacing
+        placing = CutPlacing if spec.windows.is_cut else SessionPlacing
         return placing(spec.windows, grace)
     if isinstance(spec.windows, Sliding):
         return SlidingPlacing(spec.windows, grace)

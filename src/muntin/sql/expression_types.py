@@ -11,7 +11,7 @@ from sqlglot.expressions import DataType
 
 from muntin.model.errors import SqlError
 from muntin.model.shapes import Shape
-from muntin.sql.reader import Dialect, read
+from muntin.sql.dialect import Dialect, parse_statements
 
 Expr = exp.Expr
 _FAMILIES = {
@@ -31,7 +31,7 @@ _FAMILIES = {
 }
 _FAMILY_OF = {name: family for family, names in _FAMILIES.items() for name in names}
 # Names of types that Spark has besides those of standard SQL.
-_SPARKS = {
+_SPARK_TYPES = {
     "byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIGINT", "real": "FLOAT",
     "dec": "DECIMAL", "numeric": "DECIMAL", "string": "TEXT", "void": "NULL",
     "timestamp_ntz": "TIMESTAMPNTZ", "timestamp_ltz": "TIMESTAMPLTZ",
@@ -44,7 +44,7 @@ _LOGICAL = (exp.And, exp.Or, exp.Not, exp.Is, exp.EQ, exp.NEQ, exp.GT, exp.GTE, 
 _COMPUTED = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg)
 
 
-def shape_of_type(text: str) -> Shape | None:
+def parse_shape(text: str) -> Shape | None:
     """Return the shape of a column's type; ``None`` if Spark has no such type.
 
     Example:
@@ -53,7 +53,7 @@ def shape_of_type(text: str) -> Shape | None:
     """
     if text.strip().lower().startswith("interval "):
         return Shape(text, "interval")
-    known = _SPARKS.get(text.strip().lower())
+    known = _SPARK_TYPES.get(text.strip().lower())
     if known is not None:
         return Shape(text, _FAMILY_OF[known])
     try:
@@ -65,7 +65,7 @@ def shape_of_type(text: str) -> Shape | None:
     return None if family is None else Shape(text, family)
 
 
-def columns_of_ddl(ddl: str) -> dict[str, str]:
+def parse_ddl_columns(ddl: str) -> dict[str, str]:
     """Return the columns of Spark's DDL and the texts of their types.
 
     Example:
@@ -93,16 +93,16 @@ def columns_of_ddl(ddl: str) -> dict[str, str]:
     return columns
 
 
-def parsed(text: str) -> exp.Expr | None:
+def parse_expression(text: str) -> exp.Expr | None:
     """Return an expression's tree; ``None`` if only Spark can read it."""
     try:
-        found, _ = read(text, lambda cursor: cursor.scalar("an expression"))
+        found, _ = parse_statements(text, lambda cursor: cursor.scalar("an expression"))
     except SqlError:
         return None
     return found[0] if len(found) == 1 else None
 
 
-def unknown_names(tree: exp.Expr, columns: Mapping[str, Shape | None]) -> list[str]:
+def find_unknown_names(tree: exp.Expr, columns: Mapping[str, Shape | None]) -> list[str]:
     """Return the names in an expression that aren't among ``columns`` (in lower case)."""
     bound = {
         parameter.name.lower()
@@ -113,7 +113,7 @@ def unknown_names(tree: exp.Expr, columns: Mapping[str, Shape | None]) -> list[s
     return [name for name in names if name.lower() not in columns and name.lower() not in bound]
 
 
-def times_of_numbers(
+def find_unitless_times(
     tree: exp.Expr, columns: Mapping[str, Shape | None]
 ) -> Iterator[tuple[str, bool]]:
     """Yield the whole numbers that become times without a unit, and whether by a cast."""
@@ -124,14 +124,14 @@ def times_of_numbers(
             isinstance(node, exp.Anonymous) and node.name.lower() == "to_timestamp_ltz"
         ):
             continue
-        if len(given) == 1 and family_of(given[0], columns) == "integer":
+        if len(given) == 1 and infer_family(given[0], columns) == "integer":
             yield given[0].sql(dialect="spark"), is_cast
 
 
-def family_of(tree: Any, columns: Mapping[str, Shape | None]) -> str | None:
+def infer_family(tree: Any, columns: Mapping[str, Shape | None]) -> str | None:
     """Return the family of an expression's type; ``None`` if only Spark knows it."""
     if isinstance(tree, exp.Paren):
-        return family_of(tree.this, columns)
+        return infer_family(tree.this, columns)
     if isinstance(tree, exp.Column) and len(tree.parts) == 1:
         shape = columns.get(tree.name.lower())
         return None if shape is None else shape.family
@@ -141,7 +141,7 @@ def family_of(tree: Any, columns: Mapping[str, Shape | None]) -> str | None:
         return "string" if tree.is_string else "integer" if tree.is_int else "decimal"
     if isinstance(tree, exp.Null):
         return "null"
-    operands = {family_of(one, columns) for one in tree.iter_expressions()} - {"null"}
+    operands = {infer_family(one, columns) for one in tree.iter_expressions()} - {"null"}
     if None in operands:
         return None
     numeric = operands <= set(_NUMBERS)

@@ -30,25 +30,25 @@ from muntin.model.pipeline import (
 )
 from muntin.model.ranking import moments, refuse
 from muntin.model.spec import WindowSpec
-from muntin.sql.aggregates import name_of
-from muntin.sql.catalog import Resolved, bound_of
+from muntin.sql.aggregates import find_aggregate_name
+from muntin.sql.catalog import ResolvedRelation, find_bound_column
 from muntin.sql.cursor import Span
-from muntin.sql.expressions import Scope, normal, walk
-from muntin.sql.firings import firing
-from muntin.sql.selectlist import END, START
+from muntin.sql.expressions import Scope, normalize, walk
+from muntin.sql.select_list import END, START
 from muntin.sql.syntax import Select, WindowCall
-from muntin.sql.windowcalls import Meant, meaning
+from muntin.sql.triggers import lower_emit
+from muntin.sql.window_functions import WindowBinding, bind_window_call
 
-NUMBERINGS = ("ROW_NUMBER", "RANK", "DENSE_RANK")
+NUMBERING_FUNCTIONS = ("ROW_NUMBER", "RANK", "DENSE_RANK")
 """The functions that number the rows of windows."""
-UNBOUNDED = -1
+UNLIMITED = -1
 """The number of rows kept per window while the query that bounds it hasn't been read yet."""
-_FORM = "write ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY price DESC)"
-_BOUND = "write WHERE {name} <= 3 around it, or QUALIFY {name} <= 3"
+_USAGE = "write ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY price DESC)"
+_LIMIT_HINT = "write WHERE {name} <= 3 around it, or QUALIFY {name} <= 3"
 
 
 @dataclass(frozen=True)
-class Numbered:
+class NumberingCall:
     """The one ``ROW_NUMBER``, ``RANK`` or ``DENSE_RANK`` of a query."""
 
     node: exp.Window
@@ -58,73 +58,81 @@ class Numbered:
     @property
     def function(self) -> str:
         """The name of the function, in capitals."""
-        return name_of(self.node.this)
+        return find_aggregate_name(self.node.this)
 
 
-def numbering(scope: Scope, select: Select) -> Numbered | None:
+def find_numbering(scope: Scope, select: Select) -> NumberingCall | None:
     """Return the numbering of a select list or ``QUALIFY``; ``None`` if there is none."""
-    numberings: list[Numbered] = []
+    numberings: list[NumberingCall] = []
     for index, item in enumerate(select.items):
-        for node in _numbers(item.scalar):
+        for node in _walk_numberings(item.scalar):
             if node is not item.scalar.unnest():  # type: ignore[union-attr]
                 hint = "give it a column of its own, and compute around it"
-                name = name_of(node.this).lower()
+                name = find_aggregate_name(node.this).lower()
                 scope.fail(scope.span(node), f"{name} is part of an expression", hint)
-            numberings.append(Numbered(node, item.alias or name_of(node.this).lower(), index))
-    for node in _numbers(select.qualify):
-        if not any(normal(node, scope) == normal(one.node, scope) for one in numberings):
-            numberings.append(Numbered(node, name_of(node.this).lower(), None))
+            numberings.append(
+                NumberingCall(node, item.alias or find_aggregate_name(node.this).lower(), index)
+            )
+    for node in _walk_numberings(select.qualify):
+        if not any(normalize(node, scope) == normalize(one.node, scope) for one in numberings):
+            numberings.append(NumberingCall(node, find_aggregate_name(node.this).lower(), None))
     for other in numberings[1:]:
         hint = "rank them one after the other, in queries over queries"
         scope.fail(scope.span(other.node), "a query numbers its rows once", hint)
     return numberings[0] if numberings else None
 
 
-def _numbers(node: exp.Expr | None) -> Iterator[exp.Window]:
+def _walk_numberings(node: exp.Expr | None) -> Iterator[exp.Window]:
     for one in () if node is None else walk(node):
-        if isinstance(one, exp.Window) and name_of(one.this) in NUMBERINGS:
+        if isinstance(one, exp.Window) and find_aggregate_name(one.this) in NUMBERING_FUNCTIONS:
             yield one
 
 
-def number_rows(
-    scope: Scope, select: Select, resolved: Resolved, call: WindowCall | None, number: Numbered
-) -> tuple[Windowing, Meant | None]:
+def lower_numbering(
+    scope: Scope,
+    select: Select,
+    resolved: ResolvedRelation,
+    call: WindowCall | None,
+    number: NumberingCall,
+) -> tuple[Windowing, WindowBinding | None]:
     """Return the numbered rows of a window function, or of windows that another query emits."""
     window = number.node
     name = number.function
     if window.args.get("spec") or window.args.get("alias") or window.this.expressions:
-        scope.fail(scope.span(window), f"{name.lower()} has no frame and no argument", _FORM)
-    by, ascending = _order(scope, window)
-    ranking = Ranking(number.alias, by, ascending, UNBOUNDED, (), call is None, name)
+        scope.fail(scope.span(window), f"{name.lower()} has no frame and no argument", _USAGE)
+    by, ascending = _lower_order(scope, window)
+    ranking = Ranking(number.alias, by, ascending, UNLIMITED, (), call is None, name)
     parts = list(window.args.get("partition_by") or [])
     if call is not None:
-        per = _without(scope, window, parts, {START, END})
-        return _of_call(scope, select, resolved, call, per, ranking)
-    names = [bound_of(resolved.relation, bound) for bound in (START, END)]
+        per = _remove_bounds(scope, window, parts, {START, END})
+        return _lower_window_rows(scope, select, resolved, call, per, ranking)
+    names = [find_bound_column(resolved.relation, bound) for bound in (START, END)]
     if None in names:
         hint = "number the rows of windows; of a stream they would have to be kept indefinitely"
         scope.fail(scope.span(window), "these rows are in no windows of time", hint)
     start, end = str(names[0]), str(names[1])
-    per = _without(scope, window, parts, {start, end})
+    per = _remove_bounds(scope, window, parts, {start, end})
     if select.emit is not None:
         hint = "leave EMIT out: each row is emitted once, when its windows are full"
         scope.fail(select.emit.spans["emit"], "rows of windows have no policy", hint)
     keys = (Column(FIRST, quote_name(start)), Column(LAST, quote_name(end)), *per)
     where = None if select.where is None else scope.plain(select.where)
-    spec = replace(moments(end), keys=tuple(key.name for key in keys), aggregates=_rows(ranking))
+    spec = replace(
+        moments(end), keys=tuple(key.name for key in keys), aggregates=_build_aggregates(ranking)
+    )
     windowing = Windowing(resolved.relation, spec, keys, where, ranking=ranking)
     return windowing, None
 
 
-def _of_call(
+def _lower_window_rows(
     scope: Scope,
     select: Select,
-    resolved: Resolved,
+    resolved: ResolvedRelation,
     call: WindowCall,
     per: tuple[Column, ...],
     ranking: Ranking,
-) -> tuple[Windowing, Meant]:
-    meant = meaning(scope.text, call, scope.qualifiers)
+) -> tuple[Windowing, WindowBinding]:
+    meant = bind_window_call(scope.text, call, scope.qualifiers)
     marks, axis = resolved.marks, meant.windows.axis
     if axis == "time" and marks.time is not None and marks.time != meant.time:
         hint = f"measure windows on {marks.time}, or give {meant.time} the watermark"
@@ -133,14 +141,14 @@ def _of_call(
     if axis != "time":
         hint = "measure the windows in time, or aggregate: top_k(...), collect_list(...)"
         scope.fail(call.span, "rows of windows that are measured in rows aren't shown", hint)
-    keys = _keys(scope, select, meant, per, ranking)
+    keys = _collect_keys(scope, select, meant, per, ranking)
     try:
         spec = WindowSpec(
             keys=tuple(key.name for key in keys),
             time=meant.time,
             windows=meant.windows,
-            aggregates=_rows(ranking),
-            firing=firing(scope.text, select.emit, axis),
+            aggregates=_build_aggregates(ranking),
+            firing=lower_emit(scope.text, select.emit, axis),
             nulls="group",
             **{**marks.options, "offset": meant.offset or marks.offset},
         )
@@ -156,8 +164,8 @@ def _of_call(
     return windowing, meant
 
 
-def _keys(
-    scope: Scope, select: Select, meant: Meant, per: tuple[Column, ...], ranking: Ranking
+def _collect_keys(
+    scope: Scope, select: Select, meant: WindowBinding, per: tuple[Column, ...], ranking: Ranking
 ) -> list[Column]:
     """Return the columns that partition the numbered rows and, for sessions, their windows."""
     if select.where is not None and meant.windows.retracts:
@@ -171,11 +179,11 @@ def _keys(
             if ranking.by:
                 hint = f"add it to the PARTITION BY of {ranking.function}"
                 scope.fail(scope.span(node), "sessions are partitioned by this", hint)
-            keys.append(_key(scope, node))
+            keys.append(_lower_key(scope, node))
     return keys
 
 
-def _rows(ranking: Ranking) -> dict[str, Aggregate]:
+def _build_aggregates(ranking: Ranking) -> dict[str, Aggregate]:
     row = Expression("all columns")
     if ranking.most is None:
         return {ROWS: collect_list(row)}
@@ -183,26 +191,28 @@ def _rows(ranking: Ranking) -> dict[str, Aggregate]:
     return {ROWS: first_rows(row, most, ranking.ascending, ranking.function)}
 
 
-def alone(select: Select) -> bool:
+def selects_only_rows(select: Select) -> bool:
     """Return whether a query over a window function shows its rows and aggregates nothing."""
     scalars = [item.scalar for item in select.items if item.scalar is not None]
     computed = any(
-        name_of(node) or isinstance(node, exp.Window) for s in scalars for node in walk(s)
+        find_aggregate_name(node) or isinstance(node, exp.Window)
+        for s in scalars
+        for node in walk(s)
     )
     return not (select.group or select.distinct or select.having or computed)
 
 
-def every_row(
-    scope: Scope, select: Select, resolved: Resolved, call: WindowCall
-) -> tuple[Windowing, Meant]:
+def lower_all_rows(
+    scope: Scope, select: Select, resolved: ResolvedRelation, call: WindowCall
+) -> tuple[Windowing, WindowBinding]:
     """Return all rows of windows, for ``SELECT * FROM TABLE(TUMBLE(...))``."""
-    return _of_call(scope, select, resolved, call, (), Ranking(NUMBER))
+    return _lower_window_rows(scope, select, resolved, call, (), Ranking(NUMBER))
 
 
-def _order(scope: Scope, window: exp.Window) -> tuple[tuple[str, ...], tuple[bool, ...]]:
+def _lower_order(scope: Scope, window: exp.Window) -> tuple[tuple[str, ...], tuple[bool, ...]]:
     order = window.args.get("order")
     if order is None:
-        scope.fail(scope.span(window), "rows are numbered in no order", _FORM)
+        scope.fail(scope.span(window), "rows are numbered in no order", _USAGE)
     by, ascending = [], []
     for one in order.expressions:
         down = bool(one.args.get("desc"))
@@ -214,7 +224,7 @@ def _order(scope: Scope, window: exp.Window) -> tuple[tuple[str, ...], tuple[boo
     return tuple(by), tuple(ascending)
 
 
-def _key(scope: Scope, node: exp.Expr) -> Column:
+def _lower_key(scope: Scope, node: exp.Expr) -> Column:
     own = scope.own(node) if isinstance(node, exp.Column) else None
     if own is None:
         hint = "compute it in a view, and name its column here"
@@ -222,11 +232,11 @@ def _key(scope: Scope, node: exp.Expr) -> Column:
     return Column(own, quote_name(own))
 
 
-def _without(
+def _remove_bounds(
     scope: Scope, window: exp.Window, parts: list[exp.Expr], bounds: set[str]
 ) -> tuple[Column, ...]:
     """Return the columns of ``PARTITION BY`` without the bounds of windows, which it must have."""
-    keys = [_key(scope, node) for node in parts]
+    keys = [_lower_key(scope, node) for node in parts]
     low = {bound.lower() for bound in bounds}
     if not low <= {key.name.lower() for key in keys}:
         hint = f"add {' and '.join(sorted(bounds, reverse=True))} to PARTITION BY"
@@ -234,8 +244,8 @@ def _without(
     return tuple(key for key in keys if key.name.lower() not in low)
 
 
-def read_select_list(
-    scope: Scope, select: Select, windowing: Windowing, number: Numbered | None
+def lower_select_list(
+    scope: Scope, select: Select, windowing: Windowing, number: NumberingCall | None
 ) -> Choice:
     """Return the select list over the rows of windows."""
     own = {key.name.lower() for key in windowing.keys} | {START, END}
@@ -259,17 +269,17 @@ def read_select_list(
     return Choice(tuple(columns))
 
 
-def _alias(number: Numbered | None) -> str | None:
+def _alias(number: NumberingCall | None) -> str | None:
     return None if number is None else number.alias
 
 
-def bound_rows(scope: Scope, windowing: Windowing, condition: exp.Expr) -> Windowing:
+def limit_rows(scope: Scope, windowing: Windowing, condition: exp.Expr) -> Windowing:
     """Return numbered rows, limited to as many as a condition allows."""
     ranking = windowing.ranking
     assert ranking is not None
-    bounds = _bounds(scope, condition.unnest(), ranking.number)
+    bounds = _find_limits(scope, condition.unnest(), ranking.number)
     if not bounds:
-        refuse_unbounded(scope, scope.span(condition), ranking)
+        refuse_unlimited(scope, scope.span(condition), ranking)
     most, span = min(bounds)
     if not 1 <= most <= 10_000:
         hint = "give a whole number from 1 to 10000"
@@ -282,14 +292,14 @@ def bound_rows(scope: Scope, windowing: Windowing, condition: exp.Expr) -> Windo
         hint = "bound the number alone, or let windows emit once"
         scope.fail(scope.span(condition), "a row that was emitted may hold no more", hint)
     if not only:
-        text = scope.rendered(condition, _swaps(scope, condition, ranking.number))
+        text = scope.rendered(condition, _find_replacements(scope, condition, ranking.number))
         choices = (*choices, Choice(None, text))
     bounded_ranking = replace(bounded_ranking, choices=choices)
-    spec = replace(windowing.spec, aggregates=_rows(bounded_ranking))
+    spec = replace(windowing.spec, aggregates=_build_aggregates(bounded_ranking))
     return replace(windowing, spec=spec, ranking=bounded_ranking)
 
 
-def _swaps(scope: Scope, condition: exp.Expr, name: str) -> dict[Span, str]:
+def _find_replacements(scope: Scope, condition: exp.Expr, name: str) -> dict[Span, str]:
     """Return replacements for ``ROW_NUMBER`` and qualified columns in a condition over its rows."""
     swaps: dict[Span, str] = {}
     for node in walk(condition):
@@ -300,20 +310,20 @@ def _swaps(scope: Scope, condition: exp.Expr, name: str) -> dict[Span, str]:
     return swaps
 
 
-def _bounds(scope: Scope, node: exp.Expr, name: str) -> list[tuple[int, Span]]:
+def _find_limits(scope: Scope, node: exp.Expr, name: str) -> list[tuple[int, Span]]:
     """Return the upper bounds that a condition sets on the row number, with their spans."""
     if isinstance(node, exp.And):
         parts = (node.this.unnest(), node.expression.unnest())
-        return [one for part in parts for one in _bounds(scope, part, name)]
-    low, high, less = _sides(node)
-    if low is None or high is None or not _is_number(scope, low, name):
+        return [one for part in parts for one in _find_limits(scope, part, name)]
+    low, high, less = _split_comparison(node)
+    if low is None or high is None or not _is_row_number(scope, low, name):
         return []
     if not isinstance(high, exp.Literal) or not high.name.isdigit():
         return []
     return [(int(high.name) - less, scope.span(high))]
 
 
-def _sides(node: exp.Expr) -> tuple[exp.Expr | None, exp.Expr | None, int]:
+def _split_comparison(node: exp.Expr) -> tuple[exp.Expr | None, exp.Expr | None, int]:
     """Return the bounded expression, its bound, and 1 if the bound itself is excluded."""
     if isinstance(node, exp.LTE | exp.EQ):
         return node.this, node.expression, 0
@@ -326,9 +336,9 @@ def _sides(node: exp.Expr) -> tuple[exp.Expr | None, exp.Expr | None, int]:
     return None, None, 0
 
 
-def _is_number(scope: Scope, node: exp.Expr, name: str) -> bool:
+def _is_row_number(scope: Scope, node: exp.Expr, name: str) -> bool:
     if isinstance(node, exp.Window):
-        return name_of(node.this) in NUMBERINGS
+        return find_aggregate_name(node.this) in NUMBERING_FUNCTIONS
     own = scope.own(node) if isinstance(node, exp.Column) else None
     return own is not None and own.lower() == name.lower()
 
@@ -342,13 +352,13 @@ def add_choice(windowing: Windowing, choice: Choice) -> Windowing:
     return replace(windowing, ranking=replace(ranking, choices=(*ranking.choices, choice)))
 
 
-def refuse_unbounded(scope: Scope, span: Span, ranking: Ranking) -> None:
+def refuse_unlimited(scope: Scope, span: Span, ranking: Ranking) -> None:
     """Refuse numbered rows without a bound."""
-    hint = _BOUND.format(name=ranking.number)
+    hint = _LIMIT_HINT.format(name=ranking.number)
     scope.fail(span, "every row of a window would be kept", hint)
 
 
-def waits(relation: Relation) -> bool:
+def lacks_limit(relation: Relation) -> bool:
     """Return whether rows are numbered and have no bound yet."""
     ranking = relation.ranking if isinstance(relation, Windowing) else None
-    return ranking is not None and ranking.most == UNBOUNDED
+    return ranking is not None and ranking.most == UNLIMITED

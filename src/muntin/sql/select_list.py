@@ -14,13 +14,13 @@ from muntin.model.pipeline import NUMBER, PLACE, Column, quote_name
 from muntin.model.policies import Firing
 from muntin.model.spec import WindowSpec
 from muntin.sql.cursor import Span
-from muntin.sql.expressions import Scope, apart, normal
-from muntin.sql.syntax import Item, Select
-from muntin.sql.windowcalls import Meant
+from muntin.sql.expressions import Scope, is_grouped_as_parsed, normalize
+from muntin.sql.syntax import Select, SelectItem
+from muntin.sql.window_functions import WindowBinding
 
 START, END = "window_start", "window_end"
-OWN = ("emission", "revision")
-NUMBERED = Column(NUMBER, f"{PLACE} + 1")
+EMISSION_COLUMNS = ("emission", "revision")
+ROW_NUMBER_COLUMN = Column(NUMBER, f"{PLACE} + 1")
 
 
 class SelectList(ABC):
@@ -41,12 +41,12 @@ class SelectList(ABC):
     def key(self, node: exp.Expr, span: Span) -> None:
         """Add a key under the name that the select list gives it."""
         node = node.unnest()
-        text, meant = self.scope.plain(node), normal(node, self.scope)
+        text, meant = self.scope.plain(node), normalize(node, self.scope)
         own = self.scope.own(node)
         # A field of a struct has the name that Spark gives it.
         name = own or (node.name if isinstance(node, exp.Column | exp.Dot) else text)
         for item in self.select.items:
-            if item.alias and item.scalar and normal(item.scalar, self.scope) == meant:
+            if item.alias and item.scalar and normalize(item.scalar, self.scope) == meant:
                 name = item.alias
                 break
         if any(meant == known for known, _ in self._named):
@@ -58,9 +58,9 @@ class SelectList(ABC):
 
     def key_of(self, node: exp.Expr) -> str | None:
         """Return the name of the key that a node stands for; ``None`` if it isn't a key."""
-        if not apart(node):
+        if not is_grouped_as_parsed(node):
             return None
-        meant = normal(node, self.scope)
+        meant = normalize(node, self.scope)
         return next((name for known, name in self._named if known == meant), None)
 
     def computed(self, aggregate: Aggregate, span: Span, name: str | None = None) -> str:
@@ -87,13 +87,13 @@ class SelectList(ABC):
     def _named_there(self, node: exp.Expr) -> str | None:
         """Return the text of a node that isn't a key, in results; ``None`` looks into its parts."""
 
-    def show(self, item: Item, name: str, text: str) -> None:
+    def show(self, item: SelectItem, name: str, text: str) -> None:
         """Add a column to the output."""
         hint = "give it another name with AS"
         if any(name.lower() == shown.name.lower() for shown in self.outputs):
             self.scope.fail(item.span, f"two columns are called {name}", hint)
         mine = {key.name.lower(): quote_name(key.name) for key in self.keys}
-        mine |= {START: START, END: END, **{own: own for own in OWN}}
+        mine |= {START: START, END: END, **{own: own for own in EMISSION_COLUMNS}}
         if self.sets is not None:
             mine[GROUPING_ID] = GROUPING_ID
         if name.lower() in mine and text != mine[name.lower()]:
@@ -108,7 +108,7 @@ class SelectList(ABC):
         if not self.aggregates:
             self.computed(count(), self.select.span)
 
-    def spec(self, meant: Meant, firing: Firing, **options: Any) -> WindowSpec:
+    def spec(self, meant: WindowBinding, firing: Firing, **options: Any) -> WindowSpec:
         """Return the spec of the query; NULL is a group of its own, as in ``GROUP BY``."""
         return WindowSpec(
             keys=self._identity,
@@ -133,13 +133,13 @@ class SelectList(ABC):
         identify it.
         """
         identity = [*self._identity, START, END]
-        default = [*identity, *self.aggregates, *OWN]
-        whole = complete(self.outputs, identity)
+        default = [*identity, *self.aggregates, *EMISSION_COLUMNS]
+        whole = complete_columns(self.outputs, identity)
         plain = all(column.bare for column in whole) and self.having is None
         return None if plain and [c.name for c in whole] == default else whole
 
 
-def item_at(scope: Scope, select: Select, node: exp.Expr) -> Item | None:
+def find_item_by_ordinal(scope: Scope, select: Select, node: exp.Expr) -> SelectItem | None:
     """Return the item that an ordinal means in ``GROUP BY`` or ``ORDER BY``; otherwise ``None``."""
     if not isinstance(node, exp.Literal) or node.is_string:
         return None
@@ -152,7 +152,7 @@ def item_at(scope: Scope, select: Select, node: exp.Expr) -> Item | None:
     return select.items[place - 1]
 
 
-def complete(
+def complete_columns(
     outputs: Sequence[Column], identity: Sequence[str], *, each: bool = False
 ) -> tuple[Column, ...]:
     """Return the chosen columns, completed by those that identify a window and its emission.
@@ -167,6 +167,6 @@ def complete(
     lead = 0
     while lead < len(outputs) and outputs[lead].name in identity:
         lead += 1
-    own = [Column(name, name) for name in OWN if name not in chosen]
-    own += [NUMBERED] if each and NUMBER not in chosen else []
+    own = [Column(name, name) for name in EMISSION_COLUMNS if name not in chosen]
+    own += [ROW_NUMBER_COLUMN] if each and NUMBER not in chosen else []
     return (*outputs[:lead], *missing, *outputs[lead:], *own)

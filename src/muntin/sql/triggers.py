@@ -12,11 +12,11 @@ from muntin.model.conditions import read_condition
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.policies import Each, Firing, FirstThen, OnePolicy, Policy, When
 from muntin.sql.cursor import Span
-from muntin.sql.lengths import Length
+from muntin.sql.intervals import Interval
 from muntin.sql.syntax import Emit, PolicyClause, ThenClause, WhenClause
 
 
-def emit_spans(emit: Emit | None) -> dict[str, Span]:
+def collect_emit_spans(emit: Emit | None) -> dict[str, Span]:
     """Return the spans of the parts of ``EMIT``, by the names that the model's errors use."""
     spans = {} if emit is None else dict(emit.spans)
     for theirs, ours in (("keep", "retain"), ("deltas", "deltas"), ("up_to", "fill")):
@@ -29,7 +29,7 @@ def emit_spans(emit: Emit | None) -> dict[str, Span]:
     return spans
 
 
-def firing(
+def lower_emit(
     text: str,
     emit: Emit | None,
     axis: Axis,
@@ -60,31 +60,31 @@ def firing(
     if emit.late is not None and emit.grace is None:
         hint = "add for example GRACE 1 HOUR"
         raise SqlError(text, spans["late"], "without a grace nothing is late, but rejected", hint)
-    early = Each() if emit.changes else _policy(text, emit.early, over_results)
+    early = Each() if emit.changes else _lower_policy(text, emit.early, over_results)
     if not emit.repeat and early is None:
         hint = "add for example EARLY EVERY 10 SECONDS"
         problem = "without early firings each window emits once"
         raise SqlError(text, spans["repeat"], problem, hint)
     made = replace(made, early=early, accumulate=not emit.deltas, repeat=emit.repeat)
     if emit.grace is not None:
-        grace = _along(text, emit.grace, axis, "grace")
-        late = _policy(text, emit.late, over_results)
+        grace = _measure_along_axis(text, emit.grace, axis, "grace")
+        late = _lower_policy(text, emit.late, over_results)
         late = late or (Each() if emit.changes else made.late)
         made = replace(made, late=late, grace=grace, retention=grace)
     if emit.retain is not None:
-        made = replace(made, retention=_along(text, emit.retain, axis, "RETAIN"))
+        made = replace(made, retention=_measure_along_axis(text, emit.retain, axis, "RETAIN"))
     return replace(made, rows=emit.retain_rows, fill=emit.fill)
 
 
-def _policy(
+def _lower_policy(
     text: str, given: PolicyClause | None, over_results: Callable[[exp.Expr], str] | None
 ) -> Policy | None:
     if isinstance(given, ThenClause):
-        return FirstThen(*(_one(text, part, over_results) for part in given.parts))
-    return None if given is None else _one(text, given, over_results)
+        return FirstThen(*(_lower_single_policy(text, part, over_results) for part in given.parts))
+    return None if given is None else _lower_single_policy(text, given, over_results)
 
 
-def _one(
+def _lower_single_policy(
     text: str, given: OnePolicy | WhenClause, over_results: Callable[[exp.Expr], str] | None
 ) -> OnePolicy:
     if not isinstance(given, WhenClause):
@@ -101,7 +101,7 @@ def _one(
     return When(condition)
 
 
-def _along(text: str, found: Length, axis: Axis, what: str) -> int:
+def _measure_along_axis(text: str, found: Interval, axis: Axis, what: str) -> int:
     if found.axis != axis:
         hint = "write for example 1 HOUR" if axis == "time" else "write for example 3 ROWS"
         raise SqlError(text, found.span, f"{what} isn't measured in {axis}", hint)

@@ -10,33 +10,33 @@ from sqlglot import exp
 from muntin.model.grouping_sets import GROUPING_ID, number_set
 from muntin.model.pipeline import quote_name
 from muntin.sql import ksql
-from muntin.sql.aggregates import call, name_of
-from muntin.sql.cursor import WindowNode, call_of
-from muntin.sql.expressions import Scope, normal, walk
-from muntin.sql.selectlist import END, OWN, START, SelectList, item_at
-from muntin.sql.syntax import Item, Select, WindowCall
-from muntin.sql.windowcalls import BOUND_CALLS, ROUNDINGS, SPARK
+from muntin.sql.aggregates import find_aggregate_name, lower_aggregate
+from muntin.sql.cursor import WindowNode, window_call_of
+from muntin.sql.expressions import Scope, normalize, walk
+from muntin.sql.select_list import EMISSION_COLUMNS, END, START, SelectList, find_item_by_ordinal
+from muntin.sql.syntax import Select, SelectItem, WindowCall
+from muntin.sql.window_functions import BOUND_FUNCTIONS, ROUNDING_FUNCTIONS, SPARK_FUNCTIONS
 
 # The last moment of a window, as Flink's and Spark's functions return it.
 _ROWTIME = f"({END} - INTERVAL '0.001' SECOND)"
 _WINDOW_TIME = f"({END} - INTERVAL '0.000001' SECOND)"
-_ASKS_FOR_SET = ("grouping", "grouping_id")
+_SET_FUNCTIONS = ("grouping", "grouping_id")
 _STRUCT = f"named_struct('start', {START}, 'end', {END})"
 
 
-def _of_call(name: str) -> str:
+def _render_window_function(name: str) -> str:
     """Return a window function outside of ``FROM`` as a text over columns of results."""
-    if name in BOUND_CALLS:
+    if name in BOUND_FUNCTIONS:
         ends = {"START": START, "END": END, "ROWTIME": _ROWTIME}
         return ends[name.rpartition("_")[2]]
-    if name in ROUNDINGS:
+    if name in ROUNDING_FUNCTIONS:
         # Windows that are rounded up begin a microsecond after a full hour and end a microsecond
         # after the next.
         return START if name == "FLOOR" else _WINDOW_TIME
     return _STRUCT
 
 
-class Grouping(SelectList):
+class GroupedSelectList(SelectList):
     """The keys, aggregates and output from ``GROUP BY``, the select list and ``HAVING``."""
 
     def __init__(
@@ -51,7 +51,9 @@ class Grouping(SelectList):
         self.window = window
         self.from_call = from_call
         self._aliases = {i.alias.lower(): i for i in select.items if i.alias and i.scalar}
-        self._struct_names = {"window", "session_window"} if window.name in SPARK else set()
+        self._struct_names = (
+            {"window", "session_window"} if window.name in SPARK_FUNCTIONS else set()
+        )
         for name, item in self._aliases.items():
             if isinstance(item.scalar, WindowNode) and self._struct(item.scalar):
                 self._struct_names.add(name)
@@ -119,7 +121,7 @@ class Grouping(SelectList):
     def _meant(self, node: exp.Expr) -> exp.Expr:
         """Return the expression that an ordinal or alias in ``GROUP BY`` means, unnested."""
         node = node.unnest()
-        item = item_at(self.scope, self.select, node)
+        item = find_item_by_ordinal(self.scope, self.select, node)
         if item is not None and item.scalar is not None:
             return item.scalar.unnest()
         if isinstance(node, exp.Column) and len(node.parts) == 1:
@@ -132,12 +134,12 @@ class Grouping(SelectList):
         """Return whether a name in ``GROUP BY`` means a select item rather than a column."""
         columns = [n for n in walk(scalar) if isinstance(n, exp.Column)]
         same = any((self.scope.own(c) or "").lower() == named.name.lower() for c in columns)
-        return not same and not any(name_of(n) for n in walk(scalar))
+        return not same and not any(find_aggregate_name(n) for n in walk(scalar))
 
     def _key(self, written: exp.Expr, node: exp.Expr) -> None:
         span = self.scope.span(written)
         for inner in walk(node):
-            if name_of(inner):
+            if find_aggregate_name(inner):
                 self.scope.fail(span, "an aggregate isn't grouped by", "leave it out")
             if isinstance(inner, WindowNode):
                 self.scope.fail(span, "a window isn't part of a key", "group by the window alone")
@@ -152,16 +154,16 @@ class Grouping(SelectList):
             return
         # A session belongs to one group: another key would make sessions shorter than those of the
         # call.
-        partitioned = [normal(node, self.scope) for node in partition]
+        partitioned = [normalize(node, self.scope) for node in partition]
         for written in self.select.group:
             node = self._meant(written)
-            if self._bound(node) is None and normal(node, self.scope) not in partitioned:
+            if self._bound(node) is None and normalize(node, self.scope) not in partitioned:
                 hint = "add it there, as in PARTITION BY (a, b), or leave it out here"
                 span = self.scope.span(written)
                 self.scope.fail(span, "PARTITION BY doesn't divide sessions by this", hint)
 
     def _struct(self, node: WindowNode) -> bool:
-        return call_of(node).name in SPARK
+        return window_call_of(node).name in SPARK_FUNCTIONS
 
     def _is_window(self, arguments: Sequence[exp.Expr]) -> bool:
         return len(arguments) == 1 and self._bound(arguments[0]) == _STRUCT
@@ -169,7 +171,7 @@ class Grouping(SelectList):
     def _bound(self, node: exp.Expr) -> str | None:
         """Return the bound of windows that a node names, in results; ``None`` if it isn't one."""
         if isinstance(node, WindowNode):
-            return _of_call(call_of(node).name)
+            return _render_window_function(window_call_of(node).name)
         if isinstance(node, exp.Anonymous) and node.name.lower() == "window_time":
             return _WINDOW_TIME if self._is_window(node.expressions) else None
         if not isinstance(node, exp.Column):
@@ -184,11 +186,11 @@ class Grouping(SelectList):
             return _STRUCT
         if own.lower() == "window_time" and self.from_call:
             return _ROWTIME
-        if self.select.window is not None and own.lower() in ksql.COLUMNS:
-            return ksql.COLUMNS[own.lower()]
+        if self.select.window is not None and own.lower() in ksql.KSQL_COLUMNS:
+            return ksql.KSQL_COLUMNS[own.lower()]
         return own.lower() if own.lower() in (START, END) else None
 
-    def _output(self, item: Item) -> None:
+    def _output(self, item: SelectItem) -> None:
         if item.scalar is None:
             hint = "name the columns, as in SELECT key, window_start, count(*) AS n"
             self.scope.fail(item.span, "* is no column of a group", hint)
@@ -200,12 +202,12 @@ class Grouping(SelectList):
                 default = "window_time"
             elif isinstance(item.scalar, exp.Column) and bound != _STRUCT:
                 written = item.scalar.name.lower()
-                default = ksql.COLUMNS.get(written, written)
+                default = ksql.KSQL_COLUMNS.get(written, written)
             self.show(item, name or default, bound)
             return
-        if name_of(item.scalar):
+        if find_aggregate_name(item.scalar):
             shown = name or self.scope.plain(item.scalar).lower()
-            asked = call(self.scope, item.scalar)
+            asked = lower_aggregate(self.scope, item.scalar)
             self.show(item, shown, quote_name(self.computed(asked, item.span, shown)))
             return
         text = self.over_results(item.scalar)
@@ -216,13 +218,13 @@ class Grouping(SelectList):
         bound = self._bound(node)
         if bound is not None:
             return bound
-        if isinstance(node, exp.Anonymous) and node.name.lower() in _ASKS_FOR_SET:
+        if isinstance(node, exp.Anonymous) and node.name.lower() in _SET_FUNCTIONS:
             return self._set_bits(node)
         if isinstance(node, exp.Window):
             hint = "compute it from the table that you write to"
             self.scope.fail(self.scope.span(node), "OVER can't stand beside GROUP BY", hint)
-        if name_of(node):
-            asked = call(self.scope, node)
+        if find_aggregate_name(node):
+            asked = lower_aggregate(self.scope, node)
             return quote_name(self.computed(asked, self.scope.standing(node)))
         return self._reference(node) if isinstance(node, exp.Column) else None
 
@@ -249,7 +251,7 @@ class Grouping(SelectList):
 
     def _reference(self, node: exp.Column) -> str:
         own = self.scope.own(node)
-        if own is not None and own.lower() in OWN:
+        if own is not None and own.lower() in EMISSION_COLUMNS:
             return own.lower()
         shown = {column.name.lower(): column for column in self.outputs}
         if own is not None and own.lower() in shown:

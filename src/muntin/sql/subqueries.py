@@ -9,50 +9,52 @@ from sqlglot import exp
 from sqlglot.tokens import TokenType
 
 from muntin.sql.cursor import Cursor, Span
-from muntin.sql.syntax import Join, Select, Source
+from muntin.sql.syntax import FromItem, Join, Select
 
-Query = Callable[[Cursor], Select]
+ParseQuery = Callable[[Cursor], Select]
 _NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
 
 
-def where(cursor: Cursor, source: Source, query: Query) -> tuple[exp.Expr | None, Join | None]:
+def parse_where(
+    cursor: Cursor, source: FromItem, query: ParseQuery
+) -> tuple[exp.Expr | None, Join | None]:
     """Read ``WHERE ...``, if it comes next; return its condition and the join of a subquery."""
     if not cursor.takes_kind(TokenType.WHERE):
         return None, None
-    found = _member(cursor, source, query)
+    found = _parse_membership(cursor, source, query)
     if found is None or cursor.takes("AND"):
         return cursor.scalar("a condition"), found
     return None, found
 
 
-def _member(cursor: Cursor, source: Source, query: Query) -> Join | None:
+def _parse_membership(cursor: Cursor, source: FromItem, query: ParseQuery) -> Join | None:
     start, index = cursor.here, cursor._index
     negated = cursor.takes("NOT")
-    if cursor.takes("EXISTS") and _asks(cursor):
-        inner = _inner(cursor, query, start)
-        return _join(cursor, "anti" if negated else "semi", inner, None, start)
+    if cursor.takes("EXISTS") and _starts_subquery(cursor):
+        inner = _parse_subquery(cursor, query, start)
+        return _build_join(cursor, "anti" if negated else "semi", inner, None, start)
     cursor._retreat(index)
     if not any(map(cursor.sees_kind, _NAMES)):
         return None
     column = cursor._parse_column()
     negated = cursor.takes("NOT")
-    if not isinstance(column, exp.Column) or not cursor.takes("IN") or not _asks(cursor):
+    if not isinstance(column, exp.Column) or not cursor.takes("IN") or not _starts_subquery(cursor):
         cursor._retreat(index)
         return None
-    inner = _inner(cursor, query, start)
+    inner = _parse_subquery(cursor, query, start)
     item = inner.items[0].scalar
     if len(inner.items) != 1 or not isinstance(item, exp.Column):
         cursor.fail(cursor.since(start), "IN compares one column", "select one column there")
-    equal = exp.EQ(this=_of(column, source), expression=_of(item, inner.source))
-    made = _join(cursor, "anti" if negated else "semi", inner, equal, start)
+    equal = exp.EQ(this=_qualify(column, source), expression=_qualify(item, inner.source))
+    made = _build_join(cursor, "anti" if negated else "semi", inner, equal, start)
     return replace(made, not_in=bool(negated))
 
 
-def _asks(cursor: Cursor) -> bool:
+def _starts_subquery(cursor: Cursor) -> bool:
     return cursor.sees_kind(TokenType.L_PAREN) and cursor.second in ("SELECT", "WITH")
 
 
-def _inner(cursor: Cursor, query: Query, start: int) -> Select:
+def _parse_subquery(cursor: Cursor, query: ParseQuery, start: int) -> Select:
     cursor._advance()
     inner = query(cursor)
     cursor.closes("the query")
@@ -63,7 +65,9 @@ def _inner(cursor: Cursor, query: Query, start: int) -> Select:
     return inner
 
 
-def _join(cursor: Cursor, how: str, inner: Select, equal: exp.Expr | None, start: int) -> Join:
+def _build_join(
+    cursor: Cursor, how: str, inner: Select, equal: exp.Expr | None, start: int
+) -> Join:
     span: Span = cursor.since(start)
     parts = [part for part in (equal, inner.where) if part is not None]
     if not parts:
@@ -73,7 +77,7 @@ def _join(cursor: Cursor, how: str, inner: Select, equal: exp.Expr | None, start
     return Join(how, inner.source, None, None, on, (), span)
 
 
-def _of(column: exp.Column, source: Source) -> exp.Column:
+def _qualify(column: exp.Column, source: FromItem) -> exp.Column:
     """Return a column with its qualifier; an unqualified column belongs to the source."""
     if len(column.parts) > 1:
         return column

@@ -14,17 +14,19 @@ from muntin.model.errors import OptionError, SqlError
 from muntin.model.kinds import Kind, cumulating_in, of_size
 from muntin.model.pipeline import Expression
 from muntin.model.sessions import session
-from muntin.sql import lengths
-from muntin.sql.cursor import Cursor, Span, span_of
-from muntin.sql.foreign import PROCTIME
-from muntin.sql.lengths import Length
+from muntin.sql import intervals
+from muntin.sql.cursor import Cursor, Span, find_span
+from muntin.sql.foreign_functions import PROCTIME_ERROR
+from muntin.sql.intervals import Interval
 from muntin.sql.syntax import Argument, ArgumentKind, Select, WindowCall
 
-KINDS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
-ROUNDINGS = ("FLOOR", "CEIL")
-BOUND_CALLS = tuple(f"{kind}_{end}" for kind in KINDS for end in ("START", "END", "ROWTIME"))
-SPARK = ("WINDOW", "SESSION_WINDOW")
-FORMS = {
+TABLE_FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
+ROUNDING_FUNCTIONS = ("FLOOR", "CEIL")
+BOUND_FUNCTIONS = tuple(
+    f"{kind}_{end}" for kind in TABLE_FUNCTIONS for end in ("START", "END", "ROWTIME")
+)
+SPARK_FUNCTIONS = ("WINDOW", "SESSION_WINDOW")
+USAGE = {
     "TUMBLE": "TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '10' MINUTE)",
     "HOP": "HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '1' HOUR), slide then size",
     "CUMULATE": "CUMULATE(TABLE t, DESCRIPTOR(ts), 1 HOUR, 1 DAY), step then size",
@@ -35,7 +37,7 @@ FORMS = {
     "CEIL": "CEIL(ts TO HOUR)",
 }
 # The positional arguments after the table and the descriptor, or after the time column.
-_PLACES = {
+_POSITIONAL = {
     "TUMBLE": ("SIZE", "OFFSET"),
     "HOP": ("SLIDE", "SIZE", "OFFSET"),
     "CUMULATE": ("STEP", "SIZE", "OFFSET"),
@@ -46,57 +48,59 @@ _PLACES = {
     "CEIL": ("SIZE",),
 }
 # The arguments of table functions that are passed by name only.
-_NAMED = {
+_NAMED_ONLY = {
     "TUMBLE": ("ORIGIN", "ZONE"),
     "HOP": ("ORIGIN", "ZONE"),
     "CUMULATE": ("ORIGIN", "ZONE"),
     "SESSION": ("CLOSED", "LONGEST"),
 }
-_ROUNDED = {"HOUR": HOUR, "MINUTE": MINUTE, "SECOND": SECOND}
+_ROUNDING_UNITS = {"HOUR": HOUR, "MINUTE": MINUTE, "SECOND": SECOND}
 _LENGTHS = ("SIZE", "SLIDE", "STEP", "GAP", "LONGEST", "OFFSET")
 
 
-def read_call(
+def parse_window_call(
     cursor: Cursor, name: str, start: int, query: Callable[[Cursor], Select] | None = None
 ) -> WindowCall:
     """Read the arguments of a window call, up to the closing parenthesis."""
     found: list[Argument] = []
     while not cursor.sees_kind(TokenType.R_PAREN):
         if found and not cursor.takes_kind(TokenType.COMMA):
-            cursor.fail(None, f"{name} isn't closed", f"write {_form(name)}")
-        found.append(_argument(cursor, name, query))
+            cursor.fail(None, f"{name} isn't closed", f"write {_find_usage(name)}")
+        found.append(_parse_argument(cursor, name, query))
     return WindowCall(name, tuple(found), (start, cursor.next_span[1]))
 
 
-def read_rounding(cursor: Cursor, name: str, start: int, time: exp.Expr) -> WindowCall:
+def parse_rounding(cursor: Cursor, name: str, start: int, time: exp.Expr) -> WindowCall:
     """Read the unit of ``FLOOR(ts TO HOUR)``, up to the closing parenthesis."""
     begin, unit = cursor.here, cursor.word
-    if unit not in _ROUNDED:
+    if unit not in _ROUNDING_UNITS:
         hint = (
             f"write {name}(ts TO HOUR), MINUTE or SECOND; of whole days "
             "TUMBLE(TABLE t, DESCRIPTOR(ts), 1 DAY, ZONE => 'Europe/Berlin')"
         )
         cursor.fail(None, f"{name} goes to hours, minutes or seconds", hint)
     cursor.takes(unit)
-    size = Length(_ROUNDED[unit], "time", cursor.since(begin))
-    at = span_of(time) or size.span
+    size = Interval(_ROUNDING_UNITS[unit], "time", cursor.since(begin))
+    at = find_span(time) or size.span
     arguments = (Argument("scalar", time, at), Argument("length", size, size.span))
     return WindowCall(name, arguments, (start, cursor.next_span[1]))
 
 
-def _form(name: str) -> str:
-    return FORMS[name if name in FORMS else name.rpartition("_")[0]]
+def _find_usage(name: str) -> str:
+    return USAGE[name if name in USAGE else name.rpartition("_")[0]]
 
 
-def _argument(cursor: Cursor, name: str, query: Callable[[Cursor], Select] | None) -> Argument:
+def _parse_argument(
+    cursor: Cursor, name: str, query: Callable[[Cursor], Select] | None
+) -> Argument:
     start = cursor.here
-    label = _label(cursor, name) if cursor.second == "=>" else None
-    kind, value = _value(cursor, name, label, query)
-    partition = _partition(cursor) if kind == "table" else ()
+    label = _parse_label(cursor, name) if cursor.second == "=>" else None
+    kind, value = _parse_value(cursor, name, label, query)
+    partition = _parse_partition(cursor) if kind == "table" else ()
     return Argument(kind, value, cursor.since(start), label, partition)
 
 
-def _value(
+def _parse_value(
     cursor: Cursor, name: str, label: str | None, query: Callable[[Cursor], Select] | None
 ) -> tuple[ArgumentKind, object]:
     inner = cursor.sees_kind(TokenType.L_PAREN) and cursor.second in ("SELECT", "WITH")
@@ -107,14 +111,14 @@ def _value(
         cursor.closes("the query")
         return "table", table
     if cursor.sees("DESCRIPTOR", "("):
-        return "columns", _descriptor(cursor)
+        return "columns", _parse_descriptor(cursor)
     timed = label == "ORIGIN" and cursor.takes("TIMESTAMP")
     if timed or (cursor.sees_kind(TokenType.STRING) and label in ("ZONE", "CLOSED", "ORIGIN")):
         return "text", cursor.filled(*cursor.text(str(label).lower()))
     if cursor.word == "TIME" and cursor.second[:1].isdigit():
-        return "length", lengths.clock(cursor)
-    if lengths.starts(cursor):
-        return "length", lengths.length(cursor, months=True)
+        return "length", intervals.parse_time_of_day(cursor)
+    if intervals.starts_interval(cursor):
+        return "length", intervals.parse_interval(cursor, months=True)
     scalar = cursor.scalar(f"an argument of {name}")
     last = isinstance(scalar, exp.Anonymous) and scalar.name.lower() == "window_time"
     if last and len(scalar.expressions) == 1 and isinstance(scalar.expressions[0], exp.Column):
@@ -123,7 +127,7 @@ def _value(
     return "scalar", scalar
 
 
-def _partition(cursor: Cursor) -> tuple[exp.Expr, ...]:
+def _parse_partition(cursor: Cursor) -> tuple[exp.Expr, ...]:
     """Read ``PARTITION BY ...``, if it comes next, and return its columns."""
     found: list[exp.Expr] = []
     if cursor.takes_kind(TokenType.PARTITION_BY):
@@ -136,28 +140,28 @@ def _partition(cursor: Cursor) -> tuple[exp.Expr, ...]:
     return tuple(found)
 
 
-def _label(cursor: Cursor, name: str) -> str:
+def _parse_label(cursor: Cursor, name: str) -> str:
     """Read the name of an argument; return it in capitals, with or without quotes around it."""
     label = cursor.word
     if cursor.sees_kind(TokenType.IDENTIFIER):
         label = cursor._curr.text.upper()
     if not label:
-        cursor.fail(None, "this is no name of an argument", f"write {_form(name)}")
+        cursor.fail(None, "this is no name of an argument", f"write {_find_usage(name)}")
     cursor._advance(2)
     return label
 
 
-def _descriptor(cursor: Cursor) -> tuple[str, ...]:
+def _parse_descriptor(cursor: Cursor) -> tuple[str, ...]:
     cursor.takes("DESCRIPTOR", "(")
     if cursor.sees("PROCTIME", "("):
-        cursor.fail(None, *PROCTIME)
+        cursor.fail(None, *PROCTIME_ERROR)
     names = cursor.several(lambda: cursor.path("a column"))
     cursor.closes("DESCRIPTOR", "write DESCRIPTOR(ts)")
     return tuple(names)
 
 
 @dataclass(frozen=True)
-class Meant:
+class WindowBinding:
     """The meaning of a window call.
 
     Attributes:
@@ -177,10 +181,12 @@ class Meant:
     spans: dict[str, Span]
 
 
-def meaning(text: str, call: WindowCall, qualifiers: Collection[str] = ()) -> Meant:
+def bind_window_call(
+    text: str, call: WindowCall, qualifiers: Collection[str] = ()
+) -> WindowBinding:
     """Return the meaning of a call; its columns may be qualified by some names."""
-    name = call.name.rpartition("_")[0] if call.name in BOUND_CALLS else call.name
-    placed = _Placed(text, name, call)
+    name = call.name.rpartition("_")[0] if call.name in BOUND_FUNCTIONS else call.name
+    placed = _BoundArguments(text, name, call)
     table = placed.by_label.get("DATA")
     time, offset = placed.axis_columns()
     first, _, rest = (time or "").partition(".")
@@ -199,15 +205,15 @@ def meaning(text: str, call: WindowCall, qualifiers: Collection[str] = ()) -> Me
     if windows.axis == "time" and offset is not None:
         placed.refuse("TIMECOL", "names two columns", "write DESCRIPTOR(ts)")
     if windows.axis == "time" and time is None:
-        raise SqlError(text, call.span, "has no time column", f"write {FORMS[name]}")
+        raise SqlError(text, call.span, "has no time column", f"write {USAGE[name]}")
     if windows.axis == "rows" and time is not None:
         hint = "write DESCRIPTOR(partition, offset), or leave it out to count by arrival"
         placed.refuse("TIMECOL", "isn't needed by windows measured in rows", hint)
     named: Any = None if table is None else table.value
-    return Meant(windows, named, time, offset, table.partition if table else (), spans)
+    return WindowBinding(windows, named, time, offset, table.partition if table else (), spans)
 
 
-class _Placed:
+class _BoundArguments:
     """The arguments of a call by their names."""
 
     def __init__(self, text: str, name: str, call: WindowCall) -> None:
@@ -215,15 +221,15 @@ class _Placed:
         self.name = name
         self.call = call
         self.by_label: dict[str, Argument] = {}
-        places, table = list(_PLACES[name]), ("DATA", "TIMECOL")
-        known = (*(table if name in _NAMED else ()), *places, *_NAMED.get(name, ()))
+        places, table = list(_POSITIONAL[name]), ("DATA", "TIMECOL")
+        known = (*(table if name in _NAMED_ONLY else ()), *places, *_NAMED_ONLY.get(name, ()))
         for argument in call.arguments:
             label = argument.label or self._place(argument, places)
             if label not in (*table, *known):
                 hint = f"it has {', '.join(known)}"
                 self._fail(argument.span, f"{name} has no argument {label}", hint)
             if label in self.by_label:
-                self._fail(argument.span, f"{label} is given twice", f"write {FORMS[name]}")
+                self._fail(argument.span, f"{label} is given twice", f"write {USAGE[name]}")
             self._check(label, argument)
             if label in table and argument.kind == "scalar":
                 argument = replace(argument, value=self._column(label, argument))
@@ -240,7 +246,7 @@ class _Placed:
             return "DATA" if later else "TIMECOL"
         own_gap = self.name == "SESSION_WINDOW" and places == ["GAP"]
         if (argument.kind == "scalar" and not own_gap) or not places:
-            self._fail(argument.span, f"{self.name} can't take this", f"write {FORMS[self.name]}")
+            self._fail(argument.span, f"{self.name} can't take this", f"write {USAGE[self.name]}")
         return places.pop(0)
 
     def _check(self, label: str, argument: Argument) -> None:
@@ -250,14 +256,14 @@ class _Placed:
             # Spark's sessions may compute a gap for each row.
             wanted = ("length", "scalar") if self.name == "SESSION_WINDOW" else ("length",)
         if wanted and argument.kind not in wanted:
-            hint = lengths.HINT if label in _LENGTHS else f"write {FORMS[self.name]}"
+            hint = intervals.INTERVAL_HINT if label in _LENGTHS else f"write {USAGE[self.name]}"
             self._fail(argument.span, f"this is no {label.lower()} of {self.name}", hint)
-        calendar = isinstance(argument.value, Length) and argument.value.axis == "months"
+        calendar = isinstance(argument.value, Interval) and argument.value.axis == "months"
         if calendar and label not in ("SIZE", "SLIDE"):
             hint = "give days or less; a size or a slide may have months"
             self._fail(argument.span, f"as {label.lower()} a month has no fixed length", hint)
-        if isinstance(argument.value, Length) and argument.value.axis == "number":
-            self._fail(argument.span, "a length needs a unit", lengths.HINT)
+        if isinstance(argument.value, Interval) and argument.value.axis == "number":
+            self._fail(argument.span, "a length needs a unit", intervals.INTERVAL_HINT)
 
     def _fail(self, span: Span, problem: str, hint: str) -> NoReturn:
         raise SqlError(self.text, span, problem, hint)
@@ -271,7 +277,7 @@ class _Placed:
         """Return the table, or the time column, that an argument names."""
         node = argument.value
         if isinstance(node, exp.Anonymous) and node.name.upper() == "PROCTIME":
-            self._fail(argument.span, *PROCTIME)
+            self._fail(argument.span, *PROCTIME_ERROR)
         if not isinstance(node, exp.Column):
             hint = "compute it first: WITH v AS (SELECT *, ... AS at FROM t), and name at here"
             self._fail(argument.span, "this isn't a column", hint)
@@ -292,10 +298,10 @@ class _Placed:
         """Return a length in the form that the model takes."""
         found = self.by_label.get(label)
         if found is None:
-            hint = f"write {FORMS[self.name]}"
+            hint = f"write {USAGE[self.name]}"
             self._fail(self.call.span, f"{self.name} has no {label.lower()}", hint)
         length = found.value
-        assert isinstance(length, Length)
+        assert isinstance(length, Interval)
         if length.value == 0:
             self._fail(found.span, f"{label.lower()} is zero", "give more than nothing")
         if length.axis == "months":
@@ -313,7 +319,7 @@ class _Placed:
             except OptionError as error:
                 self._fail(moment.span, error.problem, "write ORIGIN => '2026-01-01T00:00:00'")
         if shift is not None:
-            assert isinstance(shift.value, Length)
+            assert isinstance(shift.value, Interval)
             return None, shift.value.value
         # A time that rounds up to a full hour lies after the previous hour, up to the hour itself.
         return None, MICROSECOND if self.name == "CEIL" else 0
@@ -338,8 +344,10 @@ class _Placed:
         return of_size(size, slide, zone=named, origin=origin, offset=offset)
 
 
-def same_call(one: WindowCall, other: WindowCall, text: str, qualifiers: Collection[str]) -> bool:
+def mean_same_windows(
+    one: WindowCall, other: WindowCall, text: str, qualifiers: Collection[str]
+) -> bool:
     """Return whether two calls mean the same windows over the same column, whatever the bound."""
-    both = (meaning(text, call, qualifiers) for call in (one, other))
+    both = (bind_window_call(text, call, qualifiers) for call in (one, other))
     first, second = ((meant.windows, meant.time, meant.offset) for meant in both)
     return first == second

@@ -8,7 +8,7 @@ from sqlglot.tokens import TokenType
 
 from muntin.model.inputs import AHEAD, BY_GREATEST, BY_SOURCE, InputOptions, WatermarkBy
 from muntin.model.policies import After, Each, Every, EveryRows, Fill, OnePolicy, RowsOrEvery
-from muntin.sql import lengths
+from muntin.sql import intervals
 from muntin.sql.cursor import Cursor, Span
 from muntin.sql.syntax import Emit, PolicyClause, ThenClause, Watermark, WhenClause
 
@@ -29,7 +29,7 @@ _WATERMARK = (
 )
 
 
-def emit(cursor: Cursor) -> Emit | None:
+def parse_emit(cursor: Cursor) -> Emit | None:
     """Read ``EMIT ...``, if it comes next."""
     if not cursor.takes("EMIT"):
         return None
@@ -47,7 +47,7 @@ def emit(cursor: Cursor) -> Emit | None:
         ):
             closes = cursor.since(begin)
         else:
-            part = _part(cursor)
+            part = _parse_emit_part(cursor)
             if part is None:
                 break
             twice = part.keys() & found.keys()
@@ -66,54 +66,54 @@ def emit(cursor: Cursor) -> Emit | None:
     return Emit(**found, spans=spans)
 
 
-def _part(cursor: Cursor) -> dict[str, Any] | None:
+def _parse_emit_part(cursor: Cursor) -> dict[str, Any] | None:
     if cursor.takes("EARLY"):
-        return {"early": _policy(cursor)}
+        return {"early": _parse_policy(cursor)}
     if cursor.takes("LATE"):
-        return {"late": _policy(cursor)}
+        return {"late": _parse_policy(cursor)}
     if cursor.takes("GRACE"):
-        return {"grace": lengths.length(cursor)}
+        return {"grace": intervals.parse_interval(cursor)}
     if cursor.takes("RETAIN"):
-        return _retain(cursor)
+        return _parse_retention(cursor)
     if cursor.takes("DELTAS"):
         return {"deltas": True}
     if cursor.takes("FULL"):
         cursor.needs("IF", "CHANGED", hint=_EMIT)
         return {"repeat": False}
     if cursor.takes("FILL"):
-        return {"fill": _fill(cursor)}
+        return {"fill": _parse_fill(cursor)}
     if cursor.takes("CHANGES"):
         return {"changes": True}
     return None
 
 
-def _fill(cursor: Cursor) -> Fill:
+def _parse_fill(cursor: Cursor) -> Fill:
     value = next((word for word in ("ZERO", "NULL") if cursor.takes(word)), None)
     hint = "write for example FILL ZERO UP TO 1 DAY, or FILL NULL UP TO 1 DAY"
     if value is None:
         cursor.fail(None, "FILL doesn't say with what", hint)
     cursor.needs("UP", "TO", hint=hint)
-    length = lengths.length(cursor)
+    length = intervals.parse_interval(cursor)
     if length.axis != "time" or not length.value:
         cursor.fail(length.span, "what is filled is measured in time", hint)
     return Fill(value.lower(), length.value)
 
 
-def _retain(cursor: Cursor) -> dict[str, Any]:
+def _parse_retention(cursor: Cursor) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if cursor.word != "ROWS":
-        found["retain"] = lengths.length(cursor)
+        found["retain"] = intervals.parse_interval(cursor)
     if cursor.word == "ROWS":
-        found["retain_rows"] = lengths.length(cursor).value
+        found["retain_rows"] = intervals.parse_interval(cursor).value
     return found
 
 
-def _policy(cursor: Cursor) -> PolicyClause:
-    first = _one(cursor)
-    return ThenClause(first, _one(cursor)) if cursor.takes("THEN") else first
+def _parse_policy(cursor: Cursor) -> PolicyClause:
+    first = _parse_single_policy(cursor)
+    return ThenClause(first, _parse_single_policy(cursor)) if cursor.takes("THEN") else first
 
 
-def _one(cursor: Cursor) -> OnePolicy | WhenClause:
+def _parse_single_policy(cursor: Cursor) -> OnePolicy | WhenClause:
     start = cursor.here
     if cursor.takes("WHEN"):
         return WhenClause(cursor.scalar("a condition"), cursor.since(start))
@@ -128,9 +128,9 @@ def _one(cursor: Cursor) -> OnePolicy | WhenClause:
     lengths_by_axis: dict[str, int] = {}
     since = None
     while True:
-        length = _period(cursor, lengths_by_axis, after=after)
+        length = _parse_period(cursor, lengths_by_axis, after=after)
         lengths_by_axis[length.axis] = length.value
-        since = _since(cursor) if after else since
+        since = _parse_since(cursor) if after else since
         if not cursor.takes("OR"):
             break
         after = cursor.takes("AFTER")
@@ -140,12 +140,14 @@ def _one(cursor: Cursor) -> OnePolicy | WhenClause:
         return After(period, since, rows)
     if period is None:
         return EveryRows(lengths_by_axis["rows"])
-    return Every(period, _least(cursor)) if rows is None else RowsOrEvery(rows, period)
+    return Every(period, _parse_at_least(cursor)) if rows is None else RowsOrEvery(rows, period)
 
 
-def _period(cursor: Cursor, lengths_by_axis: dict[str, int], *, after: bool) -> lengths.Length:
+def _parse_period(
+    cursor: Cursor, lengths_by_axis: dict[str, int], *, after: bool
+) -> intervals.Interval:
     """Read the length after ``EVERY`` or ``AFTER``."""
-    length = lengths.length(cursor)
+    length = intervals.parse_interval(cursor)
     if length.axis == "number":
         cursor.fail(length.span, "a period needs a unit", _POLICY)
     if length.value == 0:
@@ -157,7 +159,7 @@ def _period(cursor: Cursor, lengths_by_axis: dict[str, int], *, after: bool) -> 
     return length
 
 
-def _since(cursor: Cursor) -> str:
+def _parse_since(cursor: Cursor) -> str:
     """Read ``SINCE LAST MESSAGE`` after a time, if it comes next; ``first`` is the default."""
     if not cursor.takes("SINCE"):
         return "first"
@@ -168,40 +170,40 @@ def _since(cursor: Cursor) -> str:
     return since
 
 
-def _least(cursor: Cursor) -> int:
+def _parse_at_least(cursor: Cursor) -> int:
     """Read ``AT LEAST 100 ROWS`` after a period, if it comes next."""
     if not cursor.takes("AT", "LEAST"):
         return 1
-    least = lengths.length(cursor)
+    least = intervals.parse_interval(cursor)
     if least.axis != "rows" or least.value < 1:
         cursor.fail(least.span, "AT LEAST counts rows", _POLICY)
     return least.value
 
 
-def watermark_of_table(cursor: Cursor) -> Watermark:
+def parse_table_watermark(cursor: Cursor) -> Watermark:
     """Read ``FOR ts AS ts - INTERVAL ...``, after ``WATERMARK`` in ``CREATE TABLE``."""
     start = cursor._prev.start
     if not cursor.takes("FOR"):
-        return _delayed(cursor, start)
+        return _parse_delayed_watermark(cursor, start)
     column, _ = cursor.name("a column")
     cursor.needs("AS", hint=_WATERMARK)
     again, span = cursor.name("a column")
     if again != column:
         hint = f"write WATERMARK FOR {column} AS {column} - INTERVAL '30' SECOND"
         cursor.fail(span, f"the watermark of {column} follows {again}", hint)
-    delay = _delay(cursor) if cursor.takes_kind(TokenType.DASH) else 0
-    return _ahead(cursor, column, delay, start)
+    delay = _parse_delay(cursor) if cursor.takes_kind(TokenType.DASH) else 0
+    return _parse_watermark_options(cursor, column, delay, start)
 
 
-def watermark_of_source(cursor: Cursor) -> Watermark | None:
+def parse_source_watermark(cursor: Cursor) -> Watermark | None:
     """Read ``WATERMARK ts DELAY OF INTERVAL ...`` after a table, if it comes next."""
     if cursor.word != "WATERMARK" or cursor.second in (",", ")", ""):
         return None
     cursor.takes("WATERMARK")
-    return _delayed(cursor, cursor._prev.start)
+    return _parse_delayed_watermark(cursor, cursor._prev.start)
 
 
-def offset_columns(cursor: Cursor) -> tuple[str, str] | None:
+def parse_offset_columns(cursor: Cursor) -> tuple[str, str] | None:
     """Read ``OFFSET FOR (partition, offset)``, if it comes next."""
     if not cursor.takes("OFFSET", "FOR"):
         return None
@@ -215,33 +217,33 @@ def offset_columns(cursor: Cursor) -> tuple[str, str] | None:
     return first, second
 
 
-def _delayed(cursor: Cursor, start: int) -> Watermark:
+def _parse_delayed_watermark(cursor: Cursor, start: int) -> Watermark:
     column, _ = cursor.name("a column")
     cursor.needs("DELAY", "OF", hint=_WATERMARK)
-    return _ahead(cursor, column, _delay(cursor), start)
+    return _parse_watermark_options(cursor, column, _parse_delay(cursor), start)
 
 
-def _delay(cursor: Cursor) -> int:
-    return lengths.duration(cursor, _WATERMARK, "the watermark's delay").value
+def _parse_delay(cursor: Cursor) -> int:
+    return intervals.parse_duration(cursor, _WATERMARK, "the watermark's delay").value
 
 
-def _ahead(cursor: Cursor, column: str, delay: int, start: int) -> Watermark:
+def _parse_watermark_options(cursor: Cursor, column: str, delay: int, start: int) -> Watermark:
     ahead: int | None = AHEAD
     if cursor.takes("MAX", "AHEAD"):
         hint = "write MAX AHEAD INTERVAL '1' DAY, or MAX AHEAD ANY"
         ahead = None
         if not cursor.takes("ANY"):
-            ahead = lengths.duration(cursor, hint, "how far ahead").value
+            ahead = intervals.parse_duration(cursor, hint, "how far ahead").value
     idle = None
     if cursor.takes("IDLE", "AFTER"):
         hint = "write IDLE AFTER INTERVAL '1' MINUTE"
-        idle = lengths.duration(cursor, hint, "the idle time").value
-    named, clocks = _clocks(cursor) if cursor.takes("BY") else (None, ())
+        idle = intervals.parse_duration(cursor, hint, "the idle time").value
+    named, clocks = _parse_clocks(cursor) if cursor.takes("BY") else (None, ())
     marks = InputOptions(column, delay, ahead, idle=idle, watermark=named, clocks=clocks)
     return Watermark(marks, cursor.since(start))
 
 
-def _clocks(cursor: Cursor) -> tuple[WatermarkBy | None, tuple[str, ...]]:
+def _parse_clocks(cursor: Cursor) -> tuple[WatermarkBy | None, tuple[str, ...]]:
     """Read the clocks of a watermark: ``SOURCE``, ``GREATEST``, or columns in parentheses."""
     for word in (BY_SOURCE, BY_GREATEST):
         if cursor.takes(word.upper()):

@@ -13,39 +13,49 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokens import TokenType
 
 from muntin.model.errors import SqlError
-from muntin.sql import lengths
-from muntin.sql.cursor import Cursor, LengthNode, WindowNode
-from muntin.sql.windowcalls import BOUND_CALLS, KINDS, ROUNDINGS, SPARK, read_call, read_rounding
+from muntin.sql import intervals
+from muntin.sql.cursor import Cursor, IntervalNode, WindowNode
+from muntin.sql.window_functions import (
+    BOUND_FUNCTIONS,
+    ROUNDING_FUNCTIONS,
+    SPARK_FUNCTIONS,
+    TABLE_FUNCTIONS,
+    parse_rounding,
+    parse_window_call,
+)
 
 # The functions whose arguments aren't a list of expressions.
 _OWN_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "TRIM", "SUBSTRING", "SUBSTR", "OVERLAY")
 
 
-def _called(cursor: Cursor, name: str) -> exp.Expr:
+def _parse_window_function(cursor: Cursor, name: str) -> exp.Expr:
     """Read a window function inside an expression."""
     node = WindowNode(this=name)
-    node.meta["call"] = read_call(cursor, name, cursor._tokens[cursor._index - 2].start)
+    node.meta["call"] = parse_window_call(cursor, name, cursor._tokens[cursor._index - 2].start)
     return node
 
 
-def _rounded(cursor: Cursor, name: str) -> exp.Expr:
+def _parse_rounding_function(cursor: Cursor, name: str) -> exp.Expr:
     """Read ``FLOOR(ts TO HOUR)`` as a window, and ``FLOOR(x)`` as Spark's function."""
     written = cursor._tokens[cursor._index - 2]
     arguments = cursor._parse_csv(cursor._parse_lambda)
     if len(arguments) != 1 or not cursor.takes("TO"):
         return exp.Anonymous(this=written.text, expressions=arguments)
     node = WindowNode(this=name)
-    node.meta["call"] = read_rounding(cursor, name, written.start, arguments[0])
+    node.meta["call"] = parse_rounding(cursor, name, written.start, arguments[0])
     return node
 
 
-class Reader(Cursor):
+class StatementParser(Cursor):
     """The cursor over a whole text."""
 
     FUNCTION_PARSERS: ClassVar[Any] = {
         **{name: SparkParser.FUNCTION_PARSERS[name] for name in _OWN_SYNTAX},
-        **{name: partial(_called, name=name) for name in (*KINDS, *BOUND_CALLS, *SPARK)},
-        **{name: partial(_rounded, name=name) for name in ROUNDINGS},
+        **{
+            name: partial(_parse_window_function, name=name)
+            for name in (*TABLE_FUNCTIONS, *BOUND_FUNCTIONS, *SPARK_FUNCTIONS)
+        },
+        **{name: partial(_parse_rounding_function, name=name) for name in ROUNDING_FUNCTIONS},
     }
     statement: Callable[[Cursor], Any]
     # The mistakes of statements that couldn't be read; ``None`` raises the first.
@@ -58,8 +68,8 @@ class Reader(Cursor):
         elif self.takes("CURRENT", "ROW"):
             value = "CURRENT ROW"
         else:
-            value = LengthNode(this="length")
-            value.meta["length"] = lengths.length(self)
+            value = IntervalNode(this="length")
+            value.meta["length"] = intervals.parse_interval(self)
         side = self._prev.text.upper() if self._match_texts(self.WINDOW_SIDES) else None
         return {"value": value, "side": side}
 
@@ -77,7 +87,7 @@ class Reader(Cursor):
 class Dialect(Spark):
     """Spark's SQL dialect, with window functions."""
 
-    Parser = Reader
+    Parser = StatementParser
 
     class Tokenizer(Spark.Tokenizer):
         """Spark's tokens; no word makes the rest of a statement one token, as EXPLAIN would."""
@@ -85,7 +95,7 @@ class Dialect(Spark):
         COMMANDS: ClassVar[set[TokenType]] = set()
 
 
-def read(
+def parse_statements(
     text: str,
     statement: Callable[[Cursor], Any],
     given: Mapping[str, str] | None = None,
@@ -100,7 +110,7 @@ def read(
         problems: Collects the mistakes of statements that can't be read, which are left out;
             ``None`` raises the first.
     """
-    cursor = Reader(dialect=Dialect)
+    cursor = StatementParser(dialect=Dialect)
     cursor.statement, cursor.given, cursor.problems = statement, given or {}, problems
     cursor.used, cursor.depth, cursor.places = set(), 0, {}
     try:
@@ -116,7 +126,7 @@ def read(
     return [one for one in found if one is not None], cursor
 
 
-def semicolons(text: str) -> list[int]:
+def find_semicolons(text: str) -> list[int]:
     """Return the positions of the semicolons that end statements."""
     try:
         tokens = Dialect().tokenize(text)

@@ -15,14 +15,20 @@ from sqlglot import exp
 
 from muntin.model.bounds import AsOf, Bound, ByArrival, Newest, Within
 from muntin.model.pipeline import Windowing
-from muntin.sql.catalog import Resolved, bound_named
+from muntin.sql.catalog import ResolvedRelation, resolve_bound_alias
 from muntin.sql.cursor import Cursor, Span
 from muntin.sql.expressions import Scope
-from muntin.sql.lengths import Length
-from muntin.sql.nearness import Nearness, Places, compared_times, nearness, pair_of
+from muntin.sql.intervals import Interval
 from muntin.sql.syntax import Join
+from muntin.sql.time_bounds import (
+    Sides,
+    TimeBounds,
+    extract_time_bounds,
+    find_compared_times,
+    find_equated_columns,
+)
 
-OVER = "write JOIN Orders OVER (ORDER BY time RANGE INTERVAL '2' MINUTE PRECEDING) ON ..."
+OVER_HINT = "write JOIN Orders OVER (ORDER BY time RANGE INTERVAL '2' MINUTE PRECEDING) ON ..."
 _NEAR = (
     "write ON a.id = b.id AND a.ts BETWEEN b.ts - INTERVAL '4' HOUR AND b.ts, "
     "or JOIN b OVER (ORDER BY ts RANGE INTERVAL '4' HOUR PRECEDING) ON ..."
@@ -30,11 +36,11 @@ _NEAR = (
 _COMPARED = "write ASOF JOIN rates ON orders.currency = rates.currency AND orders.at >= rates.at"
 _TIME = "write FOR SYSTEM_TIME AS OF orders.at"
 
-Times = tuple[str | None, str | None]
+TimeColumns = tuple[str | None, str | None]
 
 
 @dataclass(frozen=True)
-class Half:
+class JoinSide:
     """One side of a join, as it was written.
 
     Attributes:
@@ -45,19 +51,19 @@ class Half:
         time: Its event-time column, if it is known.
     """
 
-    resolved: Resolved
+    resolved: ResolvedRelation
     name: str
     kind: str | None
-    length: Length | None
+    length: Interval | None
     time: str | None
 
     def own(self, name: str) -> str:
         """Return the name of a column in its rows; the alias of a bound becomes the bound."""
-        return bound_named(self.resolved.relation, name)
+        return resolve_bound_alias(self.resolved.relation, name)
 
 
 @dataclass(frozen=True)
-class Pairing:
+class PairBound:
     """The bound, event times and other conditions of a pair, besides its equal columns.
 
     Attributes:
@@ -67,44 +73,47 @@ class Pairing:
     """
 
     bound: Bound
-    times: Times
+    times: TimeColumns
     rest: list[exp.Expr]
 
 
-def pairing(
+def lower_join_bound(
     cursor: Cursor,
     join: Join,
     conditions: Sequence[exp.Expr],
-    left: Half,
-    right: Half,
+    left: JoinSide,
+    right: JoinSide,
     *,
     changes: bool,
-) -> Pairing:
+) -> PairBound:
     """Return the bound of a join's pairs; a join without any bound is refused.
 
     With ``changes``, a window that is emitted again also emits its pair again.
     """
     sides = {left.name.lower(): 0, right.name.lower(): 1}
-    near, rest = nearness(cursor, conditions, sides)
+    near, rest = extract_time_bounds(cursor, conditions, sides)
     if near is not None:
         near.columns = {side: (left, right)[side].own(name) for side, name in near.columns.items()}
-    named: Times = (None, None) if near is None else (near.columns[0], near.columns[1])
+    named: TimeColumns = (None, None) if near is None else (near.columns[0], near.columns[1])
     if join.as_of or join.source.as_of is not None:
-        bound, named, rest = _version(cursor, join, near, rest, (left, right), sides)
-    elif _at_once(join, rest, left, right, sides):
-        bound = Newest() if changes and (_revises(left) or _revises(right)) else Within(0, 0)
+        bound, named, rest = _lower_version_bound(cursor, join, near, rest, (left, right), sides)
+    elif _have_equal_times(join, rest, left, right, sides):
+        bound = (
+            Newest() if changes and (_emits_again(left) or _emits_again(right)) else Within(0, 0)
+        )
     else:
-        bound = _bound(cursor, join, near, left, right)
+        bound = _lower_bound(cursor, join, near, left, right)
     span = join.span if near is None else near.span
     one, other = (
-        _timed(cursor, half, time, span) for half, time in zip((left, right), named, strict=True)
+        _choose_time(cursor, half, time, span)
+        for half, time in zip((left, right), named, strict=True)
     )
     # The design's implicit condition: both sides have an event-time column of the same name.
     times = (one or other, other or one) if bound.axis == "time" else (None, None)
-    return Pairing(bound, times, rest)
+    return PairBound(bound, times, rest)
 
 
-def _timed(cursor: Cursor, half: Half, time: str | None, span: Span) -> str | None:
+def _choose_time(cursor: Cursor, half: JoinSide, time: str | None, span: Span) -> str | None:
     """Return the event-time column of a side, which a condition may have named."""
     marked = half.resolved.marks.time
     if time is None:
@@ -115,20 +124,20 @@ def _timed(cursor: Cursor, half: Half, time: str | None, span: Span) -> str | No
     return marked or time
 
 
-def _at_once(
-    join: Join, conditions: Sequence[exp.Expr], left: Half, right: Half, sides: Places
+def _have_equal_times(
+    join: Join, conditions: Sequence[exp.Expr], left: JoinSide, right: JoinSide, sides: Sides
 ) -> bool:
     """Return whether equal event times are the only bound of a pair."""
     if left.time is None or right.time is None or left.length or right.length or join.within:
         return False
     pairs = [(name, name) for name in join.using]
-    equal = filter(None, (pair_of(part, sides) for part in conditions))
+    equal = filter(None, (find_equated_columns(part, sides) for part in conditions))
     pairs += [(left.own(one), right.own(other)) for one, other in equal]
     times = left.time.lower(), right.time.lower()
     return times in [(one.lower(), other.lower()) for one, other in pairs]
 
 
-def _revises(half: Half) -> bool:
+def _emits_again(half: JoinSide) -> bool:
     """Return whether a side consists of windows that are emitted more than once."""
     windows = half.resolved.relation
     if not isinstance(windows, Windowing):
@@ -136,7 +145,9 @@ def _revises(half: Half) -> bool:
     return windows.spec.firing.early is not None or windows.spec.firing.grace > 0
 
 
-def _bound(cursor: Cursor, join: Join, near: Nearness | None, left: Half, right: Half) -> Bound:
+def _lower_bound(
+    cursor: Cursor, join: Join, near: TimeBounds | None, left: JoinSide, right: JoinSide
+) -> Bound:
     lengths = [half.length for half in (left, right) if half.length is not None]
     if join.within is not None:
         if lengths or near is not None:
@@ -154,34 +165,36 @@ def _bound(cursor: Cursor, join: Join, near: Nearness | None, left: Half, right:
             cursor.fail(near.span, "no time lies between these bounds", hint)
         return Within(-near.least, near.most)
     if not lengths:
-        unbounded(cursor, join)
+        refuse_unbounded_join(cursor, join)
     kinds = {half.kind for half in (left, right) if half.kind is not None}
     if len(kinds) > 1:
-        cursor.fail(lengths[1].span, "one side has ROWS, the other RANGE", OVER)
+        cursor.fail(lengths[1].span, "one side has ROWS, the other RANGE", OVER_HINT)
     # A partner on one side is at most as old as the length of that side's window.
     before = right.length or lengths[0]
     after = left.length or lengths[0]
     return Within(before.value, after.value, "rows" if kinds == {"ROWS"} else "time")
 
 
-def unbounded(cursor: Cursor, join: Join) -> NoReturn:
+def refuse_unbounded_join(cursor: Cursor, join: Join) -> NoReturn:
     """Refuse a join of two streams that would keep all of their messages."""
     cursor.fail(join.span, "nothing bounds a pair in time or rows", _NEAR)
 
 
-def _version(
+def _lower_version_bound(
     cursor: Cursor,
     join: Join,
-    near: Nearness | None,
+    near: TimeBounds | None,
     rest: list[exp.Expr],
-    halves: tuple[Half, Half],
-    sides: Places,
-) -> tuple[Bound, Times, list[exp.Expr]]:
+    halves: tuple[JoinSide, JoinSide],
+    sides: Sides,
+) -> tuple[Bound, TimeColumns, list[exp.Expr]]:
     """Return the bound of a join with the right row's version valid at the left row's time."""
     asked = join.source.as_of
     if asked is not None and is_processing_time(asked):
         return _build_arrival_bound(cursor, join, near, halves), (None, None), rest
-    times: Times = (None, None) if asked is None else (_asked(cursor, asked, sides), None)
+    times: TimeColumns = (
+        (None, None) if asked is None else (_find_as_of_column(cursor, asked, sides), None)
+    )
     most = None
     if near is not None:
         if near.most != 0 or near.least is None or near.least > 0:
@@ -190,16 +203,16 @@ def _version(
             cursor.fail(near.span, problem, hint)
         most, times = -near.least, (near.columns[0], near.columns[1])
     elif join.as_of:
-        rest, times = _compared(cursor, join, rest, sides)
+        rest, times = _split_as_of_condition(cursor, join, rest, sides)
     else:
-        _check_timed(cursor, join, halves[1])
+        _check_has_time(cursor, join, halves[1])
     if join.within or any(half.length for half in halves):
         hint = "leave OVER or WITHIN out; AND b.at >= a.at - INTERVAL '1' HOUR bounds its age"
         cursor.fail(join.span, "a version is bounded by nothing else", hint)
     return AsOf(most), times, rest
 
 
-def _check_timed(cursor: Cursor, join: Join, right: Half) -> None:
+def _check_has_time(cursor: Cursor, join: Join, right: JoinSide) -> None:
     """Refuse versions or rows of a table without an event time."""
     if right.time is None:
         problem = f"the rows of {right.name} are no versions: they have no event time"
@@ -213,17 +226,17 @@ def is_processing_time(time: exp.Expr) -> bool:
 
 
 def _build_arrival_bound(
-    cursor: Cursor, join: Join, near: Nearness | None, halves: tuple[Half, Half]
+    cursor: Cursor, join: Join, near: TimeBounds | None, halves: tuple[JoinSide, JoinSide]
 ) -> Bound:
     """Return the bound of a join with the right side's newest row when the left one arrives."""
     if near is not None or join.within or any(half.length for half in halves):
         span = join.span if near is None else near.span
         cursor.fail(span, "the newest row is bounded by nothing else", "leave the other bound out")
-    _check_timed(cursor, join, halves[1])
+    _check_has_time(cursor, join, halves[1])
     return ByArrival()
 
 
-def _asked(cursor: Cursor, time: exp.Expr, sides: Places) -> str:
+def _find_as_of_column(cursor: Cursor, time: exp.Expr, sides: Sides) -> str:
     """Return the left column that ``AS OF`` names."""
     span = Scope(cursor).span(time)
     if not isinstance(time, exp.Column):
@@ -235,11 +248,11 @@ def _asked(cursor: Cursor, time: exp.Expr, sides: Places) -> str:
     return parts[-1]
 
 
-def _compared(
-    cursor: Cursor, join: Join, conditions: Sequence[exp.Expr], sides: Places
-) -> tuple[list[exp.Expr], Times]:
+def _split_as_of_condition(
+    cursor: Cursor, join: Join, conditions: Sequence[exp.Expr], sides: Sides
+) -> tuple[list[exp.Expr], TimeColumns]:
     """Return the conditions besides ``a.at >= b.at``, and the two columns that it compares."""
-    found = [(part, compared_times(cursor, part, sides)) for part in conditions]
+    found = [(part, find_compared_times(cursor, part, sides)) for part in conditions]
     times = [columns for _, columns in found if columns is not None]
     if len(times) != 1:
         problem = "ASOF compares one time of each side" if not times else "two times are compared"

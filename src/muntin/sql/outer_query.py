@@ -8,14 +8,14 @@ from typing import NoReturn, Self
 from sqlglot import exp
 
 from muntin.model.pipeline import Choice, Column, Relation, Windowing, quote_name
-from muntin.sql import ranked
+from muntin.sql import row_number
 from muntin.sql.expressions import Scope
-from muntin.sql.selectlist import END, NUMBERED, OWN, START, complete
-from muntin.sql.syntax import Item, Select, WindowCall
+from muntin.sql.select_list import EMISSION_COLUMNS, END, ROW_NUMBER_COLUMN, START, complete_columns
+from muntin.sql.syntax import Select, SelectItem, WindowCall
 
 
 @dataclass(frozen=True)
-class Shown:
+class InnerColumns:
     """The columns that windows emit, as a query around them can name them.
 
     Attributes:
@@ -33,7 +33,7 @@ class Shown:
     @classmethod
     def of(cls, made: Windowing, joined: int) -> Self:
         """Return the columns of windows, whose last ``joined`` lookups belong to this query."""
-        columns = columns_of(made)
+        columns = list_columns(made)
         rows = {one.all: one.row for one in made.lookups}
         tables = made.lookups[len(made.lookups) - joined :]
         return cls(
@@ -54,7 +54,7 @@ class Shown:
             return Column(parts[-1], ".".join([row, *map(quote_name, parts)]))
         if len(parts) == 1:
             return known
-        return Column(parts[-1], ".".join([_operand(known), *map(quote_name, parts[1:])]))
+        return Column(parts[-1], ".".join([_parenthesize(known), *map(quote_name, parts[1:])]))
 
     def _row(self, scope: Scope, node: exp.Column) -> str:
         if len(self.rows) == 1:
@@ -65,9 +65,13 @@ class Shown:
             problem, hint = "several tables may have this", "write whose it is, as in t.name"
         scope.fail(scope.span(node), problem, hint)
 
-    def all(self, item: Item) -> tuple[Column, ...]:
+    def all(self, item: SelectItem) -> tuple[Column, ...]:
         """Return the columns of ``*`` or ``w.*``, without the emission and revision."""
-        own = [one for one in self.columns if one.name not in OWN and one != NUMBERED]
+        own = [
+            one
+            for one in self.columns
+            if one.name not in EMISSION_COLUMNS and one != ROW_NUMBER_COLUMN
+        ]
         if item.of is None:
             return tuple(own)
         row = self.tables.get(item.of.lower())
@@ -77,7 +81,9 @@ class Shown:
         return tuple(one for one in own if one.text not in here)
 
 
-def check_whose(scope: Scope, select: Select, relation: Relation, call: WindowCall | None) -> None:
+def check_qualified_stars(
+    scope: Scope, select: Select, relation: Relation, call: WindowCall | None
+) -> None:
     """Refuse ``t.*`` if the columns of that table aren't known."""
     for item in select.items:
         if item.of is None:
@@ -86,61 +92,63 @@ def check_whose(scope: Scope, select: Select, relation: Relation, call: WindowCa
             hint = "write *, or a name that stands behind FROM or JOIN"
             scope.fail(item.span, f"there is no table {item.of} here", hint)
         apart = isinstance(relation, Windowing) and call is None
-        if select.joins and not (apart and ranked.numbering(scope, select) is None):
-            one_side(scope, item)
+        if select.joins and not (apart and row_number.find_numbering(scope, select) is None):
+            refuse_side_star(scope, item)
 
 
-def one_side(scope: Scope, item: Item) -> NoReturn:
+def refuse_side_star(scope: Scope, item: SelectItem) -> NoReturn:
     """Refuse ``t.*`` in a join of streams."""
     scope.fail(item.span, "the columns of a side aren't told apart here", "write *, or name them")
 
 
-def columns_of(made: Windowing) -> tuple[Column, ...]:
+def list_columns(made: Windowing) -> tuple[Column, ...]:
     """Return the columns that windows emit."""
     identity = (*made.spec.keys, START, END, *made.spec.aggregates)
-    own = (Column(name, name) for name in OWN)
+    own = (Column(name, name) for name in EMISSION_COLUMNS)
     return made.columns or (*(Column(name, quote_name(name)) for name in identity), *own)
 
 
-def around(scope: Scope, select: Select, made: Windowing) -> Windowing:
+def lower_outer_query(scope: Scope, select: Select, made: Windowing) -> Windowing:
     """Return windows with a select list and a condition on their emissions."""
     if made.ranking is not None or made.each:
-        _check_once(scope, select, made)
+        _check_emits_once(scope, select, made)
     if made.ranking is not None:
-        return _of_rows(scope, select, made)
+        return _lower_over_rows(scope, select, made)
     identity = (*made.spec.keys, START, END)
-    inner = Shown.of(made, len(select.joins))
+    inner = InnerColumns.of(made, len(select.joins))
     shown: list[Column] = []
     for item in select.items:
         found = inner.all(item)
         if item.scalar is not None:
-            found = (_computed(scope, item, inner),)
+            found = (_lower_item(scope, item, inner),)
         for column in found:
             taken = {one.name.lower() for one in shown if one.name != "*"}
-            mine = column.name in (*identity, *OWN) and column not in inner.columns
+            mine = column.name in (*identity, *EMISSION_COLUMNS) and column not in inner.columns
             mine &= not column.bare
-            mine |= made.each and column.name == NUMBERED.name and column != NUMBERED
+            mine |= (
+                made.each and column.name == ROW_NUMBER_COLUMN.name and column != ROW_NUMBER_COLUMN
+            )
             if mine or column.name.lower() in taken:
                 problem = f"{column.name} is a column of the output already"
                 scope.fail(item.span, problem, "give it another name with AS")
         shown += found
     having = made.having
     if select.where is not None:
-        condition = _over(scope, select.where, inner)
+        condition = _render_over_windows(scope, select.where, inner)
         having = condition if having is None else f"({having}) AND ({condition})"
-    return replace(made, columns=complete(shown, identity, each=made.each), having=having)
+    return replace(made, columns=complete_columns(shown, identity, each=made.each), having=having)
 
 
-def _computed(scope: Scope, item: Item, inner: Shown) -> Column:
+def _lower_item(scope: Scope, item: SelectItem, inner: InnerColumns) -> Column:
     node = item.scalar
     assert node is not None
     if isinstance(node, exp.Column):
         name = item.alias or scope.own(node) or scope.plain(node).lower()
         return Column(name, inner.column(scope, node).text)
-    return Column(item.alias or scope.plain(node).lower(), _over(scope, node, inner))
+    return Column(item.alias or scope.plain(node).lower(), _render_over_windows(scope, node, inner))
 
 
-def _check_once(scope: Scope, select: Select, made: Windowing) -> None:
+def _check_emits_once(scope: Scope, select: Select, made: Windowing) -> None:
     """Refuse a condition on rows that may have changed when their window emits again."""
     firing = made.spec.firing
     if select.where is not None and (firing.early is not None or firing.grace):
@@ -148,21 +156,21 @@ def _check_once(scope: Scope, select: Select, made: Windowing) -> None:
         scope.fail(scope.span(select.where), "a row that was emitted may hold no more", hint)
 
 
-def _of_rows(scope: Scope, select: Select, made: Windowing) -> Windowing:
+def _lower_over_rows(scope: Scope, select: Select, made: Windowing) -> Windowing:
     """Return the rows of windows with one more select list over them."""
     if select.where is not None:
-        made = ranked.add_choice(made, Choice(None, scope.plain(select.where)))
-    return ranked.add_choice(made, ranked.read_select_list(scope, select, made, None))
+        made = row_number.add_choice(made, Choice(None, scope.plain(select.where)))
+    return row_number.add_choice(made, row_number.lower_select_list(scope, select, made, None))
 
 
-def _over(scope: Scope, node: exp.Expr, inner: Shown) -> str:
+def _render_over_windows(scope: Scope, node: exp.Expr, inner: InnerColumns) -> str:
     """Return an expression over the inner query's columns in terms of those that windows emit."""
 
     def named(part: exp.Expr) -> str | None:
-        return _operand(inner.column(scope, part)) if isinstance(part, exp.Column) else None
+        return _parenthesize(inner.column(scope, part)) if isinstance(part, exp.Column) else None
 
     return scope.rewritten(node, named)
 
 
-def _operand(column: Column) -> str:
+def _parenthesize(column: Column) -> str:
     return column.text if column.bare else f"({column.text})"

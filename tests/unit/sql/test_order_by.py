@@ -6,7 +6,7 @@ import pytest
 
 from muntin.model.errors import SqlError
 from muntin.model.pipeline import Order, Ordered
-from muntin.sql.door import pipeline, question
+from muntin.sql.api import compile_pipeline, compile_query
 
 TABLES = """
     CREATE TABLE t (k STRING, v INT, ts TIMESTAMP, WATERMARK FOR ts AS ts)
@@ -31,16 +31,16 @@ ASKED = """SELECT o.k AS "key", count(*) AS n, sum(v) AS total
     ],
 )
 def test_what_is_shown_in_which_order(said: str, order: Order) -> None:
-    assert question(TABLES.format(mode="batch") + ASKED + said).lowered.order == order
+    assert compile_query(TABLES.format(mode="batch") + ASKED + said).lowered.order == order
 
 
 def test_a_stream_has_no_last_row() -> None:
     for said in ("ORDER BY n", "LIMIT 3"):
         with pytest.raises(SqlError, match="on a stream"):
-            question(TABLES.format(mode="stream") + ASKED + said)
+            compile_query(TABLES.format(mode="stream") + ASKED + said)
 
 
 def test_a_table_that_is_written_to_has_no_order() -> None:
     text = TABLES.format(mode="batch") + "INSERT INTO out " + ASKED + "ORDER BY n"
     with pytest.raises(SqlError, match="ORDER BY would never end on a stream"):
-        pipeline(text)
+        compile_pipeline(text)

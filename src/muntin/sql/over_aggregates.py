@@ -21,18 +21,18 @@ from muntin.model.errors import OptionError, SqlError
 from muntin.model.pipeline import NUMBER, ROW, ROWS, Column, Expression, quote_name
 from muntin.model.rolling import collect_own_messages
 from muntin.model.sliding import ClosedSides
-from muntin.sql.aggregates import call
-from muntin.sql.catalog import Resolved
-from muntin.sql.cursor import LengthNode, length_of
-from muntin.sql.expressions import Scope, normal, walk
-from muntin.sql.lengths import Length
-from muntin.sql.selectlist import END, START, SelectList, complete
-from muntin.sql.syntax import Item, Select
-from muntin.sql.windowcalls import Meant
+from muntin.sql.aggregates import lower_aggregate
+from muntin.sql.catalog import ResolvedRelation
+from muntin.sql.cursor import IntervalNode, interval_of
+from muntin.sql.expressions import Scope, normalize, walk
+from muntin.sql.intervals import Interval
+from muntin.sql.select_list import END, START, SelectList, complete_columns
+from muntin.sql.syntax import Select, SelectItem
+from muntin.sql.window_functions import WindowBinding
 
 _AT = "__muntin_at"
 # The fields of a row that shows no column of its message.
-_NOTHING = "'none', 0"
+_NO_FIELDS = "'none', 0"
 _FRAMES = (
     "write OVER (PARTITION BY key ORDER BY ts RANGE INTERVAL '2' MINUTE PRECEDING), "
     "or OVER (PARTITION BY key ROWS 9 PRECEDING)"
@@ -50,7 +50,7 @@ class Frame:
     """
 
     kind: str
-    length: Length
+    length: Interval
     includes_row: bool = True
 
     @property
@@ -59,7 +59,7 @@ class Frame:
         return self.length.value + (self.kind == "ROWS" and self.includes_row)
 
 
-def frame_of(scope: Scope, window: exp.Window) -> Frame:
+def lower_frame(scope: Scope, window: exp.Window) -> Frame:
     """Return the frame of ``OVER``; refuse one without bounds."""
     span, spec = scope.span(window), window.args.get("spec")
     if spec is None:
@@ -69,9 +69,9 @@ def frame_of(scope: Scope, window: exp.Window) -> Frame:
     sides = spec.args.get("start_side"), spec.args.get("end_side")
     if start == "UNBOUNDED":
         scope.fail(span, "a frame without a beginning grows without end", _FRAMES)
-    if not isinstance(start, LengthNode) or sides[0] != "PRECEDING":
+    if not isinstance(start, IntervalNode) or sides[0] != "PRECEDING":
         scope.fail(span, "the frame doesn't begin a length before its row", _FRAMES)
-    length: Length = length_of(start)
+    length: Interval = interval_of(start)
     includes_row = end in (None, "CURRENT ROW")
     if not includes_row and not _ends_before(kind, end, sides[1]):
         scope.fail(span, "the frame ends neither with its row nor just before it", _FRAMES)
@@ -93,13 +93,13 @@ _EXCLUDED = {"ROWS": "CURRENT ROW", "RANGE": "GROUP"}
 
 def _ends_before(kind: str, end: Any, side: Any) -> bool:
     """Return whether a frame of rows ends with the row before its own."""
-    if not isinstance(end, LengthNode) or side != "PRECEDING" or kind != "ROWS":
+    if not isinstance(end, IntervalNode) or side != "PRECEDING" or kind != "ROWS":
         return False
-    length: Length = length_of(end)
+    length: Interval = interval_of(end)
     return length.axis in ("rows", "number") and length.value == 1
 
 
-def order_of(scope: Scope, window: exp.Window) -> str | None:
+def find_order_column(scope: Scope, window: exp.Window) -> str | None:
     """Return the one column that ``OVER`` orders by, ascending; ``None`` without ``ORDER BY``."""
     order = window.args.get("order")
     if order is None:
@@ -113,21 +113,23 @@ def order_of(scope: Scope, window: exp.Window) -> str | None:
     return own
 
 
-def per_row(scope: Scope, select: Select, resolved: Resolved) -> tuple[Meant, PerRow]:
+def lower_over_aggregates(
+    scope: Scope, select: Select, resolved: ResolvedRelation
+) -> tuple[WindowBinding, OverSelectList]:
     """Lower the aggregates per row of a query."""
     if select.group or select.having is not None:
         scope.fail(select.group_span, "GROUP BY can't stand beside OVER", "write two queries")
     found = [n for i in select.items if i.scalar for n in walk(i.scalar)]
-    overs = [_named(scope, select, n) for n in found if isinstance(n, exp.Window)]
+    overs = [_resolve_window(scope, select, n) for n in found if isinstance(n, exp.Window)]
     first = overs[0]
     for other in overs[1:]:
-        if not _same(scope, first, other):
+        if not _have_same_order(scope, first, other):
             hint = "let them differ only in how far they reach back, or write two queries"
             scope.fail(scope.span(other), "a query has frames of one kind", hint)
-    frames = [frame_of(scope, one) for one in overs]
+    frames = [lower_frame(scope, one) for one in overs]
     # The longest frame contains the messages of all others.
     longest = max(frames, key=lambda frame: frame.size)
-    order = order_of(scope, first)
+    order = find_order_column(scope, first)
     try:
         if longest.kind == "ROWS":
             _check_rows(scope, first, order, resolved)
@@ -139,11 +141,13 @@ def per_row(scope: Scope, select: Select, resolved: Resolved) -> tuple[Meant, Pe
             windows = sliding.rolling(phrase(longest.size), closed)
     except OptionError as error:
         raise SqlError(scope.text, longest.length.span, error.problem, error.hint) from error
-    meant = Meant(windows, None, time, None, (), {"size": longest.length.span})
-    return meant, PerRow(scope, select, first, meant)
+    meant = WindowBinding(windows, None, time, None, (), {"size": longest.length.span})
+    return meant, OverSelectList(scope, select, first, meant)
 
 
-def _check_rows(scope: Scope, window: exp.Window, order: str | None, resolved: Resolved) -> None:
+def _check_rows(
+    scope: Scope, window: exp.Window, order: str | None, resolved: ResolvedRelation
+) -> None:
     if resolved.marks.offset is not None:
         hint = "read the table without OFFSET FOR, or use RANGE"
         scope.fail(scope.span(window), "ROWS counts rows as they arrive, not offsets", hint)
@@ -158,7 +162,7 @@ def _check_range(scope: Scope, window: exp.Window, order: str | None) -> str:
     return order
 
 
-def _named(scope: Scope, select: Select, window: exp.Window) -> exp.Window:
+def _resolve_window(scope: Scope, select: Select, window: exp.Window) -> exp.Window:
     """Return a window; one that is written by its name is looked up in ``WINDOW``."""
     alias = window.args.get("alias")
     if alias is None:
@@ -170,31 +174,33 @@ def _named(scope: Scope, select: Select, window: exp.Window) -> exp.Window:
     return found
 
 
-def _same(scope: Scope, one: exp.Window, other: exp.Window) -> bool:
+def _have_same_order(scope: Scope, one: exp.Window, other: exp.Window) -> bool:
     """Return whether frames differ in nothing but how far before a row they begin."""
 
     def part_of(window: exp.Window) -> Any:
-        parts = [normal(node, scope) for node in window.args.get("partition_by") or []]
-        frame = frame_of(scope, window)
-        return parts, order_of(scope, window), frame.kind, frame.includes_row
+        parts = [normalize(node, scope) for node in window.args.get("partition_by") or []]
+        frame = lower_frame(scope, window)
+        return parts, find_order_column(scope, window), frame.kind, frame.includes_row
 
     return bool(part_of(one) == part_of(other))
 
 
-def _field(number: int) -> str:
+def _name_field(number: int) -> str:
     """Return the name of a message's column in the struct that holds its row."""
     return f"c{number}"
 
 
-class PerRow(SelectList):
+class OverSelectList(SelectList):
     """The select list of a query of aggregates per row."""
 
-    def __init__(self, scope: Scope, select: Select, window: exp.Window, meant: Meant) -> None:
+    def __init__(
+        self, scope: Scope, select: Select, window: exp.Window, meant: WindowBinding
+    ) -> None:
         super().__init__(scope, select)
         # Frames of rows have no event-time column.
         self.time = meant.time
         self.windows = meant.windows
-        self.includes_row = frame_of(scope, window).includes_row
+        self.includes_row = lower_frame(scope, window).includes_row
         self.spans = dict(meant.spans)
         # Rows that share key and time are emitted one by one.
         self.each = self.time is not None and not select.distinct
@@ -205,17 +211,17 @@ class PerRow(SelectList):
         for item in select.items:
             self._output(item)
         if self.each:
-            fields = [f"'{_field(n)}', {text}" for n, text in enumerate(self._fields)]
-            row = Expression(f"named_struct({', '.join(fields or [_NOTHING])})")
+            fields = [f"'{_name_field(n)}', {text}" for n, text in enumerate(self._fields)]
+            row = Expression(f"named_struct({', '.join(fields or [_NO_FIELDS])})")
             self.aggregates[ROWS] = collect_own_messages(self.windows, row)
 
     def shown(self) -> tuple[Column, ...] | None:
         """Return the output columns; with a row per message, its number identifies it."""
         if not self.each:
             return super().shown()
-        return complete(self.outputs, [*self._identity, START, END], each=True)
+        return complete_columns(self.outputs, [*self._identity, START, END], each=True)
 
-    def _output(self, item: Item) -> None:
+    def _output(self, item: SelectItem) -> None:
         if item.scalar is None:
             self.scope.fail(item.span, "* isn't taken here", "name the columns")
         node = item.scalar
@@ -239,8 +245,8 @@ class PerRow(SelectList):
 
     def _framed(self, node: exp.Window) -> Aggregate:
         """Return an aggregate over its frame if that is shorter than the longest."""
-        asked = call(self.scope, node.this)
-        frame = frame_of(self.scope, _named(self.scope, self.select, node))
+        asked = lower_aggregate(self.scope, node.this)
+        frame = lower_frame(self.scope, _resolve_window(self.scope, self.select, node))
         if frame.size == self.windows.length:
             return asked
         try:
@@ -261,7 +267,7 @@ class PerRow(SelectList):
                 text = self.scope.plain(node)
                 if text not in self._fields:
                     self._fields.append(text)
-                return f"{ROW}.{_field(self._fields.index(text))}"
+                return f"{ROW}.{_name_field(self._fields.index(text))}"
             hint = "leave it out, or write an aggregate of it OVER the same frame"
             problem = "rows that share key and time may differ in this"
             self.scope.fail(self.scope.span(node), problem, hint)

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-PROCTIME = (
+PROCTIME_ERROR = (
     "windows by processing time depend on when they run",
     "write SELECT *, current_timestamp() AS at FROM t in a view, the time of the batch that reads "
     "a row, and window by at",
 )
-INSTEAD = {
+REPLACEMENTS = {
     "COLLECT": "collect_list(x)",
     "CONVERT_TZ": "date_format(from_utc_timestamp(ts, 'Europe/Berlin'), 'HH:mm')",
     "EXTRACTJSONFIELD": "get_json_object(text, '$.a')",
@@ -31,27 +31,31 @@ _UNITS = {"s": "SECOND", "m": "MINUTE", "H": "HOUR", "d": "DAY", "M": "MONTH", "
 _LENGTHS = {"YEAR": "12 MONTHS", "MONTH": "1 MONTH"}
 
 
-def find_foreign(node: exp.Expr) -> tuple[str, str] | None:
+def find_foreign_function(node: exp.Expr) -> tuple[str, str] | None:
     """Return what is wrong with a function, and what to write; ``None`` if nothing is.
 
     Example:
         >>> find_foreign(exp.Anonymous(this="JSON_QUERY"))
         ("json_query isn't a function here", "write get_json_object(text, '$.a')")
     """
-    if isinstance(node, exp.Is) and _extracts(node.this) and isinstance(node.expression, exp.Null):
+    if (
+        isinstance(node, exp.Is)
+        and _is_regexp_extract(node.this)
+        and isinstance(node.expression, exp.Null)
+    ):
         hint = "write regexp_extract(...) <> '', or text RLIKE 'pattern'"
         return "regexp_extract is '' and not NULL where nothing matches", hint
     if not isinstance(node, exp.Anonymous):
         return None
     name = node.name.upper()
     if name == "PROCTIME":
-        return PROCTIME
-    if name not in INSTEAD:
+        return PROCTIME_ERROR
+    if name not in REPLACEMENTS:
         return None
-    return f"{name.lower()} isn't a function here", f"write {INSTEAD[name]}"
+    return f"{name.lower()} isn't a function here", f"write {REPLACEMENTS[name]}"
 
 
-def _extracts(node: exp.Expr) -> bool:
+def _is_regexp_extract(node: exp.Expr) -> bool:
     return isinstance(node, exp.Anonymous) and node.name.upper() == "REGEXP_EXTRACT"
 
 
@@ -64,16 +68,16 @@ def find_rounded_time(group: Sequence[exp.Expr]) -> tuple[exp.Expr, str] | None:
         "group by TUMBLE(ts, INTERVAL '1' DAY), and show to_date(window_start)"
     """
     for node in group:
-        unit, time = _unit(node), next(node.find_all(exp.Column), None)
+        unit, time = _find_rounding_unit(node), next(node.find_all(exp.Column), None)
         if unit is None or time is None:
             continue
         size = _LENGTHS.get(unit, f"INTERVAL '1' {unit}")
         name = ".".join(part.name for part in time.parts)
-        return node, f"group by TUMBLE({name}, {size}), and show {_over_start(node)}"
+        return node, f"group by TUMBLE({name}, {size}), and show {_render_over_window_start(node)}"
     return None
 
 
-def _unit(node: exp.Expr) -> str | None:
+def _find_rounding_unit(node: exp.Expr) -> str | None:
     """Return the unit that a function rounds times to."""
     if isinstance(node, exp.Cast):
         return "DAY" if node.to.is_type("DATE") else None
@@ -91,7 +95,7 @@ def _unit(node: exp.Expr) -> str | None:
     return next((unit for letter, unit in _UNITS.items() if letter in letters), None)
 
 
-def _over_start(node: exp.Expr) -> str:
+def _render_over_window_start(node: exp.Expr) -> str:
     """Return a function of a time as one of the start of the window."""
 
     def start(part: exp.Expr) -> exp.Expr:
