@@ -49,6 +49,7 @@ _USES = {
     "cumulating": {"step", "origin", "zone", "overlap"},
     "sliding": set[str](),
     "rolling": {"closed"},
+    "trailing": {"every", "origin"},
     "session": {"closed", "longest"},
 }
 _OWN = ("emission", "revision")
@@ -279,6 +280,9 @@ def _choose_windows(form: WindowsForm, sentence: Sentence) -> Sentence:
     for option, value in options.items():
         if option not in _USES[kind]:
             raise OptionError(option, value, f"isn't one of {kind}", "leave it out")
+    if kind == "trailing":
+        look_backs = [size] if isinstance(size, str) else size
+        return sentence.trailing(*look_backs, **{"every": "", **options})
     if kind == "hopping":
         # Windows of whole days slide by a day, unless the file says otherwise.
         options.setdefault("slide", size if "zone" in options else "")
