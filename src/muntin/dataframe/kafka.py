@@ -146,17 +146,8 @@ def kafka(
         >>> orders.topics
         ('orders',)
     """
-    if columns is not None and not isinstance(columns, str | Mapping):
-        if not hasattr(columns, "toDDL"):
-            hint = "write them as 'page string, at timestamp', or as a mapping of names to types"
-            raise OptionError("columns", columns, "aren't columns", hint)
-        columns = str(columns.toDDL())
     check_text("servers", servers)
-    topics = (topic,) if isinstance(topic, str) else tuple(topic)
-    if not topics:
-        raise OptionError("topic", topic, "names none", "give the name of one")
-    for one in topics:
-        check_text("topic", one)
+    topics = _list_topics(topic)
     check_boolean("headers", headers)
     if format not in get_args(Form):
         hint = f"give one of {', '.join(get_args(Form))}"
@@ -176,9 +167,30 @@ def kafka(
     if format == "protobuf":
         message, schema = message_of(schema), None
     return Kafka(
-        servers, topics, columns, format, schema, starting_text, headers, per_batch, reader,
-        registry_at(registry, waits), message, connector_options, waits, group,
+        servers, topics, _plain_columns(columns), format, schema, starting_text, headers,
+        per_batch, reader, registry_at(registry, waits), message, connector_options, waits, group,
     )  # fmt: skip
+
+
+def _list_topics(topic: str | Sequence[str]) -> tuple[str, ...]:
+    topics = (topic,) if isinstance(topic, str) else tuple(topic)
+    if not topics:
+        raise OptionError("topic", topic, "names none", "give the name of one")
+    for one in topics:
+        check_text("topic", one)
+    return topics
+
+
+def _plain_columns(
+    columns: str | Mapping[str, pl.DataType] | StructType | None,
+) -> str | Mapping[str, pl.DataType] | None:
+    """Return a schema of Spark as text, and other columns as they are."""
+    if columns is None or isinstance(columns, str | Mapping):
+        return columns
+    if not hasattr(columns, "toDDL"):
+        hint = "write them as 'page string, at timestamp', or as a mapping of names to types"
+        raise OptionError("columns", columns, "aren't columns", hint)
+    return str(columns.toDDL())
 
 
 def _check_group(group: str | None, starting: str) -> None:
