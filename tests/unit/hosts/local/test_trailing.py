@@ -14,6 +14,7 @@ import pytest
 import muntin as mt
 from muntin import OptionError
 from muntin.hosts.inspect.why import explain_state
+from muntin.hosts.local.rescale import rescale_folder
 from muntin.testing import run
 
 START = datetime(2026, 1, 1, 9, tzinfo=UTC)
@@ -70,12 +71,13 @@ def test_a_sink_holds_one_row_of_each_key_and_look_back(tmp_path: Path) -> None:
         assert read_rows(database.sql("SELECT * FROM now").pl()) == NEWEST
 
 
-def test_batches_update_the_table(tmp_path: Path) -> None:
+@pytest.mark.parametrize("shards", [None, 3])
+def test_batches_update_the_table(shards: int | None, tmp_path: Path) -> None:
     """A batch in which a key vanishes and comes back leaves its newest row."""
     source, file = tmp_path / "in", tmp_path / "now.duckdb"
     source.mkdir()
     last = make_clicks(("ann", 150, 4), ("cy", 165, 1))
-    batches = [CLICKS[:1], make_clicks(("ben", 60, 2)), last]
+    batches = [CLICKS[:1], make_clicks(("ben", 60, 2)), make_clicks(("ann", 30, 3)), last]
     for number, batch in enumerate(batches):
         batch.write_parquet(source / f"{number}.parquet")
         sink = mt.to_duckdb(file, "now")
@@ -83,10 +85,12 @@ def test_batches_update_the_table(tmp_path: Path) -> None:
             results=sink, checkpoint=tmp_path / "checkpoint", available_now=True
         )
         assert query.await_end(60)
+        if shards is not None:
+            rescale_folder(str(tmp_path / "checkpoint"), shards)
     with duckdb.connect(str(file)) as database:
         rows = read_rows(database.sql("SELECT * FROM now").pl())
     assert rows == [
-        ("ann", "1 day", 160, 2, 5),
+        ("ann", "1 day", 160, 3, 8),
         ("ann", "1 hour", 160, 1, 4),
         ("ben", "1 day", 70, 1, 2),
     ]
@@ -95,8 +99,8 @@ def test_batches_update_the_table(tmp_path: Path) -> None:
     held = state.fetch()
     assert [row[:2] for row in read_rows(held)] == [row[:2] for row in rows]
     assert set(held["window_end"]) == {START + timedelta(minutes=160)}
-    assert state.fetch("ann")["spent"].to_list() == [5, 4]
-    assert state.windows("ann")["messages"].to_list() == [2, 1]
+    assert state.fetch("ann")["spent"].to_list() == [8, 4]
+    assert state.windows("ann")["messages"].to_list() == [3, 1]
     assert state.fetch("ann", end=START).select("look_back").to_series().to_list() == ["1 day"]
     lines = explain_state(state.checkpoint, ["ann"], "2026-01-01 10:00")
     assert "           1 hour: holds 1 messages now" in lines
