@@ -12,25 +12,25 @@ offsets and are emitted again, is a ``Range``: ``FIRST`` is what is drawn unless
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 from hypothesis import strategies as st
 from tests.doors import Batch
-from tests.property.computed import AGGREGATES, FULL_STATE, NAMES, OF_NAMES
+from tests.property.computed import AGGREGATES, FULL_STATE, NAMES, NUMBERS, OF_NAMES
 
 from muntin.model.axis import DAY, HOUR, Axis, instant
 from muntin.model.cumulating import Cumulating
 from muntin.model.days import Days, Hours
+from muntin.model.fill import Fill
 from muntin.model.kinds import Kind
 from muntin.model.policies import (
     After,
     Each,
     Every,
     EveryRows,
-    Fill,
     Firing,
     FirstThen,
     RowsOrEvery,
@@ -243,7 +243,6 @@ def specs(draw: st.DrawFn, ground: Ground, in_time: bool = False) -> WindowSpec:
         accumulate=in_time or ground.kind in SESSIONS or draw(st.booleans()),
         rows=draw(st.sampled_from((None, None, 1, 5))) if ground.axis == "time" else None,
         repeat=in_time or early is None or draw(st.booleans()),
-        fill=draw(_fills(ground)),
     )
     known = AGGREGATES | (FULL_STATE if ground.full_state else {})
     known |= (OF_NAMES | (NAMES if ground.full_state else {})) if ground.wide else {}
@@ -265,6 +264,7 @@ def specs(draw: st.DrawFn, ground: Ground, in_time: bool = False) -> WindowSpec:
             frame = draw(st.none() | st.just(0) | shorter)
         measured = kind.axis if frame else "time"
         computed[name] = replace(known[name], frame=frame, frame_axis=measured)
+    firing = replace(firing, fill=draw(_fills(ground, list(computed), firing.accumulate)))
     key = draw(st.sampled_from(("long", "string", *(("boolean",) if ground.wide else ()))))
     kinds = {"value": "long", "amount": "double", "flag": "boolean"}
     kinds |= {"second": "long"} if ground.second else {}
@@ -289,13 +289,22 @@ def specs(draw: st.DrawFn, ground: Ground, in_time: bool = False) -> WindowSpec:
     )
 
 
-def _fills(ground: Ground) -> st.SearchStrategy[Fill | None]:
-    """Whether empty windows are filled, where there are some; the longest by a few windows."""
+def _fills(
+    ground: Ground, names: Sequence[str], accumulate: bool
+) -> st.SearchStrategy[Fill | None]:
+    """Whether empty windows are filled, where there are some; the longest by a few windows.
+
+    Their count is 0, since tests recognize them by it.
+    """
     if ground.axis != "time" or ground.kind in ("sliding", "trailing", *SESSIONS):
         return st.none()
     lengths = st.integers(13, 40).map(lambda n: n * (DAY if ground.kind == "days" else ground.unit))
-    values = st.sampled_from(("zero", "null"))
-    return st.none() | st.none() | st.builds(Fill, values, lengths)
+    words = st.sampled_from(("zero", "null", "previous") if accumulate else ("zero", "null"))
+    lines = st.sets(st.sampled_from([name for name in names if name in NUMBERS] or ["n"]))
+    own = (lines if accumulate else st.just(set())).map(
+        lambda drawn: tuple({**dict.fromkeys(sorted(drawn), "linear"), "n": 0}.items())
+    )
+    return st.none() | st.none() | st.builds(Fill, words, lengths, own)
 
 
 @st.composite

@@ -29,7 +29,8 @@ it states something that is not so, and a run of it must be found failing. The s
   ``when sum > 10``;
 - ``offset: partition offset``: the columns of a message's partition and of its offset;
 - ``nulls: group``: NULL is a value of keys like any other;
-- ``fill``: ``zero up to 1 minute`` or ``null up to 1 minute``;
+- ``fill``: ``zero up to 1 minute``, likewise ``null``, ``previous`` or ``linear``; or with one for
+  some aggregates alone: ``null, n=0, price=linear, city='Rome' up to 1 minute``;
 - ``sets``: grouping sets, ``rollup``, ``cube`` or ``(region key) (region) ()``;
 - ``watermark``: ``greatest``, or the columns that have a clock for each of their values;
 - ``time: none``: there is no column of event times (else it is ``time``).
@@ -65,6 +66,7 @@ from tests.doors import Batch
 from muntin.model import aggregates, cumulating, days, months, sessions, sliding, trailing, windows
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import SECOND, Length, instant, measure, micros, phrase, rows
+from muntin.model.fill import FILL_WORDS, Fill, fill_of
 from muntin.model.grouping_sets import GROUPING_ID, number_sets
 from muntin.model.inputs import BY_GREATEST, read_watermark
 from muntin.model.kinds import Kind
@@ -79,7 +81,6 @@ from muntin.model.policies import (
     Policy,
     RowsOrEvery,
     When,
-    fill_of,
 )
 from muntin.model.sessions import Closed
 from muntin.model.spec import WindowSpec
@@ -201,7 +202,19 @@ def _firing_policies(item: dict[str, str]) -> Firing:
         rows=int(item["rows"]) if "rows" in item else None,
         accumulate=item.get("accumulate", "true") == "true",
         repeat=item.get("repeat", "true") == "true",
-        fill=fill_of(*item["fill"].split(" up to ")) if "fill" in item else None,
+        fill=read_fill(item["fill"]) if "fill" in item else None,
+    )
+
+
+def read_fill(text: str) -> Fill:
+    ways, _, up_to = text.rpartition(" up to ")
+    first, *others = ways.split(", ")
+    values = [first, *others] if "=" in first else others
+    named = (way.split("=") for way in values)
+    return fill_of(
+        None if "=" in first else first,
+        up_to,
+        {name: way if way in FILL_WORDS else read_value(way) for name, way in named},
     )
 
 

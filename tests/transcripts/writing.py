@@ -114,7 +114,8 @@ def _firing(firing: Firing, axis: Axis) -> Iterator[str]:
     if not firing.repeat:
         yield "repeat: false"
     if firing.fill is not None:
-        yield f"fill: {firing.fill.value} up to {_length(firing.fill.up_to, axis)}"
+        ways, _, _ = str(firing.fill).rpartition(" up to ")
+        yield f"fill: {_scalar(f'{ways} up to {_length(firing.fill.up_to, axis)}')}"
 
 
 def _columns_text(columns: Mapping[str, str]) -> str:

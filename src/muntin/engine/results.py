@@ -8,9 +8,11 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.dtypes import instant_type
+from muntin.engine.fills import make_constants, value_column
 from muntin.engine.order import sort_rows
 from muntin.engine.windows.combine import Combiner
 from muntin.engine.windows.panes import window_end, window_start
+from muntin.model.fill import LINEAR, PREVIOUS
 from muntin.model.sessions import Sessions
 from muntin.model.trailing import LOOK_BACK, Trailing
 
@@ -71,12 +73,18 @@ def _values(emitted: pl.DataFrame, combiner: Combiner) -> list[pl.Series]:
     has_messages = _has_messages(emitted)
     row = pl.select(pl.when(has_messages).then(has_messages.cum_sum() - 1)).to_series()
     windows = emitted.filter(has_messages)
-    columns_found = []
-    for algebra, (name, aggregate) in pairs:
+    filled_columns = []
+    for index, (algebra, (name, aggregate)) in enumerate(pairs):
         values = algebra.lower(windows).gather(row).alias(name)
-        empty = pl.Series([aggregate.entry.filled(fill.value)]).cast(values.dtype)
-        columns_found.append(values.zip_with(has_messages, empty.new_from_index(0, len(values))))
-    return columns_found
+        way, column = fill.way_of(name), value_column(index)
+        if way not in (PREVIOUS, LINEAR):
+            empty = make_constants(aggregate, way, values.dtype, len(values))
+        elif column in emitted.columns:
+            empty = emitted[column]
+        else:
+            empty = values.clear(len(values))
+        filled_columns.append(values.zip_with(has_messages, empty))
+    return filled_columns
 
 
 def _has_messages(emitted: pl.DataFrame) -> pl.Series:

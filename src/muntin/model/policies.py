@@ -15,6 +15,7 @@ from typing import ClassVar, Literal, TypedDict, get_args
 from muntin.model.axis import SECOND, Duration, micros, phrase
 from muntin.model.conditions import read_condition
 from muntin.model.errors import OptionError
+from muntin.model.fill import Fill
 from muntin.model.json_dataclass import JsonDataclass
 from muntin.model.option_types import check_boolean, check_count
 
@@ -207,31 +208,6 @@ def ages_of(*policies: Policy | None) -> list[str]:
 
 # The late policy if none is set; a join recognizes it by identity.
 DEFAULT_LATE = Every(10 * SECOND)
-
-
-@dataclass(frozen=True, slots=True)
-class Fill(JsonDataclass):
-    """Filling of windows without messages, so that they emit, too.
-
-    Attributes:
-        value: The value of sums without messages, ``zero`` or ``null``.
-        up_to: How long after the end of its last window with a message a key is filled,
-            microseconds.
-    """
-
-    value: str
-    up_to: int
-
-    def __str__(self) -> str:
-        return f"{self.value} up to {phrase(self.up_to)}"
-
-
-def fill_of(value: str, up_to: Duration) -> Fill:
-    """Return the filling of windows without messages, with its options checked."""
-    if value not in ("zero", "null"):
-        hint = 'give "zero", which makes sums 0, or "null"; counts are 0 in both'
-        raise OptionError("fill", value, "isn't what fills a window", hint)
-    return Fill(value, micros("up_to", up_to, zero=False))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import Axis, Duration, Length, Origin, measure
 from muntin.model.errors import OptionError
+from muntin.model.fill import FillWord, fill_of
 from muntin.model.grouping_sets import GROUPING_ID, Sets, number_sets, read_sets
 from muntin.model.inputs import InputOptions
 from muntin.model.joins import (
@@ -26,7 +27,7 @@ from muntin.model.joins import (
 from muntin.model.kinds import MOST_OVERLAPPING, Kind, cumulating_in, of_size
 from muntin.model.option_types import check_boolean, check_count
 from muntin.model.other_words import missing_word, translate_call
-from muntin.model.policies import Firing, PolicyWords, Since, fill_of, policy
+from muntin.model.policies import Firing, PolicyWords, Since, policy
 from muntin.model.sessions import Closed, session
 from muntin.model.sliding import ClosedSides, rolling, sliding
 from muntin.model.spec import Nulls, WindowSpec, check_nulls
@@ -289,7 +290,7 @@ class Sentence:
         check_boolean("repeat", repeat)
         return self._set_once("full", repeat, _firing=replace(self._firing, repeat=repeat))
 
-    def fill(self, value: str, *, up_to: Duration) -> Self:
+    def fill(self, value: FillWord | None = None, /, *, up_to: Duration, **values: Any) -> Self:
         """Let windows without messages emit, once for each key that had messages.
 
         A key is filled from its first window with a message on. An empty window emits in full as
@@ -297,16 +298,40 @@ class Sentence:
         gives it a later revision. At the end of a finite input, keys are filled up to the greatest
         time.
 
+        With ``"previous"``, a window that emits late corrects the filled windows behind it, in the
+        same batch. With ``"linear"`` for any aggregate, a window is filled when the next one with
+        messages has closed, and isn't corrected any more. If there is none within ``up_to``, the
+        value is null.
+
         Args:
             value: The values of an empty window: with ``"zero"`` counts and sums are 0, with
-                ``"null"`` only counts are. All other aggregates are null, as they have no value
-                without messages.
+                ``"null"``, the default, only counts are. All other aggregates are null, as they
+                have no value without messages. With ``"previous"`` all have those of the key's
+                last window with messages, and with ``"linear"`` those on the line to the next one,
+                by the ends of windows. Whole numbers and decimals are rounded to their type.
             up_to: How long a key is filled after the end of its last window with a message. The
                 state keeps one row for each key that is filled.
+            **values: One of these words, or a constant, for aggregates by their names:
+                ``fill(n=0, mean="previous", up_to=…)``. Text that is one of the words, or is in
+                quotes itself, needs quotes: ``"'previous'"``.
+
+        Raises:
+            OptionError: When a value isn't one of the words and doesn't fit the aggregate, also
+                where ``.deltas()`` leaves nothing to repeat, or ``"linear"`` isn't for a number.
+
+        Example:
+            >>> import polars as pl
+            >>> import muntin as mt
+            >>> rows = pl.DataFrame(
+            ...     {"at": ["2026-01-01 09:00", "2026-01-01 12:00"], "price": [1.0, 4.0]}
+            ... )
+            >>> hours = mt.windowed(rows, time="at").tumbling("1 hour")
+            >>> filled = hours.fill(n=0, price="linear", up_to="1 day")
+            >>> filled.agg(n=mt.count(), price=mt.mean("price")).results["price"].to_list()
+            [1.0, 2.0, 3.0, 4.0]
         """
-        return self._set_once(
-            "fill", value, _firing=replace(self._firing, fill=fill_of(value, up_to))
-        )
+        fill = fill_of(value, up_to, values)
+        return self._set_once("fill", fill, _firing=replace(self._firing, fill=fill))
 
     def late(
         self,

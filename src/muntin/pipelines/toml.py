@@ -30,6 +30,7 @@ from muntin.model.placeholders import (
 )
 from muntin.model.rolling import emits_messages
 from muntin.model.sentence import Sentence
+from muntin.model.sessions import CONDITIONS, Sessions
 from muntin.model.spec import WindowSpec
 from muntin.pipelines.form import (
     PipelineForm,
@@ -50,7 +51,7 @@ _USES = {
     "sliding": set[str](),
     "rolling": {"closed"},
     "trailing": {"every", "origin"},
-    "session": {"closed", "longest"},
+    "session": {"closed", "longest", *CONDITIONS},
 }
 _OWN = ("emission", "revision")
 
@@ -200,6 +201,12 @@ class _Reader:
         marks = InputOptions() if source is None else source.marks
         sentence = _build_sentence(query, marks)
         spec = sentence._spec(computed, sentence._all_keys(tuple(keys)))
+        if isinstance(spec.windows, Sessions):
+            conditions = spec.windows.conditions.items()
+            filled: dict[str, Any] = {
+                option: self._fill_placeholders(text) for option, text in conditions
+            }
+            spec = replace(spec, windows=replace(spec.windows, **filled))
         relation: Reading | Derived = Reading(query.source)
         if query.columns:
             added = (Column(n, self._fill_placeholders(text)) for n, text in query.columns.items())
@@ -258,7 +265,8 @@ def _build_sentence(query: QueryForm, marks: InputOptions) -> Sentence:
     if query.full is not None:
         sentence = sentence.full(repeat=query.full.repeat)
     if query.fill is not None:
-        sentence = sentence.fill(query.fill.value, up_to=query.fill.up_to)
+        fill = query.fill
+        sentence = sentence.fill(fill.value, up_to=fill.up_to, **fill.values)
     if query.late is not None and query.grace is None:
         hint = 'add grace = "1 hour"'
         raise OptionError("late", query.late.model_dump(), "has no effect without a grace", hint)

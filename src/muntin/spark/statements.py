@@ -33,6 +33,7 @@ from muntin.model.pipeline import (
     Windowing,
     quote_name,
 )
+from muntin.model.sessions import Sessions
 from muntin.sinks.declared import Surroundings
 from muntin.spark.host.chain import (
     add_window_time,
@@ -253,8 +254,9 @@ def _query_expressions(query: Query, find: Find) -> Iterator[tuple[Callable[[], 
         for aggregate in query.spec.aggregates.values():
             arguments = (aggregate.column, aggregate.by)
             texts += [one.text for one in arguments if isinstance(one, Expression)]
-        own = query.spec.own_gap
+        own, windows = query.spec.own_gap, query.spec.windows
         texts += [own.text] if isinstance(own, Expression) else []
+        texts += windows.conditions.values() if isinstance(windows, Sessions) else []
         yield from ((before, text) for text in texts if text)
         for lookup in query.lookups:
             yield from _relation_expressions(lookup.table, find)

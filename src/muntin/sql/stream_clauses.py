@@ -6,8 +6,9 @@ from typing import Any
 
 from sqlglot.tokens import TokenType
 
+from muntin.model.fill import FILL_WORDS, Fill
 from muntin.model.inputs import AHEAD, BY_GREATEST, BY_SOURCE, InputOptions, WatermarkBy
-from muntin.model.policies import After, Each, Every, EveryRows, Fill, OnePolicy, RowsOrEvery
+from muntin.model.policies import After, Each, Every, EveryRows, OnePolicy, RowsOrEvery
 from muntin.sql import intervals
 from muntin.sql.cursor import Cursor, Span
 from muntin.sql.syntax import Emit, PolicyClause, ThenClause, Watermark, WhenClause
@@ -16,6 +17,10 @@ _EMIT = (
     "write EMIT with some of EARLY EVERY 5 SECONDS, LATE EVERY 10 SECONDS, GRACE 1 HOUR, "
     "RETAIN 1 DAY ROWS 1000000, DELTAS, FULL IF CHANGED, FILL ZERO UP TO 1 DAY, "
     "or ON CLOSE, or CHANGES"
+)
+_FILL = (
+    "write for example FILL ZERO UP TO 1 DAY, with NULL, PREVIOUS or LINEAR likewise, or "
+    "FILL PREVIOUS (n = 0, price = LINEAR, city = 'none') UP TO 1 DAY"
 )
 _POLICY = (
     "write EVERY 5 SECONDS, EVERY 100 ROWS, EVERY 5 SECONDS OR 100 ROWS, "
@@ -88,15 +93,44 @@ def _parse_emit_part(cursor: Cursor) -> dict[str, Any] | None:
 
 
 def _parse_fill(cursor: Cursor) -> Fill:
-    value = next((word for word in ("ZERO", "NULL") if cursor.takes(word)), None)
-    hint = "write for example FILL ZERO UP TO 1 DAY, or FILL NULL UP TO 1 DAY"
-    if value is None:
-        cursor.fail(None, "FILL doesn't say with what", hint)
-    cursor.needs("UP", "TO", hint=hint)
+    value = _parse_fill_word(cursor)
+    if value is None and not cursor.sees("("):
+        cursor.fail(None, "FILL doesn't say with what", _FILL)
+    ways: dict[str, Any] = {}
+    if cursor.takes_kind(TokenType.L_PAREN):
+        for name, way, span in cursor.several(lambda: _parse_fill_way(cursor)):
+            if name in ways:
+                cursor.fail(span, f"FILL names {name} twice", "name it once")
+            ways[name] = way
+        cursor.closes("FILL")
+    cursor.needs("UP", "TO", hint=_FILL)
     length = intervals.parse_interval(cursor)
     if length.axis != "time" or not length.value:
-        cursor.fail(length.span, "what is filled is measured in time", hint)
-    return Fill(value.lower(), length.value)
+        cursor.fail(length.span, "what is filled is measured in time", _FILL)
+    return Fill(value or "null", length.value, tuple(ways.items()))
+
+
+def _parse_fill_word(cursor: Cursor) -> str | None:
+    return next((word for word in FILL_WORDS if cursor.takes(word.upper())), None)
+
+
+def _parse_fill_way(cursor: Cursor) -> tuple[str, Any, Span]:
+    """Read ``n = 0``, with a word or a constant on the right."""
+    name, span = cursor.name("an aggregate")
+    cursor.needs("=", hint=_FILL)
+    word = _parse_fill_word(cursor)
+    if word is not None:
+        return name, word, span
+    if cursor.sees_kind(TokenType.STRING):
+        return name, f"'{cursor.filled(*cursor.text('a text'))}'", span
+    if cursor.takes("TRUE") or cursor.takes("FALSE"):
+        return name, cursor._prev.text.upper() == "TRUE", span
+    minus = cursor.takes_kind(TokenType.DASH)
+    number = cursor.takes_kind(TokenType.NUMBER)
+    if number is None:
+        cursor.fail(None, f"{cursor.shown} isn't what fills a window", _FILL)
+    text = f"{'-' if minus else ''}{number.text}"
+    return name, int(text) if number.text.isdecimal() else float(text), span
 
 
 def _parse_retention(cursor: Cursor) -> dict[str, Any]:

@@ -7,9 +7,10 @@ from typing import Literal
 
 from sqlglot import exp
 
+from muntin.model.fill import Fill
 from muntin.model.inputs import InputOptions
 from muntin.model.pipeline import Values
-from muntin.model.policies import Fill, OnePolicy
+from muntin.model.policies import OnePolicy
 from muntin.sql.cursor import Span
 from muntin.sql.intervals import Interval
 

@@ -13,7 +13,7 @@ from muntin.model.axis import HOUR, MICROSECOND, MINUTE, SECOND, Rows, instant, 
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.kinds import Kind, cumulating_in, of_size
 from muntin.model.pipeline import Expression
-from muntin.model.sessions import session
+from muntin.model.sessions import CONDITIONS, session
 from muntin.sql import intervals
 from muntin.sql.cursor import Cursor, Span, find_span
 from muntin.sql.foreign_functions import PROCTIME_ERROR
@@ -52,7 +52,7 @@ _NAMED_ONLY = {
     "TUMBLE": ("ORIGIN", "ZONE"),
     "HOP": ("ORIGIN", "ZONE"),
     "CUMULATE": ("ORIGIN", "ZONE"),
-    "SESSION": ("CLOSED", "LONGEST"),
+    "SESSION": ("CLOSED", "LONGEST", *map(str.upper, CONDITIONS)),
 }
 _ROUNDING_UNITS = {"HOUR": HOUR, "MINUTE": MINUTE, "SECOND": SECOND}
 _LENGTHS = ("SIZE", "SLIDE", "STEP", "GAP", "LONGEST", "OFFSET")
@@ -104,6 +104,8 @@ def _parse_value(
     cursor: Cursor, name: str, label: str | None, query: Callable[[Cursor], Select] | None
 ) -> tuple[ArgumentKind, object]:
     inner = cursor.sees_kind(TokenType.L_PAREN) and cursor.second in ("SELECT", "WITH")
+    if label is not None and label.lower() in CONDITIONS:
+        return "scalar", cursor.scalar(f"a condition of {name}")
     if cursor.takes("TABLE") or (inner and query is not None):
         if query is None or not cursor.takes_kind(TokenType.L_PAREN):
             return "table", cursor.name("a table")[0]
@@ -308,6 +310,13 @@ class _BoundArguments:
             return f"{length.value} months"
         return Rows(length.value) if length.axis == "rows" else phrase(length.value)
 
+    def condition(self, option: str) -> str | None:
+        """Return the text of a condition of sessions, if the call has it."""
+        argument = self.by_label.get(option.upper())
+        if argument is None:
+            return None
+        return self.text[slice(*argument.span)].partition("=>")[2].strip()
+
     def origin(self) -> tuple[int | None, int]:
         """Return the start of some window, and the shift from the epoch or local midnight."""
         moment, shift = self.by_label.get("ORIGIN"), self.by_label.get("OFFSET")
@@ -333,7 +342,8 @@ class _BoundArguments:
             if gap is not None and gap.kind == "scalar":
                 return session(by=Expression(self.text[slice(*gap.span)]), closed=ends)
             longest: Any = self.length("LONGEST") if "LONGEST" in self.by_label else None
-            return session(self.length("GAP"), closed=ends, longest=longest)
+            conditions: Any = {option: self.condition(option) for option in CONDITIONS}
+            return session(self.length("GAP"), closed=ends, longest=longest, **conditions)
         zone = self.by_label.get("ZONE")
         named = None if zone is None else str(zone.value)
         size, (origin, offset) = self.length("SIZE"), self.origin()

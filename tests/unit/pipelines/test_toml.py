@@ -75,6 +75,10 @@ def sql(windows: str, emit: str = "") -> str:
             "SESSION(ts, 30 MINUTES, LONGEST => INTERVAL '8' HOUR)",
         ),
         (
+            'session = "30 minutes", start = "a = 1", end = "b = \'x\'", same = "c"',
+            "SESSION(ts, 30 MINUTES, END => b = 'x', START => a = 1, SAME => c)",
+        ),
+        (
             'session = "30 minutes", closed = "left"',
             "SESSION(ts, 30 MINUTES, CLOSED => 'left')",
         ),
@@ -109,6 +113,10 @@ def test_windows_are_those_of_sql(windows, call):
             "EARLY EVERY 9 ROWS OR AFTER 1 SECOND SINCE LAST",
         ),
         ('fill = { value = "zero", up_to = "1 day" }', "FILL ZERO UP TO 1 DAY"),
+        (
+            'fill = { value = "previous", values = { n = 0 }, up_to = "1 day" }',
+            "FILL PREVIOUS (n = 0) UP TO 1 DAY",
+        ),
         ('early = { every = "1 s" }\nkeep = "2 days"', "EARLY EVERY 1 SECOND RETAIN 2 DAYS"),
         ('late = { rows = 2 }\ngrace = "1 hour"', "LATE EVERY 2 ROWS GRACE 1 HOUR"),
         ('grace = "1 hour"\nkeep = "2 hours"', "GRACE 1 HOUR RETAIN 2 HOURS"),

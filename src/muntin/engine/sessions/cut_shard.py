@@ -197,10 +197,11 @@ class CutSessionShard(SessionShard):
             *(pl.col(key).alias(name) for name, key in self.combiner.key_names.items()),
             pl.col(columns.PANE).alias(columns.TIME),
         ).unique()
-        numbers = pl.int_range(len(messages), eager=True).alias("__row")
         by = [*self.combiner.message_keys, columns.TIME]
-        rows = join_null_safe(messages.select(by).with_columns(numbers), at, by, "semi")["__row"]
-        return numbers.is_in(rows)
+        numbered = messages.select(by).with_row_index(_NUMBER)
+        is_inside = np.zeros(len(messages), dtype=np.bool_)
+        is_inside[join_null_safe(numbered, at, by, "semi")[_NUMBER].to_numpy()] = True
+        return pl.Series(is_inside)
 
     def _reject_outside(
         self, rows: pl.DataFrame, cuts: Cuts, taken: pl.DataFrame, moment: BatchClock
@@ -287,9 +288,12 @@ class CutSessionShard(SessionShard):
         count = len(whole)
         emitted = (old[columns.MESSAGES] - old[UNEMITTED]).to_numpy()
         emitted = _add(into, np.where(is_whole, emitted, 0), count)
+        messages = whole[columns.MESSAGES].to_numpy()
+        # If only the end of a session has changed, its messages have been emitted with another end.
+        is_repeated = (emitted == messages) & (np.bincount(into[same], minlength=count) == 0)
         counts = {
             FIRED: _add(into, np.where(same, old[FIRED].to_numpy(), 0), count),
-            UNEMITTED: whole[columns.MESSAGES].to_numpy() - emitted,
+            UNEMITTED: messages - np.where(is_repeated, 0, emitted),
         }
         if FIRED_LATE in self._counts:
             counts[FIRED_LATE] = _add(into, old[FIRED_LATE].to_numpy(), count)

@@ -59,11 +59,14 @@ class Placing(ABC, Generic[K]):
         return []
 
     def forget_closed(self, marks: Watermarks) -> None:
-        """Drop the windows that take no more messages by the marks at the end of a step."""
+        """Drop the windows that take no more messages by the marks at the end of a step.
+
+        Empty windows that haven't emitted yet still wait for others.
+        """
         self.windows = {
             bounds: window
             for bounds, window in self.windows.items()
-            if window.over + self._grace > marks.of(window.key)
+            if window.over + self._grace > marks.of(window.key) or window.waits
         }
 
 

@@ -319,6 +319,9 @@ class CutPlacing(SessionPlacing):
             if window.revision:
                 session.replaced.append(window)
             session.replaced += window.replaced
+        # If only the end has changed, all messages have been emitted, but with another end.
+        if not session.unemitted:
+            session.unemitted = [placed._replace(wall=wall) for placed in session.messages]
         return session
 
     def _is_within(self, window: OracleWindow, part: _Part) -> bool:

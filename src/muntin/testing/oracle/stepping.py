@@ -12,6 +12,7 @@ from muntin.model.sliding import Sliding
 from muntin.model.spec import DUPLICATES, PARTLY_LATE, WindowSpec
 from muntin.model.trailing import Trailing
 from muntin.testing.oracle.emitting import Ending, row
+from muntin.testing.oracle.filling import create_empty_windows
 from muntin.testing.oracle.marks import Watermarks
 from muntin.testing.oracle.placing import FixedPlacing, Placing, SlidingPlacing
 from muntin.testing.oracle.sessions import CutPlacing, SessionPlacing
@@ -128,7 +129,7 @@ class Oracle:
         outcome = self._placing.take(first, self._watermarks)
         for copies in others:  # The copies are late exactly if the first ones are.
             self._placing.take(copies, self._watermarks)
-        self._fill()
+        create_empty_windows(self._spec, self._placing.windows)
         result.counts[PARTLY_LATE] = outcome.partly_late
         numbers = iter(range(len(placed)))
         for message, reason in zip(new, reasons, strict=True):
@@ -137,21 +138,6 @@ class Oracle:
             result.counts[reason or "counted"] += 1
             if reason is not None:
                 result.rejected.append(self._make_rejected_row(message, reason))
-
-    def _fill(self) -> None:
-        """Create empty windows after those with messages, as far as the query fills them."""
-        fill, kind, windows = self._spec.firing.fill, self._spec.windows, self._placing.windows
-        if fill is None or isinstance(kind, Sessions):
-            return
-        for window in list(windows.values()):
-            if window.messages:
-                last = kind.ended(window.end + fill.up_to)
-                for k in range(kind.ended(window.end) + 1, last + 1):
-                    start, end = kind.start(k), kind.end(k)
-                    if start == end:  # The time zone skipped this day.
-                        continue
-                    empty = OracleWindow(window.key, start, end, over=end)
-                    windows.setdefault((start, end, window.key), empty)
 
     def _was_taken_before(self, message: OracleMessage) -> bool:
         """Return whether this offset was seen before, whatever became of the message then."""
@@ -189,7 +175,8 @@ class Oracle:
         return {**message, "reason": reason, "watermark": self._watermarks.shown_watermark}
 
     def _fire(self, window: OracleWindow, emission: str, result: OracleStep) -> None:
-        emitted, overflown = row(self._spec, window, emission)
+        windows = self._placing.windows.values()
+        emitted, overflown = row(self._spec, window, emission, windows)
         if overflown:
             result.rejected.append(self._make_rejected_row(self._blank(window), "overflow"))
             result.counts["overflow"] += 1

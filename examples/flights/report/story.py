@@ -8,7 +8,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from muntin.apps.flights.check import open_database
+from examples.flights.check import open_database
 
 AIRPORTS = {"EWR": "Newark", "JFK": "Kennedy", "LGA": "LaGuardia"}
 EMISSIONS = ("early", "full", "late")
@@ -104,7 +104,7 @@ SAMPLE_COLUMNS = ("flight", "from", "to", "scheduled", "known", "watermark then"
 
 def read_worst_hours(database: Path, key: str) -> list[Hour]:
     """Return the worst hour of each airport or carrier, the worst first."""
-    with open_database(database, "the page") as connection:
+    with open_database(database) as connection:
         return _read_worst_hours(connection, key)
 
 
@@ -136,7 +136,7 @@ _SAMPLES = (
 
 def read_story(database: Path) -> Story:
     """Read the contents of the page from the queries' tables."""
-    with open_database(database, "the page") as connection:
+    with open_database(database) as connection:
         return _read_story(connection)
 
 

