@@ -13,9 +13,7 @@ from muntin.model.days import Days, Hours
 from muntin.model.kinds import Kind, Paned
 from muntin.model.months import Months
 from muntin.model.sliding import Sliding
-from muntin.model.spec import WindowSpec
 from muntin.model.windows import Windows
-from muntin.testing.oracle.emitting import Ending, Firing, firings
 from muntin.testing.oracle.marks import Watermarks
 from muntin.testing.oracle.window import Key, OracleWindow, Placed
 
@@ -49,10 +47,6 @@ class Placing(ABC, Generic[K]):
     @abstractmethod
     def take(self, messages: Sequence[Placed], marks: Watermarks) -> Outcome:
         """Put the messages of a step into the windows that are open by the marks in force."""
-
-    def find_firings(self, spec: WindowSpec, ending: Ending) -> list[Firing]:
-        """Return the windows that emit at the end of a step and their emissions, in order."""
-        return firings(spec, self.windows.values(), ending)
 
     def pop_outside(self, marks: Watermarks) -> list[Placed]:
         """Return the messages that are certain to be in no window, by the marks after a step."""

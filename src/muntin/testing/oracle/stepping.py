@@ -11,7 +11,7 @@ from muntin.model.sessions import LONGEST_GAP, Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import DUPLICATES, PARTLY_LATE, WindowSpec
 from muntin.model.trailing import Trailing
-from muntin.testing.oracle.emitting import Ending, row
+from muntin.testing.oracle.emitting import Ending, Firing, firings, row
 from muntin.testing.oracle.filling import create_empty_windows
 from muntin.testing.oracle.marks import Watermarks
 from muntin.testing.oracle.placing import FixedPlacing, Placing, SlidingPlacing
@@ -90,7 +90,7 @@ class Oracle:
         if reached is not None:
             after.watermark = max(after.watermark, reached - self._spec.lateness)
         ending = Ending(self._watermarks, after, wall, self._wall)
-        for window, emission in self._placing.find_firings(self._spec, ending):
+        for window, emission in self._find_firings(ending):
             self._fire(window, emission, result)
         for placed in self._placing.pop_outside(after):
             result.counts["outside"] += 1
@@ -100,6 +100,11 @@ class Oracle:
         self._placing.forget_closed(self._watermarks)
         result.watermark = after.shown_watermark
         return result
+
+    def _find_firings(self, ending: Ending) -> list[Firing]:
+        if isinstance(self._placing, TrailingPlacing):
+            return self._placing.find_firings(ending)
+        return firings(self._spec, self._placing.windows.values(), ending)
 
     def _take(
         self,

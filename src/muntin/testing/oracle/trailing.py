@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from muntin.model.spec import WindowSpec
 from muntin.model.trailing import Trailing
 from muntin.testing.oracle.emitting import RETRACT, Ending, Firing, sort_firings
 from muntin.testing.oracle.marks import Watermarks
@@ -34,7 +33,7 @@ class TrailingPlacing(Placing[Trailing]):
             outcome.partly_late += pane + self._kind.every <= mark
         return outcome
 
-    def find_firings(self, spec: WindowSpec, ending: Ending) -> list[Firing]:
+    def find_firings(self, ending: Ending) -> list[Firing]:
         """Return the rows of a step, at each instant that the watermark has passed in it."""
         firings = [firing for end in self._list_instants(ending) for firing in self._look(end)]
         return sort_firings(firings)
