@@ -22,7 +22,7 @@ BATCHES = [
 
 
 def trail(frame: Any) -> Any:
-    windows = mt.windowed(frame, key="user", time="at")
+    windows = mt.windowed(frame, key="user", time="at", lateness="5 minutes")
     return windows.trailing("1 hour", "1 day", every="10 minutes").agg(
         n=mt.count(), spent=mt.sum("amount"), most=mt.max("amount")
     )
