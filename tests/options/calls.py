@@ -48,7 +48,9 @@ def _sentence(method: str) -> Callable[..., Any]:
         windows = _windowed()
         if method in ("early", "late", "full", "fill", "keep", "top"):
             windows = windows.tumbling("1 minute")
-        query = getattr(windows, method)(**options)
+        # The name of the word that fills all aggregates may be that of an aggregate.
+        words = [options.pop("value")] if method == "fill" else []
+        query = getattr(windows, method)(*words, **options)
         return query if method == "top" else query.agg(views=mt.count(), total=mt.sum("n"))
 
     return run

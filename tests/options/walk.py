@@ -101,7 +101,7 @@ TOML: dict[str, tuple[Any, Any]] = {
     "early.then": (None, {"often": True}),
     "full.repeat": (None, "no"),
     "fill.value": ("null", "one"),
-    "fill.values": ({"n": 1}, {"n": [1]}),
+    "fill.values": ({"views": 1}, {"n": [1]}),
     "fill.up_to": ("2 days", "a while"),
     "windows.tumbling": ("5 minutes", "often"),
     "windows.hopping": (None, "often"),
