@@ -281,7 +281,7 @@ def _describe_local(spec: WindowSpec) -> str:
 
 def _describe_spark(spec: WindowSpec, circumstances: Circumstances) -> str:
     before = "combines each batch before the shuffle, a row per key and pane"
-    if spec.by_arrival or spec.windows.retracts or spec.offset is not None:
+    if spec.by_arrival or isinstance(spec.windows, Sessions) or spec.offset is not None:
         before = "sorts each batch by key before the shuffle"
     partitions = (
         "each partition" if circumstances.shards is None else f"{circumstances.shards} partitions"

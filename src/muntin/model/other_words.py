@@ -34,7 +34,7 @@ _INCOMPLETE = {
     **dict.fromkeys(("where", "filter"), "give windowed(…, where=…)"),
     **dict.fromkeys(("withWatermark", "grace"), "give windowed(…, lateness=…) or .late(grace=…)"),
     "suppress": "leave it out: without .early() a window emits once, when it is full",
-    "window": "say .tumbling(…), .hopping(…), .rolling(…), .session(…) or .sliding(…)",
+    "window": ".tumbling(…), .hopping(…), .sliding(…), .rolling(…), .trailing(…) or .session(…)",
 }
 # Names that a finished query doesn't have.
 _COMPLETE = {

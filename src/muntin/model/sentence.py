@@ -139,6 +139,8 @@ class Sentence:
     def sliding(self, size: Length) -> Self:
         """Use windows that move with the messages, one for each distinct set within ``size``.
 
+        For one row per key that is kept up to date as of now, see ``trailing``.
+
         Args:
             size: Distance of the first and the last position of a window. Both belong to it,
                 and ``window_end`` is the last position.
@@ -153,7 +155,8 @@ class Sentence:
         it is always emitted at once. Aggregates may look back by different lengths:
         ``.rolling("1 day").agg(day=sum("v"), hour=sum("v").over("1 hour"))``. Messages of one key
         and time have the same aggregates, and a ``row_number``. Standalone operators emit one row
-        for each key and time, without the columns of messages.
+        for each key and time, without the columns of messages. For one row per key that is kept up
+        to date as of now, see ``trailing``.
 
         Args:
             size: How far a row looks back: a duration, or a number of messages, ``rows(10)``.

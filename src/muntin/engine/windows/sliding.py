@@ -85,6 +85,14 @@ class SortedCells:
             cells, np.cumsum(find_group_starts(cells, keys)) - 1, cells[columns.PANE].to_numpy()
         )
 
+    def select_from(self, position: int) -> SortedCells:
+        """Return the cells at or after a position."""
+        selected = self.position >= position
+        if selected.all():
+            return self
+        cells = self.cells.filter(pl.Series(selected))
+        return SortedCells(cells, self.key[selected], self.position[selected])
+
 
 @dataclass
 class WindowSpans:
@@ -172,8 +180,11 @@ def find_spans_of(
     windows: pl.DataFrame, cells: SortedCells, span: int, keys: list[str]
 ) -> WindowSpans:
     """Return the spans of windows by their first positions, without windows that have no cells."""
-    numbered_keys = cells.cells.select(keys).with_columns(pl.Series("__key", cells.key))
-    windows = join_null_safe(windows, numbered_keys.unique(), keys, "inner")
+    starts = np.flatnonzero(np.diff(cells.key, prepend=-1))
+    numbered_keys = cells.cells.select(keys)[starts].with_columns(
+        pl.Series("__key", cells.key[starts])
+    )
+    windows = join_null_safe(windows, numbered_keys, keys, "inner")
     window, key = windows[columns.WINDOW].to_numpy(), windows["__key"].to_numpy()
     start = search_positions(cells.key, cells.position, window, "left", key)
     stop = search_positions(cells.key, cells.position, window + span, "right", key)

@@ -23,7 +23,14 @@ from muntin.engine.windows.sliding import SortedCells, compute_part, find_spans_
 from muntin.model.trailing import Trailing
 from muntin.state.blobs import Blobs
 from muntin.state.lookup import join_null_safe
-from muntin.state.runs import FrameCache, RangedFrame, add_range, join_runs, segment_length
+from muntin.state.runs import (
+    FrameCache,
+    RangedFrame,
+    add_range,
+    find_extent,
+    join_runs,
+    segment_length,
+)
 
 # The number of the instant at which a window changes.
 _INSTANT = "instant"
@@ -141,7 +148,7 @@ class TrailingShard(WindowShard):
         changed = pl.concat([frame for frame in changes if frame is not None])
         if not len(changed):
             return self._no_emissions()
-        first, last = int(changed[_INSTANT].min()), int(changed[_INSTANT].max())  # type: ignore[arg-type]
+        first, last = find_extent(changed[_INSTANT])
         only = changed.select(self.keys).unique()
         cells = self._read(new_cells, first - self._sizes[0], last - 1, only)
         composed = self._compose(cells, changes) if len(cells) else []
@@ -187,8 +194,10 @@ class TrailingShard(WindowShard):
             size = self._sizes[index]
             first = (pl.col(_INSTANT) - size).alias(columns.WINDOW)
             wanted = changed.select(*self.keys, first)
-            spans = find_spans_of(wanted, sorted_cells, size - 1, self.keys)
-            part = compute_part(sorted_cells, spans, self.combiner)
+            earliest, _ = find_extent(wanted[columns.WINDOW])
+            inside = sorted_cells.select_from(earliest)
+            spans = find_spans_of(wanted, inside, size - 1, self.keys)
+            part = compute_part(inside, spans, self.combiner)
             instant = (pl.col(columns.WINDOW) + size).alias(_INSTANT)
             composed.append(self._number(part.with_columns(instant), index))
         return composed
