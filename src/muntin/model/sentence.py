@@ -15,22 +15,16 @@ from muntin.model.aggregates import Aggregate
 from muntin.model.axis import Axis, Duration, Length, Origin, measure
 from muntin.model.errors import OptionError
 from muntin.model.fill import FillWord, fill_of
-from muntin.model.grouping_sets import GROUPING_ID, Sets, number_sets, read_sets
+from muntin.model.grouping_sets import Sets, number_sets, read_sets
 from muntin.model.inputs import InputOptions
-from muntin.model.joins import (
-    JoinSpec,
-    Side,
-    find_bound,
-    make_pairs,
-    set_default_policies,
-)
+from muntin.model.joins import Side, set_default_policies
 from muntin.model.kinds import MOST_OVERLAPPING, Kind, cumulating_in, of_size
 from muntin.model.option_types import check_boolean, check_count
 from muntin.model.other_words import missing_word, translate_call
-from muntin.model.policies import Firing, PolicyWords, Since, policy
+from muntin.model.policies import Crowded, Firing, Policy, PolicyWords, Since, limit_waiting, policy
 from muntin.model.sessions import Closed, session
 from muntin.model.sliding import ClosedSides, rolling, sliding
-from muntin.model.spec import Nulls, WindowSpec, check_nulls
+from muntin.model.spec import Nulls, WindowSpec, check_nulls, list_result_keys
 from muntin.model.trailing import trailing
 from muntin.model.windows import along
 
@@ -258,6 +252,8 @@ class Sentence:
         since: Since | None = None,
         when: str | None = None,
         then: PolicyWords | None = None,
+        over: int | None = None,
+        stop: bool = False,
     ) -> Self:
         """Let current windows emit before they are full (``emission`` is ``early``).
 
@@ -278,9 +274,18 @@ class Sentence:
                 ``"worst > 100 AND NOT region = 'north'"``.
             then: The policy of a window's early firings after its first one, in the same words:
                 ``.early(rows=1, then={"every": "1 minute"})``.
+            over: The greatest number of windows that have changed and wait to emit. Beyond it, the
+                oldest emit at the end of the batch: by their ends, then by key. The number is
+                divided equally among the shards, rounded up, so the same batch emits the same
+                when it is read again. For tumbling, hopping, cumulating and calendar windows.
+            stop: With ``over``, stop the query with an error instead, before the batch is stored.
         """
-        chosen = policy("early", each, rows, every, at_least, when, then, after, since)
-        return self._set_once("early", chosen, _firing=replace(self._firing, early=chosen))
+        limit = limit_waiting(over, stop)
+        words = (rows, every, at_least, when, then, after, since)
+        alone = limit is not None and not each and all(word is None for word in words)
+        chosen: Policy = Crowded() if alone else policy("early", each, *words)
+        firing = replace(self._firing, early=chosen, over=limit)
+        return self._set_once("early", chosen, _firing=firing)
 
     def full(self, *, repeat: bool) -> Self:
         """Set whether a window emits in full although nothing is new since it emitted early.
@@ -439,7 +444,7 @@ class Sentence:
             raise OptionError("agg", None, "computes nothing", "write .agg(n=muntin.count())")
         sets = self._number_sets(keys)
         return WindowSpec(
-            keys=(*keys, *_list_result_keys(self._windows, sets)),
+            keys=(*keys, *list_result_keys(self._windows, sets)),
             time=self._input_options.time,
             windows=self._windows,
             aggregates=aggregates,
@@ -474,42 +479,6 @@ class Sentence:
             if not keys or not isinstance(keys[0], str) or keys[0] != partition:
                 return (partition, *keys)
         return keys
-
-
-def _list_result_keys(windows: Kind, sets: Sequence[int] | None) -> tuple[str, ...]:
-    """Return the keys that results have and messages don't."""
-    if sets is not None:
-        return (GROUPING_ID,)
-    return () if windows.result_key is None else (windows.result_key,)
-
-
-def join_sides(left: Sentence, right: Sentence, options: Mapping[str, Any]) -> JoinSpec:
-    """Return the join of two inputs, with all lengths measured on the axis of its bound.
-
-    Args:
-        left: The left input.
-        right: The right input.
-        options: The options of `join`: `on`, `within`, `as_of`, `newest`, `how`, `layout`,
-            `nulls`, `shared_time` and `each_change`.
-    """
-    pairs = make_pairs(options["on"])
-    at_once = (left._input_options.time, right._input_options.time) in pairs
-    bound = find_bound(
-        options["within"],
-        left._windows,
-        right._windows,
-        at_once=at_once,
-        **{name: options[name] for name in ("as_of", "newest", "each_change")},
-    )
-    left_side, right_side = (
-        sentence._side(tuple(pair[number] for pair in pairs), bound.axis)
-        for number, sentence in enumerate((left, right))
-    )
-    how, layout, nulls = options["how"], options["layout"], options["nulls"]
-    shared = options["shared_time"]
-    check_boolean("shared_time", shared)
-    check_boolean("each_change", options["each_change"])
-    return JoinSpec(left_side, right_side, bound, how, layout, nulls=nulls, shared_time=shared)
 
 
 def check_name(option: str, value: object) -> None:

@@ -6,13 +6,14 @@ and triggers aren't part of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, Literal, get_args
 
 from muntin.model.aggregates import Aggregate
 from muntin.model.aggregates.entry import LIST
 from muntin.model.axis import Axis, spell
+from muntin.model.by_number import Moving
 from muntin.model.conditions import read_condition
 from muntin.model.days import Days
 from muntin.model.errors import OptionError
@@ -21,12 +22,14 @@ from muntin.model.fill import check_fill
 from muntin.model.grouping_sets import GROUPING_ID, format_sets
 from muntin.model.inputs import InputSpec, type_fact
 from muntin.model.kinds import Kind
-from muntin.model.policies import When, parts
+from muntin.model.policies import Each, WaitingLimit, When, parts
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 
 Nulls = Literal["reject", "group"]
 DUPLICATES = "duplicates"
+# Messages that a session may have or not, depending on messages that may still come.
+UNDECIDED = "undecided"
 # Messages that are counted, but not in all of their windows, since some were closed.
 PARTLY_LATE = "partly_late"
 
@@ -161,6 +164,8 @@ class WindowSpec(QuerySpec, InputSpec):
         if self.axis == "rows" and firing.rows is not None:
             hint = "give the number as what is kept: keep(muntin.rows(N))"
             raise OptionError("rows", firing.rows, f"is a second measure for {windows}", hint)
+        if firing.over is not None:
+            self._check_over(firing.over)
         if firing.fill is not None:
             check_fill(firing.fill, windows, self.aggregates, firing.accumulate)
         windows.check_policies(firing)
@@ -182,6 +187,17 @@ class WindowSpec(QuerySpec, InputSpec):
             hint = f"let the first key be {offset[0]!r}"
             raise OptionError("key", self.keys, "doesn't begin with the partition", hint)
 
+    def _check_over(self, over: WaitingLimit) -> None:
+        if self.axis == "rows" or isinstance(self.windows, Moving):
+            hint = "give rows= or after=, which let windows emit one by one"
+            problem = f"isn't for {self.windows}, which wait in another order"
+            raise OptionError("over", over.windows, problem, hint)
+        if self.firing.early == Each():
+            hint = "leave one of them out"
+            raise OptionError(
+                "over", over.windows, "limits nothing: with each=True none waits", hint
+            )
+
     @property
     def title(self) -> str:
         """The windows and their keys, in words."""
@@ -200,6 +216,8 @@ class WindowSpec(QuerySpec, InputSpec):
         }
         if not firing.repeat:
             facts["repeat"] = make_fact(firing.repeat)
+        if firing.over is not None:
+            facts["over"] = make_fact(firing.over)
         if firing.fill is not None:
             facts["fill"] = make_fact(firing.fill)
         if firing.rows is not None:
@@ -233,7 +251,7 @@ class WindowSpec(QuerySpec, InputSpec):
             free.add("nulls")
         if self.by_arrival:
             return free
-        free |= {"late", "repeat", "keep", "keep rows"}
+        free |= {"late", "repeat", "keep", "keep rows", "over"}
         old_fill, fill = then.firing.fill, self.firing.fill
         if old_fill is None or fill is None or old_fill.waits == fill.waits:
             free.add("fill")
@@ -278,6 +296,13 @@ def check_nulls(nulls: object) -> None:
     if nulls not in get_args(Nulls):
         hint = 'give "reject", or "group" to make NULL a group of its own'
         raise OptionError("nulls", nulls, "isn't a treatment of NULL keys", hint)
+
+
+def list_result_keys(windows: Kind, sets: Sequence[int] | None) -> tuple[str, ...]:
+    """Return the keys that results have and messages don't."""
+    if sets is not None:
+        return (GROUPING_ID,)
+    return () if windows.result_key is None else (windows.result_key,)
 
 
 def _aggregate_fact_name(aggregate: str) -> str:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from muntin.model.trailing import Trailing
-from muntin.testing.oracle.emitting import RETRACT, Ending, Firing, sort_firings
+from muntin.testing.oracle.emitting import RETRACT, EmittedWindow, Ending, sort_firings
 from muntin.testing.oracle.marks import Watermarks
 from muntin.testing.oracle.placing import Outcome, Placing
 from muntin.testing.oracle.window import Key, OracleWindow, Placed, Position
@@ -33,7 +33,7 @@ class TrailingPlacing(Placing[Trailing]):
             outcome.partly_late += pane + self._kind.every <= mark
         return outcome
 
-    def find_firings(self, ending: Ending) -> list[Firing]:
+    def find_firings(self, ending: Ending) -> list[EmittedWindow]:
         """Return the rows of a step, at each instant that the watermark has passed in it."""
         firings = [firing for end in self._list_instants(ending) for firing in self._look(end)]
         return sort_firings(firings)
@@ -56,7 +56,7 @@ class TrailingPlacing(Placing[Trailing]):
                 yield end
             end += kind.every
 
-    def _look(self, end: int) -> Iterator[Firing]:
+    def _look(self, end: int) -> Iterator[EmittedWindow]:
         """Yield the rows of an instant: the look-backs with other messages than before."""
         for key, counted in self._counted.items():
             for size, label in zip(self._kind.sizes, self._kind.labels, strict=True):
