@@ -50,6 +50,7 @@ _ENTRIES = {
     "cumulating": {"step", "origin", "zone", "overlap"},
     "sliding": set[str](),
     "rolling": {"closed"},
+    "trailing": {"every", "origin"},
     "session": {"closed", "longest", *CONDITION_OPTIONS},
 }
 _EMISSION_COLUMNS = ("emission", "revision")
@@ -295,6 +296,9 @@ def _choose_windows(form: WindowsForm, sentence: Sentence) -> Sentence:
     for option, value in options.items():
         if option not in _ENTRIES[kind]:
             raise OptionError(option, value, f"isn't one of {kind}", "leave it out")
+    if kind == "trailing":
+        look_backs = [size] if isinstance(size, str) else size
+        return sentence.trailing(*look_backs, **{"every": "", **options})
     if kind == "hopping":
         # With a zone, windows slide by their size unless the file has a slide.
         options.setdefault("slide", size if "zone" in options else "")
