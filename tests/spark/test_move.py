@@ -147,7 +147,7 @@ def test_a_first_start_on_spark_may_fail_at_any_moment(
     place = {
         "load": "muntin.spark.rescale._run_load",
         "begin_at": "muntin.spark.seeding.begin_at",
-        "record": "muntin.spark.seeding.Record.write",
+        "record": "muntin.spark.seeding.ProgressRecord.write",
         "before": "muntin.spark.seeding.take_place",
         "after": "muntin.spark.seeding.take_place",
     }[moment]
