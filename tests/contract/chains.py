@@ -25,7 +25,7 @@ from tests.contract.checkpoints import (
 
 from muntin.engine import columns
 from muntin.engine.joins.operator import JoinOperator
-from muntin.engine.operator import RESULTS, Judged
+from muntin.engine.operator import RESULTS, TaskWatermark
 from muntin.engine.windows.operator import WindowOperator
 from muntin.model import aggregates
 from muntin.model.joins import SIDES, JoinSpec, SideName
@@ -114,7 +114,9 @@ class Link:
             task = ShuffleTask(self.stage, name, read_rows, time, frozenset(), True)
             given = _messages(rows, name) if before is None else before._passed_on(rows, name)
             # Within a query of Spark's, where the suite runs too, batches aren't the chain's.
-            with patch("muntin.spark.host.task.read_watermark", lambda *_: Judged(False, None)):
+            with patch(
+                "muntin.spark.host.task.load_watermark", lambda *_: TaskWatermark(False, None)
+            ):
                 sent += [row for batch in task(iter(given)) for row in batch.to_pylist()]
         made: list[Any] = []
         for slot, store in zip(self.stage.slots, self.stores, strict=True):

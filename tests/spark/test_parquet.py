@@ -89,7 +89,7 @@ def test_files_and_rows_come_to_the_same(
     if parts > 1:
         monkeypatch.setattr("muntin.spark.sources.parquet._ROWS_OF_A_PART", 1)
     by_files = windows(feed.stream(spark), **options)
-    plan = by_files.plan.emitted._jdf.queryExecution().analyzed().toString()
+    plan = by_files.plan.output._jdf.queryExecution().analyzed().toString()
     assert plan.count(", content#") == 1
     assert ("explode(" in plan) == (parts > 1)
     setting.set(SETTING, "false")

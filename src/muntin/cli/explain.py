@@ -109,7 +109,7 @@ def _describe_python(
     check_settings(function, values)
     with session(Console(stderr=True), path.stem) as spark:
         from muntin.spark.explain import collect_plans
-        from muntin.spark.explain import explain as words
+        from muntin.spark.explain import explain_spark_plan as words
 
         with collect_plans() as noted:
             function(spark, **values)

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from muntin.dataframe.host import Host, choose_host
-from muntin.hosts.local.statements import TableRows, bind_query, index_by_name
+from muntin.hosts.local.plan import InputRows
+from muntin.hosts.local.statements import bind_query, index_by_name
 from muntin.hosts.local.tables import needs_spark, source_of
 from muntin.hosts.local.windowed import find_rows
 from muntin.model.errors import OptionError, SqlError
@@ -125,7 +126,7 @@ def _query_locally(question: CompiledQuery, tables: Mapping[str, Any]) -> LocalD
     rows_by_name = index_by_name({name: find_rows(name, table) for name, table in tables.items()})
     surroundings = Surroundings({}, os.environ)
 
-    def find(name: str) -> TableRows:
+    def find(name: str) -> InputRows:
         if name.lower() in rows_by_name:
             return rows_by_name[name.lower()]
         table = question.tables.get(name.lower())
@@ -138,7 +139,7 @@ def _query_locally(question: CompiledQuery, tables: Mapping[str, Any]) -> LocalD
     try:
         query = bind_query(lowered.query, find)
         if lowered.order is not None:
-            query.show_in(lowered.order)
+            query.sort_results(lowered.order)
         return query
     except OptionError as error:
         raise question.locate_error(error) from error

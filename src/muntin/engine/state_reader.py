@@ -47,11 +47,11 @@ class StateReader:
         self.combiner = make_combiner(spec, pl.Schema({**self.types, columns.TIME: pl.Int64()}))
 
     @property
-    def nothing(self) -> pl.DataFrame:
+    def empty(self) -> pl.DataFrame:
         """An empty frame of windows, with all columns and types."""
         return build_values(self.combiner.no_windows, self.combiner)
 
-    def key(self, key: Any) -> pl.DataFrame:
+    def make_key(self, key: Any) -> pl.DataFrame:
         """Convert a key to one row with the types of its columns and the engine's names."""
         return make_key(self.spec.keys, {GROUPING_ID: pl.Int64(), **self.types}, key)
 
@@ -110,17 +110,17 @@ def make_key(names: Sequence[str], types: Mapping[str, pl.DataType], key: Any) -
     if len(values) != len(names):
         hint = f"give ({', '.join(names)})" if names else "leave it out: there is no key"
         raise OptionError("key", key, f"isn't {len(names)} values", hint)
-    columns_held = []
+    key_columns = []
     for index, (name, value) in enumerate(zip(names, values, strict=True)):
         try:
-            columns_held.append(pl.Series(f"k{index}", [value], dtype=types[name], strict=True))
+            key_columns.append(pl.Series(f"k{index}", [value], dtype=types[name], strict=True))
         except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
             hint = f"give a value of type {types[name]}"
             raise OptionError("key", value, f"isn't a {name}", hint) from error
-    return pl.DataFrame(columns_held)
+    return pl.DataFrame(key_columns)
 
 
-def read_messages(
+def read_side_messages(
     manifest: Manifest,
     side: str,
     blobs: Mapping[int, bytes] | None = None,

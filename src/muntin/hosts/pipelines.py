@@ -72,7 +72,7 @@ class PipelineHost(ABC, Generic[D]):
         around = Surroundings(settings, os.environ if environment is None else environment)
         if pipeline.checkpoint is None:
             raise OptionError("checkpoint", None, "isn't set", "write SET checkpoint = 'folder'")
-        folder = fill("checkpoint", pipeline.checkpoint, around.given, around.environment)
+        folder = fill("checkpoint", pipeline.checkpoint, around.settings, around.environment)
         queries = self._bind_all(pipeline, around)
         sinks = {flow.name: _sinks(flow, pipeline, around) for flow in pipeline.flows}
         every = None if pipeline.trigger is None else timedelta(microseconds=pipeline.trigger)

@@ -51,7 +51,7 @@ def check_order(
     return names, directions
 
 
-def ranked_columns(available: Sequence[str], ranking: Ranking) -> list[str]:
+def list_ranked_columns(available: Sequence[str], ranking: Ranking) -> list[str]:
     """Return the columns of ranked rows: those of the input without a window's own columns.
 
     Args:

@@ -124,7 +124,7 @@ def layout_upstream(upstream: UpstreamOperator, kinds: Mapping[str, T]) -> Upstr
         kinds: The types of the columns of its rejected messages, by name.
     """
     plan = upstream.plan
-    return UpstreamLayout(kinds, plan.joins, has_join(plan), upstream.depth, depth_of(plan))
+    return UpstreamLayout(kinds, plan.is_join, has_join(plan), upstream.depth, depth_of(plan))
 
 
 def _merge(

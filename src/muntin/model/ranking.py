@@ -35,7 +35,7 @@ def refuse(spec: WindowSpec) -> None:
     """Refuse windows whose ranked rows no table could follow.
 
     Raises:
-        OptionError: When a firing isn't a whole result, or windows may be retracted.
+        OptionError: When an emission isn't a whole result, or windows may be retracted.
     """
     firing = spec.firing
     if isinstance(spec.windows, Sliding) and spec.windows.rolls:

@@ -96,7 +96,7 @@ def acquire(spark: SparkSession, checkpoint: str) -> Lease:
     return acquire_lease(HadoopLeaseFile(folder), checkpoint, checks_file=False)
 
 
-class Record:
+class ProgressRecord:
     """The record of a query's last batch, in its checkpoint.
 
     Args:
@@ -173,14 +173,14 @@ class Record:
         with suppress(MuntinError, PySparkException):
             for number in range(len(self._specs)):
                 opened = Checkpoint(self._spark, self._checkpoint, operator=number)
-                specs.append(opened.first.spec)
+                specs.append(opened.any_manifest.spec)
         return specs
 
     def _progress_in_state(self) -> Progress | None:
         """Read the figures of the last operator from the state."""
         with suppress(MuntinError, PySparkException):
             opened = Checkpoint(self._spark, self._checkpoint)
-            manifests = list(opened.read.values())
+            manifests = list(opened.manifest_by_shard.values())
             watermarks = [m.watermark for m in manifests if m.watermark is not None]
             rows = sum(run.rows for m in manifests for run in m.runs())
             newest = max(watermarks, default=None)
@@ -190,7 +190,7 @@ class Record:
 
 def _without_run(progress: Progress) -> Progress:
     """Return the figures without those that count from the start of a run."""
-    before = {name: _without_run(one) for name, one in progress.before.items()}
+    before = {name: _without_run(one) for name, one in progress.upstreams.items()}
     return replace(progress, fired={}, unstorable=0, **before)  # type: ignore[arg-type]
 
 

@@ -23,7 +23,7 @@ from muntin.model.errors import OptionError, SpecChangedError, StateCorruptedErr
 from muntin.model.facts import STORED_SHARDS
 from muntin.sources.source import SourceOffsets
 from muntin.spark.ending import describe_changed_chain
-from muntin.spark.host.heartbeat import NAME as TICKS
+from muntin.spark.host.heartbeat import TICK_SOURCE as TICKS
 from muntin.spark.host.heartbeat import tick_offset
 from muntin.spark.host.internals.checkpoints import (
     FilesRead,
@@ -36,8 +36,8 @@ from muntin.spark.host.internals.checkpoints import (
 from muntin.spark.host.internals.hadoop_path import HadoopPath
 from muntin.spark.host.internals.plans import streams_in_order
 from muntin.spark.rescale import write_state
-from muntin.spark.running import CheckedSpec, Record
-from muntin.spark.sources.kafka_rows import NAME as KAFKA
+from muntin.spark.running import CheckedSpec, ProgressRecord
+from muntin.spark.sources.kafka_rows import KAFKA_SOURCE as KAFKA
 from muntin.state.manifest import Manifest, parse_manifest
 
 _LOG = logging.getLogger(__name__)
@@ -139,7 +139,7 @@ def _plant(
 
     write_state(spark, chain, to, counts, partitions, batch, give_progress)
     # Written first, the figures count only together with the state.
-    Record(spark, checkpoint, specs).write(Progress.from_dict(seed.committed.progress))
+    ProgressRecord(spark, checkpoint, specs).write(Progress.from_dict(seed.committed.progress))
     take_place(spark, checkpoint, to)
 
 

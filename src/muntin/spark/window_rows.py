@@ -39,7 +39,7 @@ def build_rolling_rows(
     Raises:
         OptionError: When a column, a type or a policy can't work; the error names it.
     """
-    names = message_columns(spec, input_.frame.columns, chained=input_.fed is not None)
+    names = message_columns(spec, input_.frame.columns, chained=input_.upstream is not None)
     bare = [key for key in keys if isinstance(key, str)]
     names = [name for name in names if name not in bare]
     fields = [F.col(quote_name(name)) for name in names] or [F.lit(0).alias("__muntin_none")]
@@ -80,7 +80,7 @@ def top_windows(
     ranking = _rank(frame, n, by, up, chained=True)
     bounds = F.col(WINDOW_START).alias(FIRST), F.col(WINDOW_END).alias(LAST)
     keys: tuple[Column | str, ...] = (*bounds, *list_columns("per", per, frame.columns))
-    input_ = Input(frame, WINDOW_END, fed=find_upstream(frame))
+    input_ = Input(frame, WINDOW_END, upstream=find_upstream(frame))
     return _select_rows(input_, keys, moments(WINDOW_END), ranking)
 
 

@@ -91,7 +91,7 @@ class PartitionedJoinShard:
         """Reject messages without partition or offset, which have no position."""
         has_no_position = pl.any_horizontal(pl.col(*(self.spec.side(side).offset or ())).is_null())
         messages = messages.filter(has_no_position)
-        accepted, rejected = admit(messages, self.spec.required(side), None)
+        accepted, rejected = admit(messages, self.spec.list_required_keys(side), None)
         counts = admission.count_messages(messages, accepted, rejected)
         self.state.count({name: n for name, n in counts.items() if n})
         return [self.joiner.align_rejected(side, frame, None) for frame in rejected]

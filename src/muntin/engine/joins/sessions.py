@@ -229,7 +229,7 @@ class SessionJoin(JoinStrategy):
         open_messages = changed
         if after is not None:
             open_messages = changed.filter(last >= after)
-            if side in self.spec.unmatched:
+            if side in self.spec.outer_sides:
                 ended = buffer.read_ended(before, after - 1).join(changed, on=ID, how="anti")
                 ended = pl.concat([ended.filter(last < after), changed.filter(last < after)])
                 due = ended.filter(~pl.col(HAS_PARTNER)).sort(columns.TIME, ID)

@@ -119,7 +119,8 @@ class JoinShard:
     ) -> tuple[dict[SideName, pl.DataFrame], list[pl.DataFrame]]:
         """Return accepted messages with their numbers, and the rejected ones."""
         admitted = {
-            side: admit(new[side].messages, self.spec.required(side), None) for side in SIDES
+            side: admit(new[side].messages, self.spec.list_required_keys(side), None)
+            for side in SIDES
         }
         late = self.strategy.find_late({side: admitted[side][0] for side in SIDES}, self.watermarks)
         accepted: dict[SideName, pl.DataFrame] = {}

@@ -11,7 +11,7 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.utf8 import GARBLED
 from muntin.hosts.local.expressions import parse_sql_expression, resolve_condition
-from muntin.hosts.local.plan import Plan, Upstream
+from muntin.hosts.local.plan import InputRows, LocalPlan, LocalUpstream
 from muntin.model.errors import OptionError
 from muntin.model.pipeline import Column
 from muntin.sources.frames import FrameSource
@@ -152,16 +152,14 @@ class WaitingReader(DerivedReader):
         self._reader.wait(start, timeout)
 
 
-def derive(
-    rows: Source | Upstream, columns_shown: Sequence[Column] | None, where: str | None
-) -> Source | Upstream:
+def derive(rows: InputRows, columns_shown: Sequence[Column] | None, where: str | None) -> InputRows:
     """Return a source or an operator with a selection of its rows and columns.
 
     Raises:
         OptionError: When an expression can't be computed in this process; the error names it.
     """
-    if isinstance(rows, Upstream):
-        selection = RowSelection.of(rows.plan.shown, columns_shown, where)
+    if isinstance(rows, LocalUpstream):
+        selection = RowSelection.of(rows.plan.output_schema, columns_shown, where)
         keeps_end = rows.plan.keeps_end and selection.keeps(columns.WINDOW_END)
         return replace(rows, plan=with_selection(rows.plan, selection, keeps_end=keeps_end))
     selection = RowSelection.of(rows.schema, columns_shown, where)
@@ -170,9 +168,9 @@ def derive(
     return DerivedSource(rows, selection)
 
 
-def with_selection(plan: Plan, selection: RowSelection, *, keeps_end: bool) -> Plan:
+def with_selection(plan: LocalPlan, selection: RowSelection, *, keeps_end: bool) -> LocalPlan:
     """Return a plan with a selection of its results."""
-    before = plan.shape
+    before = plan.select_list
 
     def apply(results: pl.DataFrame) -> pl.DataFrame:
         return selection.apply(results if before is None else before.apply(results))

@@ -15,7 +15,7 @@ from muntin.hosts.local.sql_values import Unportable, Value, column_value
 from muntin.hosts.statements import spell_as
 from muntin.model.errors import OptionError
 
-Expression = str | pl.Expr
+ColumnExpression = str | pl.Expr
 
 
 class UnportableError(OptionError):

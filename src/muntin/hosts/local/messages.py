@@ -13,7 +13,7 @@ from muntin.engine import columns
 from muntin.engine.admission import FLAGS
 from muntin.engine.utf8 import GARBLED
 from muntin.hosts.local.expressions import (
-    Expression,
+    ColumnExpression,
     find_output_name,
     find_type,
     parse_sql_expression,
@@ -179,9 +179,9 @@ def to_microseconds(time: pl.Expr, kind: pl.DataType | None) -> pl.Expr:
 def make_message_reader(
     rows: pl.Schema,
     *,
-    time: Expression | None,
-    where: Expression | None,
-    clock: Expression | None,
+    time: ColumnExpression | None,
+    where: ColumnExpression | None,
+    clock: ColumnExpression | None,
     max_ahead: int | None,
     offset: tuple[str, str] | None,
     malformed: str | None,

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from muntin.hosts.local.definition import LocalDefinition
 from muntin.hosts.local.delivery import make_destinations
-from muntin.hosts.local.statements import TableRows, bind_query
+from muntin.hosts.local.plan import InputRows
+from muntin.hosts.local.statements import bind_query
 from muntin.hosts.local.tables import needs_spark, source_of
 from muntin.hosts.pipelines import PipelineHost, has_unset_values
 from muntin.model.errors import MuntinError, OptionError
@@ -49,7 +50,7 @@ class LocalPipelines(PipelineHost[LocalDefinition]):
     def bind(self, flow: Flow, pipeline: Pipeline, around: Surroundings) -> LocalDefinition:
         """Return a query over the tables of its pipeline, whose results fit its sink."""
 
-        def find(name: str) -> TableRows:
+        def find(name: str) -> InputRows:
             table = pipeline.tables.get(name.lower())
             if table is None:
                 raise OptionError("FROM", name, "isn't known", "write CREATE TABLE for it")
@@ -59,7 +60,7 @@ class LocalPipelines(PipelineHost[LocalDefinition]):
         if flow.results is not None:
             target = pipeline.tables[flow.results.lower()]
             if target.columns is not None:
-                check_declared_columns(target, [*query.plan.shown])
+                check_declared_columns(target, [*query.plan.output_schema])
         return query
 
     def check(

@@ -8,7 +8,7 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.hosts.local.expressions import parse_sql_expression, resolve_condition
-from muntin.hosts.local.plan import Plan
+from muntin.hosts.local.plan import LocalPlan
 from muntin.hosts.pair_columns import PairColumns
 from muntin.model.pipeline import SIDE_COLUMNS, Column, Joining, Windowing
 
@@ -18,7 +18,7 @@ _ALWAYS = (columns.WINDOW_START, columns.WINDOW_END, columns.EMISSION)
 MakeRows = Callable[[pl.DataFrame], pl.DataFrame]
 
 
-def show_windows(plan: Plan, windowing: Windowing) -> Plan:
+def show_windows(plan: LocalPlan, windowing: Windowing) -> LocalPlan:
     """Return the plan with the selected columns, and the windows that meet `HAVING`.
 
     A revision that doesn't meet `HAVING` becomes a retraction, since an earlier one of its window
@@ -34,7 +34,7 @@ def show_windows(plan: Plan, windowing: Windowing) -> Plan:
     return plan.select(apply, plan.keys, by_window=True, has_end=has_end)
 
 
-def show_pairs(plan: Plan, joining: Joining, names: PairColumns) -> Plan:
+def show_pairs(plan: LocalPlan, joining: Joining, names: PairColumns) -> LocalPlan:
     """Return the plan with the selected pairs and columns.
 
     Raises:

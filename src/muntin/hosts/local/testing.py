@@ -57,7 +57,7 @@ def run_definition(
     for number in range(count):
         frames = batches[number] if number < len(batches) else nothing
         now = clocks[min(number, len(clocks) - 1)] if clocks else machine_clock()
-        wall = None if plan.ticks is None else now
+        wall = None if plan.tick_period is None else now
         emitted = run.step(_read_frames(frames), now, wall, final=final and number == count - 1)
         totals.add_shards(number, emitted.progress)
         batch = pl.lit(number, dtype=pl.Int64).alias("batch")

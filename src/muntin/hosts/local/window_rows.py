@@ -12,8 +12,8 @@ from muntin.engine import columns
 from muntin.hosts.chain import WINDOW_TIME
 from muntin.hosts.local.derived import RowSelection
 from muntin.hosts.local.expressions import parse_sql_expression
-from muntin.hosts.local.plan import Input, Plan, Upstream
-from muntin.hosts.local.window_plan import build_windows
+from muntin.hosts.local.plan import LocalInput, LocalPlan, LocalUpstream
+from muntin.hosts.local.window_plan import plan_windows
 from muntin.hosts.ranking import (
     RANK,
     SORT_KEY,
@@ -23,7 +23,7 @@ from muntin.hosts.ranking import (
     check_bounds,
     check_order,
     list_columns,
-    ranked_columns,
+    list_ranked_columns,
 )
 from muntin.model.aggregates import Aggregate, collect_list, first_rows
 from muntin.model.aggregates.ranked import rank_rows
@@ -47,18 +47,18 @@ from muntin.model.spec import WindowSpec
 SelectRows = Callable[[pl.DataFrame], pl.DataFrame]
 
 _OWN = (columns.EMISSION, columns.REVISION)
-# A field for structs of messages that have no column to show, since a struct needs a field.
 _NUMBERS = pl.int_ranges(1, pl.col(ROWS).list.len() + 1, dtype=pl.Int32())
+# A field for structs of messages without columns, since a struct needs a field.
 _NOTHING = pl.lit(0, dtype=pl.Int8).alias("__muntin_none")
 
 
 def plan_rolling_rows(
-    given: Input, keys: tuple[Any, ...], spec: WindowSpec, shards: int | None = None
-) -> Plan:
+    query_input: LocalInput, keys: tuple[Any, ...], spec: WindowSpec, shards: int | None = None
+) -> LocalPlan:
     """Plan a query that emits each message as a row.
 
     Args:
-        given: The input.
+        query_input: The input.
         keys: Key columns, by name or as expressions.
         spec: The query, without keys and columns, which are added here.
         shards: The number of shards; `None` is the default.
@@ -66,12 +66,14 @@ def plan_rolling_rows(
     Raises:
         OptionError: When a column, a type or a policy can't work; the error names it.
     """
-    names = message_columns(spec, list(given.schema), chained=given.fed is not None)
-    bare = [key for key in keys if isinstance(key, str)]
-    names = [name for name in names if name not in bare]
+    names = message_columns(
+        spec, list(query_input.schema), chained=query_input.upstream is not None
+    )
+    key_names = [key for key in keys if isinstance(key, str)]
+    names = [name for name in names if name not in key_names]
     row = pl.struct(*map(pl.col, names)) if names else pl.struct(_NOTHING)
     spec = replace(spec, aggregates=add_messages(spec, row))
-    plan = build_windows(given, keys, spec, shards)
+    plan = plan_windows(query_input, keys, spec, shards)
     own = plan.keys or ()
     selected = [
         *map(pl.col, (*own, *WINDOW_BOUNDS)),
@@ -82,34 +84,43 @@ def plan_rolling_rows(
 
 
 def rank_messages(
-    given: Input, keys: tuple[Any, ...], spec: WindowSpec, n: int, by: Names, up: Ascending
-) -> Plan:
+    query_input: LocalInput,
+    keys: tuple[Any, ...],
+    spec: WindowSpec,
+    n: int,
+    by: Names,
+    up: Ascending,
+) -> LocalPlan:
     """Plan a query for the first messages of each window, with a spec without aggregates.
 
     Raises:
         OptionError: When an option can't work; the error names it.
     """
     refuse(spec)
-    ranking = _rank(given.schema, n, by, up, chained=False)
-    rows = collect_rows(given.schema, ranking)
-    return show_ranked(build_windows(given, keys, replace(spec, aggregates={ROWS: rows})), ranking)
+    ranking = _rank(query_input.schema, n, by, up, chained=False)
+    rows = collect_rows(query_input.schema, ranking)
+    return show_ranked(
+        plan_windows(query_input, keys, replace(spec, aggregates={ROWS: rows})), ranking
+    )
 
 
-def rank_windows(upstream: Upstream, n: int, by: Names, per: Names, up: Ascending) -> Plan:
+def rank_windows(
+    upstream: LocalUpstream, n: int, by: Names, per: Names, up: Ascending
+) -> LocalPlan:
     """Plan a query for the first of the windows that have the same bounds.
 
     Raises:
         OptionError: When an option can't work; the error names it.
     """
-    schema = upstream.plan.shown
+    schema = upstream.plan.output_schema
     check_bounds(n, [*schema])
     ranking = _rank(schema, n, by, up, chained=True)
     bounds = pl.col(WINDOW_BOUNDS[0]).alias(FIRST), pl.col(WINDOW_BOUNDS[1]).alias(LAST)
-    given = Input(upstream, columns.WINDOW_END)
+    windows = LocalInput(upstream, columns.WINDOW_END)
     keys = (*bounds, *list_columns("per", per, [*schema]))
     rows = collect_rows(schema, ranking)
     spec = replace(moments(columns.WINDOW_END), aggregates={ROWS: rows})
-    return show_ranked(build_windows(given, keys, spec), ranking)
+    return show_ranked(plan_windows(windows, keys, spec), ranking)
 
 
 def _rank(schema: pl.Schema, n: int, by: Names, up: Ascending, *, chained: bool) -> Ranking:
@@ -124,10 +135,10 @@ def collect_rows(schema: pl.Schema, ranking: Ranking) -> Aggregate:
         OptionError: When a column has the name of one of the results, or a sort key can't be
             computed in this process.
     """
-    shown = ranked_columns([*schema], ranking)
+    shown = list_ranked_columns([*schema], ranking)
     keys = [
-        parse_sql_expression(schema, "ORDER BY", text).alias(f"{SORT_KEY}{place}")
-        for place, text in enumerate(ranking.by)
+        parse_sql_expression(schema, "ORDER BY", text).alias(f"{SORT_KEY}{number}")
+        for number, text in enumerate(ranking.by)
     ]
     row = pl.struct(*keys, *map(pl.col, shown))
     if ranking.most is None:
@@ -135,17 +146,17 @@ def collect_rows(schema: pl.Schema, ranking: Ranking) -> Aggregate:
     return first_rows(row, ranking.most, ranking.ascending, ranking.function)
 
 
-def show_each(plan: Plan, windowing: Windowing) -> Plan:
+def show_each(plan: LocalPlan, windowing: Windowing) -> LocalPlan:
     """Return the plan with a select list over each message that a window ends with.
 
     Raises:
         OptionError: When an expression can't be computed in this process; the error names it.
     """
     assert windowing.columns is not None
-    places = pl.int_ranges(0, pl.col(ROWS).list.len(), dtype=pl.Int32())
+    numbers = pl.int_ranges(0, pl.col(ROWS).list.len(), dtype=pl.Int32())
 
     def explode(results: pl.DataFrame) -> pl.DataFrame:
-        numbered = results.with_columns(pl.col(ROWS).alias(ROW), places.alias(PLACE))
+        numbered = results.with_columns(pl.col(ROWS).alias(ROW), numbers.alias(PLACE))
         return numbered.explode(ROW, PLACE).filter(pl.col(ROW).is_not_null())
 
     rows = explode(pl.DataFrame(schema=plan.results)).schema
@@ -155,7 +166,7 @@ def show_each(plan: Plan, windowing: Windowing) -> Plan:
     return plan.select(lambda results: selection.apply(explode(results)), keys, has_end=has_end)
 
 
-def show_ranked(plan: Plan, ranking: Ranking) -> Plan:
+def show_ranked(plan: LocalPlan, ranking: Ranking) -> LocalPlan:
     """Return the plan with each of a window's rows as a row of its own, and its select lists.
 
     Raises:
@@ -233,8 +244,8 @@ def _fields(names: Iterable[str]) -> list[pl.Expr]:
 
 
 def _show_rows(
-    plan: Plan, number: str, selected: list[pl.Expr], keys: tuple[str, ...], *, has_end: bool
-) -> Plan:
+    plan: LocalPlan, number: str, selected: list[pl.Expr], keys: tuple[str, ...], *, has_end: bool
+) -> LocalPlan:
     """Return the plan with each row that a window has collected as a row of its own.
 
     Args:

@@ -99,7 +99,7 @@ def newest_batch(spark: SparkSession, checkpoint: str) -> int | None:
     return max((int(one.name) for one in commits.children() if one.name.isdigit()), default=None)
 
 
-def newest_offsets(spark: SparkSession, checkpoint: str) -> list[str] | None:
+def read_newest_offsets(spark: SparkSession, checkpoint: str) -> list[str] | None:
     """Return the lines of the newest planned batch of a checkpoint.
 
     The first line is a version, the second one JSON that holds for the whole query, and each
@@ -109,7 +109,7 @@ def newest_offsets(spark: SparkSession, checkpoint: str) -> list[str] | None:
         The lines; ``None`` where no batch was planned, or its file can't be read.
     """
     if is_connected(spark):
-        return _offsets_read(spark, checkpoint)
+        return _read_offset_files(spark, checkpoint)
     offsets = HadoopPath(spark, f"{home(spark, checkpoint)}/offsets")
     planned = [one for one in offsets.children() if one.name.isdigit()]
     newest = max(planned, key=lambda one: int(one.name), default=None)
@@ -121,38 +121,38 @@ def newest_offsets(spark: SparkSession, checkpoint: str) -> list[str] | None:
         return None  # The file is damaged; Spark reads it next, and reports that.
 
 
-def planned_offsets(spark: SparkSession, checkpoint: str, batch: int) -> list[str]:
+def read_planned_offsets(spark: SparkSession, checkpoint: str, batch: int) -> list[str]:
     """Return the end offset of each source in a batch, as JSON; none where they can't be read."""
     if is_connected(spark):
         return []
     try:
-        return offset_lines(spark, checkpoint, batch)[2:]
+        return read_offset_lines(spark, checkpoint, batch)[2:]
     except Py4JJavaError:
         return []  # Only a figure of the progress needs it, which is no reason to fail a batch.
 
 
-def offset_lines(spark: SparkSession, checkpoint: str, batch: int) -> list[str]:
+def read_offset_lines(spark: SparkSession, checkpoint: str, batch: int) -> list[str]:
     """Return the lines of a planned batch, as `newest_offsets` does; none where there is none."""
     path = HadoopPath(spark, f"{home(spark, checkpoint)}/offsets/{batch}")
     return path.read().split("\n") if path.exists() else []
 
 
-def _offsets_read(spark: SparkSession, checkpoint: str) -> list[str] | None:
+def _read_offset_files(spark: SparkSession, checkpoint: str) -> list[str] | None:
     """Return `newest_offsets` over Spark Connect, where only Spark itself can read files."""
     files = spark.read.text(f"{home(spark, checkpoint)}/offsets", wholetext=True)
     try:
-        found = {row[0]: row[1] for row in files.select("_metadata.file_name", "value").collect()}
+        texts = {row[0]: row[1] for row in files.select("_metadata.file_name", "value").collect()}
     except AnalysisException:
         return None  # The folder doesn't exist yet.
-    newest = max((name for name in found if name.isdigit()), key=int, default=None)
-    return None if newest is None else str(found[newest]).split("\n")
+    newest = max((name for name in texts if name.isdigit()), key=int, default=None)
+    return None if newest is None else str(texts[newest]).split("\n")
 
 
-def changed_operators(error: str) -> tuple[int, int] | None:
+def find_changed_operators(error: str) -> tuple[int, int] | None:
     """Return the operator counts of a checkpoint and its query, if an error says they differ."""
-    _, found, rest = error.partition("STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA")
+    _, marker, rest = error.partition("STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA")
     was, _, now = rest.partition("Stateful operators in current batch:")
-    return (was.count("OperatorId:"), now.count("OperatorId:")) if found else None
+    return (was.count("OperatorId:"), now.count("OperatorId:")) if marker else None
 
 
 def query_of(spark: SparkSession, checkpoint: str) -> str:
@@ -162,7 +162,7 @@ def query_of(spark: SparkSession, checkpoint: str) -> str:
 
 
 def renumber(
-    spark: SparkSession, old: str, new: str, batch: int, begun: Sequence[int], shards: int
+    spark: SparkSession, old: str, new: str, batch: int, started: Sequence[int], shards: int
 ) -> None:
     """Give a new checkpoint the identity, source offsets and batch number of an old one.
 
@@ -171,20 +171,20 @@ def renumber(
         old: The old checkpoint.
         new: The new one.
         batch: The batch whose state the new one has; the next batch continues its number.
-        begun: Later batches that Spark may have planned and not committed.
+        started: Later batches that Spark may have planned and not committed.
         shards: The number of shards of the new one.
     """
     before, after = HadoopPath(spark, old), HadoopPath(spark, new)
     _renumber_state(after, batch)
     # Spark needs the offsets of the batch before, too, as the start of the last one's range.
-    planned = [number for number in begun if (before / "offsets" / str(number)).exists()]
+    planned = [number for number in started if (before / "offsets" / str(number)).exists()]
     for number in (*([batch - 1] if batch else []), batch, *planned):
-        _give_place(before, after, number, shards)
+        _copy_offsets(before, after, number, shards)
     # The query's identifier, by which sinks recognize repeated batches, is in its metadata.
-    for kept in ("sources", "metadata"):
-        if (before / kept).exists():
-            (after / kept).delete()
-            (before / kept).copy(after / kept)
+    for entry in ("sources", "metadata"):
+        if (before / entry).exists():
+            (after / entry).delete()
+            (before / entry).copy(after / entry)
 
 
 def begin_at(
@@ -271,7 +271,7 @@ def _renumber_state(new: HadoopPath, batch: int) -> None:
     (new / "commits" / str(batch)).write(commit)
 
 
-def _give_place(old: HadoopPath, new: HadoopPath, batch: int, shards: int) -> None:
+def _copy_offsets(old: HadoopPath, new: HadoopPath, batch: int, shards: int) -> None:
     """Write a batch's offsets into the new checkpoint."""
     lines = (old / "offsets" / str(batch)).read().split("\n")
     head = json.loads(lines[1])
