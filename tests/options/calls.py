@@ -265,12 +265,6 @@ CALLS: dict[str, Call] = {
         },
         {"gap": "1 minute"},
     ),
-    ".trailing": Call(
-        mt.windowed(CLICKS).trailing,
-        lambda **options: _windowed().trailing("1 hour", **options).agg(n=mt.count()),
-        {"every": ("10 minutes", "7 minutes"), "origin": ("2026-01-01T00:00:30", "some day")},
-        {"every": "5 minutes"},
-    ),
     ".early": Call(
         mt.windowed(CLICKS).early,
         _sentence("early"),
