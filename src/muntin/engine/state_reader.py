@@ -53,13 +53,14 @@ class StateReader:
 
     def make_key(self, key: Any) -> pl.DataFrame:
         """Convert a key to one row with the types of its columns and the engine's names."""
-        return make_key(self.spec.keys, {GROUPING_ID: pl.Int64(), **self.types}, key)
+        return make_key(self.spec.state_keys, {GROUPING_ID: pl.Int64(), **self.types}, key)
 
     def find_blobs(
         self, manifest: Manifest, start: int | None = None, end: int | None = None
     ) -> list[int]:
         """Return the numbers of the blobs that ``snapshot`` needs for a range of the axis."""
-        if self.spec.by_arrival or isinstance(self.spec.windows, Moving):
+        windows = self.spec.windows
+        if self.spec.by_arrival or isinstance(windows, Moving) or windows.result_key is not None:
             start = end = None
         by_table = [find_blobs(self.spec, tables.tables, start, end) for tables in manifest.each()]
         return [

@@ -13,6 +13,7 @@ from muntin.model.policies import After, Crowded, Every, OnePolicy, turn
 from muntin.model.seen import SessionSeen, WindowSeen
 from muntin.model.sessions import Sessions
 from muntin.model.spec import PARTLY_LATE, WindowSpec
+from muntin.model.trailing import Trailing
 
 # More windows than this aren't listed one by one.
 MAX_LISTED = 12
@@ -271,6 +272,36 @@ def _explain_message(
         f"a message at {position} is rejected as late: its last window takes nothing "
         f"since the watermark passed {closing}, {past} ago; {hint}"
     )
+
+
+def explain_look_backs(
+    spec: WindowSpec, clocks: Clocks, windows: Sequence[WindowSeen], at: int
+) -> Iterator[str]:
+    """Explain the newest window of each look-back of a key, and a message at a time."""
+    kind = spec.windows
+    assert isinstance(kind, Trailing)
+    for window in windows:
+        yield f"window     {moment(window.start)} to {moment(window.end)}"
+        held = f"holds {window.messages:,} messages now"
+        if not window.messages:
+            held = "holds no message of this key, and has no row"
+        yield f"           {phrase(window.end - window.start)}: {held}"
+    first = kind.end(kind.first_window(kind.pane_of(at)))
+    if windows:
+        upcoming = windows[-1].end + kind.every
+        needed = _describe_progress_needed(spec, upcoming)
+        yield f"next       {moment(upcoming)}, as soon as {needed}"
+        if first < upcoming and at < upcoming - kind.length:
+            oldest = moment(upcoming - kind.length)
+            yield f"a message at {moment(at)} is rejected as late: the next row begins at {oldest}"
+            return
+        first = max(first, upcoming)
+    lasting = (
+        f"for {phrase(size)} until {moment(end)}"
+        for size in reversed(kind.sizes)
+        if (end := kind.pane_start(kind.pane_of(at)) + size) >= first
+    )
+    yield f"a message at {moment(at)} counts from {moment(first)} on: {', '.join(lasting)}"
 
 
 def explain_sessions(

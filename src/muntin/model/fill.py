@@ -130,9 +130,9 @@ def check_fill(fill: Fill, windows: Kind, aggregates: Collection[str], accumulat
         aggregates: The names of the query's aggregates.
         accumulates: Whether emissions have the whole result, not only what is new.
     """
-    if windows.axis == "rows" or isinstance(windows, Moving):
+    if windows.axis == "rows" or windows.retracts or isinstance(windows, Moving):
         hint = "leave it out, or give tumbling, hopping, cumulating or calendar windows in time"
-        raise OptionError("fill", windows, "are only where there are messages", hint)
+        raise OptionError("fill", str(windows), "are only where there are messages", hint)
     pace = windows.start(1) - windows.start(0) or windows.pace
     if fill.up_to < pace:
         hint = f"give at least {phrase(pace)}, the distance between two windows"

@@ -41,6 +41,9 @@ def refuse(spec: WindowSpec) -> None:
     if isinstance(spec.windows, Sliding) and spec.windows.rolls:
         hint = "write .agg(...), or tumbling windows before top()"
         raise OptionError("top", str(spec.windows), "emit a row for each message", hint)
+    if spec.windows.result_key is not None:
+        hint = "write .agg(...), and rank the rows of the table"
+        raise OptionError("top", str(spec.windows), "give one row for each key", hint)
     if not firing.accumulate:
         hint = "leave out deltas()"
         raise OptionError("deltas", True, "leaves no window its first rows", hint)

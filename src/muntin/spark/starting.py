@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming import DataStreamWriter
 
 from muntin.engine.operator import REJECTED, RESULTS
+from muntin.hosts.chain import identifies_window
 from muntin.hosts.definition import StartOptions
 from muntin.hosts.seed import FOLDER
 from muntin.model.axis import Duration, micros
@@ -57,7 +58,7 @@ def start_spark_query(plan: Plan, options: StartOptions) -> WindowedQuery:
     checkpoint = _check_options(plan, options)
     results, rejected = options.results, options.rejected
     outputs = [
-        Destination(RESULTS, plan.results_schema, plan.keys, results),
+        Destination(RESULTS, plan.results_schema, plan.keys, results, identifies_window(plan.spec)),
         Destination(REJECTED, plan.rejection_schema, None, rejected),
     ]
     if collect_plan(plan, options.name):

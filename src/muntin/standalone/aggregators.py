@@ -282,7 +282,7 @@ class WindowedAggregator(AggregatingOperator):
             The keys, ``window_start``, ``window_end`` and the aggregates of the windows within
             retention, by start, then key.
         """
-        return self._snapshot(start, end, to_key_frame("key", self.spec.keys, key))
+        return self._snapshot(start, end, to_key_frame("key", self.spec.state_keys, key))
 
     def get_messages(self, start: TimeLike = None, end: TimeLike = None) -> pl.DataFrame:
         """Return the kept messages between two positions, both included, by position.
@@ -336,7 +336,7 @@ class SessionAggregator(AggregatingOperator):
             The keys, ``window_start``, ``window_end`` and the aggregates of the sessions within
             retention, by start, then key.
         """
-        return self._snapshot(start, end, to_key_frame("key", self.spec.keys, session_key))
+        return self._snapshot(start, end, to_key_frame("key", self.spec.state_keys, session_key))
 
     def get_messages(
         self, start: TimeLike = None, end: TimeLike = None, *, session_key: Any = None
@@ -352,7 +352,7 @@ class SessionAggregator(AggregatingOperator):
             OptionError: When the operator keeps no messages (``keep_messages``).
         """
         messages = self._messages(start, end)
-        only = to_key_frame("key", self.spec.keys, session_key)
+        only = to_key_frame("key", self.spec.state_keys, session_key)
         if only is None:
             return messages
         equal = (pl.col(one.name).eq_missing(one[0]) for one in only)

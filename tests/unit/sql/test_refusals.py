@@ -26,6 +26,22 @@ CASES = [
     (f"SELECT k FROM {HOUR.replace('(ts)', '(PROCTIME())')} {G}", "by processing time", "PROCTIME"),
     ("SELECT k FROM TABLE(SLIDE(TABLE t, DESCRIPTOR(ts), 1 HOUR))", "isn't a window func", "SLIDE"),
     ("SELECT k, count(*) FROM t GROUP BY k", "so this needs windows", "count(*)"),
+    (
+        "SELECT k, count(*) FROM t WHERE mz_now() <= ts + INTERVAL '1' HOUR GROUP BY k",
+        "trailing(",
+        "mz_now() <= ts + INTERVAL '1' HOUR",
+    ),
+    (
+        "SELECT k, count(*) FROM t WHERE ts > now() - INTERVAL 1 HOUR GROUP BY k",
+        "look-back from",
+        "ts > now() - INTERVAL 1 HOUR",
+    ),
+    (
+        "SELECT k, sum(v) FROM t WHERE ts > current_timestamp - INTERVAL 1 DAY GROUP BY k",
+        "trailing(",
+        "ts > current_timestamp - INTERVAL 1 DAY",
+    ),
+    (f"SELECT k, mz_now() AS n FROM {HOUR} {G}", "look-back from now", "mz_now()"),
     (f"SELECT STREAM k, v FROM {HOUR} {G}", "isn't one value in a group", "v"),
     (f"SELECT STREAM * FROM {HOUR} {G}", "isn't a column of a group", "*"),
     ("SELECT FLOOR(ts TO DAY), k FROM t GROUP BY FLOOR(ts TO DAY), k", "rounds to hours", "DAY"),
