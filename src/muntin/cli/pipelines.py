@@ -119,7 +119,7 @@ def read_checked_pipeline(
     # Sinks are slow to import.
     from muntin.sinks.declared import check_declared_sink
 
-    checked = check_pipeline(pipeline, partial(check_declared_sink, given=values))
+    checked = check_pipeline(pipeline, partial(check_declared_sink, settings=values))
     checked.problems[:0] = problems
     return pipeline, checked
 

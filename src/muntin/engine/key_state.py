@@ -82,7 +82,7 @@ def find_blobs(
     windows = spec.windows
     if isinstance(windows, Trailing):
         return {"cells": list_overlapping_blobs(tables.get("cells", ()))}
-    low, high = _window_range(spec, start, end)
+    low, high = _find_window_range(spec, start, end)
     first = None if low is None else windows.first_pane(low)
     last = None if high is None else windows.last_pane(high)
     bounds = {"cells": (first, last)}
@@ -90,7 +90,7 @@ def find_blobs(
     return {n: list_overlapping_blobs(tables.get(n, ()), *between) for n, between in bounds.items()}
 
 
-def _window_range(
+def _find_window_range(
     spec: WindowSpec, start: int | None, end: int | None
 ) -> tuple[int | None, int | None]:
     """Return the first and the last window that overlap a range of time."""
@@ -106,7 +106,7 @@ def _window_range(
 
 def read_windows(
     spec: WindowSpec,
-    named: Mapping[str, list[int]],
+    blobs_by_table: Mapping[str, list[int]],
     blobs: BlobBytes,
     key: pl.DataFrame,
     start: int | None,
@@ -118,30 +118,30 @@ def read_windows(
     """
     windows = spec.windows
     assert not isinstance(windows, Sessions)
-    low, high = _window_range(spec, start, end)
+    low, high = _find_window_range(spec, start, end)
     rows = {
-        name: _select_key([decode_frame(blobs[number]) for number in windows_found], spec, key)
-        for name, windows_found in named.items()
+        name: _select_key([decode_frame(blobs[number]) for number in windows_seen], spec, key)
+        for name, windows_seen in blobs_by_table.items()
     }
-    windows_found = []
+    windows_seen = []
     for number in _list_numbers(windows, rows, low, high):
         first, last = windows.first_inside(number), windows.last_pane(number)
-        mine = {
+        rows_of_window = {
             n: _select_range(rows[n], columns.WINDOW, number, number) for n in rows if n != "cells"
         }
-        windows_found.append(
+        windows_seen.append(
             WindowSeen(
                 windows.start(number),
                 windows.end(number),
                 number,
                 _sum(_select_range(rows["cells"], columns.PANE, first, last), columns.MESSAGES),
-                _sum(mine["marks"], FIRED),
-                _sum(mine["marks"], LATE),
-                _sum(mine["early"], columns.MESSAGES),
-                _sum(mine["late"], columns.MESSAGES),
+                _sum(rows_of_window["marks"], FIRED),
+                _sum(rows_of_window["marks"], LATE),
+                _sum(rows_of_window["early"], columns.MESSAGES),
+                _sum(rows_of_window["late"], columns.MESSAGES),
             )
         )
-    return windows_found
+    return windows_seen
 
 
 def read_look_backs(
@@ -306,11 +306,11 @@ def _count_emissions(spec: WindowSpec, seen: WindowSeen, stage: str) -> tuple[in
     if stage == "current":
         return seen.messages, seen.fired, seen.late, seen.unemitted_early
     if stage == "closed":
-        # The state drops the number of a window's firings when it closes.
+        # The state drops the number of a window's emissions when it closes.
         fires_once = spec.firing.early is None and not spec.firing.grace
         return seen.messages, 1 if fires_once else None, 0 if not spec.firing.grace else None, 0
-    # Windows on a grid don't record full firings: a window fired in full if it had messages that
-    # weren't late when it ended.
+    # The state of windows on a grid has no full emissions: a window was emitted in full if it had
+    # messages that weren't late when it ended.
     fired_in_full = not spec.windows.moves and seen.messages > seen.late
     return seen.messages, seen.fired + fired_in_full, seen.late, seen.unemitted_late
 

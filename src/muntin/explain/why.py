@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from muntin.model.axis import format_position, moment, phrase, spell
 from muntin.model.counts import format_rejections
+from muntin.model.fill import Fill
 from muntin.model.kinds import Numbered
 from muntin.model.policies import After, Crowded, Every, OnePolicy, turn
 from muntin.model.seen import SessionSeen, WindowSeen
@@ -113,7 +114,10 @@ def _explain_current(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> It
         met += f", or by the wall clock after {phrase(spec.idle)} without messages"
     yield f"not full yet: the watermark hasn't reached its end. It will when {met}"
     if not window.messages:
-        yield "holds no message of this key, and a window without messages doesn't emit"
+        fill = spec.firing.fill
+        empty = "a window without messages "
+        empty += "doesn't emit" if fill is None else f"is {_describe_filling(fill)}"
+        yield f"holds no message of this key, and {empty}"
         return
     emitted = f"has emitted early {window.fired} times" if window.fired else "hasn't emitted early"
     waits = "nothing is new since"
@@ -204,12 +208,16 @@ def _describe_waiting(policy: OnePolicy, clocks: Clocks, unemitted: int) -> str:
     return ", or ".join(left) or f"{unemitted:,} new messages emit with the next batch"
 
 
+def _describe_filling(fill: Fill) -> str:
+    lately = f"filled if the key had a message in the {phrase(fill.up_to)} before"
+    when = "; it emits when the next window with messages has closed" if fill.waits else ""
+    return f"{lately}{when}"
+
+
 def _explain_past(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> Iterator[str]:
     fill = spec.firing.fill
     if not window.messages and fill is not None:
-        lately = f"if the key had a message in the {phrase(fill.up_to)} before"
-        when = "; it emits when the next window with messages has closed" if fill.waits else ""
-        yield f"has ended without a message of this key, and is filled {lately}{when}"
+        yield f"has ended without a message of this key, and is {_describe_filling(fill)}"
     elif not window.messages:
         yield "has ended without a message of this key, and emitted nothing"
     elif window.messages > window.late:
@@ -230,6 +238,9 @@ def _explain_past(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> Itera
 def _explain_closed(spec: WindowSpec, window: WindowSeen) -> Iterator[str]:
     grace = f" and its grace of {spell(spec.firing.grace, spec.axis)}" if spec.firing.grace else ""
     yield f"closed: the watermark has passed its end{grace}; its final result has been emitted"
+    fill = spec.firing.fill
+    if fill is not None and not window.messages:
+        yield f"without a message of this key it is {_describe_filling(fill)}"
     if window.messages:
         yield f"{window.messages:,} messages of it are still in the state"
     else:

@@ -272,7 +272,7 @@ class Sentence:
             when: Emit after each batch that changed the window, if this condition is true: a
                 comparison of aggregates and keys with numbers and texts,
                 ``"worst > 100 AND NOT region = 'north'"``.
-            then: The policy of a window's early firings after its first one, in the same words:
+            then: The policy of a window's early emissions after its first one, in the same words:
                 ``.early(rows=1, then={"every": "1 minute"})``.
             over: The greatest number of windows that have changed and wait to emit. Beyond it, the
                 oldest emit at the end of the batch: by their ends, then by key. The number is
@@ -371,7 +371,7 @@ class Sentence:
             since: With ``after``, the message to measure from, ``"first"`` or ``"last"``.
             when: Emit after each batch that changed the window, if this condition is true; see
                 ``early``.
-            then: The policy of a window's late firings after its first one; see ``early``.
+            then: The policy of a window's late emissions after its first one; see ``early``.
         """
         measure("grace", grace, zero=True)
         chosen = self._firing.late
@@ -401,7 +401,7 @@ class Sentence:
         return self._set_once("keep", retention, _firing=firing, _kept=retention)
 
     def deltas(self) -> Self:
-        """Let each firing emit only the messages since the window's last one."""
+        """Let each emission have only the messages since the window's last one."""
         return replace(self, _firing=replace(self._firing, accumulate=False))
 
     def _set_windows(self, windows: Kind) -> Self:

@@ -71,6 +71,14 @@ class WindowSpec(QuerySpec, InputSpec):
         return self.windows.by if isinstance(self.windows, Sessions) else None
 
     @property
+    def session_columns(self) -> dict[str, Any]:
+        """The columns that sessions depend on, by option: own gaps, conditions, a value."""
+        if not isinstance(self.windows, Sessions):
+            return {}
+        own_gap = {} if self.windows.by is None else {"by": self.windows.by}
+        return {**own_gap, **self.windows.conditions}
+
+    @property
     def by_arrival(self) -> bool:
         """True if a message's position is the number of messages of its key before it."""
         return self.axis == "rows" and self.offset is None
@@ -88,7 +96,7 @@ class WindowSpec(QuerySpec, InputSpec):
         return fill.up_to + self.firing.grace + uneven
 
     @property
-    def required(self) -> tuple[str, ...]:
+    def non_null_keys(self) -> tuple[str, ...]:
         """The keys in which NULL rejects a message."""
         return self.key_columns if self.nulls == "reject" else ()
 

@@ -309,9 +309,9 @@ class _Checker:
         self._add_problem(text or name, f"there is no column {name}{where}", hint)
 
     def _add_problem(self, text: str, problem: str, hint: str) -> None:
-        for place in (text, quote_name(text)):
-            if place in self.pipeline.places:
-                whole, span = self.pipeline.places[place]
+        for spelling in (text, quote_name(text)):
+            if spelling in self.pipeline.places:
+                whole, span = self.pipeline.places[spelling]
                 self.problems.append(SqlError(whole, span, problem, hint))
                 return
         self.problems.append(PipelineCheckError(f"query {self.name}: {problem}; {hint}"))

@@ -30,7 +30,7 @@ from muntin.model.placeholders import (
 )
 from muntin.model.rolling import emits_messages
 from muntin.model.sentence import Sentence
-from muntin.model.sessions import CONDITIONS, Sessions
+from muntin.model.sessions import CONDITION_OPTIONS, Sessions
 from muntin.model.spec import WindowSpec
 from muntin.pipelines.form import (
     PipelineForm,
@@ -51,7 +51,7 @@ _USES = {
     "sliding": set[str](),
     "rolling": {"closed"},
     "trailing": {"every", "origin"},
-    "session": {"closed", "longest", *CONDITIONS},
+    "session": {"closed", "longest", *CONDITION_OPTIONS},
 }
 _OWN = ("emission", "revision")
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from muntin.engine.clocks import read_machine_clock
 from muntin.model.axis import MAX_POSITION, MIN_POSITION
 from muntin.model.errors import MuntinError, OptionError
 from muntin.model.policies import ages_of
@@ -20,7 +21,6 @@ from muntin.standalone.operator import (
     MAX_BUFFERED,
     StandaloneOperator,
     TimeLike,
-    read_machine_clock,
     to_key_frame,
 )
 from muntin.standalone.pending_outputs import Receiver

@@ -232,7 +232,7 @@ class Combiner:
         self, messages: pl.DataFrame, watermark: int | None
     ) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
         """Split messages into accepted ones and those rejected, for one reason each."""
-        return admit(messages, self.spec.required, self._first_open_position(watermark))
+        return admit(messages, self.spec.non_null_keys, self._first_open_position(watermark))
 
     def select_accepted(self, messages: pl.DataFrame, watermark: int | None) -> pl.DataFrame:
         """Return the accepted messages, in their order."""

@@ -14,7 +14,7 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.firing import MAX_WINDOW
-from muntin.engine.output import Output
+from muntin.engine.output import ShardOutput
 from muntin.engine.results import build_values
 from muntin.engine.windows.combine import Combined, Combiner
 from muntin.engine.windows.panes import first_retained_pane
@@ -54,7 +54,7 @@ class TrailingShard(WindowShard):
         )
         self.late = self.state.table("late cells", columns.PANE, None, self._sum_messages)
 
-    def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> Output:
+    def step(self, combined: Sequence[Combined], wall: int, *, final: bool = False) -> ShardOutput:
         context = self._begin(combined, wall, final)
         before, after = self._find_instants(context)
         new_cells = [add_range(c.cells, columns.PANE) for c in combined if len(c.cells)]

@@ -54,15 +54,19 @@ def _polars_type(field: T.StructField) -> pl.DataType:
         raise OptionError("column", field.name, problem, hint) from error
 
 
-def shape_of(kind: T.DataType) -> Shape:
+def find_spark_shape(kind: T.DataType) -> Shape:
     """Return the shape of a Spark type, by which aggregates accept it."""
     text = kind.simpleString()
     if isinstance(kind, T.ArrayType):
-        return Shape.nested(text, "array", [shape_of(kind.elementType)])
+        return Shape.make_nested(text, "array", [find_spark_shape(kind.elementType)])
     if isinstance(kind, T.StructType):
-        return Shape.nested(text, "struct", [shape_of(f.dataType) for f in kind.fields])
+        return Shape.make_nested(
+            text, "struct", [find_spark_shape(f.dataType) for f in kind.fields]
+        )
     if isinstance(kind, T.MapType):
-        return Shape.nested(text, "map", [shape_of(kind.keyType), shape_of(kind.valueType)])
+        return Shape.make_nested(
+            text, "map", [find_spark_shape(kind.keyType), find_spark_shape(kind.valueType)]
+        )
     if isinstance(kind, T.StringType) and text != "string":
         # Under a collation, texts with different bytes may be equal.
         return Shape(text, "collated")
@@ -118,7 +122,7 @@ def result_schema(source: T.StructType, combiner: Combiner) -> T.StructType:
 def _has_null(key: T.StructField, spec: WindowSpec) -> bool:
     """Return whether a key may be NULL in results; the partition of an offset never is."""
     is_partition = spec.axis == "rows" and spec.offset is not None and key.name == spec.offset[0]
-    may_be_null = key.nullable and key.name not in spec.required and not is_partition
+    may_be_null = key.nullable and key.name not in spec.non_null_keys and not is_partition
     return may_be_null or spec.sets is not None
 
 

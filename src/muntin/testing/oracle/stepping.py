@@ -178,7 +178,7 @@ class Oracle:
             return "malformed"
         if time is None:
             return "null_time"
-        if any(message[key] is None for key in spec.required):
+        if any(message[key] is None for key in spec.non_null_keys):
             return "null_key"
         if spec.time is not None and spec.max_ahead is not None and time > wall + spec.max_ahead:
             return "future"
