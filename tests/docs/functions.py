@@ -30,7 +30,8 @@ _OVER = "OVER (PARTITION BY window_start, window_end ORDER BY v)"
 CLAUSES = [
     Clause("`TUMBLE`, `HOP`, `CUMULATE`, `SESSION` in `FROM TABLE(…)`",
            f"{_N} FROM {_TVF} GROUP BY k, window_start, window_end"),
-    Clause("`TUMBLE`, `HOP`, `CUMULATE`, `SESSION` in `GROUP BY`", f"{_N} FROM t GROUP BY k, SESSION(ts, INTERVAL '1' MINUTE)"),
+    Clause("`TUMBLE`, `HOP`, `CUMULATE`, `SESSION` in `GROUP BY`",
+           f"{_N} FROM t GROUP BY k, SESSION(ts, INTERVAL '1' MINUTE)"),
     Clause("Spark's `window(…)`, `session_window(…)`",
            f"{_N} FROM t GROUP BY k, window(ts, '1 minute')"),
     Clause("Calcite's `FLOOR(ts TO HOUR)`, `CEIL`", f"{_N} FROM t GROUP BY k, FLOOR(ts TO HOUR)"),
@@ -93,16 +94,17 @@ def listing() -> str:
     """Return the page."""
     parts = [
         "# Clauses and functions of SQL\n\n"
-        "The clauses and functions of `mt.sql`, pipelines and the shell, and the hosts that run them. "
-        "Anything else is an error that shows its line.\n\n"
+        "The clauses and functions of `mt.sql`, pipelines and the shell, and the hosts that run "
+        "them. Anything else is an error that shows its line.\n\n"
         "## Clauses\n\n| clause | on Spark | in this process | |\n| --- | --- | --- | --- |\n"
     ]
     for clause in CLAUSES:
         here = "yes" if clause.local else "no"
         parts.append(f"| {clause.name} | yes | {here} | {clause.note} |\n")
     parts.append(
-        "\n## Aggregates\n\nBoth hosts compute the same aggregates. Each has its [types of values and "
-        "results](windows.md#which-aggregate-takes-which-types).\n\n| in SQL | in Python |\n| --- | --- |\n"
+        "\n## Aggregates\n\nBoth hosts compute the same aggregates. Each has its [types of values "
+        "and results](windows.md#which-aggregate-takes-which-types).\n\n"
+        "| in SQL | in Python |\n| --- | --- |\n"
     )
     for name, entry in sorted(ENTRIES.items()):
         sql = entry.sql
@@ -113,8 +115,8 @@ def listing() -> str:
             parts.append(f"| {', '.join(calls)} | `{name}` |\n")
     functions = ", ".join(f"`{name}`" for name in sorted(FUNCTIONS))
     parts.append(
-        "\n## Functions of a row\n\nSpark takes every function of Spark SQL. This process takes the "
-        "functions that mean the same in Polars and Spark:\n\n"
+        "\n## Functions of a row\n\nSpark takes every function of Spark SQL. This process takes "
+        "the functions that mean the same in Polars and Spark:\n\n"
         f"{functions}.\n\n"
         "It also takes comparisons, arithmetic, `AND`, `OR`, `NOT`, `IN`, `BETWEEN`, `LIKE`, `IS`, "
         "`CASE`, casts without loss, and times `+ INTERVAL` of less than a day.\n\n"

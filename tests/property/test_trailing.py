@@ -58,7 +58,7 @@ def compute_newest(spec: WindowSpec, steps: Sequence[Batch]) -> dict[Row, Row]:
     latest = sorted(message["time"] for message in messages)[-1]
     now = latest - (latest - windows.origin) % windows.every + windows.every
     keys = "".join(f"{name}, " for name in spec.key_columns)
-    known = " AND ".join(f"{name} IS NOT NULL" for name in spec.required) or "true"
+    known = " AND ".join(f"{name} IS NOT NULL" for name in spec.non_null_keys) or "true"
     kind = "VARCHAR" if spec.types["key"] == "string" else "BIGINT"
     with duckdb.connect() as connection:
         connection.execute(f"CREATE TABLE messages (key {kind}, time BIGINT, value BIGINT)")

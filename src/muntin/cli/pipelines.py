@@ -113,7 +113,7 @@ def read_checked_pipeline(
     """
     problems: list[MuntinError] = []
     # A missing extra is reported here, before the imports that need it.
-    pipeline = read_pipeline(path, values, whole=whole, problems=problems)
+    pipeline = read_pipeline(path, values, requires_all=whole, problems=problems)
     from muntin.pipelines.checks import check_pipeline
 
     # Sinks are slow to import.

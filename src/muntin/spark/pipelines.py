@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 from muntin.hosts.pipelines import PipelineError, PipelineHost
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.pipeline import DeclaredTable, Flow, Pipeline
-from muntin.pipelines.checks import check_declared
+from muntin.pipelines.checks import check_declared_columns
 from muntin.sinks.declared import Surroundings
 from muntin.sinks.sink import Sink
 from muntin.spark.explain import collect_plans
@@ -75,7 +75,7 @@ def check_columns(table: DeclaredTable, schema: StructType) -> None:
     """
     if table.columns is None:
         return
-    check_declared(table, schema.names)
+    check_declared_columns(table, schema.names)
     inserted = {field.name.lower(): field.dataType.simpleString() for field in schema.fields}
     for name, kind in parse_ddl_columns(table.columns).items():
         declared, emitted = parse_shape(kind), parse_shape(inserted[name.lower()])

@@ -13,7 +13,7 @@ from muntin.hosts.pipelines import PipelineHost, has_unset_values
 from muntin.model.errors import MuntinError, OptionError
 from muntin.model.pipeline import DeclaredTable, Flow, Pipeline, find_tables
 from muntin.model.placeholders import fill_available
-from muntin.pipelines.checks import check_declared
+from muntin.pipelines.checks import check_declared_columns
 from muntin.sinks.declared import Surroundings
 from muntin.sinks.sink import Sink
 
@@ -60,7 +60,7 @@ class LocalPipelines(PipelineHost[LocalDefinition]):
         if flow.results is not None:
             target = pipeline.tables[flow.results.lower()]
             if target.columns is not None:
-                check_declared(target, [*query.plan.output_schema])
+                check_declared_columns(target, [*query.plan.output_schema])
         return query
 
     def check(

@@ -95,7 +95,7 @@ class Oracle:
         self._settle(after, result)
         self._watermarks, self._wall = after, wall
         self._placing.forget_closed(self._watermarks)
-        result.watermark = after.shown_watermark
+        result.watermark = after.common_watermark
         return result
 
     def _find_firings(self, ending: Ending) -> list[EmittedWindow]:
@@ -185,7 +185,7 @@ class Oracle:
         return "malformed" if abs(time) >= FARTHEST else None
 
     def _make_rejected_row(self, message: OracleMessage, reason: str) -> dict[str, Any]:
-        return {**message, "reason": reason, "watermark": self._watermarks.shown_watermark}
+        return {**message, "reason": reason, "watermark": self._watermarks.common_watermark}
 
     def _fire(self, window: OracleWindow, emission: str, result: OracleStep) -> None:
         windows = self._placing.windows.values()
