@@ -19,6 +19,8 @@ _IN_EVERY_RUN |= {
     "then, the first message at once and each minute from then on",
     "trailing, messages come and fall out of each look-back at its own time",
     "then, a session that has grown begins with the first again",
+    "cuts, from one event to another",
+    "cuts, a late end splits a session that has emitted",
 }
 
 

@@ -214,8 +214,8 @@ class Sentence:
 
         The last four arguments cut sessions, alone or together. They need ``gap``, and no join.
         The messages of open sessions are kept by time then, as a late one may move the cuts.
-        Conditions are SQL text, such as ``"kind = 'logout'"``, or expressions of the input; NULL
-        doesn't fulfil them. Messages of one key and time always share a session.
+        Conditions are SQL text, such as ``"kind = 'logout'"``, or expressions of the input, and not
+        for standalone operators. Messages of one key and time always share a session.
 
         Args:
             gap: The length without messages that ends a session.

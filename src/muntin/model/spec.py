@@ -71,14 +71,6 @@ class WindowSpec(QuerySpec, InputSpec):
         return self.windows.by if isinstance(self.windows, Sessions) else None
 
     @property
-    def session_columns(self) -> dict[str, Any]:
-        """The columns that sessions depend on, by option: own gaps, conditions, a value."""
-        if not isinstance(self.windows, Sessions):
-            return {}
-        own_gap = {} if self.windows.by is None else {"by": self.windows.by}
-        return {**own_gap, **self.windows.conditions}
-
-    @property
     def by_arrival(self) -> bool:
         """True if a message's position is the number of messages of its key before it."""
         return self.axis == "rows" and self.offset is None

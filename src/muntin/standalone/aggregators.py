@@ -317,6 +317,9 @@ class SessionAggregator(AggregatingOperator):
         if not isinstance(spec.windows, Sessions):
             hint = "give it to WindowedAggregator, or write .session(gap)"
             raise OptionError("spec", str(spec.windows), "isn't a query over sessions", hint)
+        for option, value in spec.windows.conditions.items():
+            hint = "leave it out, or write muntin.windowed(frame), whose messages have columns"
+            raise OptionError(option, str(value), "isn't for standalone operators", hint)
 
     def get_windows(
         self, start: TimeLike = None, end: TimeLike = None, *, session_key: Any = None

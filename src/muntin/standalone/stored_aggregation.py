@@ -50,7 +50,7 @@ class StoredAggregation(StoredWindows):
         read = [
             *self.spec.key_columns,
             *(c for a in self.spec.aggregates.values() for c in a.columns),
-            *map(str, self.spec.session_columns.values()),
+            *([] if self.spec.own_gap is None else [self.spec.own_gap]),
         ]
         spec = replace(self.spec, types={name: str(schema[name]) for name in read})
         self._visible = list(builder.columns)

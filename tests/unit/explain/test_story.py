@@ -57,6 +57,17 @@ def test_every_part_of_a_query_is_said():
             "is 10 minutes past its last message, or 8 hours past its first",
         ),
         (AT.session("10 minutes", longest="8 hours"), "from which sessions are cut"),
+        (
+            AT.session("10 minutes", end="kind = 'out'", same="page"),
+            "10 minutes past its last message, or past a message that ends it: kind = 'out', or "
+            "past one with another value of page",
+        ),
+        (
+            AT.session("10 minutes", start="kind = 'in'"),
+            "or past one that begins another: kind = 'in'",
+        ),
+        (AT.session("10 minutes", start="kind = 'in'"), "rejected when the watermark passes them"),
+        (AT.session("10 minutes", end="kind = 'out'"), "one row is kept for each key and time"),
         (AT.sliding("10 minutes"), "at most two windows begin or end with a message"),
         (AT.hopping("1 hour", "7 minutes"), "17 a window, 2 a slide"),
         (AT.cumulating("1 day", "1 hour"), "up to 24 a window"),

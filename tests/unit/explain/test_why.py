@@ -235,6 +235,20 @@ GAP = AT.session("10 seconds")
             7,
             "late messages",
         ),
+        (
+            AT.session("10 seconds", start="opens"),
+            5,
+            SessionSeen(0, 5 * SECOND, 15 * SECOND, 2, 0, 2),
+            7,
+            "unless a message cuts it sooner",
+        ),
+        (
+            AT.session("10 seconds", start="opens"),
+            5,
+            SessionSeen(0, 5 * SECOND, 15 * SECOND, 2, 0, 2),
+            7,
+            "or is rejected as outside if no session has it",
+        ),
     ],
 )
 def test_sessions(twin, watermark, session, at, words):
