@@ -142,8 +142,8 @@ class EngineJoinDoor:
             ]
             for name, n in emitted.counts.items():
                 counts[name] = counts.get(name, 0) + n
-            marks = getattr(shard, "marks", dict.fromkeys(SIDES))
-            result.watermarks = dict(marks)
+            watermarks = shard.watermarks
+            result.watermarks = dict(watermarks)
         return result, counts
 
     def _by_partition(

@@ -56,6 +56,10 @@ def _sentence(method: str) -> Callable[..., Any]:
     return run
 
 
+def _trailing(**options: Any) -> Any:
+    return _windowed().trailing("1 hour", **options).agg(n=mt.count())
+
+
 def _rows(**options: Any) -> Any:
     return _windowed(time=None).tumbling(mt.rows(**options)).agg(n=mt.count())
 
@@ -241,6 +245,12 @@ CALLS: dict[str, Call] = {
         {"size": ("1 hour", "a while"), "closed": ("both", "outside")},
         {"size": "1 minute"},
     ),
+    ".trailing": Call(
+        mt.windowed(CLICKS).trailing,
+        _trailing,
+        {"every": ("30 seconds", "often"), "origin": ("2026-01-01T00:00:30", "some day")},
+        {"every": "1 minute"},
+    ),
     ".session": Call(
         mt.windowed(CLICKS).session,
         _sentence("session"),
@@ -256,7 +266,14 @@ CALLS: dict[str, Call] = {
         {"gap": "1 minute"},
     ),
     ".early": Call(
-        mt.windowed(CLICKS).early, _sentence("early"), _TRIGGER, beside=_trigger_beside()
+        mt.windowed(CLICKS).early,
+        _sentence("early"),
+        {**_TRIGGER, "over": (1000, 0), "stop": (True, "yes")},
+        beside={
+            **_trigger_beside(),
+            "over": {"over": 2000},
+            "stop": {"over": 1000},
+        },
     ),
     ".late": Call(
         mt.windowed(CLICKS).late,

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from muntin.engine.operator import Operator, Part, ShardState, StepOutput, Task
-from muntin.spark.host.messages import read_rows
+from muntin.spark.host.messages import read_frames
 from muntin.spark.host.plan import build_output
 from muntin.spark.host.processor import PROGRESS, unpack_rows
 from muntin.spark.host.schema import polars_schema
@@ -98,7 +98,7 @@ def test_what_a_task_sends_comes_back_as_it_was() -> None:
             raise AssertionError
 
     stage = Stage(JsonDataclass, (7, 9), {}, "plain", is_reused=False)
-    task = ShuffleTask(stage, "side", read_rows, None, frozenset())
+    task = ShuffleTask(stage, "side", read_frames, None, frozenset())
     (sent,) = task(iter([pa.record_batch({"n": [1, 2]})]))
     assert sent.schema.names == ROW_SCHEMA.names
     assert sent["slot"].to_pylist() == [7, 9]

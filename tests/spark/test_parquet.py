@@ -20,7 +20,7 @@ from tests.spark.feed import MESSAGE, Feed, at, rows
 import muntin as mt
 from muntin.model.errors import OptionError
 from muntin.sources.flags import Flags
-from muntin.spark.sources.parquet import SETTING, ParquetReader, files
+from muntin.spark.sources.parquet import SETTING, ParquetReader, list_file_parts
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def setting(spark: SparkSession) -> Any:
 
 
 def reads_files(frame: DataFrame) -> bool:
-    return files(frame, F.lit("0")) is not None
+    return list_file_parts(frame, F.lit("0")) is not None
 
 
 def windows(frame: DataFrame, **options: Any) -> mt.WindowedAggregate:

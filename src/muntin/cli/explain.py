@@ -119,6 +119,6 @@ def _describe_python(
 def schema() -> None:
     """Print the JSON Schema of a pipeline in TOML, for editors."""
     with report_errors():
-        from muntin.pipelines.form import form_schema as made
+        from muntin.pipelines.form import form_schema
 
-        print(json.dumps(made(), indent=2))
+        print(json.dumps(form_schema(), indent=2))

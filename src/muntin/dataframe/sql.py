@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 from muntin.dataframe.host import Host, choose_host
 from muntin.hosts.local.plan import InputRows
 from muntin.hosts.local.statements import bind_query, index_by_name
-from muntin.hosts.local.tables import needs_spark, source_of
+from muntin.hosts.local.tables import make_source, needs_spark
 from muntin.hosts.local.windowed import find_rows
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.pipeline import find_tables
@@ -133,7 +133,7 @@ def _query_locally(question: CompiledQuery, tables: Mapping[str, Any]) -> LocalD
         if table is None:
             hint = "pass it by name, as in mt.sql(statement, clicks=clicks)"
             raise OptionError("FROM", name, "isn't a table", hint)
-        return source_of(table, surroundings)
+        return make_source(table, surroundings)
 
     lowered = question.lowered
     try:

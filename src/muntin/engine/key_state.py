@@ -23,6 +23,7 @@ from muntin.model.seen import SessionSeen, WindowSeen
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
+from muntin.model.trailing import Trailing
 from muntin.state.frames import decode_frame
 from muntin.state.lookup import join_null_safe
 from muntin.state.manifest import Manifest, Run, list_overlapping_blobs
@@ -78,8 +79,10 @@ def find_blobs(
     """Return the numbers of the blobs that cover a range of time, by table."""
     if isinstance(spec.windows, Sessions):
         return {"sessions": list_overlapping_blobs(tables.get("sessions", ()))}
-    low, high = _find_window_range(spec, start, end)
     windows = spec.windows
+    if isinstance(windows, Trailing):
+        return {"cells": list_overlapping_blobs(tables.get("cells", ()))}
+    low, high = _find_window_range(spec, start, end)
     first = None if low is None else windows.first_pane(low)
     last = None if high is None else windows.last_pane(high)
     bounds = {"cells": (first, last)}
@@ -141,6 +144,31 @@ def read_windows(
     return windows_seen
 
 
+def read_look_backs(
+    spec: WindowSpec,
+    named: Mapping[str, list[int]],
+    blobs: BlobBytes,
+    key: pl.DataFrame,
+    watermark: int | None,
+) -> list[WindowSeen]:
+    """Return the newest windows of a key, one for each look-back, the longest first."""
+    windows = spec.windows
+    assert isinstance(windows, Trailing)
+    if watermark is None:
+        return []
+    last = windows.ended(watermark)
+    rows = _select_key([decode_frame(blobs[number]) for number in named["cells"]], spec, key)
+    seen = []
+    for window in range(last - len(windows.sizes) + 1, last + 1):
+        panes = _select_range(
+            rows, columns.PANE, windows.first_inside(window), windows.last_pane(window)
+        )
+        messages = _sum(panes, columns.MESSAGES)
+        bounds = windows.start(window), windows.end(window)
+        seen.append(WindowSeen(*bounds, window, messages, 0, 0, 0, 0))
+    return seen
+
+
 def _list_numbers(
     windows: Numbered, rows: Mapping[str, pl.DataFrame], low: int | None, high: int | None
 ) -> Sequence[int]:
@@ -199,7 +227,7 @@ def _select_key(
     if not frames:
         return pl.DataFrame()
     rows = pl.concat(frames, how="diagonal_relaxed")
-    names = [f"k{i}" for i in range(len(spec.keys))]
+    names = [f"k{i}" for i in range(len(spec.state_keys))]
     return join_null_safe(rows, key, names, "semi") if names else rows
 
 
@@ -254,6 +282,11 @@ def list_key_windows(
                 emitted = (session.messages, session.fired, None, session.unemitted)
                 shown = _EXPIRED if stage == "expired" else emitted
                 rows.append((session.first, session.end, *shown, stage))
+    elif isinstance(windows, Trailing):
+        for seen in read_look_backs(spec, named, blobs, key, watermark):
+            is_inside = (start is None or seen.end > start) and (end is None or seen.start <= end)
+            if seen.messages and is_inside:
+                rows.append((seen.start, seen.end, seen.messages, None, None, 0, "closed"))
     else:
         for seen in read_windows(spec, named, blobs, key, start, end):
             if seen.messages or seen.fired or seen.late:

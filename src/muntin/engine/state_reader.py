@@ -16,7 +16,7 @@ from muntin.engine.dtypes import dtype_of
 from muntin.engine.joins.as_of import drop_replaced
 from muntin.engine.joins.by_arrival import ARRIVED, build_deletion_test, select_last_rows
 from muntin.engine.joins.joiner import ID
-from muntin.engine.joins.newest import select_newest
+from muntin.engine.joins.newest import select_greatest_revisions
 from muntin.engine.joins.sessions import HAS_PARTNER, LAST, rename_last_position
 from muntin.engine.key_state import find_blobs
 from muntin.engine.results import build_values
@@ -53,13 +53,14 @@ class StateReader:
 
     def make_key(self, key: Any) -> pl.DataFrame:
         """Convert a key to one row with the types of its columns and the engine's names."""
-        return make_key(self.spec.keys, {GROUPING_ID: pl.Int64(), **self.types}, key)
+        return make_key(self.spec.state_keys, {GROUPING_ID: pl.Int64(), **self.types}, key)
 
     def find_blobs(
         self, manifest: Manifest, start: int | None = None, end: int | None = None
     ) -> list[int]:
         """Return the numbers of the blobs that ``snapshot`` needs for a range of the axis."""
-        if self.spec.by_arrival or isinstance(self.spec.windows, Moving):
+        windows = self.spec.windows
+        if self.spec.by_arrival or isinstance(windows, Moving) or windows.result_key is not None:
             start = end = None
         by_table = [find_blobs(self.spec, tables.tables, start, end) for tables in manifest.each()]
         return [
@@ -178,7 +179,7 @@ def _drop_expired(rows: pl.DataFrame, spec: JoinSpec, side: str, first: int | No
         is_deletion = build_deletion_test(spec.right, spec.right.types)
         rows = select_last_rows(rows, keys).filter(~is_deletion)
     if isinstance(bound, Newest):
-        rows = select_newest(rows, keys)
+        rows = select_greatest_revisions(rows, keys)
     if isinstance(bound, AsOf) and side == "right":
         return drop_replaced(rows, keys, first, bound.most)
     return rows if first is None else rows.filter(pl.col(axis) >= first)

@@ -85,7 +85,8 @@ def _check_time(spec: WindowSpec, never_late: str | None) -> Iterator[str]:
             f"{spec.time} is never late ({never_late}), so a lateness of "
             f"{phrase(spec.lateness)} only delays every result by as much"
         )
-    if never_late is None and not spec.lateness and not spec.firing.grace:
+    accepts_late = spec.firing.grace > 0 or spec.windows.result_key is not None
+    if never_late is None and not spec.lateness and not accepts_late:
         yield (
             "neither lateness nor grace: the first message of a new window rejects "
             "whatever still comes for the one before"
@@ -96,7 +97,7 @@ def _check_time(spec: WindowSpec, never_late: str | None) -> Iterator[str]:
 
 def _check_output(spec: WindowSpec, rates: Rates | None) -> Iterator[str]:
     windows, each = spec.windows, 1
-    if not isinstance(windows, Moving):
+    if not isinstance(windows, Moving) and windows.result_key is None:
         each = windows.last_window(0) - windows.first_window(0) + 1
     if each > MANY_WINDOWS:
         yield (

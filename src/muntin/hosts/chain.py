@@ -26,9 +26,18 @@ PAIR = "pair"
 """The side of a message that windows over a join rejected."""
 
 
+def identifies_window(spec: Spec) -> bool:
+    """Return whether the window is part of the identity of a result."""
+    return isinstance(spec, JoinSpec) or spec.windows.result_key is None
+
+
 def emits_again(spec: Spec, *, full: bool, streams: bool) -> bool:
     """Return whether a window can be emitted more than once, where each row would count."""
-    if full or not streams:
+    if full:
+        return False
+    if not identifies_window(spec):
+        return True  # and retracts a key without messages
+    if not streams:
         return False
     if isinstance(spec, JoinSpec):
         return isinstance(spec.bound, Newest)
@@ -93,7 +102,7 @@ def change_grace(spec: Spec, keys: Collection[str], *, full: bool, keeps_windows
     Raises:
         OptionError: When a row isn't one whole window that these columns identify.
     """
-    if isinstance(spec, JoinSpec) or not keeps_windows:
+    if isinstance(spec, JoinSpec) or not keeps_windows or not identifies_window(spec):
         hint = "give windows as agg() makes them"
         raise OptionError("each_change", True, "needs one row of each window and key", hint)
     if not spec.firing.accumulate and not full:
@@ -103,7 +112,7 @@ def change_grace(spec: Spec, keys: Collection[str], *, full: bool, keeps_windows
     if {*keys} != {*identity}:
         hint = f"give {', '.join(identity)}"
         raise OptionError("on", (*keys,), "isn't the key and the bounds of a window", hint)
-    return 0 if full else spec.firing.grace
+    return max(spec.lag, 0 if full else spec.firing.grace)
 
 
 class UpstreamOperator(ABC):

@@ -190,6 +190,10 @@ class WindowDefinition(ABC, Generic[C]):
         Example:
             >>> worst = hourly.top(3, by="worst")  # doctest: +SKIP
         """
+        windows = self.plan.spec.windows
+        if windows.result_key is not None:
+            hint = "rank the rows of the table that the results are written to"
+            raise OptionError("top", str(windows), "emit only the keys that change", hint)
         return self._top(n, by, per, ascending)
 
     def explain(self, *, rate: float | None = None, keys: int = 1000) -> str:

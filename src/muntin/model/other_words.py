@@ -38,7 +38,7 @@ _INCOMPLETE = {
     **dict.fromkeys(("where", "filter"), "give windowed(…, where=…)"),
     **dict.fromkeys(("withWatermark", "grace"), "give windowed(…, lateness=…) or .late(grace=…)"),
     "suppress": _SUPPRESS,
-    "window": "say .tumbling(…), .hopping(…), .rolling(…), .session(…) or .sliding(…)",
+    "window": ".tumbling(…), .hopping(…), .sliding(…), .rolling(…), .trailing(…) or .session(…)",
 }
 # Names that a finished query doesn't have.
 _COMPLETE = {

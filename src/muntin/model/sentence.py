@@ -15,22 +15,17 @@ from muntin.model.aggregates import Aggregate
 from muntin.model.axis import Axis, Duration, Length, Origin, measure
 from muntin.model.errors import OptionError
 from muntin.model.fill import FillWord, fill_of
-from muntin.model.grouping_sets import GROUPING_ID, Sets, number_sets, read_sets
+from muntin.model.grouping_sets import Sets, number_sets, read_sets
 from muntin.model.inputs import InputOptions
-from muntin.model.joins import (
-    JoinSpec,
-    Side,
-    find_bound,
-    make_pairs,
-    set_default_policies,
-)
+from muntin.model.joins import Side, set_default_policies
 from muntin.model.kinds import MOST_OVERLAPPING, Kind, cumulating_in, of_size
 from muntin.model.option_types import check_boolean, check_count
 from muntin.model.other_words import missing_word, translate_call
 from muntin.model.policies import Crowded, Firing, Policy, PolicyWords, Since, limit_waiting, policy
 from muntin.model.sessions import Closed, session
 from muntin.model.sliding import ClosedSides, rolling, sliding
-from muntin.model.spec import Nulls, WindowSpec, check_nulls
+from muntin.model.spec import Nulls, WindowSpec, check_nulls, list_result_keys
+from muntin.model.trailing import trailing
 from muntin.model.windows import along
 
 
@@ -138,6 +133,8 @@ class Sentence:
     def sliding(self, size: Length) -> Self:
         """Use windows that move with the messages, one for each distinct set within ``size``.
 
+        For one row per key that is kept up to date as of now, see ``trailing``.
+
         Args:
             size: Distance of the first and the last position of a window. Both belong to it,
                 and ``window_end`` is the last position.
@@ -152,7 +149,8 @@ class Sentence:
         it is always emitted at once. Aggregates may look back by different lengths:
         ``.rolling("1 day").agg(day=sum("v"), hour=sum("v").over("1 hour"))``. Messages of one key
         and time have the same aggregates, and a ``row_number``. Standalone operators emit one row
-        for each key and time, without the columns of messages.
+        for each key and time, without the columns of messages. For one row per key that is kept up
+        to date as of now, see ``trailing``.
 
         Args:
             size: How far a row looks back: a duration, or a number of messages, ``rows(10)``.
@@ -168,6 +166,34 @@ class Sentence:
             'rolling 5 minutes, closed right'
         """
         return self._set_windows(rolling(size, closed))
+
+    def trailing(self, *look_backs: Duration, every: Duration, origin: Origin = None) -> Self:
+        """Keep aggregates over the last hour, the last day and so on up to date, as of now.
+
+        At each multiple of ``every`` that the watermark passes, a key gets a row for each look-back
+        that other messages lie in than at the multiple before: new ones came, or old ones fell out.
+        A key without changes costs nothing. When its last message has fallen out, a last row with
+        the ``emission`` ``retract`` deletes it from tables.
+
+        The results have a further key, ``look_back``, with the length in words. Tables keep the
+        newest row of each key and look-back; ``window_end`` is the time as of which it holds. A
+        message counts if its time is at or after ``window_start`` and before ``window_end``. It is
+        stored once, however many look-backs contain it. A late message counts from the next
+        multiple on, unless it is older than the longest look-back.
+
+        Args:
+            *look_backs: The lengths, each a multiple of ``every``.
+            every: The distance between the times at which rows are emitted.
+            origin: One of these times. Default: the epoch.
+
+        Example:
+            >>> from muntin.standalone import windowed
+            >>> from muntin import count
+            >>> trail = windowed(key="k", time="at").trailing("1 hour", "1 day", every="1 minute")
+            >>> str(trail._windows)
+            'trailing 1 hour, 1 day every 1 minute'
+        """
+        return self._set_windows(trailing(look_backs, every, origin=origin))
 
     def session(
         self,
@@ -188,8 +214,8 @@ class Sentence:
 
         The last four arguments cut sessions, alone or together. They need ``gap``, and no join.
         The messages of open sessions are kept by time then, as a late one may move the cuts.
-        Conditions are SQL text, such as ``"kind = 'logout'"``, or expressions of the input; NULL
-        doesn't fulfil them. Messages of one key and time always share a session.
+        Conditions are SQL text, such as ``"kind = 'logout'"``, or expressions of the input, and not
+        for standalone operators. Messages of one key and time always share a session.
 
         Args:
             gap: The length without messages that ends a session.
@@ -418,7 +444,7 @@ class Sentence:
             raise OptionError("agg", None, "computes nothing", "write .agg(n=muntin.count())")
         sets = self._number_sets(keys)
         return WindowSpec(
-            keys=keys if sets is None else (*keys, GROUPING_ID),
+            keys=(*keys, *list_result_keys(self._windows, sets)),
             time=self._input_options.time,
             windows=self._windows,
             aggregates=aggregates,
@@ -439,6 +465,9 @@ class Sentence:
             raise OptionError("nulls", self._nulls, "isn't supported by joins", hint)
         if self._sets is not None:
             raise OptionError("sets", self._sets, "aren't those of a join", "omit them")
+        if self._windows is not None and self._windows.result_key is not None:
+            hint = "join the messages themselves within=, or window the pairs by trailing()"
+            raise OptionError("trailing", str(self._windows), "aren't those of a join", hint)
         firing, options = set_default_policies(self._firing_on(axis)), self._input_options.options
         return Side(keys, self._input_options.time, self._windows, firing=firing, **options)
 
@@ -450,35 +479,6 @@ class Sentence:
             if not keys or not isinstance(keys[0], str) or keys[0] != partition:
                 return (partition, *keys)
         return keys
-
-
-def join_sides(left: Sentence, right: Sentence, options: Mapping[str, Any]) -> JoinSpec:
-    """Return the join of two inputs, with all lengths measured on the axis of its bound.
-
-    Args:
-        left: The left input.
-        right: The right input.
-        options: The options of `join`: `on`, `within`, `as_of`, `newest`, `how`, `layout`,
-            `nulls`, `shared_time` and `each_change`.
-    """
-    pairs = make_pairs(options["on"])
-    at_once = (left._input_options.time, right._input_options.time) in pairs
-    bound = find_bound(
-        options["within"],
-        left._windows,
-        right._windows,
-        at_once=at_once,
-        **{name: options[name] for name in ("as_of", "newest", "each_change")},
-    )
-    left_side, right_side = (
-        sentence._side(tuple(pair[number] for pair in pairs), bound.axis)
-        for number, sentence in enumerate((left, right))
-    )
-    how, layout, nulls = options["how"], options["layout"], options["nulls"]
-    shared = options["shared_time"]
-    check_boolean("shared_time", shared)
-    check_boolean("each_change", options["each_change"])
-    return JoinSpec(left_side, right_side, bound, how, layout, nulls=nulls, shared_time=shared)
 
 
 def check_name(option: str, value: object) -> None:

@@ -30,7 +30,7 @@ from muntin.model.placeholders import (
 )
 from muntin.model.rolling import emits_messages
 from muntin.model.sentence import Sentence
-from muntin.model.sessions import CONDITIONS, Sessions
+from muntin.model.sessions import CONDITION_OPTIONS, Sessions
 from muntin.model.spec import WindowSpec
 from muntin.pipelines.form import (
     PipelineForm,
@@ -50,7 +50,8 @@ _ENTRIES = {
     "cumulating": {"step", "origin", "zone", "overlap"},
     "sliding": set[str](),
     "rolling": {"closed"},
-    "session": {"closed", "longest", *CONDITIONS},
+    "trailing": {"every", "origin"},
+    "session": {"closed", "longest", *CONDITION_OPTIONS},
 }
 _EMISSION_COLUMNS = ("emission", "revision")
 
@@ -295,6 +296,9 @@ def _choose_windows(form: WindowsForm, sentence: Sentence) -> Sentence:
     for option, value in options.items():
         if option not in _ENTRIES[kind]:
             raise OptionError(option, value, f"isn't one of {kind}", "leave it out")
+    if kind == "trailing":
+        look_backs = [size] if isinstance(size, str) else size
+        return sentence.trailing(*look_backs, **{"every": "", **options})
     if kind == "hopping":
         # With a zone, windows slide by their size unless the file has a slide.
         options.setdefault("slide", size if "zone" in options else "")

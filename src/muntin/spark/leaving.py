@@ -19,10 +19,10 @@ from muntin.sources.source import SourceOffsets
 from muntin.spark.host.checkpoint import Checkpoint
 from muntin.spark.host.heartbeat import parse_tick
 from muntin.spark.host.internals.checkpoints import (
-    home,
-    query_of,
+    find_home,
     read_files_read,
     read_offset_lines,
+    read_query_id,
 )
 from muntin.spark.host.internals.hadoop_path import path_of
 from muntin.spark.host.internals.jvm import is_connected
@@ -74,7 +74,7 @@ def _read_seed(spark: SparkSession, folder: str, chain: Sequence[Checkpoint]) ->
     commit = Commit(batch, planned_batch.ends, False, progress, shards, manifests)
     is_planned = read_offset_lines(spark, folder, batch + 1)
     planned = _parse_batch(spark, folder, batch + 1, planned_batch.ends) if is_planned else None
-    return Seed(query_of(spark, folder), commit, planned)
+    return Seed(read_query_id(spark, folder), commit, planned)
 
 
 def _read_blobs(chain: Sequence[Checkpoint]) -> Iterator[tuple[BlobKey, bytes]]:
@@ -149,7 +149,7 @@ class _Line:
 
     def _parse_files(self, last: int, before: SourceOffsets | None) -> dict[str, Any]:
         """Return the offset of a source of files, by the log of those that it has read."""
-        files = read_files_read(self.spark, home(self.spark, self.folder), self.number)
+        files = read_files_read(self.spark, find_home(self.spark, self.folder), self.number)
         read = [(url, time) for number, url, time in files if number <= last]
         if last >= 0 and not read:
             problem = f"reads a source without a log of files (with offset {self.text[:60]})"

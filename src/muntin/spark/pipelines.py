@@ -16,7 +16,12 @@ from muntin.sinks.declared import Surroundings
 from muntin.sinks.sink import Sink
 from muntin.spark.explain import collect_plans
 from muntin.spark.sources.tables import read_table
-from muntin.spark.statements import bind, describe_spark_error, find_refused_expression, first_line
+from muntin.spark.statements import (
+    bind,
+    describe_spark_error,
+    find_refused_expression,
+    get_first_line,
+)
 from muntin.sql.expression_types import parse_ddl_columns, parse_shape
 
 
@@ -51,7 +56,7 @@ class SparkPipelines(PipelineHost[Any]):
                 problem = f"Spark refuses this: {describe_spark_error(error)}"
                 hint = "check the columns of the table and their types"
                 raise SqlError(whole, span, problem, hint) from error
-            raise PipelineError(f"query {flow.name}: {first_line(error)}") from error
+            raise PipelineError(f"query {flow.name}: {get_first_line(error)}") from error
 
     def check(
         self, query: Any, flow: Flow, sinks: tuple[Sink | None, Sink | None], folder: str

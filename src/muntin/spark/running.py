@@ -26,7 +26,7 @@ from muntin.model.errors import MuntinError, SpecChangedError
 from muntin.model.facts import STORED_SHARDS
 from muntin.spark.ending import describe_changed_chain
 from muntin.spark.host.checkpoint import Checkpoint
-from muntin.spark.host.internals.checkpoints import newest_batch
+from muntin.spark.host.internals.checkpoints import find_newest_batch
 from muntin.spark.host.internals.hadoop_path import HadoopPath
 from muntin.spark.host.internals.jvm import JvmError
 
@@ -120,7 +120,7 @@ class ProgressRecord:
         Raises:
             SpecChangedError: When the checkpoint was written by another spec.
         """
-        committed = newest_batch(self._spark, self._checkpoint)
+        committed = find_newest_batch(self._spark, self._checkpoint)
         if committed is None:
             return Progress()
         stored = self._read()

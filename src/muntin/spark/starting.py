@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming import DataStreamWriter
 
 from muntin.engine.operator import REJECTED, RESULTS
+from muntin.hosts.chain import identifies_window
 from muntin.hosts.definition import StartOptions
 from muntin.hosts.seed import FOLDER
 from muntin.model.axis import Duration, micros
@@ -19,7 +20,7 @@ from muntin.sinks.kafka import KafkaSink
 from muntin.sinks.sink import check_separate_tables, prepare_sinks
 from muntin.spark.explain import collect_plan
 from muntin.spark.host.executors import Executors
-from muntin.spark.host.internals.checkpoints import home, is_there
+from muntin.spark.host.internals.checkpoints import find_home, is_there
 from muntin.spark.host.internals.jvm import is_connected, make_active, session_of
 from muntin.spark.host.internals.plans import reads
 from muntin.spark.host.plan import Plan
@@ -29,7 +30,7 @@ from muntin.spark.remote import RemoteReporter, check_sendable, start_with_retri
 from muntin.spark.rescale import fit_checkpoint
 from muntin.spark.running import CheckedSpec
 from muntin.spark.seeding import plant_seed
-from muntin.spark.sinks.writers import check_sink, folders_of
+from muntin.spark.sinks.writers import check_destination, folders_of
 from muntin.spark.sources.inputs import check_ticks, ending_run
 from muntin.spark.sources.kafka_rows import KAFKA_SOURCE as KAFKA
 from muntin.spark.writing import Destination, Writer
@@ -57,7 +58,7 @@ def start_spark_query(plan: Plan, options: StartOptions) -> WindowedQuery:
     checkpoint = _check_options(plan, options)
     results, rejected = options.results, options.rejected
     outputs = [
-        Destination(RESULTS, plan.results_schema, plan.keys, results),
+        Destination(RESULTS, plan.results_schema, plan.keys, results, identifies_window(plan.spec)),
         Destination(REJECTED, plan.rejection_schema, None, rejected),
     ]
     if collect_plan(plan, options.name):
@@ -132,7 +133,7 @@ def _check_outputs(*outputs: Destination) -> None:
     """Refuse sinks that can't store the rows of a query."""
     check_separate_tables(output.target for output in outputs)
     for output in outputs:
-        check_sink(output.target, output.schema, output.keys)
+        check_destination(output.target, output.schema, output.keys)
 
 
 def launch(
@@ -186,7 +187,7 @@ def launch(
         reporter = RemoteReporter(session_of(handle.spark)) if remote else None
         write = Writer(outputs, checkpoint, reporter or handle, shards, remote)
         writer = emitted.writeStream.foreachBatch(write)
-        writer = writer.option("checkpointLocation", home(handle.spark, checkpoint))
+        writer = writer.option("checkpointLocation", find_home(handle.spark, checkpoint))
         writer = _set_trigger(writer.outputMode("append"), every, available_now)
         writer = writer if name is None else writer.queryName(name)
         with use_partitions(emitted.sparkSession, shards):

@@ -131,14 +131,14 @@ def bind_statement(
         raise SqlError(text, at, problem, hint) from error
 
 
-def first_line(error: Exception) -> str:
+def get_first_line(error: Exception) -> str:
     """Return the first line of Spark's error, without its final punctuation."""
     return str(error).strip().splitlines()[0].rstrip(".;")
 
 
 def describe_spark_error(error: Exception) -> str:
     """Return the first line of Spark's error, without its error class and SQLSTATE."""
-    return re.sub(r"^\[[\w.]+\]\s*|\.?\s*SQLSTATE: \w+", "", first_line(error)).rstrip(". ")
+    return re.sub(r"^\[[\w.]+\]\s*|\.?\s*SQLSTATE: \w+", "", get_first_line(error)).rstrip(". ")
 
 
 def bind(query: Query, find: Find) -> WindowedAggregate | Joined:

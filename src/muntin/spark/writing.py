@@ -40,6 +40,7 @@ class Destination:
     schema: StructType
     keys: tuple[str, ...] | None
     sink: SinkLike | None
+    by_window: bool = True
 
     @cached_property
     def target(self) -> Sink | None:
@@ -171,5 +172,5 @@ def fetch_batch(
         held = tuple(map(bytes, blobs)) if None not in blobs else None
         emitted_rows = EmittedRows(emitted, o.kind, o.schema, held, checkpoint)
         of = (number, o.kind, o.columns, o.keys, emitted_rows, not blobs)
-        batches.append(Batch(*of, UnwritableRows(o.kind)))
+        batches.append(Batch(*of, UnwritableRows(o.kind), o.by_window))
     return [row.progress for row in rows if row.kind == PROGRESS], batches

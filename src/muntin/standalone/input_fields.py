@@ -47,7 +47,7 @@ class InputFields:
         needed = [("key", key) for key in spec.key_columns]
         needed += [("time", spec.time)] if spec.time is not None else []
         needed += [("offset", name) for name in spec.offset or ()]
-        needed += [(option, str(field)) for option, field in spec.session_columns.items()]
+        needed += [] if spec.own_gap is None else [("by", spec.own_gap)]
         for name, aggregate in spec.aggregates.items():
             needed += [(f"agg {name}", str(field)) for field in aggregate.columns]
         windows = spec.windows

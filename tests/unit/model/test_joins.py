@@ -141,6 +141,12 @@ def test_sessions_with_a_longest_duration_are_refused() -> None:
         join(visits, visits, on="id")
 
 
+def test_sessions_that_conditions_cut_are_refused() -> None:
+    visits = windowed(time="at").session("1 minute", end="leaves")
+    with pytest.raises(OptionError, match="end='session 1 minute, end leaves' isn't for joins"):
+        join(visits, visits, on="id")
+
+
 def test_a_sentence_that_keeps_less_than_it_takes_late_is_refused() -> None:
     one = windowed(time="at")
     two = one.late(grace="2 hours")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from muntin.model.errors import OptionError
+from muntin.model.trailing import trailing
 from muntin.pipelines.files import read_pipeline
 from muntin.pipelines.form import form_schema
 from muntin.pipelines.toml import PipelineFileError, parse_pipeline
@@ -103,6 +104,26 @@ def test_windows_are_those_of_sql(windows, call):
 
 
 @pytest.mark.parametrize(
+    ("entries", "windows"),
+    [
+        (
+            'trailing = ["1 hour", "1 day"], every = "1 minute"',
+            trailing(["1 hour", "1 day"], "1 minute"),
+        ),
+        (
+            'trailing = "1 hour", every = "1 minute", origin = "2026-01-01T00:00:30"',
+            trailing(["1 hour"], "1 minute", origin=30_000_000),
+        ),
+    ],
+)
+def test_trailing_windows(entries, windows):
+    (flow,) = parse_pipeline(TOML % (entries, ""), GIVEN).flows
+    assert flow.query.spec.windows == windows
+    assert flow.query.spec.keys == ("k", "look_back")
+    assert [key.name for key in flow.query.keys] == ["k"]
+
+
+@pytest.mark.parametrize(
     ("said", "emit"),
     [
         ("early = { each = true }", "EARLY EACH"),
@@ -177,6 +198,7 @@ def test_having_takes_back_what_holds_no_more():
             "",
             "queries.out: windows='tumbling, session' isn't",
         ),
+        ('trailing = "1 hour"', "", "queries.out: every='' isn't a duration"),
         ('tumbling = "soon"', "", "queries.out: size='soon' isn't a duration"),
         ('tumbling = "1 hour", slide = "1 s"', "", "slide='1 s' isn't one of tumbling"),
         ('hopping = "1 hour"', "", "slide"),

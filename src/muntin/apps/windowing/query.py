@@ -36,7 +36,7 @@ from muntin.model.counts import add_counts
 from muntin.model.errors import OptionError, SpecChangedError
 from muntin.spark.host.internals.checkpoints import read_newest_offsets
 from muntin.spark.host.internals.data_sources import register
-from muntin.spark.host.internals.plans import streams
+from muntin.spark.host.internals.plans import count_streams
 from muntin.spark.host.internals.versions import BOUNDS_BATCHES
 from muntin.spark.host.plan import build_output
 from muntin.spark.host.shards import read_stored_shards, slots
@@ -159,7 +159,7 @@ def _read_calls(spark: SparkSession, folder: str) -> DataFrame:
 
 def _check_sources(stream: DataFrame, checkpoint: str) -> None:
     """Refuse a checkpoint whose sources include calls to delete if the run has none."""
-    lines, has = read_newest_offsets(stream.sparkSession, checkpoint), streams(stream)
+    lines, has = read_newest_offsets(stream.sparkSession, checkpoint), count_streams(stream)
     had = None if lines is None else len([line for line in lines[2:] if line])
     if None in (had, has) or had == has:
         return

@@ -27,7 +27,7 @@ from muntin.engine.joins.newest import NewestJoin
 from muntin.engine.joins.positions import PositionJoin
 from muntin.engine.joins.sessions import SessionJoin
 from muntin.engine.joins.strategy import JoinClock, JoinStrategy, SidePositions
-from muntin.engine.output import EnteringMessages, Output
+from muntin.engine.output import EnteringMessages, ShardOutput
 from muntin.engine.state import State
 from muntin.model.joins import SIDES, AsOf, ByArrival, Joint, Newest, SideName
 from muntin.state.blobs import Blobs
@@ -60,7 +60,7 @@ class JoinShard:
         self.strategy: JoinStrategy = create(joiner, self.state)
         self.strategy.drop_before(self.strategy.find_first_stored(self.watermarks))
 
-    def step(self, arrived: SideArrivals, wall: int, *, final: bool = False) -> Output:
+    def step(self, arrived: SideArrivals, wall: int, *, final: bool = False) -> ShardOutput:
         """Process a batch of both sides, and emit what is due."""
         new = {
             side: combine_arrivals(self.joiner, side, arrived[side], self.state) for side in SIDES
@@ -85,7 +85,7 @@ class JoinShard:
         self.state.extra["from"] = dict(self.strategy.find_first_stored(self.watermarks))
         self.state.extra["kept"] = self.strategy.row_counts
         self.state.save()
-        return Output(
+        return ShardOutput(
             pl.concat([self.joiner.make_empty_results(), *emitted]),
             pl.concat([self.joiner.empty_rejected, *rejected], how="diagonal"),
             None,

@@ -30,9 +30,11 @@ from muntin.engine.windows.each import EachShard
 from muntin.engine.windows.filling import FillingShard
 from muntin.engine.windows.interpolating import InterpolatingShard
 from muntin.engine.windows.sliding import SlidingShard
+from muntin.engine.windows.trailing import TrailingShard
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
+from muntin.model.trailing import Trailing
 from muntin.state.blobs import Blobs
 from muntin.state.offsets import TakenOffsets
 from muntin.state.runs import FrameCache
@@ -42,7 +44,11 @@ from muntin.state.shards import split_by_shard
 _CELLS, _RAW = "cells", "raw"
 # Combiners and shards of other windows than those over panes.
 _COMBINERS: dict[type, type[Combiner]] = {Sessions: SessionCombiner}
-_SHARDS: dict[type, Callable[..., Shard]] = {Sessions: SessionShard, Sliding: SlidingShard}
+_SHARDS: dict[type, Callable[..., Shard]] = {
+    Sessions: SessionShard,
+    Sliding: SlidingShard,
+    Trailing: TrailingShard,
+}
 
 
 class WindowOperator:

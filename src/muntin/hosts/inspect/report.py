@@ -184,7 +184,7 @@ def _list_window_rows(
     snapshot: StateSnapshot, spec: WindowSpec, key: Sequence[str]
 ) -> list[StateReport]:
     # Leave out aggregates, which aren't reported and may need functions of the user.
-    key_row = key_state.parse_key(spec.keys, spec.types, key)
+    key_row = key_state.parse_key(spec.state_keys, spec.types, key)
     if spec.axis == "rows":
         # Partitions have no common watermark, so windows have no stage.
         return to_plain_rows(OpenWindows(snapshot, spec).fetch(key_row.row(0)))

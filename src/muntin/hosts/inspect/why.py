@@ -15,6 +15,7 @@ from muntin.explain.why import (
     describe_query_state,
     explain_arrivals,
     explain_ended_input,
+    explain_look_backs,
     explain_sessions,
     explain_windows,
 )
@@ -32,6 +33,7 @@ from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
+from muntin.model.trailing import Trailing
 from muntin.state.manifest import Manifest, parse_manifest
 
 
@@ -76,7 +78,7 @@ def parse_position(at: str, axis: Axis) -> int:
 def _explain_windows(
     snapshot: StateSnapshot, spec: WindowSpec, key: Sequence[str], at: int
 ) -> Iterator[str]:
-    key_row = key_state.parse_key(spec.keys, spec.types, key)
+    key_row = key_state.parse_key(spec.state_keys, spec.types, key)
     shard = snapshot.number_shards(spec.shards or 1)[key_state.find_shard(spec, key_row)]
     manifest = snapshot.manifest_by_shard.get(shard)
     if manifest is None:
@@ -107,6 +109,9 @@ def _explain_windows(
             if ended
             else explain_sessions(spec, clocks, sessions, at)
         )
+    elif isinstance(spec.windows, Trailing):
+        windows = key_state.read_look_backs(spec, numbers, blobs, key_row, own_manifest.watermark)
+        yield from explain_look_backs(spec, clocks, windows, at)
     else:
         windows = key_state.read_windows(spec, numbers, blobs, key_row, at, at)
         yield from (

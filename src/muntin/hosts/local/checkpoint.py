@@ -322,7 +322,8 @@ class LogCheckpoint:
         sparse = {
             file
             for file in files
-            if self._used_bytes.get(file, 0) < _MIN_USED_SHARE * self._log.path(file).stat().st_size
+            if self._used_bytes.get(file, 0)
+            < _MIN_USED_SHARE * self._log.get_path(file).stat().st_size
         }
         for key, location in list(self._locations.items()):
             if location.file in sparse:

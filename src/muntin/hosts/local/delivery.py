@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from muntin.hosts.chain import identifies_window
 from muntin.hosts.local.plan import LocalPlan
 from muntin.model.errors import BatchError, MuntinError
 from muntin.sinks.batch import Batch, LocalRows
@@ -38,12 +39,14 @@ class LocalDestination:
         schema: The columns in Polars' types.
         keys: The columns that identify a row together with its window; `None` where none do.
         sink: The sink; `None` where there is none.
+        by_window: True if the window is part of a row's identity.
     """
 
     kind: str
     schema: pl.Schema
     keys: tuple[str, ...] | None
     sink: Sink | None
+    by_window: bool = True
 
     @property
     def columns(self) -> pa.Schema:
@@ -66,7 +69,13 @@ def make_destinations(
     """
     results, rejected = map(to_sink, sinks)
     checked = [
-        LocalDestination(RESULTS, plan.output_schema, plan.identity, results or MemorySink()),
+        LocalDestination(
+            RESULTS,
+            plan.output_schema,
+            plan.identity,
+            results or MemorySink(),
+            by_window=identifies_window(plan.spec),
+        ),
         LocalDestination(REJECTED, pl.Schema(plan.layout.kinds), None, rejected),
     ]
     check_separate_tables(destination.sink for destination in checked)
@@ -105,6 +114,7 @@ class Delivery:
                 LocalRows(rows[destination.kind], self._arrow[destination.kind], self._query),
                 rows[destination.kind].is_empty(),
                 UnwritableRows(destination.kind),
+                destination.by_window,
             )
             for destination in self.destinations
         ]

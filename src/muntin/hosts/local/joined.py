@@ -17,8 +17,8 @@ from muntin.hosts.sentence import (
     windows_as_messages,
 )
 from muntin.model.errors import OptionError
+from muntin.model.join_sides import join_sides
 from muntin.model.joins import SIDES, SideName
-from muntin.model.sentence import join_sides
 
 _FIRING = (columns.EMISSION, columns.REVISION)
 

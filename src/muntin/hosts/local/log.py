@@ -82,7 +82,7 @@ class Log:
         # Whether a call failed, so that the last record may be incomplete on disk.
         self._has_failed = False
 
-    def path(self, file: int) -> Path:
+    def get_path(self, file: int) -> Path:
         """Return the path of a file."""
         return self.folder / f"{file:08d}{_SUFFIX}"
 
@@ -97,7 +97,7 @@ class Log:
             self.flush(disk=True)
             self._writing.close()
         with self._note_failures():
-            self._writing = open(self.path(file), "xb", buffering=0)  # noqa: SIM115
+            self._writing = open(self.get_path(file), "xb", buffering=0)  # noqa: SIM115
         self.current, self.position = file, 0
         self.append(BEGIN, body)
         self.flush(disk=True)
@@ -106,7 +106,7 @@ class Log:
 
     def resume(self, file: int, position: int) -> None:
         """Continue a file at a position, and truncate everything after it."""
-        self._writing = open(self.path(file), "r+b", buffering=0)  # noqa: SIM115
+        self._writing = open(self.get_path(file), "r+b", buffering=0)  # noqa: SIM115
         self._writing.truncate(position)
         self._writing.seek(position)
         self.current, self.position = file, position
@@ -144,16 +144,16 @@ class Log:
         reading = self._reading.get(location.file)
         if reading is None:
             try:
-                reading = self._reading[location.file] = open(self.path(location.file), "rb")  # noqa: SIM115
+                reading = self._reading[location.file] = open(self.get_path(location.file), "rb")  # noqa: SIM115
             except FileNotFoundError as error:
-                raise StateCorruptedError(f"{self.path(location.file)} is missing") from error
+                raise StateCorruptedError(f"{self.get_path(location.file)} is missing") from error
         if location.file == self.current and self._writing is not None:
             self.flush(disk=False)
         header = os.pread(reading.fileno(), _HEADER_BYTES, location.start - _HEADER_BYTES)
         body = os.pread(reading.fileno(), location.length, location.start)
         parsed = _parse_header(header)
         if parsed is None or parsed[2] != location.length or zlib.crc32(body) != parsed[3]:
-            raise _make_damage_error(self.path(location.file), location.start - _HEADER_BYTES)
+            raise _make_damage_error(self.get_path(location.file), location.start - _HEADER_BYTES)
         return body
 
     def read_records(self, file: int, *, last: bool) -> Iterator[LogRecord]:
@@ -166,12 +166,12 @@ class Log:
         Raises:
             StateCorruptedError: When synced data is damaged.
         """
-        data, position = self.path(file).read_bytes(), 0
+        data, position = self.get_path(file).read_bytes(), 0
         while position < len(data):
             record = _parse_record(data, file, position)
             if record is None:
                 if not last or _was_synced(data, file, position):
-                    raise _make_damage_error(self.path(file), position)
+                    raise _make_damage_error(self.get_path(file), position)
                 return
             yield record
             position = record.end
@@ -181,7 +181,7 @@ class Log:
         for file in files:
             if (reading := self._reading.pop(file, None)) is not None:
                 reading.close()
-            self.path(file).unlink()
+            self.get_path(file).unlink()
 
     def end(self) -> None:
         """Append `END` once everything before it is synced, unless a call has failed."""

@@ -154,7 +154,7 @@ class LogContents:
         begin = json.loads(record.body)
         if begin.get("format") != LOG_FORMAT:
             raise StateCorruptedError(
-                f"{self._log.path(file)} has format {begin.get('format')}, this muntin reads "
+                f"{self._log.get_path(file)} has format {begin.get('format')}, this muntin reads "
                 f"format {LOG_FORMAT}: use the muntin that wrote it, or start with a new folder"
             )
         self.identity = begin["identity"]

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 
+from muntin.engine.clocks import read_machine_clock
 from muntin.hosts.local.checkpoint import LocalCheckpoint, PlannedBatch
 from muntin.hosts.local.delivery import REJECTED, RESULTS, Delivery
 from muntin.hosts.local.plan import LocalPlan
@@ -25,11 +26,6 @@ _SHORTEST_WAIT, _LONGEST_WAIT = 0.001, 0.02
 _SOURCE_WAIT = 0.1
 
 Clock = Callable[[], int]
-
-
-def machine_clock() -> int:
-    """Return the wall clock, microseconds."""
-    return time.time_ns() // 1000
 
 
 @dataclass(frozen=True)
@@ -76,7 +72,7 @@ class Loop:
         checkpoint: LocalCheckpoint,
         delivery: Delivery,
         pace: Pace,
-        clock: Clock = machine_clock,
+        clock: Clock = read_machine_clock,
         *,
         totals: Totals | None = None,
         pool: ThreadPoolExecutor | None = None,

@@ -120,7 +120,7 @@ class MessageReader:
         conditions = [one for one in (self.where, self.result_filter) if one is not None]
         if conditions:
             flags.append(pl.all_horizontal(conditions).alias(columns.KEEP))
-        wall: pl.Expr = pl.lit(self._local(now), dtype=pl.Int64)
+        wall: pl.Expr = pl.lit(self._shift_to_local(now), dtype=pl.Int64)
         if self.clock is not None:
             wall = to_microseconds(self.clock, self._clock_type)
             flags.append(wall.alias(columns.CLOCK))
@@ -132,7 +132,7 @@ class MessageReader:
             return messages
         return messages.select([name for name in messages.columns if name in self._names])
 
-    def _local(self, now: int) -> int:
+    def _shift_to_local(self, now: int) -> int:
         """Return the clock of the machine on the axis of the times: local if they have no zone."""
         if not has_zone(self.time_type) and abs(now) < FARTHEST:
             try:

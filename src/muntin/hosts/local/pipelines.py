@@ -8,7 +8,7 @@ from muntin.hosts.local.definition import LocalDefinition
 from muntin.hosts.local.delivery import make_destinations
 from muntin.hosts.local.plan import InputRows
 from muntin.hosts.local.statements import bind_query
-from muntin.hosts.local.tables import needs_spark, source_of
+from muntin.hosts.local.tables import make_source, needs_spark
 from muntin.hosts.pipelines import PipelineHost, has_unset_values
 from muntin.model.errors import MuntinError, OptionError
 from muntin.model.pipeline import DeclaredTable, Flow, Pipeline, find_tables
@@ -54,7 +54,7 @@ class LocalPipelines(PipelineHost[LocalDefinition]):
             table = pipeline.tables.get(name.lower())
             if table is None:
                 raise OptionError("FROM", name, "isn't known", "write CREATE TABLE for it")
-            return source_of(table, around)
+            return make_source(table, around)
 
         query = bind_query(flow.query, find)
         if flow.results is not None:

@@ -90,7 +90,7 @@ class LocalQuery(Query):
     def _begin(self, loop: Loop) -> None:
         self._loop, self.progress, self._ended = loop, loop.progress, False
         self._thread = threading.Thread(
-            target=self._work, daemon=True, name=f"muntin-{self._name or 'query'}"
+            target=self._run_loop, daemon=True, name=f"muntin-{self._name or 'query'}"
         )
         self._thread.start()
 
@@ -168,7 +168,7 @@ class LocalQuery(Query):
 
         return wait
 
-    def _work(self) -> None:
+    def _run_loop(self) -> None:
         loop = self._loop
         try:
             for done in loop.run_batches():

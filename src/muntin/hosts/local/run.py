@@ -30,7 +30,7 @@ from muntin.state.runs import FrameCache
 # Size of the cached frames of all shards of an operator, bytes.
 _CACHE_BYTES = 512 << 20
 
-Frames = Iterable[pl.DataFrame]
+FrameStream = Iterable[pl.DataFrame]
 Stores = Callable[[int, int], Blobs]
 """A function that opens the store of an operator's shard, by their numbers."""
 
@@ -78,7 +78,7 @@ class OperatorRun:
         self._caches = [FrameCache(_CACHE_BYTES // plan.shards) for _ in self._stores]
         for shard in range(plan.shards):
             # The shard compares the spec that wrote its store with its own.
-            plan.operator.open(self._state(shard))
+            plan.operator.open(self._make_state(shard))
         self._judged = _read_watermark(self._stores[0])
         self._no_results = pl.DataFrame(schema=plan.output_schema)
         self._no_rejected = pl.DataFrame(schema=dict(plan.layout.kinds))
@@ -92,7 +92,7 @@ class OperatorRun:
 
     def step(
         self,
-        read: Iterator[Frames],
+        read: Iterator[FrameStream],
         now: int,
         wall: int | None,
         *,
@@ -115,7 +115,7 @@ class OperatorRun:
         upstream_rejected: list[pl.DataFrame] = []
         progress: list[dict[str, Any]] = []
         for operator_input in self.plan.inputs:
-            rows: Frames = ()
+            rows: FrameStream = ()
             reached: int | None = None
             more = Remainder()
             if (upstream := operator_input.upstream) is not None:
@@ -146,7 +146,7 @@ class OperatorRun:
     def _prepare(
         self,
         operator_input: LocalOperatorInput,
-        rows: Frames,
+        rows: FrameStream,
         now: int,
         reached: int | None,
         more: Remainder,
@@ -157,12 +157,12 @@ class OperatorRun:
             lambda: backlog, finished=more.finished,
         )  # fmt: skip
 
-        def messages() -> Iterator[pl.DataFrame]:
+        def read_messages() -> Iterator[pl.DataFrame]:
             for frame in rows:
                 if len(frame):
                     yield operator_input.reader.read(frame, now)
 
-        parts = self.plan.operator.prepare(messages(), task)
+        parts = self.plan.operator.prepare(read_messages(), task)
         for part in parts:
             part.input = operator_input.name
         return parts
@@ -172,7 +172,7 @@ class OperatorRun:
     ) -> list[StepOutput]:
         def run(shard: int) -> StepOutput:
             shard_parts = [part for part in parts if part.shard == shard]
-            state = self._state(shard, ends_run)
+            state = self._make_state(shard, ends_run)
             return self.plan.operator.open(state).run(shard_parts, wall, final=final)
 
         numbers = range(self.plan.shards)
@@ -181,7 +181,7 @@ class OperatorRun:
         self._judged = outputs[0].judged or self._judged
         return outputs
 
-    def _state(self, shard: int, ends_run: bool = False) -> ShardState:
+    def _make_state(self, shard: int, ends_run: bool = False) -> ShardState:
         cache = self._caches[shard]
         cache.set_owner((self._identity, shard))
         return ShardState(self._identity, shard, self._stores[shard], cache, ends_run)

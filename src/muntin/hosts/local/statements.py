@@ -14,7 +14,7 @@ from muntin.engine import columns
 from muntin.hosts.chain import disorder, refuse_revisions
 from muntin.hosts.local.definition import LocalDefinition, LocalJoined, LocalWindowedAggregate
 from muntin.hosts.local.derived import derive
-from muntin.hosts.local.expressions import UnportableError, literal_rows, parse_sql_expression
+from muntin.hosts.local.expressions import UnportableError, parse_literal_rows, parse_sql_expression
 from muntin.hosts.local.join_plan import plan_join
 from muntin.hosts.local.lookups import look_up
 from muntin.hosts.local.plan import InputRows, LocalInput, LocalUpstream
@@ -82,11 +82,11 @@ def _bind_windows(windowing: Windowing, find: FindRows) -> LocalWindowedAggregat
     rows, spec = _bind_rows(windowing.source, find), windowing.spec
     schema, ranking = rows.schema, windowing.ranking
     if ranking is not None:
-        spec = replace(spec, aggregates={ROWS: collect_rows(_columns_of_rows(rows), ranking)})
+        spec = replace(spec, aggregates={ROWS: collect_rows(_list_row_columns(rows), ranking)})
     lateness = spec.lateness
     if isinstance(rows, LocalUpstream) and not lateness:
         lateness = disorder(rows.plan.spec)
-    resolver = _resolver(schema)
+    resolver = _make_resolver(schema)
     bare = replace(resolver.resolve_spec(spec), lateness=lateness)
     clock = resolver.resolve(windowing.clock)
     messages = LocalInput(rows, bare.time, windowing.where, clock, spec.max_ahead, bare.offset)
@@ -101,7 +101,7 @@ def _bind_windows(windowing: Windowing, find: FindRows) -> LocalWindowedAggregat
     return LocalWindowedAggregate(plan)
 
 
-def _columns_of_rows(rows: InputRows) -> pl.Schema:
+def _list_row_columns(rows: InputRows) -> pl.Schema:
     """Return the columns of rows that windows rank: an operator's without their emission."""
     if not isinstance(rows, LocalUpstream):
         return rows.schema
@@ -121,7 +121,7 @@ def _bind_join(joining: Joining, find: FindRows) -> LocalJoined:
         # A table may change: each of its rows replaces the one before.
         changes = is_newest or (is_table and side == "right")
         rows = _bind_rows(relation, find, each_change=changes)
-        resolver = _resolver(rows.schema)
+        resolver = _make_resolver(rows.schema)
         side_spec = resolver.resolve_side(spec.side(side), joining.names[number])
         hidden: tuple[str, ...] = ()
         if isinstance(rows, LocalUpstream):
@@ -155,13 +155,15 @@ def _bind_rows(relation: Relation, find: FindRows, *, each_change: bool = False)
             refuse_revisions(plan.spec, each_change=each_change)
         return upstream
     if isinstance(relation, Values):
-        return FrameSource(literal_rows(relation.text, relation.columns))
+        return FrameSource(parse_literal_rows(relation.text, relation.columns))
     if isinstance(relation, Union):
-        return unite([_source(part, find) for part in relation.parts])
-    return look_up(relation, _source(relation.source, find), _source(relation.table, find))
+        return unite([_bind_source(part, find) for part in relation.parts])
+    return look_up(
+        relation, _bind_source(relation.source, find), _bind_source(relation.table, find)
+    )
 
 
-def _source(relation: Relation, find: FindRows) -> Source:
+def _bind_source(relation: Relation, find: FindRows) -> Source:
     """Return the rows of a table, which aren't the results of windows."""
     rows = _bind_rows(relation, find)
     if isinstance(rows, LocalUpstream):
@@ -174,7 +176,7 @@ def _refuse(part: str) -> NoReturn:
     raise UnportableError("SELECT", part, "needs Spark", ON_SPARK)
 
 
-def _resolver(schema: pl.Schema) -> Resolver:
+def _make_resolver(schema: pl.Schema) -> Resolver:
     return Resolver(schema, partial(parse_sql_expression, schema))
 
 

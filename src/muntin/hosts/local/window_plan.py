@@ -119,7 +119,9 @@ def _list_result_columns(operator: WindowOperator, reader: MessageReader) -> pl.
     if combiner.spec.axis == "time":
         for bound in (columns.WINDOW_START, columns.WINDOW_END):
             kinds[bound] = result_time_type(reader.time_type)
-    kinds[columns.REVISION] = pl.Int32()
+    if combiner.spec.windows.result_key is None:
+        # The revision of a trailing window is the number of its instant.
+        kinds[columns.REVISION] = pl.Int32()
     return pl.Schema(kinds)
 
 

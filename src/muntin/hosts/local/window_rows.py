@@ -10,7 +10,7 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.hosts.chain import WINDOW_TIME
-from muntin.hosts.local.derived import RowSelection
+from muntin.hosts.local.derived import RowSelectList
 from muntin.hosts.local.expressions import parse_sql_expression
 from muntin.hosts.local.plan import LocalInput, LocalPlan, LocalUpstream
 from muntin.hosts.local.window_plan import plan_windows
@@ -21,8 +21,8 @@ from muntin.hosts.ranking import (
     Ascending,
     Names,
     check_bounds,
+    check_column_names,
     check_order,
-    list_columns,
     list_ranked_columns,
 )
 from muntin.model.aggregates import Aggregate, collect_list, first_rows
@@ -40,7 +40,7 @@ from muntin.model.pipeline import (
     Windowing,
     quote_name,
 )
-from muntin.model.ranking import identity_of, moments, refuse
+from muntin.model.ranking import identity_of, moments, refuse, refuse_delayed
 from muntin.model.rolling import add_messages, message_columns
 from muntin.model.spec import WindowSpec
 
@@ -77,7 +77,7 @@ def plan_rolling_rows(
     own = plan.keys or ()
     selected = [
         *map(pl.col, (*own, *WINDOW_BOUNDS)),
-        *_fields(name for name in names if name not in own),
+        *_select_fields(name for name in names if name not in own),
         *map(pl.col, (*(name for name in spec.aggregates if name != ROWS), *_OWN, NUMBER)),
     ]
     return _show_rows(plan, NUMBER, selected, (*own, NUMBER), has_end=True)
@@ -113,11 +113,12 @@ def rank_windows(
         OptionError: When an option can't work; the error names it.
     """
     schema = upstream.plan.output_schema
+    refuse_delayed(upstream.plan.spec)
     check_bounds(n, [*schema])
     ranking = _rank(schema, n, by, up, chained=True)
     bounds = pl.col(WINDOW_BOUNDS[0]).alias(FIRST), pl.col(WINDOW_BOUNDS[1]).alias(LAST)
     windows = LocalInput(upstream, columns.WINDOW_END)
-    keys = (*bounds, *list_columns("per", per, [*schema]))
+    keys = (*bounds, *check_column_names("per", per, [*schema]))
     rows = collect_rows(schema, ranking)
     spec = replace(moments(columns.WINDOW_END), aggregates={ROWS: rows})
     return show_ranked(plan_windows(windows, keys, spec), ranking)
@@ -160,7 +161,7 @@ def show_each(plan: LocalPlan, windowing: Windowing) -> LocalPlan:
         return numbered.explode(ROW, PLACE).filter(pl.col(ROW).is_not_null())
 
     rows = explode(pl.DataFrame(schema=plan.results)).schema
-    selection = RowSelection.of(rows, windowing.columns, windowing.having)
+    selection = RowSelectList.of(rows, windowing.columns, windowing.having)
     keys = (*windowing.spec.keys, NUMBER)
     has_end = selection.keeps(columns.WINDOW_END)
     return plan.select(lambda results: selection.apply(explode(results)), keys, has_end=has_end)
@@ -176,11 +177,11 @@ def show_ranked(plan: LocalPlan, ranking: Ranking) -> LocalPlan:
     explode = _explode(plan.results, ranking, per)
     schema = explode(pl.DataFrame(schema=plan.results)).schema
     names = [name for name in schema if name not in (WINDOW_TIME, *_OWN)]
-    steps: list[RowSelection] = []
+    steps: list[RowSelectList] = []
     for choice in ranking.choices:
         step, names = _choose(schema, choice, names, per, ranking)
         steps.append(step)
-        schema = step.schema_of(schema)
+        schema = step.derive_schema(schema)
 
     def apply(results: pl.DataFrame) -> pl.DataFrame:
         rows = explode(results)
@@ -209,7 +210,7 @@ def _explode(results: pl.Schema, ranking: Ranking, per: tuple[str, ...]) -> Sele
     selected = [
         *map(pl.col, per),
         *(pl.col(bound).alias(name) for name, bound in zip(WINDOW_BOUNDS, bounds, strict=True)),
-        *_fields(own),
+        *_select_fields(own),
         *map(pl.col, numbers),
         *([] if WINDOW_TIME in (*per, *own) else [last.alias(WINDOW_TIME)]),
         *map(pl.col, _OWN),
@@ -219,14 +220,14 @@ def _explode(results: pl.Schema, ranking: Ranking, per: tuple[str, ...]) -> Sele
 
 def _choose(
     schema: pl.Schema, choice: Choice, names: list[str], per: Sequence[str], ranking: Ranking
-) -> tuple[RowSelection, list[str]]:
+) -> tuple[RowSelectList, list[str]]:
     """Return one select list over the rows, which always keeps the identifying columns.
 
     Returns:
         The selection, and the names that `*` stands for after it.
     """
     if choice.columns is None:
-        return RowSelection.of(schema, None, choice.where), names
+        return RowSelectList.of(schema, None, choice.where), names
     shown: dict[str, str] = {}
     for column in choice.columns:
         every = {name: quote_name(name) for name in names} if column.text == "*" else {}
@@ -236,10 +237,10 @@ def _choose(
         texts.setdefault(name, quote_name(name))
     after = [name for name in texts if name not in _OWN]
     selected = [Column(name, texts.get(name, name)) for name in (*after, *_OWN)]
-    return RowSelection.of(schema, selected, choice.where), after
+    return RowSelectList.of(schema, selected, choice.where), after
 
 
-def _fields(names: Iterable[str]) -> list[pl.Expr]:
+def _select_fields(names: Iterable[str]) -> list[pl.Expr]:
     return [pl.col(ROWS).struct.field(name).alias(name) for name in names]
 
 

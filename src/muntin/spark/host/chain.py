@@ -39,7 +39,7 @@ from muntin.hosts.chain import (
 from muntin.hosts.progress import INNER
 from muntin.hosts.rejected import RejectedLayout, layout_upstream
 from muntin.model.axis import SECOND
-from muntin.spark.host.internals.plans import names, recall, remember
+from muntin.spark.host.internals.plans import format_plan, recall, remember
 from muntin.spark.host.messages import BLOB, KIND, PASSED, PROGRESS
 from muntin.spark.host.plan import Plan
 from muntin.spark.host.unpack import Unpack
@@ -239,9 +239,9 @@ def connect_upstreams(sources: tuple[OperatorInput, ...], rejected: StructType) 
     schema = StructType(
         [StructField(name, kind, name not in required) for name, kind in layout.kinds.items()]
     )
-    names = layout.upstream_names
+    format_plan = layout.upstream_names
     return ConnectedInputs(
-        tuple(_attach_upstream(one, schema, names) for one in sources), schema, layout
+        tuple(_attach_upstream(one, schema, format_plan) for one in sources), schema, layout
     )
 
 
@@ -286,7 +286,7 @@ def find_upstream(frame: DataFrame, *, each_change: bool = False) -> SparkUpstre
     if not isinstance(frame, DataFrame):
         return None
     upstream: SparkUpstream | None = recall(frame, _UPSTREAM)
-    is_derived = upstream is None and frame.isStreaming and _REVISIONS in names(frame)
+    is_derived = upstream is None and frame.isStreaming and _REVISIONS in format_plan(frame)
     if is_derived or (upstream is not None and upstream.emits_again and not each_change):
         spec = None if upstream is None else upstream.plan.spec
         refuse_revisions(spec, each_change=each_change)

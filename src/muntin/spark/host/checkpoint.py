@@ -22,7 +22,7 @@ from pyspark.sql.types import BooleanType, StructField, StructType
 from muntin.engine.state_reader import StateReader
 from muntin.hosts.inspect.snapshot import ShardBlobs, StateSnapshot, StateView
 from muntin.model.errors import OptionError
-from muntin.spark.host.internals.checkpoints import home
+from muntin.spark.host.internals.checkpoints import find_home
 from muntin.spark.host.internals.versions import arrow_schema, find_state_stores
 from muntin.spark.host.schema import result_schema, to_batches
 from muntin.spark.host.shards import slots
@@ -68,7 +68,7 @@ class Checkpoint(StateSnapshot):
         self.spark = spark
         self.operator = operator
         self.folder = path
-        self.path = home(spark, path if "://" in path else str(PurePath(path)))
+        self.path = find_home(spark, path if "://" in path else str(PurePath(path)))
         self.operators, self.oldest, self.newest = self._read_metadata()
         if not 0 <= operator < self.operators:
             problem = f"isn't one of the {self.operators} operators that keep state in this query"

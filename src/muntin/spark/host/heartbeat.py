@@ -43,7 +43,7 @@ class Heartbeat(DataSource):
         return _Ticks(int(self.options["period"]), self.options.get(ENDS_RUN) == "true")
 
 
-def tick_offset(tick: int, *, ends_run: bool) -> dict[str, int]:
+def make_tick_offset(tick: int, *, ends_run: bool) -> dict[str, int]:
     """Return the offset of a tick: its moment in microseconds, and whether it ends a run."""
     return {_TICK: tick, _LAST: 1} if ends_run else {_TICK: tick}
 

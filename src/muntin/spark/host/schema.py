@@ -104,13 +104,17 @@ def result_schema(source: T.StructType, combiner: Combiner) -> T.StructType:
     ]
     if spec.sets is not None:
         fields.append(T.StructField(GROUPING_ID, T.LongType(), False))
+    if spec.windows.result_key is not None:
+        fields.append(T.StructField(spec.windows.result_key, T.StringType(), False))
     time = None if spec.time is None or spec.axis == "rows" else source[spec.time].dataType
     bound = T.LongType() if spec.axis == "rows" else moment_type(time)
     fields += [T.StructField(c, bound, False) for c in (columns.WINDOW_START, columns.WINDOW_END)]
     fields += [T.StructField(name, types[name]) for name in spec.aggregates]
+    # The revision of a trailing window is the number of its instant.
+    revision = T.IntegerType() if spec.windows.result_key is None else T.LongType()
     fields += [
         T.StructField(columns.EMISSION, T.StringType(), False),
-        T.StructField(columns.REVISION, T.IntegerType(), False),
+        T.StructField(columns.REVISION, revision, False),
     ]
     return T.StructType(fields)
 

@@ -21,7 +21,7 @@ from muntin.engine.operator import Operator, Part, Task
 from muntin.hosts.progress import INNER, STAGE
 from muntin.hosts.rejected import RejectedLayout
 from muntin.spark.host.handoff import load_watermark
-from muntin.spark.host.messages import KIND, PASSED, PROGRESS, Reader, add_times
+from muntin.spark.host.messages import KIND, PASSED, PROGRESS, BatchReader, add_times
 from muntin.state.frames import decode_blobs, encode_blobs, encode_frame
 
 # A row that a task sends to a shard: a header with the names of its frames, the frames, and the
@@ -93,7 +93,7 @@ class ShuffleTask:
 
     stage: Stage
     input: str
-    read: Reader
+    read: BatchReader
     time: str | None
     used: frozenset[str]
     streams: bool = False

@@ -28,7 +28,7 @@ from muntin.spark.query import WindowedQuery
 from muntin.spark.query_definition import QueryDefinition
 from muntin.spark.sinks.batch import EmittedRows
 from muntin.spark.sinks.ranked import RankedShape, one_by_one
-from muntin.spark.sinks.writers import check_sink, table_schema
+from muntin.spark.sinks.writers import check_destination, table_schema
 from muntin.spark.windowed import WindowedAggregate
 
 _HOLDS = "__muntin_holds"
@@ -249,7 +249,7 @@ class _Shaped:
         tables = self.shape.tables if isinstance(self.shape, WindowShape | EachShape) else ()
         for table in tables:
             table.check()
-        check_sink(self.target, self.shown, self._keys(keys))
+        check_destination(self.target, self.shown, self._keys(keys))
 
     def write(self, batch: Batch) -> None:
         assert isinstance(batch.rows, EmittedRows)

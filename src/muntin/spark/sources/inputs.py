@@ -26,10 +26,10 @@ from muntin.spark.host.heartbeat import ENDS_RUN, TICK_SOURCE, Heartbeat, parse_
 from muntin.spark.host.internals.checkpoints import read_newest_offsets
 from muntin.spark.host.internals.data_sources import register
 from muntin.spark.host.internals.plans import reads
-from muntin.spark.host.messages import PASSED, Reader, read_rows
+from muntin.spark.host.messages import PASSED, BatchReader, read_frames
 from muntin.spark.host.schema import moment_type, polars_schema
 from muntin.spark.sources.kafka_rows import KafkaRows, topics_of
-from muntin.spark.sources.parquet import ParquetReader, files
+from muntin.spark.sources.parquet import ParquetReader, list_file_parts
 
 if TYPE_CHECKING:
     from muntin.spark.host.chain import SparkUpstream
@@ -266,7 +266,7 @@ class OperatorInput:
         return {name: dtype for name, dtype in types.items() if name not in INPUT_COLUMNS}
 
     @cached_property
-    def read(self) -> tuple[Reader, DataFrame | KafkaRows]:
+    def read(self) -> tuple[BatchReader, DataFrame | KafkaRows]:
         """The reader of the workers, and what Spark sends to it: rows, files or offset ranges."""
         input_, frame, local = self.input, self.input.frame, self.input.local
         names = [name for name in frame.columns if name in self.schema]
@@ -292,16 +292,16 @@ class OperatorInput:
             ), rows
         # Files carry one clock, too, and the clock that messages are stamped with is never local.
         as_rows = as_rows or bool(derived) or (local and input_.stamped)
-        files_and_root = None if as_rows else files(frame, now)
+        files_and_root = None if as_rows else list_file_parts(frame, now)
         if files_and_root is None:
-            return read_rows, self.messages
+            return read_frames, self.messages
         files_frame, root = files_and_root
         return ParquetReader(wanted, root, flags), files_frame
 
     @property
     def columnar(self) -> bool:
         """True if the workers read the input's files or topics themselves."""
-        return self.read[0] is not read_rows
+        return self.read[0] is not read_frames
 
 
 def _column(name: str) -> Column:

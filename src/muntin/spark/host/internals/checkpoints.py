@@ -36,7 +36,7 @@ def is_there(spark: SparkSession, path: str) -> bool:
     return HadoopPath(spark, path).exists()
 
 
-def home(spark: SparkSession, checkpoint: str) -> str:
+def find_home(spark: SparkSession, checkpoint: str) -> str:
     """Return the folder of Spark's own files of a query: its checkpoint, or the one replacing it.
 
     A rescale writes the state of a query anew, to a folder below its checkpoint. That folder
@@ -64,7 +64,7 @@ def next_home(spark: SparkSession, checkpoint: str) -> str:
 
     The remains of an interrupted attempt are deleted.
     """
-    current = HadoopPath(spark, home(spark, checkpoint)).name
+    current = HadoopPath(spark, find_home(spark, checkpoint)).name
     moved = HadoopPath(spark, f"{checkpoint}/{MOVED}")
     for one in moved.children():
         if one.name.removesuffix(_WHOLE) != current:
@@ -81,7 +81,7 @@ def remove_cut_off_move(spark: SparkSession, checkpoint: str) -> None:
 
 def take_place(spark: SparkSession, checkpoint: str, new: str) -> None:
     """Have the query continue from the state that was written anew, and delete its old state."""
-    old = HadoopPath(spark, home(spark, checkpoint))
+    old = HadoopPath(spark, find_home(spark, checkpoint))
     part = HadoopPath(spark, f"{new}.part")
     part.write(f"{new} takes the place of {old}\n")
     part.rename(HadoopPath(spark, f"{new}{_WHOLE}"))
@@ -93,9 +93,9 @@ def take_place(spark: SparkSession, checkpoint: str, new: str) -> None:
         HadoopPath(spark, f"{old}{_WHOLE}").delete()
 
 
-def newest_batch(spark: SparkSession, checkpoint: str) -> int | None:
+def find_newest_batch(spark: SparkSession, checkpoint: str) -> int | None:
     """Return the number of the newest committed batch; ``None`` where there is none."""
-    commits = HadoopPath(spark, f"{home(spark, checkpoint)}/commits")
+    commits = HadoopPath(spark, f"{find_home(spark, checkpoint)}/commits")
     return max((int(one.name) for one in commits.children() if one.name.isdigit()), default=None)
 
 
@@ -110,7 +110,7 @@ def read_newest_offsets(spark: SparkSession, checkpoint: str) -> list[str] | Non
     """
     if is_connected(spark):
         return _read_offset_files(spark, checkpoint)
-    offsets = HadoopPath(spark, f"{home(spark, checkpoint)}/offsets")
+    offsets = HadoopPath(spark, f"{find_home(spark, checkpoint)}/offsets")
     planned = [one for one in offsets.children() if one.name.isdigit()]
     newest = max(planned, key=lambda one: int(one.name), default=None)
     if newest is None:
@@ -133,13 +133,13 @@ def read_planned_offsets(spark: SparkSession, checkpoint: str, batch: int) -> li
 
 def read_offset_lines(spark: SparkSession, checkpoint: str, batch: int) -> list[str]:
     """Return the lines of a planned batch, as `newest_offsets` does; none where there is none."""
-    path = HadoopPath(spark, f"{home(spark, checkpoint)}/offsets/{batch}")
+    path = HadoopPath(spark, f"{find_home(spark, checkpoint)}/offsets/{batch}")
     return path.read().split("\n") if path.exists() else []
 
 
 def _read_offset_files(spark: SparkSession, checkpoint: str) -> list[str] | None:
     """Return `newest_offsets` over Spark Connect, where only Spark itself can read files."""
-    files = spark.read.text(f"{home(spark, checkpoint)}/offsets", wholetext=True)
+    files = spark.read.text(f"{find_home(spark, checkpoint)}/offsets", wholetext=True)
     try:
         texts = {row[0]: row[1] for row in files.select("_metadata.file_name", "value").collect()}
     except AnalysisException:
@@ -155,9 +155,11 @@ def find_changed_operators(error: str) -> tuple[int, int] | None:
     return (was.count("OperatorId:"), now.count("OperatorId:")) if marker else None
 
 
-def query_of(spark: SparkSession, checkpoint: str) -> str:
+def read_query_id(spark: SparkSession, checkpoint: str) -> str:
     """Return Spark's identifier of a checkpoint's query, which is the same for all its runs."""
-    text = spark.read.text(f"{home(spark, checkpoint)}/metadata", wholetext=True).collect()[0][0]
+    text = spark.read.text(f"{find_home(spark, checkpoint)}/metadata", wholetext=True).collect()[0][
+        0
+    ]
     return str(json.loads(text)["id"])
 
 
@@ -230,7 +232,7 @@ def write_files_read(
         batches: The files of each batch, from number 0: local paths, and times of modification in
             milliseconds.
     """
-    folder = HadoopPath(spark, f"{home}/sources/{source}")
+    folder = HadoopPath(spark, f"{find_home}/sources/{source}")
     for number, files in enumerate(batches):
         entries = (
             {"path": url_of(spark, path), "timestamp": time, "batchId": number}
@@ -245,7 +247,7 @@ def read_files_read(spark: SparkSession, home: str, source: int) -> list[tuple[i
     Returns:
         The files; none where the source has no log of files.
     """
-    logs = {one.name: one for one in HadoopPath(spark, f"{home}/sources/{source}").children()}
+    logs = {one.name: one for one in HadoopPath(spark, f"{find_home}/sources/{source}").children()}
     compact = max((int(n.removesuffix(_COMPACT)) for n in logs if n.endswith(_COMPACT)), default=-1)
     names = [f"{compact}{_COMPACT}"] if compact >= 0 else []
     names += sorted((n for n in logs if n.isdigit() and int(n) > compact), key=int)
