@@ -25,6 +25,7 @@ def build() -> typer.Typer:
     from muntin.cli.inspect import inspect
     from muntin.cli.move import move
     from muntin.cli.rescale import rescale
+    from muntin.cli.reset import reset_watermark
     from muntin.cli.run import run
     from muntin.cli.serve import serve
     from muntin.cli.shell import sql
@@ -41,8 +42,8 @@ def build() -> typer.Typer:
         pretty_exceptions_show_locals=False,
     )
     app.callback()(options)
-    looks = (doctor, check, explain, schema, inspect, move, rescale, serve, sql, warm, why)
-    for command in (run, demo, *looks):
+    states = (inspect, move, rescale, reset_watermark, why)
+    for command in (run, demo, doctor, check, explain, schema, *states, serve, sql, warm):
         app.command(cls=PlainCommand)(command)
     table = typer.Typer(cls=PlainGroup)
     table.callback(invoke_without_command=True)(windowing)

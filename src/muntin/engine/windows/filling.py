@@ -54,9 +54,11 @@ class FillingShard(PanedShard):
         if after > before:
             starting_points = pl.concat([last_filled, ended])
             just_ended = self._list_gaps(starting_points, after)
-            last_filled = _set_window(after, _merge_furthest([starting_points], self.keys)).select(
-                last_filled.columns
-            )
+            # After a reset of the watermark, some are filled further than windows have ended.
+            further = pl.col(columns.WINDOW) > after
+            reached = _merge_furthest([starting_points.filter(~further)], self.keys)
+            reached = _set_window(after, reached).select(last_filled.columns)
+            last_filled = pl.concat([reached, last_filled.filter(further)])
         self.filled.drop_before(None)
         if not context.final:
             self.filled.append(last_filled.filter(pl.col(_UNTIL) > after))
@@ -75,10 +77,10 @@ class FillingShard(PanedShard):
 
     def _read_last_filled(self, late: pl.DataFrame, before: int) -> pl.DataFrame:
         """Return the last window to fill of each key, as of the last window that had ended."""
-        stored = self.filled.read(before, before)
+        stored = self.filled.read(before, None)
         frames = [
             _set_window(before, late),
-            *(f.filter(pl.col(columns.WINDOW) == before) for f in stored),
+            *(f.filter(pl.col(columns.WINDOW) >= before) for f in stored),
         ]
         return _merge_furthest([f.select(late.columns) for f in frames], self._identity)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 
 import polars as pl
@@ -27,12 +28,14 @@ from muntin.explain.why_joins import (
 from muntin.hosts.inspect.joins import OpenJoin
 from muntin.hosts.inspect.opening import read_spec, refuse_table
 from muntin.hosts.inspect.snapshot import StateSnapshot
+from muntin.hosts.progress import Progress, micros_ahead
 from muntin.model.axis import Axis, read_position
 from muntin.model.errors import OptionError
 from muntin.model.joins import SIDES, JoinSpec, SideName
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
 from muntin.state.manifest import Manifest, parse_manifest
+from muntin.state.reopened import Reopened
 
 
 def explain_state(
@@ -93,7 +96,11 @@ def _of_windows(
     # A query without clock policies has no wall clock.
     wall = manifest.wall or None
     holder = held.holder(spec.idle, wall or 0)
-    clocks = Clocks(mine.watermark, wall, opened.counts, held.slowest(), holder)
+    ahead = 0
+    if spec.axis == "time":
+        ahead = micros_ahead(Progress(watermark_micros=mine.watermark), time.time_ns() // 1000)
+    reopened = Reopened.read(manifest.extra)
+    clocks = Clocks(mine.watermark, wall, opened.counts, held.slowest(), holder, ahead, reopened)
     numbers = key_state.find_blobs(spec, mine.tables, at, at)
     blobs = opened.blobs({shard: [n for mine in numbers.values() for n in mine]})[shard]
     yield from describe_query_state(spec, clocks)

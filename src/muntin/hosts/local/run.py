@@ -25,6 +25,7 @@ from muntin.sources.source import Remainder
 from muntin.state.blobs import Blobs
 from muntin.state.manifest import parse_manifest
 from muntin.state.offsets import TakenOffsets
+from muntin.state.reopened import judge
 from muntin.state.runs import FrameCache
 
 # Size of the cached frames of all shards of an operator, bytes.
@@ -211,7 +212,8 @@ def _read_watermark(store: Blobs) -> Judged:
     if text is None:
         return Judged(True, None, TakenOffsets())
     manifest = parse_manifest(text)
-    return Judged(True, manifest.watermark, TakenOffsets(manifest.offsets.get("", ())))
+    judged = judge(manifest.watermark, manifest.extra)
+    return Judged(True, judged, TakenOffsets(manifest.offsets.get("", ())))
 
 
 def _find_event_time(progress: Sequence[dict[str, Any]], ahead: int | None) -> int | None:
