@@ -54,8 +54,8 @@ def reset_watermark(
 
     Raises:
         OptionError: When the query runs, `to` isn't before any of its watermarks, a batch began and
-            didn't end, or the query has no windows in time. Deltas are refused where a window that
-            emitted some would emit again.
+            didn't end, or the query has no windows in time. Where a window would emit again and its
+            readers add up (deltas, windows of windows), the time is refused, too.
         StateCorruptedError: When the checkpoint is damaged.
 
     Example:

@@ -221,13 +221,7 @@ def count_open_again(
     return len(copy_to_windows(rows, low, high, windows).drop(columns.PANE).unique())
 
 
-def refuse_deltas(manifest: Manifest, again: int, option: str, shown: str) -> None:
-    """Refuse to open windows that have emitted deltas, since these would be emitted again.
-
-    Raises:
-        OptionError: When some of the windows that are opened have messages.
-    """
+def emits_deltas(manifest: Manifest) -> bool:
+    """Return whether the results of an operator are deltas, which their readers add up."""
     spec = load_spec(manifest.spec)
-    if isinstance(spec, WindowSpec) and not spec.firing.accumulate and again:
-        problem = f"opens {again:,} windows again, whose deltas readers have added up"
-        raise OptionError(option, shown, problem, "read the sources again with a new checkpoint")
+    return isinstance(spec, WindowSpec) and not spec.firing.accumulate

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from muntin.model.axis import format_position, moment, phrase, spell
+from muntin.model.axis import SECOND, format_position, moment, phrase, spell
 from muntin.model.counts import format_rejections
 from muntin.model.kinds import Kind
 from muntin.model.policies import After, Every, OnePolicy, turn
@@ -58,7 +58,8 @@ def describe_query_state(spec: WindowSpec, clocks: Clocks) -> Iterator[str]:
         behind = f"{phrase(spec.lateness)} behind {latest} {seen}"
         yield f"watermark  {moment(clocks.watermark)}, {behind}"
     if clocks.ahead:
-        yield f"ahead      of the machine's clock by {phrase(clocks.ahead)}: right messages are late"
+        seconds = phrase(clocks.ahead // SECOND * SECOND)
+        yield f"ahead      {seconds} of this machine's clock: right messages are late"
         yield "           muntin reset-watermark sets it back"
     yield from _describe_clocks(spec, clocks)
     if clocks.wall is not None:

@@ -11,10 +11,10 @@ from muntin.engine.reset import (
     ClockChange,
     check_resettable,
     count_open_again,
+    emits_deltas,
     find_first_whole,
     find_revision,
     list_changes,
-    refuse_deltas,
     reset_manifest,
 )
 from muntin.hosts.inspect.snapshot import StateSnapshot
@@ -49,13 +49,13 @@ class WatermarkReset:
     late: int
 
     def lines(self) -> Iterator[str]:
-        """Yield the changes in sentences.
+        r"""Yield the changes in sentences.
 
         Example:
             >>> day = datetime(2026, 1, 1)
             >>> back = ClockChange("watermark", 1767312000000000, 1767225600000000)
             >>> made = WatermarkReset(3, day, {0: (back,)}, 0, {0: day}, frozenset(), 7)
-            >>> print(*made.lines(), sep="\\n")
+            >>> print(*made.lines(), sep="\n")
             watermark: 2026-01-02 00:00:00+00:00 becomes 2026-01-01 00:00:00+00:00
             windows from 2026-01-01 00:00:00 on are whole; earlier ones that had closed stay closed
             0 windows that had ended still have messages, and emit in full again
@@ -112,7 +112,10 @@ def plan_reset(folder: str, chain: Sequence[StateSnapshot], to: int) -> ResetPla
         revision = find_revision(shards, batch)
         manifests.append([reset_manifest(one, to, revision) for one in shards])
         again = sum(_count(opened, slot, to) for slot in slots)
-        refuse_deltas(shards[0], again, "to", shown)
+        if again and (operator or emits_deltas(shards[0])):
+            problem = f"opens {again:,} windows again, whose results were added up"
+            hint = "give a later time, or read the sources again with a new checkpoint"
+            raise OptionError("to", shown, problem, hint)
         open_again += again
         late += opened.counts.get("late", 0)
     if not any(changes.values()):
@@ -155,7 +158,7 @@ def refuse_begun(folder: str, batch: int) -> None:
 
 def set_back_figures(progress: Mapping[str, Any], to: int) -> dict[str, Any]:
     """Return the figures of a query, as ``Progress.to_dict`` does, with its clocks set back."""
-    figures = {
+    figures: dict[str, Any] = {
         name: set_back_figures(value, to) if _is_progress(value) else value
         for name, value in progress.items()
     }

@@ -238,7 +238,20 @@ def test_deltas_are_refused_where_they_would_be_added_twice(tmp_path: Path) -> N
     windows = mt.windowed(feed.read("left"), key="key", time="at", lateness="5 seconds")
     shown = windows.tumbling("1 minute").early(each=True).late(grace="5 minutes", each=True)
     run(shown.deltas().agg(n=mt.count()), checkpoint, tmp_path / "o.duckdb")
-    with pytest.raises(OptionError, match="opens 1 windows again, whose deltas"):
+    with pytest.raises(OptionError, match="opens 1 windows again, whose results were added"):
+        mt.reset_watermark(checkpoint, to=moment(100))
+    assert mt.reset_watermark(checkpoint, to=moment(200)).open_again == 0
+
+
+def test_windows_that_others_have_counted_are_refused(tmp_path: Path) -> None:
+    feed, checkpoint = Feed(tmp_path / "in"), tmp_path / "checkpoint"
+    feed.add(("a", 1), ("a", 130), ("a", 250))
+    inner = mt.windowed(feed.read("left"), key="key", time="at", lateness="5 seconds")
+    inner = inner.tumbling("1 minute").keep("1 hour").agg(n=mt.count())
+    outer = mt.windowed(inner, key="key", time="window_start", lateness="0 seconds")
+    outer = outer.tumbling("5 minutes").agg(n=mt.sum("n"))
+    run(outer, checkpoint, tmp_path / "o.duckdb")
+    with pytest.raises(OptionError, match="opens 1 windows again, whose results were added"):
         mt.reset_watermark(checkpoint, to=moment(100))
     assert mt.reset_watermark(checkpoint, to=moment(200)).open_again == 0
 
