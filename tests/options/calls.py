@@ -48,10 +48,16 @@ def _sentence(method: str) -> Callable[..., Any]:
         windows = _windowed()
         if method in ("early", "late", "full", "fill", "keep", "top"):
             windows = windows.tumbling("1 minute")
-        query = getattr(windows, method)(**options)
+        # The name of the word that fills all aggregates may be that of an aggregate.
+        words = [options.pop("value")] if method == "fill" else []
+        query = getattr(windows, method)(*words, **options)
         return query if method == "top" else query.agg(views=mt.count(), total=mt.sum("n"))
 
     return run
+
+
+def _trailing(**options: Any) -> Any:
+    return _windowed().trailing("1 hour", **options).agg(n=mt.count())
 
 
 def _rows(**options: Any) -> Any:
@@ -239,6 +245,12 @@ CALLS: dict[str, Call] = {
         {"size": ("1 hour", "a while"), "closed": ("both", "outside")},
         {"size": "1 minute"},
     ),
+    ".trailing": Call(
+        mt.windowed(CLICKS).trailing,
+        _trailing,
+        {"every": ("30 seconds", "often"), "origin": ("2026-01-01T00:00:30", "some day")},
+        {"every": "1 minute"},
+    ),
     ".session": Call(
         mt.windowed(CLICKS).session,
         _sentence("session"),
@@ -254,7 +266,14 @@ CALLS: dict[str, Call] = {
         {"gap": "1 minute"},
     ),
     ".early": Call(
-        mt.windowed(CLICKS).early, _sentence("early"), _TRIGGER, beside=_trigger_beside()
+        mt.windowed(CLICKS).early,
+        _sentence("early"),
+        {**_TRIGGER, "over": (1000, 0), "stop": (True, "yes")},
+        beside={
+            **_trigger_beside(),
+            "over": {"over": 2000},
+            "stop": {"over": 1000},
+        },
     ),
     ".late": Call(
         mt.windowed(CLICKS).late,

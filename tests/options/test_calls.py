@@ -16,6 +16,7 @@ ELSEWHERE = {
     *("aggregate", "apply", "configure", "memory", "metrics", "move", "on_spark", "open_state"),
     *("open_table", "reset_watermark", "session", "settings", "source", "sql"),
 }
+_MANY = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 _CASES = [(name, option) for name, call in CALLS.items() for option in call.options]
 
 
@@ -34,7 +35,7 @@ def test_each_public_function_has_its_options_here() -> None:
 @pytest.mark.parametrize("name", CALLS)
 def test_each_option_has_a_row(name: str) -> None:
     parameters = signature(CALLS[name].function).parameters.values()
-    named = {one.name for one in parameters if one.kind is not Parameter.VAR_POSITIONAL}
+    named = {one.name for one in parameters if one.kind not in _MANY}
     assert {*CALLS[name].options} == named
 
 
@@ -52,5 +53,5 @@ def test_an_option_is_honoured_or_refused(name: str, option: str) -> None:
 
 @pytest.mark.parametrize("name", CALLS)
 def test_an_unknown_option_is_refused(name: str) -> None:
-    with pytest.raises(TypeError, match="no_such_option"):
+    with pytest.raises((TypeError, mt.OptionError), match="no_such_option"):
         CALLS[name].run(**CALLS[name].needed, no_such_option=1)

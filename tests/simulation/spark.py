@@ -41,7 +41,7 @@ from muntin.hosts.local.checkpoint import PlannedBatch
 from muntin.hosts.progress import Totals
 from muntin.model.joins import SIDES, SideName
 from muntin.spark.host import handoff, processor, task
-from muntin.spark.host.messages import read_rows
+from muntin.spark.host.messages import read_frames
 from muntin.spark.host.packed import ShardProcessor
 from muntin.spark.host.processor import PROGRESS, ShardSteps, unpack_blobs
 from muntin.spark.host.schema import add_rejected_columns, result_schema, spark_schema
@@ -133,12 +133,16 @@ def _join_stage(drawn: Query, shards: int, identity: str) -> Stage:
     make = partial(JoinOperator, drawn.spec, sides, "_right", both_keys=False)
     joiner = make().joiner
     shown: dict[str, pl.DataType] = {
-        out: sides[side][name] for side in SIDES for name, out in joiner.names[side].items()
+        out: sides[side][name] for side in SIDES for name, out in joiner.result_names[side].items()
     }
     shown[columns.EMISSION] = pl.String()
     if joiner.revises:
         shown[columns.REVISION] = pl.Int64()
-    aside = {out: sides[side][name] for side in SIDES for name, out in joiner.aside[side].items()}
+    aside = {
+        out: sides[side][name]
+        for side in SIDES
+        for name, out in joiner.rejected_names[side].items()
+    }
     rejected = {
         SIDE: pl.String(), **aside, columns.REASON: pl.String(), columns.WATERMARK: pl.Int64()
     }  # fmt: skip
@@ -280,7 +284,7 @@ class SparkRun:
         number = 0
         for name, (messages, time) in self._messages(batch).items():
             size = -(-len(messages) // count)
-            shuffle = ShuffleTask(stage, name, read_rows, time, frozenset(), streams=True)
+            shuffle = ShuffleTask(stage, name, read_frames, time, frozenset(), streams=True)
             for part in range(count):
                 mine = messages.slice(part * size, size)
                 work = partial(self._combine, shuffle, mine)

@@ -12,6 +12,7 @@ it states something that is not so, and a run of it must be found failing. The s
       months 1 in Europe/Berlin                     months 3 by 1 in UTC
       sliding 10 s          sliding 3 rows
       rolling 10 s          rolling 3 rows closed left
+      trailing 30 s, 10 s every 5 s
       session 10 s          session 10 s open       (``open``: a whole gap parts two messages)
       session by gap        session by gap open     (a column of each message's own, microseconds)
       session 10 s, at most 25 s, start login, end logout, same state open      (any of these)
@@ -26,9 +27,11 @@ it states something that is not so, and a run of it must be found failing. The s
 - ``early`` (default never) and ``late`` (default ``each``): ``each``, ``every 3 rows``,
   ``every 1 minute``, ``every 3 rows or 1 minute``, ``every 1 minute, at least 3 rows`` or
   ``when sum > 10``;
+- ``over``: ``2 windows``, the greatest number that wait to emit early; there is one shard then;
 - ``offset: partition offset``: the columns of a message's partition and of its offset;
 - ``nulls: group``: NULL is a value of keys like any other;
-- ``fill``: ``zero up to 1 minute`` or ``null up to 1 minute``;
+- ``fill``: ``zero up to 1 minute``, likewise ``null``, ``previous`` or ``linear``; or with one for
+  some aggregates alone: ``null, n=0, price=linear, city='Rome' up to 1 minute``;
 - ``sets``: grouping sets, ``rollup``, ``cube`` or ``(region key) (region) ()``;
 - ``watermark``: ``greatest``, or the columns that have a clock for each of their values;
 - ``time: none``: there is no column of event times (else it is ``time``).
@@ -41,7 +44,8 @@ they aren't said.
 
 - A message is its cells in order: ``a 3 5``; ``""`` is the empty text, ``"null"`` the word.
 - A firing is the key cells, the window, the aggregates, emission and revision:
-  ``a 0..10 5 full 0``. A list is ``[1,2]``, without spaces; on the rows axis a window's bounds are
+  ``a 0..10 5 full 0``. Trailing windows have their look-back before it: ``a 10s 0..10 5 full 2``.
+  A list is ``[1,2]``, without spaces; on the rows axis a window's bounds are
   whole numbers.
 - A rejected message is its cells, the reason and the watermark in force: ``a 3 5 late 20``.
 
@@ -60,14 +64,16 @@ from typing import Any
 import yaml
 from tests.doors import Batch
 
-from muntin.model import aggregates, cumulating, days, months, sessions, sliding, windows
+from muntin.model import aggregates, cumulating, days, months, sessions, sliding, trailing, windows
 from muntin.model.aggregates import Aggregate
-from muntin.model.axis import SECOND, Length, instant, measure, micros, rows
+from muntin.model.axis import SECOND, Length, instant, measure, micros, phrase, rows
+from muntin.model.fill import FILL_WORDS, Fill, fill_of
 from muntin.model.grouping_sets import GROUPING_ID, number_sets
 from muntin.model.inputs import BY_GREATEST, read_watermark
 from muntin.model.kinds import Kind
 from muntin.model.policies import (
     After,
+    Crowded,
     Each,
     Every,
     EveryRows,
@@ -76,11 +82,12 @@ from muntin.model.policies import (
     OnePolicy,
     Policy,
     RowsOrEvery,
+    WaitingLimit,
     When,
-    fill_of,
 )
 from muntin.model.sessions import Closed
 from muntin.model.spec import WindowSpec
+from muntin.model.trailing import LOOK_BACK
 
 # Reading all transcripts takes a second with libyaml, and many without.
 LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
@@ -93,6 +100,7 @@ _READERS = {
     "long": int,
     "double": float,
     "boolean": {"true": True, "false": False}.__getitem__,
+    "length": lambda text: phrase(micros("length", text)),
 }
 
 
@@ -154,7 +162,7 @@ def _expected(step: dict[str, Any], spec: WindowSpec, columns: dict[str, str]) -
 def _spec(item: dict[str, str], columns: dict[str, str]) -> WindowSpec:
     options = {"windows", "columns", "keys", "aggregates", "lateness", "ahead", "time", "offset"}
     options |= {"idle", "grace", "keep", "rows", "accumulate", "early", "late", "repeat", "nulls"}
-    options |= {"sets", "fill", "watermark"}
+    options |= {"sets", "fill", "over", "watermark"}
     only_known(item, options)
     offset = item.get("offset", "").split()
     watermark = item.get("watermark")
@@ -165,10 +173,14 @@ def _spec(item: dict[str, str], columns: dict[str, str]) -> WindowSpec:
     if "sets" in item:
         named = re.findall(r"\((.*?)\)", item["sets"])
         sets = number_sets(tuple(tuple(one.split()) for one in named) or item["sets"], keys)
+    kind = read_windows(item["windows"])
+    result_keys = () if kind.result_key is None else (kind.result_key,)
+    if sets is not None:
+        result_keys = (GROUPING_ID,)
     return WindowSpec(
-        keys=keys if sets is None else (*keys, GROUPING_ID),
+        keys=(*keys, *result_keys),
         time=None if item.get("time") == "none" else "time",
-        windows=read_windows(item["windows"]),
+        windows=kind,
         aggregates={name: _aggregate(text) for name, text in dict(item["aggregates"]).items()},
         firing=_firing_policies(item),
         lateness=micros("lateness", item.get("lateness", "0 s")),
@@ -177,6 +189,7 @@ def _spec(item: dict[str, str], columns: dict[str, str]) -> WindowSpec:
         types={name: kind for name, kind in columns.items() if name != "time"},
         offset=(offset[0], offset[1]) if offset else None,
         nulls=item.get("nulls", "reject"),
+        shards=1 if "over" in item else None,
         sets=sets,
         watermark=follows,
         clocks=clocks,
@@ -185,15 +198,29 @@ def _spec(item: dict[str, str], columns: dict[str, str]) -> WindowSpec:
 
 def _firing_policies(item: dict[str, str]) -> Firing:
     grace = item.get("grace", "0 s")
+    over = WaitingLimit(int(item["over"].removesuffix(" windows"))) if "over" in item else None
     return Firing(
-        early=read_policy(item["early"]) if "early" in item else None,
+        early=read_policy(item["early"]) if "early" in item else over and Crowded(),
         late=read_policy(item.get("late", "each")),
         grace=read_extent("grace", grace),
         retention=read_extent("keep", item.get("keep", grace)),
         rows=int(item["rows"]) if "rows" in item else None,
         accumulate=item.get("accumulate", "true") == "true",
         repeat=item.get("repeat", "true") == "true",
-        fill=fill_of(*item["fill"].split(" up to ")) if "fill" in item else None,
+        over=over,
+        fill=read_fill(item["fill"]) if "fill" in item else None,
+    )
+
+
+def read_fill(text: str) -> Fill:
+    ways, _, up_to = text.rpartition(" up to ")
+    first, *others = ways.split(", ")
+    values = [first, *others] if "=" in first else others
+    named = (way.split("=") for way in values)
+    return fill_of(
+        None if "=" in first else first,
+        up_to,
+        {name: way if way in FILL_WORDS else read_value(way) for name, way in named},
     )
 
 
@@ -246,6 +273,9 @@ def read_windows(text: str) -> Kind:
         case "rolling":
             length, _, closed = size.partition(" closed ")
             return sliding.rolling(read_length(length), closed or "right")
+        case "trailing":
+            look_backs, _, every = rest.partition(" every ")
+            return trailing.trailing(look_backs.split(", "), every, origin=start)
     assert kind == "session", kind
     size, *words = rest.removesuffix(" open").split(", ")
     closed: Closed = "left" if rest.endswith(" open") else "both"
@@ -340,7 +370,7 @@ def read_cell(text: str, kind: str) -> Any:
 
 def _firing(row: str, spec: WindowSpec, columns: dict[str, str]) -> dict[str, Any]:
     cells = iter(row.split())
-    kinds = {**columns, GROUPING_ID: "long"}
+    kinds = {**columns, GROUPING_ID: "long", LOOK_BACK: "length"}
     firing = {name: read_cell(next(cells), kinds[name]) for name in spec.keys}
     start, _, end = next(cells).partition("..")
     bound = read_time if spec.axis == "time" else int

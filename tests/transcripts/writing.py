@@ -36,10 +36,11 @@ from muntin.model.joins import (
 )
 from muntin.model.kinds import Kind
 from muntin.model.months import Months
-from muntin.model.policies import After, Every, Firing, OnePolicy, Policy, When, parts
+from muntin.model.policies import After, Crowded, Every, Firing, OnePolicy, Policy, When, parts
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import DUPLICATES, WindowSpec
+from muntin.model.trailing import LOOK_BACK, Trailing
 from muntin.model.windows import Windows
 from muntin.testing.oracle import OracleStep
 
@@ -99,7 +100,9 @@ def _spec(spec: WindowSpec, columns: Mapping[str, str]) -> Iterator[str]:
 
 
 def _firing(firing: Firing, axis: Axis) -> Iterator[str]:
-    if firing.early is not None:
+    if firing.over is not None:
+        yield f"over: {firing.over.windows} windows"
+    if firing.early not in (None, Crowded()):
         yield f"early: {_policy(firing.early)}"
     yield f"late: {_policy(firing.late)}"
     if firing.grace:
@@ -113,7 +116,8 @@ def _firing(firing: Firing, axis: Axis) -> Iterator[str]:
     if not firing.repeat:
         yield "repeat: false"
     if firing.fill is not None:
-        yield f"fill: {firing.fill.value} up to {_length(firing.fill.up_to, axis)}"
+        ways, _, _ = str(firing.fill).rpartition(" up to ")
+        yield f"fill: {_scalar(f'{ways} up to {_length(firing.fill.up_to, axis)}')}"
 
 
 def _columns_text(columns: Mapping[str, str]) -> str:
@@ -149,6 +153,8 @@ def _windows(windows: Kind) -> str:
             text = grid if size != slide else f"tumbling {_length(size, axis)}"
         case Cumulating(size, step, origin):
             text = f"cumulating {_length(size, axis)} by {_length(step, axis)}"
+        case Trailing(sizes, every, origin):
+            text = f"trailing {', '.join(map(phrase, sizes))} every {phrase(every)}"
         case Sliding(size, _, None):
             return f"sliding {_length(size, axis)}"
         case Sliding(size, _, closed):
@@ -220,7 +226,8 @@ def _window_step(
     for row in step.firings:
         values = [_value(row[name]) for name in spec.aggregates]
         window = f"{bound(row['window_start'])}..{bound(row['window_end'])}"
-        key = [_cell(row[name]) for name in spec.keys]
+        cells = {name: _cell(row[name]) for name in spec.keys}
+        key = [c.replace(" ", "") if n == LOOK_BACK else c for n, c in cells.items()]
         firings.append(" ".join([*key, window, *values, row["emission"], str(row["revision"])]))
     yield "expect", firings
     refused = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from muntin.model.errors import MissingExtraError
@@ -18,22 +19,19 @@ def build() -> typer.Typer:
         import typer
     except ImportError as error:
         raise MissingExtraError("the command muntin", "cli") from error
-    from muntin.cli.demo import demo
     from muntin.cli.doctor import doctor
-    from muntin.cli.explain import check, explain, schema
+    from muntin.cli.explain import check_pipeline, explain_pipeline, schema
     from muntin.cli.flags import PlainCommand, PlainGroup
     from muntin.cli.inspect import inspect
-    from muntin.cli.move import move
-    from muntin.cli.rescale import rescale
-    from muntin.cli.reset import reset_watermark
-    from muntin.cli.run import run
+    from muntin.cli.move import move_checkpoint
+    from muntin.cli.rescale import rescale_checkpoint
+    from muntin.cli.reset import reset_checkpoint
+    from muntin.cli.run import run_pipeline
     from muntin.cli.serve import serve
-    from muntin.cli.shell import sql
+    from muntin.cli.shell import open_shell
     from muntin.cli.version import options
     from muntin.cli.warm import warm
     from muntin.cli.why import why
-    from muntin.cli.windowing import windowing
-    from muntin.cli.windowing_delete import delete
 
     app = typer.Typer(
         cls=PlainGroup,
@@ -41,13 +39,38 @@ def build() -> typer.Typer:
         rich_markup_mode="rich",
         pretty_exceptions_show_locals=False,
     )
+    commands: dict[str, Callable[..., None]] = {
+        "run": run_pipeline,
+        "doctor": doctor,
+        "check": check_pipeline,
+        "explain": explain_pipeline,
+        "schema": schema,
+        "inspect": inspect,
+        "move": move_checkpoint,
+        "rescale": rescale_checkpoint,
+        "reset-watermark": reset_checkpoint,
+        "serve": serve,
+        "sql": open_shell,
+        "warm": warm,
+        "why": why,
+    }
     app.callback()(options)
-    states = (inspect, move, rescale, reset_watermark, why)
-    for command in (run, demo, doctor, check, explain, schema, *states, serve, sql, warm):
-        app.command(cls=PlainCommand)(command)
+    for name, command in commands.items():
+        app.command(name, cls=PlainCommand)(command)
+    return _add_windowing(app)
+
+
+def _add_windowing(app: typer.Typer) -> typer.Typer:
+    """Add the commands of the windowing application, and return the command line."""
+    import typer
+
+    from muntin.cli.flags import PlainCommand, PlainGroup
+    from muntin.cli.windowing import windowing
+    from muntin.cli.windowing_delete import delete_rows
+
     table = typer.Typer(cls=PlainGroup)
     table.callback(invoke_without_command=True)(windowing)
-    table.command(cls=PlainCommand)(delete)
+    table.command("delete", cls=PlainCommand)(delete_rows)
     app.add_typer(table, name="windowing")
     return app
 

@@ -28,7 +28,7 @@ from muntin.model.pipeline import Pipeline
 from muntin.pipelines.files import SUFFIXES
 
 
-def explain(
+def explain_pipeline(
     pipeline: PipelineFile,
     set_: SetValues = None,
     host: HostOption = None,
@@ -62,7 +62,7 @@ def explain(
         console.print()
 
 
-def check(pipeline: PipelineFile, set_: SetValues = None, host: HostOption = None) -> None:
+def check_pipeline(pipeline: PipelineFile, set_: SetValues = None, host: HostOption = None) -> None:
     """Check a pipeline: print all mistakes for which muntin run would refuse it.
 
     The exit code is 1 if there are any.
@@ -109,7 +109,7 @@ def _describe_python(
     check_settings(function, values)
     with session(Console(stderr=True), path.stem) as spark:
         from muntin.spark.explain import collect_plans
-        from muntin.spark.explain import explain as words
+        from muntin.spark.explain import explain_spark_plan as words
 
         with collect_plans() as noted:
             function(spark, **values)
@@ -119,6 +119,6 @@ def _describe_python(
 def schema() -> None:
     """Print the JSON Schema of a pipeline in TOML, for editors."""
     with report_errors():
-        from muntin.pipelines.form import form_schema as made
+        from muntin.pipelines.form import form_schema
 
-        print(json.dumps(made(), indent=2))
+        print(json.dumps(form_schema(), indent=2))

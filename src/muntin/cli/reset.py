@@ -11,7 +11,7 @@ from rich.console import Console
 from muntin.cli.console import print_text, report_errors, session_for
 
 
-def reset_watermark(
+def reset_checkpoint(
     checkpoint: Annotated[Path, typer.Argument(help="Checkpoint folder of a stopped query.")],
     to: Annotated[
         str, typer.Option(help="New watermark, as 2026-01-01T09:10; without a zone it is in UTC.")

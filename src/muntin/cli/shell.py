@@ -33,7 +33,7 @@ _WHOLE = 1_000_000
 _LEAVE = {"exit", "quit", "\\q"}
 
 
-def sql(
+def open_shell(
     execute: Annotated[
         list[str] | None, typer.Option("--execute", "-e", help="Run these statements, then exit.")
     ] = None,
@@ -153,7 +153,7 @@ class Shell:
             else:
                 rows.take(_list_rows(frame))
 
-        if not aggregate.plan.emitted.isStreaming:
+        if not aggregate.plan.output.isStreaming:
             take(aggregate.results)
             if rows is not None:
                 self.console.print(rows.table())

@@ -24,6 +24,7 @@ from muntin.model.recall import load_spec
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
+from muntin.model.trailing import Trailing
 from muntin.state.frames import decode_frame
 from muntin.state.manifest import Manifest
 from muntin.state.reopened import Reopened, find_edges
@@ -64,6 +65,12 @@ def check_resettable(manifest: Manifest, folder: str) -> None:
     if spec.axis == "rows" or (isinstance(spec, WindowSpec) and spec.by_arrival):
         hint = "give one of windows in time"
         raise OptionError("CHECKPOINT", folder, "has windows of rows", hint)
+    # The newest trailing window of each key, and the messages of cut sessions, are kept otherwise.
+    windows = spec.windows if isinstance(spec, WindowSpec) else None
+    if isinstance(windows, Trailing) or (isinstance(windows, Sessions) and windows.is_cut):
+        problem = f"has windows that can't be opened again ({windows})"
+        hint = "read the sources again with a new checkpoint"
+        raise OptionError("CHECKPOINT", folder, problem, hint)
     if ENDED in manifest.extra:
         hint = "read the input again with a new checkpoint"
         raise OptionError("CHECKPOINT", folder, "has read all of its input", hint)
@@ -215,7 +222,7 @@ def count_open_again(
         has_messages = pl.col(columns.MESSAGES) > 0
         return len(newest.filter(has_messages, pl.col(columns.LAST).is_between(low, high)))
     rows = rows.select(*keys, columns.PANE).unique()
-    assert not isinstance(windows, Sessions)
+    assert not isinstance(windows, Sessions | Trailing)
     if isinstance(windows, Sliding):
         return len(rows.filter(pl.col(columns.PANE).is_between(low, high)))
     return len(copy_to_windows(rows, low, high, windows).drop(columns.PANE).unique())

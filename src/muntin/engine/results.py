@@ -8,10 +8,13 @@ import polars as pl
 
 from muntin.engine import columns
 from muntin.engine.dtypes import instant_type
+from muntin.engine.fills import make_constants, value_column
 from muntin.engine.order import sort_rows
 from muntin.engine.windows.combine import Combiner
 from muntin.engine.windows.panes import window_end, window_start
+from muntin.model.fill import LINEAR, PREVIOUS
 from muntin.model.sessions import Sessions
+from muntin.model.trailing import LOOK_BACK, Trailing
 
 # A sort key: 0 for retractions, 1 for windows that still exist.
 _LIVES = "__muntin_lives"
@@ -37,7 +40,8 @@ def build_results(
         end = window_end(emitted[columns.WINDOW], combiner.numbered_windows)
     identity = emitted.select(
         # The internal key of a query without keys isn't emitted.
-        *(pl.col(k).alias(n) for k, n in zip(combiner.keys, spec.keys, strict=False)),
+        *(pl.col(k).alias(n) for k, n in zip(combiner.keys, spec.state_keys, strict=False)),
+        *_label_results(emitted, combiner),
         _starts(emitted, combiner).alias(columns.WINDOW_START),
         end.alias(columns.WINDOW_END),
     )
@@ -51,6 +55,15 @@ def build_results(
     )
 
 
+def _label_results(emitted: pl.DataFrame, combiner: Combiner) -> list[pl.Series]:
+    """Return the key columns that only results have."""
+    windows = combiner.spec.windows
+    if not isinstance(windows, Trailing):
+        return []
+    labels = pl.Series(LOOK_BACK, windows.labels)
+    return [labels.gather(emitted[columns.WINDOW] % len(labels))]
+
+
 def _values(emitted: pl.DataFrame, combiner: Combiner) -> list[pl.Series]:
     """Return the named values of windows; filled windows have no partials."""
     pairs = list(zip(combiner.algebras, combiner.spec.aggregates.items(), strict=True))
@@ -60,12 +73,18 @@ def _values(emitted: pl.DataFrame, combiner: Combiner) -> list[pl.Series]:
     has_messages = _has_messages(emitted)
     row = pl.select(pl.when(has_messages).then(has_messages.cum_sum() - 1)).to_series()
     windows = emitted.filter(has_messages)
-    columns_found = []
-    for algebra, (name, aggregate) in pairs:
+    filled_columns = []
+    for index, (algebra, (name, aggregate)) in enumerate(pairs):
         values = algebra.lower(windows).gather(row).alias(name)
-        empty = pl.Series([aggregate.entry.filled(fill.value)]).cast(values.dtype)
-        columns_found.append(values.zip_with(has_messages, empty.new_from_index(0, len(values))))
-    return columns_found
+        way, column = fill.way_of(name), value_column(index)
+        if way not in (PREVIOUS, LINEAR):
+            empty = make_constants(aggregate, way, values.dtype, len(values))
+        elif column in emitted.columns:
+            empty = emitted[column]
+        else:
+            empty = values.clear(len(values))
+        filled_columns.append(values.zip_with(has_messages, empty))
+    return filled_columns
 
 
 def _has_messages(emitted: pl.DataFrame) -> pl.Series:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from muntin.model.aggregates import Aggregate
 from muntin.model.aggregates.entry import WORD
 from muntin.model.axis import SECOND
-from muntin.model.policies import After, Every, turn
+from muntin.model.policies import After, Crowded, Every, turn
 from muntin.model.sessions import Sessions
 from muntin.model.spec import WindowSpec
+from muntin.model.trailing import Trailing
 
 _POSITION_BYTES = 16  # Bytes for the pane and the number of messages.
 
@@ -66,7 +67,7 @@ def estimate(spec: WindowSpec, rates: Rates) -> Load:
         panes = 0
         messages = rates.rows * kept_length / SECOND
         sessions = rates.keys * max(1, kept_length // windows.pace)
-        is_cut = isinstance(windows, Sessions) and windows.longest is not None
+        is_cut = isinstance(windows, Sessions) and windows.is_cut
         rows = int(messages if is_cut else min(messages, sessions)) or 1
         emitted = min(rates.keys * SECOND / windows.pace, 2 * rates.rows)
     else:
@@ -75,7 +76,10 @@ def estimate(spec: WindowSpec, rates: Rates) -> Load:
         filled = min(rates.keys, rates.rows * length / SECOND)
         rows = max(1, int(filled * panes))
         emitted = rates.keys * SECOND / windows.pace
-    bytes_ = _POSITION_BYTES + WORD * len(spec.keys)
+        if isinstance(windows, Trailing):
+            # A look-back changes when a message comes, and when it falls out.
+            emitted = min(emitted, 2 * rates.rows) * len(windows.sizes)
+    bytes_ = _POSITION_BYTES + WORD * len(spec.state_keys)
     bytes_ += int(
         sum(_estimate_bytes(a, rates, rows, kept_length) for a in spec.aggregates.values())
     )
@@ -90,7 +94,7 @@ def _find_kept_length(spec: WindowSpec) -> int:
 
 def _estimate_early(spec: WindowSpec, rates: Rates, emitted: float) -> float:
     """Return how often a window emits before it is full, at most."""
-    if spec.firing.early is None or emitted == 0:
+    if spec.firing.early in (None, Crowded()) or emitted == 0:
         return 0.0
     early = turn(spec.firing.early, emitted=True)
     length = _find_kept_length(spec) / SECOND if spec.axis == "time" else 1.0

@@ -10,11 +10,13 @@ from muntin.explain.cautions import list_cautions
 from muntin.explain.ruler import draw_ruler
 from muntin.explain.size import Rates, estimate, format_amount, format_bytes
 from muntin.model.axis import phrase, spell
+from muntin.model.fill import Fill, write_constant
 from muntin.model.grouping_sets import format_sets
 from muntin.model.pipeline import ROWS
-from muntin.model.policies import After, Every, FirstThen, Policy, When
-from muntin.model.sessions import Sessions
+from muntin.model.policies import After, Crowded, Every, FirstThen, Policy, When
+from muntin.model.sessions import AN_EXPRESSION, Sessions
 from muntin.model.spec import WindowSpec
+from muntin.model.trailing import Trailing
 
 _INDENT = 10
 
@@ -115,6 +117,27 @@ def _describe_input(circumstances: Circumstances) -> str:
     return f"{source}rows, as Spark hands them over"
 
 
+def _describe_fill(fill: Fill) -> Iterator[str]:
+    """Yield what windows without messages have, for all aggregates and for single ones."""
+    words = {
+        "zero": "sums and counts are 0",
+        "null": "counts are 0",
+        "previous": "values as in that window",
+        "linear": "values on the line to the next one",
+    }
+    yield f"{'other ' if fill.values else ''}{words[fill.value]}"
+    for name, way in fill.values:
+        match way:
+            case "previous":
+                yield f"{name} as in that window"
+            case "linear":
+                yield f"{name} on the line to the next one"
+            case _:
+                yield f"{name} is {write_constant(way)}"
+    if fill.waits:
+        yield "emitted when the next one has closed"
+
+
 def _describe_row_axis(spec: WindowSpec) -> str:
     if spec.offset is None:
         return "in the order of arrival"
@@ -122,25 +145,10 @@ def _describe_row_axis(spec: WindowSpec) -> str:
 
 
 def _describe_emissions(spec: WindowSpec) -> Iterator[tuple[str, str]]:
-    firing = spec.firing
-    early = (
-        "never" if firing.early is None else f"while it is current, {describe_policy(firing.early)}"
-    )
-    yield "early", early
-    often = "once" if firing.repeat else "unless nothing is new since it emitted early"
-    yield "full", f"{often}, {_describe_full(spec)}"
-    if firing.fill is not None:
-        long = phrase(firing.fill.up_to)
-        sums = "sums and counts" if firing.fill.value == "zero" else "counts"
-        yield "empty", f"filled for {long} after a key's last window with a message; {sums} are 0"
-    if firing.grace:
-        grace = spell(firing.grace, spec.axis)
-        yield "late", f"taken for {grace} after the end, emitted {describe_policy(firing.late)}"
-    elif spec.by_arrival:
-        yield "late", "never: windows follow the order of arrival"
+    if isinstance(spec.windows, Trailing):
+        yield from _describe_instants(spec, spec.windows)
     else:
-        yield "late", "rejected: there is no grace"
-    yield "emits", "the whole result so far" if firing.accumulate else "what is new"
+        yield from _describe_firings(spec)
     if spec.max_ahead is None:
         yield "future", "any time is taken"
     elif spec.axis == "time":
@@ -154,10 +162,50 @@ def _describe_emissions(spec: WindowSpec) -> Iterator[tuple[str, str]]:
         yield "idle", f"after {phrase(spec.idle)} without messages the watermark follows the clock"
 
 
+def _describe_instants(spec: WindowSpec, windows: Trailing) -> Iterator[tuple[str, str]]:
+    yield (
+        "emits",
+        f"when the watermark ({_describe_lag(spec)}) reaches a multiple of "
+        f"{phrase(windows.every)}, the keys and look-backs that have changed; "
+        "one without messages is retracted",
+    )
+    oldest = phrase(windows.length)
+    yield "late", f"counted from the next multiple on, and rejected if older than {oldest} then"
+
+
+def _describe_firings(spec: WindowSpec) -> Iterator[tuple[str, str]]:
+    firing = spec.firing
+    early = (
+        "never" if firing.early is None else f"while it is current, {describe_policy(firing.early)}"
+    )
+    if firing.over is not None:
+        share = ", of which each shard has an equal part" if spec.shards != 1 else ""
+        early += f"; {firing.over}{share}"
+    yield "early", early
+    often = "once" if firing.repeat else "unless nothing is new since it emitted early"
+    yield "full", f"{often}, {_describe_full(spec)}"
+    if isinstance(spec.windows, Sessions) and spec.windows.start is not None:
+        yield "outside", "messages that no session has are rejected when the watermark passes them"
+    if firing.fill is not None:
+        long = phrase(firing.fill.up_to)
+        ways = "; ".join(_describe_fill(firing.fill))
+        yield "empty", f"filled for {long} after a key's last window with a message; {ways}"
+    if firing.grace:
+        grace = spell(firing.grace, spec.axis)
+        yield "late", f"taken for {grace} after the end, emitted {describe_policy(firing.late)}"
+    elif spec.by_arrival:
+        yield "late", "never: windows follow the order of arrival"
+    else:
+        yield "late", "rejected: there is no grace"
+    yield "emits", "the whole result so far" if firing.accumulate else "what is new"
+
+
 def describe_policy(policy: Policy) -> str:
     """Describe a trigger policy, as part of a sentence."""
     if isinstance(policy, FirstThen):
         return f"first {describe_policy(policy.first)}; then {describe_policy(policy.then)}"
+    if isinstance(policy, Crowded):
+        return str(policy)
     if isinstance(policy, When):
         return f"after each batch that changed it, if {policy.condition}"
     text = []
@@ -175,15 +223,34 @@ def describe_policy(policy: Policy) -> str:
 def _describe_full(spec: WindowSpec) -> str:
     if spec.axis == "rows":
         return "when its last row has come"
-    trails = f"{phrase(spec.lateness)} behind the latest event time"
-    behind = trails if spec.lateness > 0 else "the latest event time"
+    behind = _describe_lag(spec)
     if spec.own_gap is not None:
         return f"when the watermark ({behind}) has passed all of its messages' own gaps"
     if isinstance(spec.windows, Sessions):
         gap, longest = phrase(spec.windows.gap), spec.windows.longest
         most = "" if longest is None else f", or {phrase(longest)} past its first"
-        return f"when the watermark ({behind}) is {gap} past its last message{most}"
+        sooner = "".join(f", or past {cut}" for cut in _describe_cuts(spec.windows))
+        return f"when the watermark ({behind}) is {gap} past its last message{most}{sooner}"
     return f"when the watermark ({behind}) reaches its end"
+
+
+def _describe_lag(spec: WindowSpec) -> str:
+    trails = f"{phrase(spec.lateness)} behind the latest event time"
+    return trails if spec.lateness > 0 else "the latest event time"
+
+
+def _describe_cuts(windows: Sessions) -> Iterator[str]:
+    """Describe the messages that end a session before a gap does."""
+    if windows.end is not None:
+        yield f"a message that ends it: {_describe_condition(windows.end)}"
+    elif windows.start is not None:
+        yield f"one that begins another: {_describe_condition(windows.start)}"
+    if windows.same is not None:
+        yield f"one with another value of {_describe_condition(windows.same)}"
+
+
+def _describe_condition(condition: object) -> str:
+    return condition if isinstance(condition, str) else AN_EXPRESSION
 
 
 def _describe_state(spec: WindowSpec, circumstances: Circumstances) -> Iterator[tuple[str, str]]:
@@ -192,6 +259,8 @@ def _describe_state(spec: WindowSpec, circumstances: Circumstances) -> Iterator[
     until = f"kept until {retention} after its last window"
     if spec.by_arrival:
         until = "kept until its window is full"
+    if spec.windows.result_key is not None:
+        until = "kept until it has left the longest look-back"
     if spec.firing.rows is not None:
         until += f", and at most {spec.firing.rows:,} messages of closed windows"
     yield "state", f"{shards}; {spec.windows.row}, {until}"
@@ -217,7 +286,7 @@ def _describe_local(spec: WindowSpec) -> str:
 
 def _describe_spark(spec: WindowSpec, circumstances: Circumstances) -> str:
     before = "combines each batch before the shuffle, a row per key and pane"
-    if spec.by_arrival or spec.windows.retracts or spec.offset is not None:
+    if spec.by_arrival or isinstance(spec.windows, Sessions) or spec.offset is not None:
         before = "sorts each batch by key before the shuffle"
     partitions = (
         "each partition" if circumstances.shards is None else f"{circumstances.shards} partitions"

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 
 from muntin.model.axis import SECOND, format_position, moment, phrase, spell
 from muntin.model.counts import format_rejections
+from muntin.model.fill import Fill
 from muntin.model.kinds import Kind
-from muntin.model.policies import After, Every, OnePolicy, turn
+from muntin.model.policies import After, Crowded, Every, OnePolicy, turn
 from muntin.model.seen import SessionSeen, WindowSeen
 from muntin.model.sessions import Sessions
 from muntin.model.spec import PARTLY_LATE, WindowSpec
+from muntin.model.trailing import Trailing
 from muntin.state.reopened import Reopened, find_edges
 
 # More windows than this aren't listed one by one.
@@ -124,7 +126,10 @@ def _explain_current(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> It
         met += f", or by the wall clock after {phrase(spec.idle)} without messages"
     yield f"not full yet: the watermark hasn't reached its end. It will when {met}"
     if not window.messages:
-        yield "holds no message of this key, and a window without messages doesn't emit"
+        fill = spec.firing.fill
+        empty = "a window without messages "
+        empty += "doesn't emit" if fill is None else f"is {_describe_filling(fill)}"
+        yield f"holds no message of this key, and {empty}"
         return
     emitted = f"has emitted early {window.fired} times" if window.fired else "hasn't emitted early"
     waits = "nothing is new since"
@@ -151,8 +156,7 @@ def explain_ended_input(
     yield "input      has ended: every window has emitted its final result"
     for window in windows:
         if isinstance(window, SessionSeen):
-            assert isinstance(spec.windows, Sessions)
-            bounds, name = (window.first, window.last + spec.windows.gap), "session"
+            bounds, name = (window.first, window.end), "session"
         else:
             bounds, name = (window.start, window.end), "window "
         start, end = (format_position(bound, spec.axis) for bound in bounds)
@@ -194,6 +198,8 @@ def explain_arrivals(spec: WindowSpec, arrived: int, at: int) -> Iterator[str]:
 
 
 def _describe_waiting(policy: OnePolicy, clocks: Clocks, unemitted: int) -> str:
+    if isinstance(policy, Crowded):
+        return f"{unemitted:,} new messages wait until too many windows wait, or its end"
     left = []
     if policy.rows is not None:
         left.append(f"{unemitted:,} of {policy.rows:,} new messages have arrived")
@@ -214,11 +220,16 @@ def _describe_waiting(policy: OnePolicy, clocks: Clocks, unemitted: int) -> str:
     return ", or ".join(left) or f"{unemitted:,} new messages emit with the next batch"
 
 
+def _describe_filling(fill: Fill) -> str:
+    lately = f"filled if the key had a message in the {phrase(fill.up_to)} before"
+    when = "; it emits when the next window with messages has closed" if fill.waits else ""
+    return f"{lately}{when}"
+
+
 def _explain_past(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> Iterator[str]:
     fill = spec.firing.fill
     if not window.messages and fill is not None:
-        lately = f"if the key had a message in the {phrase(fill.up_to)} before"
-        yield f"has ended without a message of this key, and is filled {lately}"
+        yield f"has ended without a message of this key, and is {_describe_filling(fill)}"
     elif not window.messages:
         yield "has ended without a message of this key, and emitted nothing"
     elif window.messages > window.late:
@@ -239,6 +250,9 @@ def _explain_past(spec: WindowSpec, clocks: Clocks, window: WindowSeen) -> Itera
 def _explain_closed(spec: WindowSpec, window: WindowSeen) -> Iterator[str]:
     grace = f" and its grace of {spell(spec.firing.grace, spec.axis)}" if spec.firing.grace else ""
     yield f"closed: the watermark has passed its end{grace}; its final result has been emitted"
+    fill = spec.firing.fill
+    if fill is not None and not window.messages:
+        yield f"without a message of this key it is {_describe_filling(fill)}"
     if window.messages:
         yield f"{window.messages:,} messages of it are still in the state"
     else:
@@ -272,6 +286,36 @@ def _explain_message(
     )
 
 
+def explain_look_backs(
+    spec: WindowSpec, clocks: Clocks, windows: Sequence[WindowSeen], at: int
+) -> Iterator[str]:
+    """Explain the newest window of each look-back of a key, and a message at a time."""
+    kind = spec.windows
+    assert isinstance(kind, Trailing)
+    for window in windows:
+        yield f"window     {moment(window.start)} to {moment(window.end)}"
+        held = f"holds {window.messages:,} messages now"
+        if not window.messages:
+            held = "holds no message of this key, and has no row"
+        yield f"           {phrase(window.end - window.start)}: {held}"
+    first = kind.end(kind.first_window(kind.pane_of(at)))
+    if windows:
+        upcoming = windows[-1].end + kind.every
+        needed = _describe_progress_needed(spec, upcoming)
+        yield f"next       {moment(upcoming)}, as soon as {needed}"
+        if first < upcoming and at < upcoming - kind.length:
+            oldest = moment(upcoming - kind.length)
+            yield f"a message at {moment(at)} is rejected as late: the next row begins at {oldest}"
+            return
+        first = max(first, upcoming)
+    lasting = (
+        f"for {phrase(size)} until {moment(end)}"
+        for size in reversed(kind.sizes)
+        if (end := kind.pane_start(kind.pane_of(at)) + size) >= first
+    )
+    yield f"a message at {moment(at)} counts from {moment(first)} on: {', '.join(lasting)}"
+
+
 def explain_sessions(
     spec: WindowSpec, clocks: Clocks, sessions: Sequence[SessionSeen], at: int
 ) -> Iterator[str]:
@@ -284,11 +328,12 @@ def explain_sessions(
     if not near:
         yield "session    none around this time: it never was, or its state is gone"
     for session in near:
-        end = format_position(session.last + kind.gap, spec.axis)
+        end = format_position(session.end, spec.axis)
         yield f"session    {format_position(session.first, spec.axis)} to {end}"
         yield from (f"           {line}" for line in _explain_session(spec, clocks, session))
     if any(session.last > last_closed for session in near) or at > last_closed:
-        yield f"a message at {format_position(at, spec.axis)} would be taken now"
+        unless = ", or is rejected as outside if no session has it" * (kind.start is not None)
+        yield f"a message at {format_position(at, spec.axis)} would be taken now{unless}"
     else:
         closed = format_position(at + kind.reach + spec.firing.grace, spec.axis)
         yield (
@@ -304,7 +349,8 @@ def _explain_session(spec: WindowSpec, clocks: Clocks, session: SessionSeen) -> 
     emitted = f"has emitted {session.fired} times" if session.fired else "hasn't emitted"
     yield f"holds {session.messages:,} messages, and {emitted}"
     if session.last > last_ended:
-        yield f"lives until {_describe_progress_needed(spec, session.last + kind.reach)}"
+        sooner = ", unless a message cuts it sooner" * bool(kind.conditions)
+        yield f"lives until {_describe_progress_needed(spec, session.last + kind.reach)}{sooner}"
         if session.unemitted and spec.firing.early is not None:
             policy = turn(spec.firing.early, session.fired > 0)
             yield f"early: {_describe_waiting(policy, clocks, session.unemitted)}"

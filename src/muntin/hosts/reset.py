@@ -105,8 +105,8 @@ def plan_reset(folder: str, chain: Sequence[StateSnapshot], to: int) -> ResetPla
     manifests, changes = [], {}
     open_again = late = 0
     for operator, opened in enumerate(chain):
-        slots = opened.number_shards(len(opened.read))
-        shards = [opened.read[slot] for slot in slots]
+        slots = opened.number_shards(len(opened.manifest_by_shard))
+        shards = [opened.manifest_by_shard[slot] for slot in slots]
         check_resettable(shards[0], folder)
         changes[operator] = tuple(list_changes(shards[0], to))
         revision = find_revision(shards, batch)
@@ -134,7 +134,7 @@ def _find_whole(
     whole_from, joins = {}, set()
     # The results of an operator are the input of those with smaller numbers.
     for operator, opened in reversed([*enumerate(chain)]):
-        whole = find_first_whole(opened.first, to)
+        whole = find_first_whole(opened.any_manifest, to)
         whole_from[operator], to = as_datetime(whole.start), whole.next
         joins.update([operator] if whole.joins else [])
     return whole_from, frozenset(joins)
@@ -142,9 +142,9 @@ def _find_whole(
 
 def _count(opened: StateSnapshot, slot: int, to: int) -> int:
     def read(numbers: Sequence[int]) -> list[bytes]:
-        return [*opened.blobs({slot: numbers})[slot].values()]
+        return [*opened.read_blobs({slot: numbers})[slot].values()]
 
-    return count_open_again(opened.read[slot], to, read)
+    return count_open_again(opened.manifest_by_shard[slot], to, read)
 
 
 def refuse_begun(folder: str, batch: int) -> None:

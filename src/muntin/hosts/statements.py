@@ -88,7 +88,12 @@ class Resolver:
         return replace(aggregate, column=resolve(aggregate.column), by=resolve(aggregate.by))
 
     def _parse_gaps(self, windows: Kind) -> Kind:
-        """Return windows whose gaps are an expression of the host, if messages have own gaps."""
-        if isinstance(windows, Sessions) and isinstance(windows.by, Expression):
+        """Return windows whose gaps are an expression of the host, if messages have own gaps.
+
+        Conditions of sessions remain text, which a checkpoint stores.
+        """
+        if not isinstance(windows, Sessions):
+            return windows
+        if isinstance(windows.by, Expression):
             return replace(windows, by=self.parse("by", windows.by.text))
-        return windows
+        return replace(windows, same=self.resolve(windows.same))

@@ -88,8 +88,8 @@ class Side(InputSpec):
     firing: Firing = field(default=Firing(early=Each(), late=Each()), kw_only=True)
 
     @property
-    def kept(self) -> int | None:
-        """Longest time that a message is kept by its own side's clock; ``None`` for no limit."""
+    def own_retention(self) -> int | None:
+        """Longest time that a message is stored by its own side's clock; ``None`` for no limit."""
         firing = self.firing
         return firing.retention if firing.retention > firing.grace else None
 
@@ -154,7 +154,7 @@ class JoinSpec(QuerySpec):
             self._check_newest(self.bound)
         for side in SIDES:
             self._check(side, self.side(side))
-        if self.layout == "keys" and self.marked:
+        if self.layout == "keys" and self.sides_to_mark:
             hint = 'leave it out, or write layout="time"'
             text = f"can't find in time what is unmatched in a {self.how} join"
             if self.how == "semi":
@@ -163,6 +163,9 @@ class JoinSpec(QuerySpec):
             raise OptionError("layout", self.layout, text, hint)
 
     def _check(self, name: SideName, side: Side) -> None:
+        if side.firing.over is not None:
+            value, hint = f"{side.firing.over.windows} on the {name}", "leave it out"
+            raise OptionError("over", value, "isn't for joins: each message is let in", hint)
         for option, policy in (("early", side.firing.early), ("late", side.firing.late)):
             least = isinstance(policy, Every) and policy.least > 1
             if least or by_change(policy) or isinstance(policy, FirstThen):
@@ -187,7 +190,7 @@ class JoinSpec(QuerySpec):
                 if isinstance(self.bound, Newest):
                     text = "isn't for each_change joins: rows are kept until neither side changes"
                 raise OptionError(option, f"on the {name}", text, "leave it out")
-        # ``Side.kept`` would read it as unset, and keep messages without a limit.
+        # ``Side.own_retention`` would read it as unset, and store messages without a limit.
         side.check_input(self.axis, f" on the {name}")
         rows = side.firing.rows
         if rows is not None and (self.axis == "rows" or self.layout == "keys"):
@@ -209,7 +212,7 @@ class JoinSpec(QuerySpec):
             raise OptionError("nulls", self.nulls, "isn't a treatment of NULL keys", hint)
         if self.nulls == "reject":
             return
-        if not self.unmatched:
+        if not self.outer_sides:
             text = f"isn't for {self.how} joins, which emit nothing unmatched"
             raise OptionError("nulls", self.nulls, text, "leave it out")
         if isinstance(self.bound, Joint):
@@ -271,8 +274,8 @@ class JoinSpec(QuerySpec):
         return reach + max(waits)
 
     @property
-    def marked(self) -> tuple[SideName, ...]:
-        """The sides whose messages are marked once they have a partner."""
+    def sides_to_mark(self) -> tuple[SideName, ...]:
+        """The sides for which the state records which messages have a partner."""
         if self.how == "full":
             return SIDES
         if self.how == "inner":
@@ -280,13 +283,13 @@ class JoinSpec(QuerySpec):
         return ("right",) if self.how == "right" else ("left",)
 
     @property
-    def unmatched(self) -> tuple[SideName, ...]:
+    def outer_sides(self) -> tuple[SideName, ...]:
         """The sides whose unmatched messages are emitted."""
-        return () if self.how == "semi" else self.marked
+        return () if self.how == "semi" else self.sides_to_mark
 
-    def required(self, name: SideName) -> tuple[str, ...]:
+    def list_required_keys(self, name: SideName) -> tuple[str, ...]:
         """Return the keys of a side in which NULL rejects a message."""
-        accepts_null = self.nulls == "unmatched" and name in self.unmatched
+        accepts_null = self.nulls == "unmatched" and name in self.outer_sides
         return () if accepts_null else self.side(name).keys
 
     def side(self, name: SideName) -> Side:
@@ -313,7 +316,7 @@ class JoinSpec(QuerySpec):
         if self.left.firing.rows is not None or self.right.firing.rows is not None:
             return "time"
         large = self.axis == "time" and self.bound.reach >= LARGE
-        return "keys" if large and not self.marked else "time"
+        return "keys" if large and not self.sides_to_mark else "time"
 
     @property
     def result_keys(self) -> tuple[str, ...] | None:
@@ -333,7 +336,7 @@ class JoinSpec(QuerySpec):
         facts["layout"] = make_fact(self.state_layout)
         if self.shared_time:
             facts["watermark"] = Fact(True, "one of both sides")
-        if self.unmatched:
+        if self.outer_sides:
             facts["nulls"] = make_fact(self.nulls)
         if self.shards is not None:
             facts["shards"] = make_fact(self.shards)

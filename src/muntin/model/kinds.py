@@ -9,12 +9,13 @@ from muntin.model.errors import OptionError
 from muntin.model.months import Months, count_months, months
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
+from muntin.model.trailing import Trailing
 from muntin.model.windows import Windows, hopping
 
 Paned = Windows | Cumulating | Days | Hours | Months
-Numbered = Paned | Sliding
+Numbered = Paned | Sliding | Trailing
 """Windows with numbers that grow with their ends: all kinds but sessions."""
-Kind = Paned | Sliding | Sessions
+Kind = Numbered | Sessions
 
 
 MOST_OVERLAPPING = 100_000

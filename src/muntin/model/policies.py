@@ -15,6 +15,7 @@ from typing import ClassVar, Literal, TypedDict, get_args
 from muntin.model.axis import SECOND, Duration, micros, phrase
 from muntin.model.conditions import read_condition
 from muntin.model.errors import OptionError
+from muntin.model.fill import Fill
 from muntin.model.json_dataclass import JsonDataclass
 from muntin.model.option_types import check_boolean, check_count
 
@@ -132,7 +133,39 @@ class When(JsonDataclass):
         return f"when {self.condition}"
 
 
-OnePolicy = Each | EveryRows | Every | RowsOrEvery | After | When
+@dataclass(frozen=True, slots=True)
+class Crowded(JsonDataclass):
+    """Emit only when too many windows wait to emit; see ``WaitingLimit``."""
+
+    KIND: ClassVar[str] = "crowded"
+    rows: ClassVar[None] = None
+    period: ClassVar[None] = None
+
+    def __str__(self) -> str:
+        return "only when too many wait"
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingLimit(JsonDataclass):
+    """A limit of the current windows that have changed and wait to emit.
+
+    Source: the buffers of Kafka Streams' ``suppress``.
+
+    Attributes:
+        windows: The greatest number, divided equally among the shards.
+        stop: Whether the query stops with an error beyond it. Otherwise the oldest windows emit
+            early.
+    """
+
+    windows: int
+    stop: bool = False
+
+    def __str__(self) -> str:
+        beyond = "the query stops" if self.stop else "the oldest emit early"
+        return f"{beyond} when more than {self.windows:,} wait"
+
+
+OnePolicy = Each | EveryRows | Every | RowsOrEvery | After | When | Crowded
 """A single policy: ``rows`` is set if it counts new messages, ``period`` if it has a clock."""
 
 
@@ -210,31 +243,6 @@ DEFAULT_LATE = Every(10 * SECOND)
 
 
 @dataclass(frozen=True, slots=True)
-class Fill(JsonDataclass):
-    """Filling of windows without messages, so that they emit, too.
-
-    Attributes:
-        value: The value of sums without messages, ``zero`` or ``null``.
-        up_to: How long after the end of its last window with a message a key is filled,
-            microseconds.
-    """
-
-    value: str
-    up_to: int
-
-    def __str__(self) -> str:
-        return f"{self.value} up to {phrase(self.up_to)}"
-
-
-def fill_of(value: str, up_to: Duration) -> Fill:
-    """Return the filling of windows without messages, with its options checked."""
-    if value not in ("zero", "null"):
-        hint = 'give "zero", which makes sums 0, or "null"; counts are 0 in both'
-        raise OptionError("fill", value, "isn't what fills a window", hint)
-    return Fill(value, micros("up_to", up_to, zero=False))
-
-
-@dataclass(frozen=True, slots=True)
 class Firing(JsonDataclass):
     """All policies of one query.
 
@@ -243,12 +251,13 @@ class Firing(JsonDataclass):
         late: The policy of past windows that have changed, within the grace.
         grace: How long after its end a window takes late messages, on the windows' axis.
         retention: How long after its end a window's state stays readable, on the windows' axis.
-        accumulate: ``True`` if each firing has the whole result so far; ``False`` if it has only
+        accumulate: ``True`` if each emission has the whole result so far; ``False`` if it has only
             the messages since the window's last firing.
         repeat: Whether a window that has emitted early emits in full although nothing is new.
         rows: Greatest number of messages that are kept in closed windows; the oldest windows are
             dropped first. ``None`` for no limit.
         fill: The filling of empty windows; ``None`` if they don't emit.
+        over: The limit of windows that wait to emit early; ``None`` for no limit.
     """
 
     early: Policy | None = None
@@ -259,6 +268,13 @@ class Firing(JsonDataclass):
     rows: int | None = None
     repeat: bool = True
     fill: Fill | None = None
+    over: WaitingLimit | None = None
+
+    @property
+    def emits_early(self) -> bool:
+        """True if a window may emit before it is full."""
+        only_stops = isinstance(self.early, Crowded) and self.over is not None and self.over.stop
+        return self.early is not None and not only_stops
 
     @property
     def on_wall_clock(self) -> bool:
@@ -338,6 +354,18 @@ def _one(
     if rows is None:
         return Each() if period is None else Every(period)
     return EveryRows(rows) if period is None else RowsOrEvery(rows, period)
+
+
+def limit_waiting(over: int | None, stop: bool) -> WaitingLimit | None:
+    """Return the limit of waiting windows, with its options checked."""
+    check_count("over", over, of="window")
+    check_boolean("stop", stop)
+    if over is None:
+        if stop:
+            hint = "give over=N, the greatest number of windows that may wait"
+            raise OptionError("stop", stop, "stops at no limit", hint)
+        return None
+    return WaitingLimit(over, stop)
 
 
 def _make_after(

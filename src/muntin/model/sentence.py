@@ -14,22 +14,18 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 from muntin.model.aggregates import Aggregate
 from muntin.model.axis import Axis, Duration, Length, Origin, measure
 from muntin.model.errors import OptionError
-from muntin.model.grouping_sets import GROUPING_ID, Sets, number_sets, read_sets
+from muntin.model.fill import FillWord, fill_of
+from muntin.model.grouping_sets import Sets, number_sets, read_sets
 from muntin.model.inputs import InputOptions
-from muntin.model.joins import (
-    JoinSpec,
-    Side,
-    find_bound,
-    make_pairs,
-    set_default_policies,
-)
+from muntin.model.joins import Side, set_default_policies
 from muntin.model.kinds import MOST_OVERLAPPING, Kind, cumulating_in, of_size
 from muntin.model.option_types import check_boolean, check_count
 from muntin.model.other_words import missing_word, translate_call
-from muntin.model.policies import Firing, PolicyWords, Since, fill_of, policy
+from muntin.model.policies import Crowded, Firing, Policy, PolicyWords, Since, limit_waiting, policy
 from muntin.model.sessions import Closed, session
 from muntin.model.sliding import ClosedSides, rolling, sliding
-from muntin.model.spec import Nulls, WindowSpec, check_nulls
+from muntin.model.spec import Nulls, WindowSpec, check_nulls, list_result_keys
+from muntin.model.trailing import trailing
 from muntin.model.windows import along
 
 
@@ -137,6 +133,8 @@ class Sentence:
     def sliding(self, size: Length) -> Self:
         """Use windows that move with the messages, one for each distinct set within ``size``.
 
+        For one row per key that is kept up to date as of now, see ``trailing``.
+
         Args:
             size: Distance of the first and the last position of a window. Both belong to it,
                 and ``window_end`` is the last position.
@@ -151,7 +149,8 @@ class Sentence:
         it is always emitted at once. Aggregates may look back by different lengths:
         ``.rolling("1 day").agg(day=sum("v"), hour=sum("v").over("1 hour"))``. Messages of one key
         and time have the same aggregates, and a ``row_number``. Standalone operators emit one row
-        for each key and time, without the columns of messages.
+        for each key and time, without the columns of messages. For one row per key that is kept up
+        to date as of now, see ``trailing``.
 
         Args:
             size: How far a row looks back: a duration, or a number of messages, ``rows(10)``.
@@ -167,6 +166,34 @@ class Sentence:
             'rolling 5 minutes, closed right'
         """
         return self._set_windows(rolling(size, closed))
+
+    def trailing(self, *look_backs: Duration, every: Duration, origin: Origin = None) -> Self:
+        """Keep aggregates over the last hour, the last day and so on up to date, as of now.
+
+        At each multiple of ``every`` that the watermark passes, a key gets a row for each look-back
+        that other messages lie in than at the multiple before: new ones came, or old ones fell out.
+        A key without changes costs nothing. When its last message has fallen out, a last row with
+        the ``emission`` ``retract`` deletes it from tables.
+
+        The results have a further key, ``look_back``, with the length in words. Tables keep the
+        newest row of each key and look-back; ``window_end`` is the time as of which it holds. A
+        message counts if its time is at or after ``window_start`` and before ``window_end``. It is
+        stored once, however many look-backs contain it. A late message counts from the next
+        multiple on, unless it is older than the longest look-back.
+
+        Args:
+            *look_backs: The lengths, each a multiple of ``every``.
+            every: The distance between the times at which rows are emitted.
+            origin: One of these times. Default: the epoch.
+
+        Example:
+            >>> from muntin.standalone import windowed
+            >>> from muntin import count
+            >>> trail = windowed(key="k", time="at").trailing("1 hour", "1 day", every="1 minute")
+            >>> str(trail._windows)
+            'trailing 1 hour, 1 day every 1 minute'
+        """
+        return self._set_windows(trailing(look_backs, every, origin=origin))
 
     def session(
         self,
@@ -187,8 +214,8 @@ class Sentence:
 
         The last four arguments cut sessions, alone or together. They need ``gap``, and no join.
         The messages of open sessions are kept by time then, as a late one may move the cuts.
-        Conditions are SQL text, such as ``"kind = 'logout'"``, or expressions of the input; NULL
-        doesn't fulfil them. Messages of one key and time always share a session.
+        Conditions are SQL text, such as ``"kind = 'logout'"``, or expressions of the input, and not
+        for standalone operators. Messages of one key and time always share a session.
 
         Args:
             gap: The length without messages that ends a session.
@@ -225,6 +252,8 @@ class Sentence:
         since: Since | None = None,
         when: str | None = None,
         then: PolicyWords | None = None,
+        over: int | None = None,
+        stop: bool = False,
     ) -> Self:
         """Let current windows emit before they are full (``emission`` is ``early``).
 
@@ -243,11 +272,20 @@ class Sentence:
             when: Emit after each batch that changed the window, if this condition is true: a
                 comparison of aggregates and keys with numbers and texts,
                 ``"worst > 100 AND NOT region = 'north'"``.
-            then: The policy of a window's early firings after its first one, in the same words:
+            then: The policy of a window's early emissions after its first one, in the same words:
                 ``.early(rows=1, then={"every": "1 minute"})``.
+            over: The greatest number of windows that have changed and wait to emit. Beyond it, the
+                oldest emit at the end of the batch: by their ends, then by key. The number is
+                divided equally among the shards, rounded up, so the same batch emits the same
+                when it is read again. For tumbling, hopping, cumulating and calendar windows.
+            stop: With ``over``, stop the query with an error instead, before the batch is stored.
         """
-        chosen = policy("early", each, rows, every, at_least, when, then, after, since)
-        return self._set_once("early", chosen, _firing=replace(self._firing, early=chosen))
+        limit = limit_waiting(over, stop)
+        words = (rows, every, at_least, when, then, after, since)
+        alone = limit is not None and not each and all(word is None for word in words)
+        chosen: Policy = Crowded() if alone else policy("early", each, *words)
+        firing = replace(self._firing, early=chosen, over=limit)
+        return self._set_once("early", chosen, _firing=firing)
 
     def full(self, *, repeat: bool) -> Self:
         """Set whether a window emits in full although nothing is new since it emitted early.
@@ -260,7 +298,7 @@ class Sentence:
         check_boolean("repeat", repeat)
         return self._set_once("full", repeat, _firing=replace(self._firing, repeat=repeat))
 
-    def fill(self, value: str, *, up_to: Duration) -> Self:
+    def fill(self, value: FillWord | None = None, /, *, up_to: Duration, **values: Any) -> Self:
         """Let windows without messages emit, once for each key that had messages.
 
         A key is filled from its first window with a message on. An empty window emits in full as
@@ -268,16 +306,40 @@ class Sentence:
         gives it a later revision. At the end of a finite input, keys are filled up to the greatest
         time.
 
+        With ``"previous"``, a window that emits late corrects the filled windows behind it, in the
+        same batch. With ``"linear"`` for any aggregate, a window is filled when the next one with
+        messages has closed, and isn't corrected any more. If there is none within ``up_to``, the
+        value is null.
+
         Args:
             value: The values of an empty window: with ``"zero"`` counts and sums are 0, with
-                ``"null"`` only counts are. All other aggregates are null, as they have no value
-                without messages.
+                ``"null"``, the default, only counts are. All other aggregates are null, as they
+                have no value without messages. With ``"previous"`` all have those of the key's
+                last window with messages, and with ``"linear"`` those on the line to the next one,
+                by the ends of windows. Whole numbers and decimals are rounded to their type.
             up_to: How long a key is filled after the end of its last window with a message. The
                 state keeps one row for each key that is filled.
+            **values: One of these words, or a constant, for aggregates by their names:
+                ``fill(n=0, mean="previous", up_to=…)``. Text that is one of the words, or is in
+                quotes itself, needs quotes: ``"'previous'"``.
+
+        Raises:
+            OptionError: When a value isn't one of the words and doesn't fit the aggregate, also
+                where ``.deltas()`` leaves nothing to repeat, or ``"linear"`` isn't for a number.
+
+        Example:
+            >>> import polars as pl
+            >>> import muntin as mt
+            >>> rows = pl.DataFrame(
+            ...     {"at": ["2026-01-01 09:00", "2026-01-01 12:00"], "price": [1.0, 4.0]}
+            ... )
+            >>> hours = mt.windowed(rows, time="at").tumbling("1 hour")
+            >>> filled = hours.fill(n=0, price="linear", up_to="1 day")
+            >>> filled.agg(n=mt.count(), price=mt.mean("price")).results["price"].to_list()
+            [1.0, 2.0, 3.0, 4.0]
         """
-        return self._set_once(
-            "fill", value, _firing=replace(self._firing, fill=fill_of(value, up_to))
-        )
+        fill = fill_of(value, up_to, values)
+        return self._set_once("fill", fill, _firing=replace(self._firing, fill=fill))
 
     def late(
         self,
@@ -309,7 +371,7 @@ class Sentence:
             since: With ``after``, the message to measure from, ``"first"`` or ``"last"``.
             when: Emit after each batch that changed the window, if this condition is true; see
                 ``early``.
-            then: The policy of a window's late firings after its first one; see ``early``.
+            then: The policy of a window's late emissions after its first one; see ``early``.
         """
         measure("grace", grace, zero=True)
         chosen = self._firing.late
@@ -339,7 +401,7 @@ class Sentence:
         return self._set_once("keep", retention, _firing=firing, _kept=retention)
 
     def deltas(self) -> Self:
-        """Let each firing emit only the messages since the window's last one."""
+        """Let each emission have only the messages since the window's last one."""
         return replace(self, _firing=replace(self._firing, accumulate=False))
 
     def _set_windows(self, windows: Kind) -> Self:
@@ -382,7 +444,7 @@ class Sentence:
             raise OptionError("agg", None, "computes nothing", "write .agg(n=muntin.count())")
         sets = self._number_sets(keys)
         return WindowSpec(
-            keys=keys if sets is None else (*keys, GROUPING_ID),
+            keys=(*keys, *list_result_keys(self._windows, sets)),
             time=self._input_options.time,
             windows=self._windows,
             aggregates=aggregates,
@@ -403,6 +465,9 @@ class Sentence:
             raise OptionError("nulls", self._nulls, "isn't supported by joins", hint)
         if self._sets is not None:
             raise OptionError("sets", self._sets, "aren't those of a join", "omit them")
+        if self._windows is not None and self._windows.result_key is not None:
+            hint = "join the messages themselves within=, or window the pairs by trailing()"
+            raise OptionError("trailing", str(self._windows), "aren't those of a join", hint)
         firing, options = set_default_policies(self._firing_on(axis)), self._input_options.options
         return Side(keys, self._input_options.time, self._windows, firing=firing, **options)
 
@@ -414,35 +479,6 @@ class Sentence:
             if not keys or not isinstance(keys[0], str) or keys[0] != partition:
                 return (partition, *keys)
         return keys
-
-
-def join_sides(left: Sentence, right: Sentence, options: Mapping[str, Any]) -> JoinSpec:
-    """Return the join of two inputs, with all lengths measured on the axis of its bound.
-
-    Args:
-        left: The left input.
-        right: The right input.
-        options: The options of `join`: `on`, `within`, `as_of`, `newest`, `how`, `layout`,
-            `nulls`, `shared_time` and `each_change`.
-    """
-    pairs = make_pairs(options["on"])
-    at_once = (left._input_options.time, right._input_options.time) in pairs
-    bound = find_bound(
-        options["within"],
-        left._windows,
-        right._windows,
-        at_once=at_once,
-        **{name: options[name] for name in ("as_of", "newest", "each_change")},
-    )
-    left_side, right_side = (
-        sentence._side(tuple(pair[number] for pair in pairs), bound.axis)
-        for number, sentence in enumerate((left, right))
-    )
-    how, layout, nulls = options["how"], options["layout"], options["nulls"]
-    shared = options["shared_time"]
-    check_boolean("shared_time", shared)
-    check_boolean("each_change", options["each_change"])
-    return JoinSpec(left_side, right_side, bound, how, layout, nulls=nulls, shared_time=shared)
 
 
 def check_name(option: str, value: object) -> None:

@@ -6,26 +6,30 @@ and triggers aren't part of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, Literal, get_args
 
 from muntin.model.aggregates import Aggregate
 from muntin.model.aggregates.entry import LIST
-from muntin.model.axis import Axis, phrase, spell
+from muntin.model.axis import Axis, spell
 from muntin.model.by_number import Moving
 from muntin.model.conditions import read_condition
+from muntin.model.days import Days
 from muntin.model.errors import OptionError
 from muntin.model.facts import STORED_SHARDS, Fact, QuerySpec, make_fact, names_fact
+from muntin.model.fill import check_fill
 from muntin.model.grouping_sets import GROUPING_ID, format_sets
 from muntin.model.inputs import InputSpec, type_fact
 from muntin.model.kinds import Kind
-from muntin.model.policies import Fill, When, parts
+from muntin.model.policies import Each, WaitingLimit, When, parts
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 
 Nulls = Literal["reject", "group"]
 DUPLICATES = "duplicates"
+# Messages that a session may have or not, depending on messages that may still come.
+UNDECIDED = "undecided"
 # Messages that are counted, but not in all of their windows, since some were closed.
 PARTLY_LATE = "partly_late"
 
@@ -72,14 +76,31 @@ class WindowSpec(QuerySpec, InputSpec):
         return self.axis == "rows" and self.offset is None
 
     @property
-    def required(self) -> tuple[str, ...]:
+    def lag(self) -> int:
+        """Greatest time by which a full emission trails others, which come in order of their ends.
+
+        A filled window may wait for the next one with messages.
+        """
+        fill, windows = self.firing.fill, self.windows
+        if fill is None or not fill.waits:
+            return 0
+        uneven = windows.pace if isinstance(windows, Days) else 0
+        return fill.up_to + self.firing.grace + uneven
+
+    @property
+    def non_null_keys(self) -> tuple[str, ...]:
         """The keys in which NULL rejects a message."""
         return self.key_columns if self.nulls == "reject" else ()
 
     @property
     def key_columns(self) -> tuple[str, ...]:
-        """The keys that are columns of the messages, without ``grouping_id``."""
-        return self.keys if self.sets is None else self.keys[:-1]
+        """The keys that are columns of the messages, without ``grouping_id`` or ``look_back``."""
+        return self.state_keys if self.sets is None else self.keys[:-1]
+
+    @property
+    def state_keys(self) -> tuple[str, ...]:
+        """The keys of the state, without the one that only results have."""
+        return self.keys if self.windows.result_key is None else self.keys[:-1]
 
     def __post_init__(self) -> None:
         check_nulls(self.nulls)
@@ -133,7 +154,7 @@ class WindowSpec(QuerySpec, InputSpec):
         windows, firing = self.windows, self.firing
         if self.sets is not None and (self.axis == "rows" or windows.retracts):
             hint = "measure windows of one length in time, or write a query for each set"
-            raise OptionError("sets", windows, "are others for each set of keys", hint)
+            raise OptionError("sets", str(windows), "are others for each set of keys", hint)
         if self.axis == "time" and self.time is None:
             hint = "name the column of event times, or measure windows in muntin.rows(N)"
             raise OptionError("time", None, f"is missing for {windows}", hint)
@@ -143,8 +164,11 @@ class WindowSpec(QuerySpec, InputSpec):
         if self.axis == "rows" and firing.rows is not None:
             hint = "give the number as what is kept: keep(muntin.rows(N))"
             raise OptionError("rows", firing.rows, f"is a second measure for {windows}", hint)
+        if firing.over is not None:
+            self._check_over(firing.over)
         if firing.fill is not None:
-            check_fill(firing.fill, windows)
+            check_fill(firing.fill, windows, self.aggregates, firing.accumulate)
+        windows.check_policies(firing)
         if isinstance(windows, Sliding) and windows.rolls and not firing.accumulate:
             hint = "leave deltas() out: each row has the whole of what lay before it"
             raise OptionError("deltas", str(windows), "emit a row for each message", hint)
@@ -163,16 +187,28 @@ class WindowSpec(QuerySpec, InputSpec):
             hint = f"let the first key be {offset[0]!r}"
             raise OptionError("key", self.keys, "doesn't begin with the partition", hint)
 
+    def _check_over(self, over: WaitingLimit) -> None:
+        if self.axis == "rows" or isinstance(self.windows, Moving):
+            hint = "give rows= or after=, which let windows emit one by one"
+            problem = f"isn't for {self.windows}, which wait in another order"
+            raise OptionError("over", over.windows, problem, hint)
+        if self.firing.early == Each():
+            hint = "leave one of them out"
+            raise OptionError(
+                "over", over.windows, "limits nothing: with each=True none waits", hint
+            )
+
     @property
     def title(self) -> str:
         """The windows and their keys, in words."""
-        return f"{self.windows} by {', '.join(self.keys)}" if self.keys else str(self.windows)
+        keys = self.state_keys
+        return f"{self.windows} by {', '.join(keys)}" if keys else str(self.windows)
 
     def facts(self) -> dict[str, Fact]:
         """Return the facts of the query, its input and its aggregates, by name."""
         windows, firing = self.windows, self.firing
         facts = {
-            "key": names_fact(self.keys),
+            "key": names_fact(self.state_keys),
             "windows": Fact(windows, f"{windows}, origin {windows.begins}"),
             "early": Fact(firing.early, str(firing.early or "never")),
             "accumulate": make_fact(firing.accumulate),
@@ -180,6 +216,8 @@ class WindowSpec(QuerySpec, InputSpec):
         }
         if not firing.repeat:
             facts["repeat"] = make_fact(firing.repeat)
+        if firing.over is not None:
+            facts["over"] = make_fact(firing.over)
         if firing.fill is not None:
             facts["fill"] = make_fact(firing.fill)
         if firing.rows is not None:
@@ -200,7 +238,9 @@ class WindowSpec(QuerySpec, InputSpec):
         These may change from one start to the next: the idle time, the retention, the late policy,
         the repetition of full firings, the filling of empty windows and, without ``deltas()``, the
         early policy. An early policy can't be removed, since the windows that have emitted by it
-        would number their revisions from the start again.
+        would number their revisions from the start again. Lines between values can't be started or
+        stopped, since other windows would have been filled by then. A value from before the start
+        of ``previous`` is null.
 
         Aggregates may be added after the existing ones; they don't include earlier messages. NULL
         keys may be accepted as groups, without the messages rejected before, but groups of NULL
@@ -211,7 +251,10 @@ class WindowSpec(QuerySpec, InputSpec):
             free.add("nulls")
         if self.by_arrival:
             return free
-        free |= {"late", "repeat", "fill", "keep", "keep rows"}
+        free |= {"late", "repeat", "keep", "keep rows", "over"}
+        old_fill, fill = then.firing.fill, self.firing.fill
+        if old_fill is None or fill is None or old_fill.waits == fill.waits:
+            free.add("fill")
         if self.firing.early is not None and self.firing.accumulate:
             free.add("early")
         return free | self._find_added_facts(then)
@@ -255,15 +298,11 @@ def check_nulls(nulls: object) -> None:
         raise OptionError("nulls", nulls, "isn't a treatment of NULL keys", hint)
 
 
-def check_fill(fill: Fill, windows: Kind) -> None:
-    """Refuse to fill windows that exist only with messages, or too short a time for any window."""
-    if windows.axis == "rows" or isinstance(windows, Moving):
-        hint = "leave it out, or give tumbling, hopping, cumulating or calendar windows in time"
-        raise OptionError("fill", windows, "are only where there are messages", hint)
-    pace = windows.start(1) - windows.start(0) or windows.pace
-    if fill.up_to < pace:
-        hint = f"give at least {phrase(pace)}, the distance between two windows"
-        raise OptionError("up_to", phrase(fill.up_to), "fills no window", hint)
+def list_result_keys(windows: Kind, sets: Sequence[int] | None) -> tuple[str, ...]:
+    """Return the keys that results have and messages don't."""
+    if sets is not None:
+        return (GROUPING_ID,)
+    return () if windows.result_key is None else (windows.result_key,)
 
 
 def _aggregate_fact_name(aggregate: str) -> str:

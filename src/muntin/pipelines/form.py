@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from muntin.model.errors import MissingExtraError
+from muntin.model.fill import FillWord
 from muntin.model.inputs import WatermarkBy
 from muntin.model.sliding import ClosedSides
 from muntin.model.spec import Nulls
@@ -81,6 +82,15 @@ class PolicyForm(OnePolicyForm):
     )
 
 
+class EarlyForm(PolicyForm):
+    """When a window emits before it is full."""
+
+    over: int | None = Field(
+        None, ge=1, description="Beyond so many changed windows that wait, the oldest emit."
+    )
+    stop: bool = Field(False, description="Beside over: stop with an error instead.")
+
+
 class FullForm(_Part):
     """Full emissions, when windows end."""
 
@@ -90,12 +100,17 @@ class FullForm(_Part):
 class FillForm(_Part):
     """Emissions of windows without messages."""
 
-    value: Literal["zero", "null"] = Field(description="The value of sums; counts are always 0.")
+    value: FillWord | None = Field(
+        None, description="For all: zero or null for sums and 0 for counts; previous; or linear."
+    )
+    values: dict[Text, bool | int | float | str] = Field(
+        {}, description="One of these words, or a constant, for aggregates by their names."
+    )
     up_to: Text = Field(description=f"How long after its last window with a message. {LENGTH}")
 
 
 class WindowsForm(_Part):
-    """The kind of windows: tumbling, hopping, cumulating, sliding, rolling or session."""
+    """The kind of windows: tumbling, hopping, cumulating, sliding, rolling, trailing or session."""
 
     tumbling: Text | None = Field(None, description=f"The size. {LENGTH}")
     hopping: Text | None = Field(None, description=f"The size; needs slide. {LENGTH}")
@@ -104,8 +119,23 @@ class WindowsForm(_Part):
     rolling: Text | None = Field(
         None, description=f"How far the row of each message looks back. {LENGTH}"
     )
+    trailing: Text | list[Text] | None = Field(
+        None, description=f"One look-back or several; needs every. {LENGTH}"
+    )
+    every: Text | None = Field(
+        None, description="The distance between the times of the rows of trailing windows."
+    )
     session: Text | None = Field(None, description=f"The gap. {LENGTH}")
     longest: Text | None = Field(None, description="The longest duration of a session.")
+    start: Text | None = Field(
+        None, description="The condition, in SQL, of messages that begin a session."
+    )
+    end: Text | None = Field(
+        None, description="The condition, in SQL, of messages that end their session."
+    )
+    same: Text | None = Field(
+        None, description="The column, or SQL, that keeps its value within a session."
+    )
     slide: Text | None = Field(None, description="The distance between two starts.")
     step: Text | None = Field(None, description="The distance between two ends.")
     origin: Text | None = Field(None, description="A time at which some window starts.")
@@ -136,7 +166,7 @@ class QueryForm(_Part):
         None, description="Sets of key columns to group by, as GROUPING SETS."
     )
     windows: WindowsForm
-    early: PolicyForm | None = None
+    early: EarlyForm | None = None
     full: FullForm | None = None
     fill: FillForm | None = None
     late: PolicyForm | None = None

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from muntin.hosts.reset import WatermarkReset, plan_reset, refuse_begun
 from muntin.model.errors import OptionError
 from muntin.spark.host.checkpoint import Checkpoint
-from muntin.spark.host.internals.checkpoints import offset_lines
+from muntin.spark.host.internals.checkpoints import read_offset_lines
 from muntin.spark.host.internals.hadoop_path import HadoopPath
 from muntin.spark.leaving import open_stopped
 from muntin.spark.rescale import rewrite_in_place
@@ -52,7 +52,7 @@ def reset_checkpoint(spark: SparkSession, folder: str, to: int, *, dry_run: bool
     with open_stopped(spark, folder, "CHECKPOINT", hint) as chain:
         plan = plan_reset(folder, chain, to)
         batch = chain[0].batch
-        if offset_lines(spark, folder, batch + 1):
+        if read_offset_lines(spark, folder, batch + 1):
             refuse_begun(folder, batch + 1)
         if dry_run:
             return plan.reset

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from muntin.engine import columns
 from muntin.engine.firing import MAX_WINDOW, SINCE, BatchClock
 from muntin.engine.order import sort_rows
-from muntin.engine.sessions.combine import SessionCombiner, merged
+from muntin.engine.sessions.combine import SessionCombiner, merge_groups
 from muntin.engine.sessions.cuts import Cuts, find_cuts
 from muntin.engine.sessions.shard import (
     FIRED,
@@ -32,6 +32,7 @@ from muntin.engine.sessions.shard import (
     SessionShard,
 )
 from muntin.engine.windows.combine import Combined
+from muntin.model.spec import UNDECIDED
 from muntin.state.blobs import Blobs
 from muntin.state.lookup import join_null_safe
 from muntin.state.runs import FrameCache, segment_length
@@ -59,26 +60,26 @@ class CutSessionShard(SessionShard):
         self.has_outside = self.windows.start is not None
         if self.has_outside:
             self.messages = self.state.table("messages", columns.PANE, width, pl.concat)
-        # The columns that identify a version of a session.
-        self._version = [*self._bounds, *self._ends]
+        # The columns that identify a session as it is emitted.
+        self._window = [*self._identity, *(self._ends or [columns.LAST])]
         self._new_cells, self._new_messages = combiner.no_cells, pl.DataFrame()
 
     def _take(
-        self, combined: Sequence[Combined], moment: BatchClock
+        self, combined: Sequence[Combined], clock: BatchClock
     ) -> tuple[pl.DataFrame, pl.DataFrame, list[pl.DataFrame]]:
         self._new_cells, self._new_messages = self.combiner.no_cells, pl.DataFrame()
-        return super()._take(combined, moment)
+        return super()._take(combined, clock)
 
-    def _find_waiting_keys(self, moment: BatchClock) -> list[pl.DataFrame]:
+    def _find_waiting_keys(self, clock: BatchClock) -> list[pl.DataFrame]:
         """Return the keys with messages that the watermark has passed in this batch."""
-        settled = self._read_settled(moment)
+        settled = self._read_settled(clock)
         return [settled.select(self.keys).unique()] if len(settled) else []
 
-    def _read_settled(self, moment: BatchClock) -> pl.DataFrame:
+    def _read_settled(self, clock: BatchClock) -> pl.DataFrame:
         """Return the stored messages that the watermark has passed in this batch."""
         if not self.has_outside:
             return pl.DataFrame()
-        low, high = (self._last_settled(m) for m in (moment.closed_before, moment.closed_after))
+        low, high = (self._last_settled(m) for m in (clock.closed_before, clock.closed_after))
         frames = [f.filter(_is_within(low, high)) for f in self.messages.read(low + 1, high)]
         return pl.concat(frames) if frames else pl.DataFrame()
 
@@ -95,7 +96,7 @@ class CutSessionShard(SessionShard):
         cells: Sequence[pl.DataFrame],
         stored: pl.DataFrame,
         doubtful: pl.DataFrame | None,
-        moment: BatchClock,
+        clock: BatchClock,
     ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
         """Cut the sessions of some keys anew, and compare them with the stored ones."""
         new = [self.combiner.no_cells, *(frame for frame in cells if columns.PANE in frame.columns)]
@@ -103,42 +104,49 @@ class CutSessionShard(SessionShard):
         named = pl.concat([frame.select(self.keys) for frame in cells]).unique()
         # Late messages have keys, too, whose sessions they don't change.
         stored = join_null_safe(stored, named, self.keys, "semi")
-        old = sort_rows(self._select_open(stored, moment), self._identity)
+        old = sort_rows(self._select_open(stored, clock), self._identity)
         both = [
-            self._open_cells(named, old, moment).with_columns(pl.lit(False).alias(_IS_NEW)),
+            self._open_cells(named, old, clock).with_columns(pl.lit(False).alias(_IS_NEW)),
             new_cells.with_columns(pl.lit(True).alias(_IS_NEW)),
         ]
         rows = sort_rows(pl.concat(both, how="diagonal"), [*self.keys, columns.PANE])
-        rows, cuts, closed = self._without_closed(rows, moment)
+        rows, cuts, closed = self._without_closed(rows, clock)
         taken, late = self._split_late(doubtful, closed)
         self._new_cells = rows.filter(_IS_NEW).drop(_IS_NEW)
         if self.has_outside:
-            late = pl.concat([late, self._reject_outside(rows, cuts, taken, moment)])
+            late = pl.concat([late, self._reject_outside(rows, cuts, taken, clock)])
         if not len(cuts.last):
             return *self._nothing_changed(), late
-        remembered = pl.col(columns.LAST) > moment.closed_before - self.windows.memory
-        has_vanished = (pl.col(columns.MESSAGES) == 0) & (pl.col(FIRED) > 0)
-        vanished = stored.filter(has_vanished & remembered)
-        changed, absorbed = self._compare(old, vanished, rows, cuts, moment)
+        vanished = self._find_vanished(stored, clock)
+        changed, absorbed = self._compare(old, vanished, rows, cuts, clock)
         self.retained.add(changed)
         self.retained.add(absorbed, -1)
         return changed, absorbed, late
 
+    def _find_vanished(self, stored: pl.DataFrame, clock: BatchClock) -> pl.DataFrame:
+        """Return what sessions had emitted that don't exist any more, if it is remembered."""
+        emitted = [pl.col(name).max() for name in self._counts if name != UNEMITTED]
+        exists = pl.col(columns.MESSAGES) > 0
+        remembered = pl.col(columns.LAST) > clock.closed_before - self.windows.memory
+        earlier = stored.filter(~exists & (pl.col(FIRED) > 0) & remembered)
+        vanished = join_null_safe(earlier, stored.filter(exists), self._window, "anti")
+        return vanished.group_by(self._window).agg(emitted)
+
     def _open_cells(
-        self, named: pl.DataFrame, old: pl.DataFrame, moment: BatchClock
+        self, named: pl.DataFrame, old: pl.DataFrame, clock: BatchClock
     ) -> pl.DataFrame:
         """Return the stored cells of some keys that are in open sessions, or not settled.
 
         Args:
             named: The keys.
             old: Their open sessions.
-            moment: The watermark and the wall clock.
+            clock: The watermark and the wall clock.
         """
-        low = self._first_open(moment.closed_before)
+        low = self._first_open(clock.closed_before)
         cells = pl.concat(
             [self.combiner.no_cells, *self.cells.read(low, None, named)], how="diagonal"
         )
-        cells = self._without_garbage(cells, old, moment.closed_before)
+        cells = self._without_garbage(cells, old, clock.closed_before)
         return cells if low is None else cells.filter(pl.col(columns.PANE) >= low)
 
     def _without_garbage(
@@ -160,7 +168,7 @@ class CutSessionShard(SessionShard):
         return None if self.longest is None else closed - self.longest + self.windows.gap + 1
 
     def _without_closed(
-        self, rows: pl.DataFrame, moment: BatchClock
+        self, rows: pl.DataFrame, clock: BatchClock
     ) -> tuple[pl.DataFrame, Cuts, pl.DataFrame]:
         """Take new messages out of sessions that would have closed, until none is in one.
 
@@ -174,7 +182,7 @@ class CutSessionShard(SessionShard):
             cuts = find_cuts(rows, self.combiner)
             last = rows[columns.PANE].to_numpy() + (1 - self.windows.reach)
             last[cuts.is_inside] = cuts.last[cuts.number[cuts.is_inside]]
-            late = pl.Series(last <= moment.closed_before) & rows[_IS_NEW]
+            late = pl.Series(last <= clock.closed_before) & rows[_IS_NEW]
             if not late.any():
                 return rows, cuts, pl.concat(taken_out)
             taken_out.append(rows.filter(late))
@@ -188,7 +196,8 @@ class CutSessionShard(SessionShard):
             return self.combiner.empty_messages, self.combiner.nothing_rejected
         late = self._find_messages(doubtful, closed)
         aside = doubtful.filter(late).with_columns(pl.lit("late").alias(columns.REASON))
-        self.state.count({"late": len(aside), "counted": len(doubtful) - len(aside)})
+        fate = UNDECIDED if self.has_outside else "counted"
+        self.state.count({"late": len(aside), fate: len(doubtful) - len(aside)})
         return doubtful.filter(~late), self.combiner.set_aside([aside])
 
     def _find_messages(self, messages: pl.DataFrame, cells: pl.DataFrame) -> pl.Series:
@@ -197,13 +206,14 @@ class CutSessionShard(SessionShard):
             *(pl.col(key).alias(name) for name, key in self.combiner.key_names.items()),
             pl.col(columns.PANE).alias(columns.TIME),
         ).unique()
-        numbers = pl.int_range(len(messages), eager=True).alias("__row")
         by = [*self.combiner.message_keys, columns.TIME]
-        rows = join_null_safe(messages.select(by).with_columns(numbers), at, by, "semi")["__row"]
-        return numbers.is_in(rows)
+        numbered = messages.select(by).with_row_index(_NUMBER)
+        is_inside = np.zeros(len(messages), dtype=np.bool_)
+        is_inside[join_null_safe(numbered, at, by, "semi")[_NUMBER].to_numpy()] = True
+        return pl.Series(is_inside)
 
     def _reject_outside(
-        self, rows: pl.DataFrame, cuts: Cuts, taken: pl.DataFrame, moment: BatchClock
+        self, rows: pl.DataFrame, cuts: Cuts, taken: pl.DataFrame, clock: BatchClock
     ) -> pl.DataFrame:
         """Return the settled messages outside of sessions, and count them.
 
@@ -211,19 +221,19 @@ class CutSessionShard(SessionShard):
             rows: The cells of some keys.
             cuts: Their sessions.
             taken: The new messages.
-            moment: The watermark and the wall clock.
+            clock: The watermark and the wall clock.
         """
-        high = self._last_settled(moment.closed_after)
+        high = self._last_settled(clock.closed_after)
         self._new_messages = taken.filter(pl.col(columns.TIME) > high)
         settled = [taken.filter(pl.col(columns.TIME) <= high)]
-        stored = self._read_settled(moment)
+        stored = self._read_settled(clock)
         if len(stored):
             settled.append(stored[_MESSAGE].struct.unnest())
         messages = pl.concat(settled, how="diagonal")
         outside = rows.filter(pl.Series(~cuts.is_inside) & (rows[columns.PANE] <= high))
         aside = messages.filter(self._find_messages(messages, outside))
-        # They were counted when they came, since later ones could have begun a session before them.
-        self.state.count({"outside": len(aside), "counted": -len(aside)})
+        counted = len(messages) - len(aside)
+        self.state.count({UNDECIDED: -len(messages), "outside": len(aside), "counted": counted})
         return self.combiner.set_aside(
             [aside.with_columns(pl.lit("outside").alias(columns.REASON))]
         )
@@ -234,35 +244,38 @@ class CutSessionShard(SessionShard):
         vanished: pl.DataFrame,
         rows: pl.DataFrame,
         cuts: Cuts,
-        moment: BatchClock,
+        clock: BatchClock,
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return the sessions that changed, and the old ones that they replace.
 
         Args:
             old: The open sessions of some keys.
-            vanished: Their earlier sessions, which have emitted and don't exist any more.
+            vanished: What their earlier sessions had emitted, which don't exist any more.
             rows: Their cells.
             cuts: The sessions of the cells.
-            moment: The watermark and the wall clock.
+            clock: The watermark and the wall clock.
         """
         inside = rows.filter(pl.Series(cuts.is_inside))
         group = cuts.number[cuts.is_inside]
-        whole = merged(inside.drop(_IS_NEW, columns.PANE), group, self.combiner)
+        whole = merge_groups(inside.drop(_IS_NEW, columns.PANE), group, self.combiner)
         ends = [pl.Series(name, cuts.end) for name in self._ends]
         whole = whole.with_columns(pl.Series(columns.LAST, cuts.last), *ends)
         into, is_whole = self._find_successors(old, rows, cuts)
         same = np.bincount(into, minlength=len(whole))[into] == 1
-        for name in (columns.FIRST, columns.LAST, *self._ends):
+        for name in self._window[len(self.keys) :]:
             same &= old[name].to_numpy() == whole[name].to_numpy()[into]
+        is_kept = same & (old[columns.LAST].to_numpy() == whole[columns.LAST].to_numpy()[into])
         is_changed = np.ones(len(whole), dtype=np.bool_)
-        is_changed[into[same & is_whole]] = False
+        is_changed[into[is_kept & is_whole]] = False
         is_changed |= np.bincount(group, inside[_IS_NEW].to_numpy(), len(whole)) > 0
-        whole = self._add_counts(whole, old, into, same, is_whole, moment)
+        whole = self._add_counts(whole, old, into, same, is_whole, clock)
         whole = self._with_retracts(whole, old, into, ~same)
-        if len(join_null_safe(vanished, whole, self._version, "semi")):
+        if len(join_null_safe(vanished, whole, self._window, "semi")):
             whole, owed_less = self._revive(whole, vanished)
             is_changed[owed_less] = True
-        absorbed = old.with_columns(pl.Series(REPLACED, ~same)).filter(pl.Series(is_changed[into]))
+        absorbed = old.with_columns(pl.Series(REPLACED, ~is_kept)).filter(
+            pl.Series(is_changed[into])
+        )
         return whole.filter(pl.Series(is_changed)), absorbed
 
     def _add_counts(
@@ -272,7 +285,7 @@ class CutSessionShard(SessionShard):
         into: NDArray[np.int64],
         same: NDArray[np.bool_],
         is_whole: NDArray[np.bool_],
-        moment: BatchClock,
+        clock: BatchClock,
     ) -> pl.DataFrame:
         """Add to sessions what they have emitted, and since when they have more to emit.
 
@@ -280,20 +293,23 @@ class CutSessionShard(SessionShard):
             whole: The sessions.
             old: The stored sessions.
             into: The number of the session that follows each stored one.
-            same: The stored sessions whose bounds didn't change.
+            same: The stored sessions that are emitted with the same bounds.
             is_whole: The stored sessions whose messages are all in the one that follows.
-            moment: The wall clock.
+            clock: The wall clock.
         """
         count = len(whole)
         emitted = (old[columns.MESSAGES] - old[UNEMITTED]).to_numpy()
         emitted = _add(into, np.where(is_whole, emitted, 0), count)
+        messages = whole[columns.MESSAGES].to_numpy()
+        # If only the end of a session has changed, its messages have been emitted with another end.
+        is_repeated = (emitted == messages) & (np.bincount(into[same], minlength=count) == 0)
         counts = {
             FIRED: _add(into, np.where(same, old[FIRED].to_numpy(), 0), count),
-            UNEMITTED: whole[columns.MESSAGES].to_numpy() - emitted,
+            UNEMITTED: messages - np.where(is_repeated, 0, emitted),
         }
         if FIRED_LATE in self._counts:
             counts[FIRED_LATE] = _add(into, old[FIRED_LATE].to_numpy(), count)
-        counts |= self._times_of(old, into, is_whole, counts[UNEMITTED], moment.wall)
+        counts |= self._times_of(old, into, is_whole, counts[UNEMITTED], clock.wall)
         return whole.with_columns(pl.Series(c, numbers) for c, numbers in counts.items())
 
     def _find_successors(
@@ -337,15 +353,15 @@ class CutSessionShard(SessionShard):
         numbered = whole.with_row_index(_NUMBER)
         owed = numbered.select(_NUMBER, *self.keys, RETRACTS).drop_nulls(RETRACTS)
         owed = owed.explode(RETRACTS).unnest(RETRACTS)
-        dropped = join_null_safe(owed, whole, self._version, "semi")
-        others = join_null_safe(owed, whole, self._version, "anti")
+        dropped = join_null_safe(owed, whole, self._window, "semi")
+        others = join_null_safe(owed, whole, self._window, "anti")
         replaced = pl.struct(columns.FIRST, columns.LAST, FIRED, *self._ends).alias(RETRACTS)
         lists = others.group_by(_NUMBER, maintain_order=True).agg(replaced)
         counts = [name for name in self._counts if name != UNEMITTED]
-        before = vanished.select(*self._version, *(pl.col(c).alias(f"{c}.before") for c in counts))
-        owing = dropped.select(*self._version, pl.lit(0, pl.Int64).alias(_RETRACTED))
-        before = join_null_safe(before, owing, self._version, "left")
-        again = join_null_safe(numbered.drop(RETRACTS), before, self._version, "left")
+        before = vanished.select(*self._window, *(pl.col(c).alias(f"{c}.before") for c in counts))
+        owing = dropped.select(*self._window, pl.lit(0, pl.Int64).alias(_RETRACTED)).unique()
+        before = join_null_safe(before, owing, self._window, "left")
+        again = join_null_safe(numbered.drop(RETRACTS), before, self._window, "left")
         again = again.join(lists, on=_NUMBER, how="left").sort(_NUMBER)
         retracted = pl.when(pl.col(f"{FIRED}.before") > 0).then(pl.col(_RETRACTED).fill_null(1))
         again = again.with_columns(
@@ -377,18 +393,18 @@ class CutSessionShard(SessionShard):
         return times
 
     def _keep(
-        self, rows: pl.DataFrame, still: pl.DataFrame, absorbed: pl.DataFrame, moment: BatchClock
+        self, rows: pl.DataFrame, still: pl.DataFrame, absorbed: pl.DataFrame, clock: BatchClock
     ) -> None:
         self.cells.append(self._new_cells)
-        super()._keep(rows, still, absorbed, moment)
+        super()._keep(rows, still, absorbed, clock)
         if self.longest is None:
-            self._collect_garbage(moment)
+            self._collect_garbage(clock)
         else:
-            self.cells.drop_before(self._first_open(moment.closed_after))
+            self.cells.drop_before(self._first_open(clock.closed_after))
         if self.has_outside:
-            self._keep_messages(moment)
+            self._keep_messages(clock)
 
-    def _keep_messages(self, moment: BatchClock) -> None:
+    def _keep_messages(self, clock: BatchClock) -> None:
         """Store the new messages that aren't settled, and drop the settled ones."""
         new = self._new_messages
         if len(new):
@@ -396,9 +412,9 @@ class CutSessionShard(SessionShard):
             keys = [pl.col(name).alias(key) for name, key in self.combiner.key_names.items()]
             names = self.combiner.empty_messages.columns
             self.messages.append(new.select(*keys, at, pl.struct(names).alias(_MESSAGE)))
-        self.messages.drop_before(self._last_settled(moment.closed_after) + 1)
+        self.messages.drop_before(self._last_settled(clock.closed_after) + 1)
 
-    def _collect_garbage(self, moment: BatchClock) -> None:
+    def _collect_garbage(self, clock: BatchClock) -> None:
         """Drop the cells of closed sessions, once they may be half of all cells.
 
         A session may last for any time, so its cells can't be dropped by their age.
@@ -407,10 +423,10 @@ class CutSessionShard(SessionShard):
         if self.cells.rows < max(2 * left, MIN_GARBAGE):
             return
         sessions = self._newest(self.sessions.read()).filter(
-            (pl.col(columns.MESSAGES) > 0) & (pl.col(columns.LAST) > moment.closed_after)
+            (pl.col(columns.MESSAGES) > 0) & (pl.col(columns.LAST) > clock.closed_after)
         )
         cells = self.combiner.combine_cells(self.cells.read())
-        cells = self._without_garbage(cells, sessions, moment.closed_after)
+        cells = self._without_garbage(cells, sessions, clock.closed_after)
         self.cells.rewrite(cells)
         self.state.extra[_OPEN_CELLS] = len(cells)
 

@@ -9,7 +9,16 @@ import polars as pl
 from muntin.engine import columns
 from muntin.engine.arrival import make_parts
 from muntin.engine.conditions import check_conditions
-from muntin.engine.operator import REJECTED, RESULTS, Judged, Part, ShardState, StepOutput, Task
+from muntin.engine.fills import check_fills
+from muntin.engine.operator import (
+    REJECTED,
+    RESULTS,
+    Part,
+    ShardState,
+    StepOutput,
+    Task,
+    TaskWatermark,
+)
 from muntin.engine.output import Shard
 from muntin.engine.sessions.combine import SessionCombiner
 from muntin.engine.sessions.cut_shard import CutSessionShard
@@ -19,10 +28,13 @@ from muntin.engine.windows.combine import Combined, Combiner
 from muntin.engine.windows.dedup import DedupShard, PartitionedShard
 from muntin.engine.windows.each import EachShard
 from muntin.engine.windows.filling import FillingShard
+from muntin.engine.windows.interpolating import InterpolatingShard
 from muntin.engine.windows.sliding import SlidingShard
+from muntin.engine.windows.trailing import TrailingShard
 from muntin.model.sessions import Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
+from muntin.model.trailing import Trailing
 from muntin.state.blobs import Blobs
 from muntin.state.offsets import TakenOffsets
 from muntin.state.runs import FrameCache
@@ -32,7 +44,11 @@ from muntin.state.shards import split_by_shard
 _CELLS, _RAW = "cells", "raw"
 # Combiners and shards of other windows than those over panes.
 _COMBINERS: dict[type, type[Combiner]] = {Sessions: SessionCombiner}
-_SHARDS: dict[type, Callable[..., Shard]] = {Sessions: SessionShard, Sliding: SlidingShard}
+_SHARDS: dict[type, Callable[..., Shard]] = {
+    Sessions: SessionShard,
+    Sliding: SlidingShard,
+    Trailing: TrailingShard,
+}
 
 
 class WindowOperator:
@@ -42,11 +58,11 @@ class WindowOperator:
         self.combiner = make_combiner(spec, pl.Schema({**schema, columns.TIME: pl.Int64()}))
 
     def prepare(self, messages: Iterable[pl.DataFrame], task: Task) -> list[Part]:
-        combiner, judged = self.combiner, task.judged()
+        combiner, judged = self.combiner, task.load_watermark()
         parts: list[Combined] = []
         taken_offsets = judged.taken or TakenOffsets()
         for frame in messages:
-            if judged.known or combiner.forwards:
+            if judged.is_known or combiner.forwards:
                 parts.append(combiner.combine(frame, judged.watermark, taken_offsets))
                 taken_offsets.add(parts[-1].offsets)
             else:
@@ -59,7 +75,7 @@ class WindowOperator:
             frames[_RAW] = split_by_shard(_concatenate(raw), combiner.message_keys, task.shards)
         sent_parts = make_parts(parts, frames, task)
         for part in sent_parts:
-            part.header |= {"known": judged.known, "judged": judged.watermark}
+            part.header |= {"known": judged.is_known, "judged": judged.watermark}
         return sent_parts
 
     def open(self, state: ShardState) -> WindowStep:
@@ -81,7 +97,7 @@ class WindowStep:
         output = self.shard.step(combined, state.wall or 0 if wall is None else wall, final=final)
         watermark = pl.lit(output.judged, dtype=pl.Int64).alias(columns.WATERMARK)
         rows = {RESULTS: output.results, REJECTED: output.rejected.with_columns(watermark)}
-        return StepOutput(rows, output.progress, Judged(True, state.judging, state.offsets))
+        return StepOutput(rows, output.progress, TaskWatermark(True, state.judging, state.offsets))
 
 
 def receive_parts(
@@ -120,6 +136,7 @@ def make_combiner(spec: WindowSpec, schema: pl.Schema) -> Combiner:
     """Return the combiner of a query."""
     combiner = _COMBINERS.get(type(spec.windows), Combiner)(spec, schema)
     check_conditions(combiner)
+    check_fills(combiner)
     return combiner
 
 
@@ -137,8 +154,9 @@ def _open_inner(combiner: Combiner, blobs: Blobs, cache: FrameCache) -> Shard:
     """Open the shard for messages that come once, each with its position."""
     windows = combiner.spec.windows
     shard_class = _SHARDS.get(type(windows), EachShard)
-    if combiner.spec.firing.fill is not None:
-        shard_class = FillingShard
+    fill = combiner.spec.firing.fill
+    if fill is not None:
+        shard_class = InterpolatingShard if fill.waits else FillingShard
     if isinstance(windows, Sessions) and windows.is_cut:
         shard_class = CutSessionShard
     return shard_class(combiner, blobs, cache)

@@ -16,6 +16,7 @@ from muntin.model.axis import SECOND
 from muntin.model.counts import FATES, select_rejections
 from muntin.model.errors import MissingExtraError, OptionError
 from muntin.model.listening import is_loopback
+from muntin.model.spec import UNDECIDED
 from muntin.query import BatchTimes, Query
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ def _count_upstream(query: Query) -> dict[str, float]:
     """Return the messages of the upstream operators, by their path from the last one."""
 
     def list_seen(progress: Progress, way: str) -> Iterator[tuple[str, float]]:
-        for name, before in progress.before.items():
+        for name, before in progress.upstreams.items():
             yield f"{way}{name}", before.seen
             yield from list_seen(before, f"{way}{name}/")
 
@@ -200,7 +201,7 @@ def _partition_lag(query: Query) -> dict[str, int]:
 
 def _fates(query: Query) -> dict[str, float]:
     counts = query.progress.counts
-    return {name: counts.get(name, 0) for name in FATES}
+    return {name: counts.get(name, 0) for name in FATES - {UNDECIDED}}
 
 
 def _reasons(query: Query) -> dict[str, float]:

@@ -26,7 +26,7 @@ def reset_folder(folder: str, to: int, *, dry_run: bool) -> WatermarkReset:
     """
     checkpoint = LogCheckpoint(folder)
     try:
-        done = checkpoint.committed
+        done = checkpoint.last_commit
         first = LogSnapshot(folder)
         chain = [first, *(LogSnapshot(folder, None, n) for n in range(1, len(done.shards)))]
         plan = plan_reset(folder, chain, to)

@@ -21,7 +21,7 @@ from muntin.sources.kafka import KafkaTopics
 from muntin.sources.kafka_broker import starting_of
 from muntin.sources.kafka_client import refuse_librdkafkas
 from muntin.sources.kafka_formats import InColumns
-from muntin.sources.source import MALFORMED
+from muntin.sources.source import MALFORMED_COLUMN
 from muntin.spark.host.internals.versions import BOUNDS_BATCHES
 from muntin.spark.host.schema import polars_schema, spark_schema
 from muntin.spark.host.zones import ZONE_SETTING
@@ -29,7 +29,7 @@ from muntin.spark.redaction import hide_secrets
 from muntin.spark.sources.connector import connect
 from muntin.spark.sources.inputs import MARKS_MALFORMED
 from muntin.spark.sources.kafka_parsing import parse_rows
-from muntin.spark.sources.kafka_rows import KafkaRows, read_messages
+from muntin.spark.sources.kafka_rows import KafkaRows, read_topic_rows
 
 _LOG = logging.getLogger(__name__)
 
@@ -140,7 +140,7 @@ def _read_in_columns(topics: KafkaTopics, spark: SparkSession, *, streaming: boo
     typed = _with_types(topics)
     source = typed.source_in(str(spark.conf.get(ZONE_SETTING)), ZONE_SETTING)
     rows = KafkaRows(spark, source.topics, streaming)
-    return read_messages(rows, source.columns, _message_schema(topics, typed))
+    return read_topic_rows(rows, source.columns, _message_schema(topics, typed))
 
 
 def _message_schema(topics: KafkaTopics, typed: KafkaTopics) -> StructType:
@@ -149,11 +149,11 @@ def _message_schema(topics: KafkaTopics, typed: KafkaTopics) -> StructType:
     others = {
         name: kind for name, kind in typed.message_types().items() if name not in declared.names
     }
-    malformed = others.pop(MALFORMED, None)
+    malformed = others.pop(MALFORMED_COLUMN, None)
     schema = StructType([*declared.fields, *spark_schema(others).fields])
     if malformed is None:
         return schema
-    return schema.add(MALFORMED, "binary", metadata={MARKS_MALFORMED: True})
+    return schema.add(MALFORMED_COLUMN, "binary", metadata={MARKS_MALFORMED: True})
 
 
 def _as_struct(columns: str | Mapping[str, pl.DataType | str]) -> StructType:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 from muntin.model.aggregates import Aggregate
 from muntin.model.conditions import read_condition
+from muntin.model.errors import WaitingWindowsError
 from muntin.model.policies import (
     After,
+    Crowded,
     Each,
     Every,
     EveryRows,
@@ -20,11 +23,14 @@ from muntin.model.policies import (
 )
 from muntin.model.sliding import Sliding
 from muntin.model.spec import WindowSpec
+from muntin.testing.oracle.filling import fill_values, find_corrected, is_decided
 from muntin.testing.oracle.marks import Watermarks
 from muntin.testing.oracle.values import exceeds_type, value
 from muntin.testing.oracle.window import Key, OracleWindow, Placed
 
 RETRACT = "retract"
+EmittedWindow = tuple[OracleWindow, str]
+"""A window that emits, and its emission."""
 
 
 @dataclass(frozen=True)
@@ -46,20 +52,55 @@ class Ending:
 
 def firings(
     spec: WindowSpec, windows: Iterable[OracleWindow], ending: Ending
-) -> list[tuple[OracleWindow, str]]:
-    """Return the windows that emit and their emissions, in order.
-
-    Replaced sessions are retracted first. Windows follow by start, then by key, then by end.
-    """
+) -> list[EmittedWindow]:
+    """Return the windows that emit and their emissions, in order."""
     emitted = []
+    fill, windows = spec.firing.fill, list(windows)
     for window in windows:
-        emission = _emission(spec, window, ending)
+        if fill is not None and fill.waits and not window.messages:
+            is_next = window.waits and is_decided(spec, window, windows, ending.after)
+            emission = "full" if is_next else None
+        else:
+            emission = _emission(spec, window, ending)
         if emission is not None:
             emitted += [(window, emission), *((old, RETRACT) for old in window.replaced)]
-    return sorted(emitted, key=_in_order)
+    emitted += [(window, "early") for window in _find_crowded(spec, windows, emitted, ending)]
+    if fill is not None and fill.follows and not fill.waits:
+        emitted += [(window, "late") for window in find_corrected(emitted, windows)]
+    return sort_firings(emitted)
 
 
-def _in_order(firing: tuple[OracleWindow, str]) -> tuple[bool, int, Key, int]:
+def sort_firings(firings: Iterable[EmittedWindow]) -> list[EmittedWindow]:
+    """Sort firings: retractions first, then windows by start, then by key, then by end."""
+    return sorted(firings, key=_in_order)
+
+
+def _find_crowded(
+    spec: WindowSpec,
+    windows: Sequence[OracleWindow],
+    emitted: Sequence[EmittedWindow],
+    ending: Ending,
+) -> Sequence[OracleWindow]:
+    """Return the oldest windows that emit since more wait than the limit allows."""
+    over = spec.firing.over
+    if over is None:
+        return ()
+    emitting = {id(window) for window, _ in emitted}
+    waiting = [
+        window
+        for window in windows
+        if window.unemitted
+        and window.over > ending.after.of(window.key)
+        and id(window) not in emitting
+    ]
+    share = ceil(over.windows / (spec.shards or 1))
+    if over.stop and len(waiting) > share:
+        raise WaitingWindowsError(f"over={over.windows}: {len(waiting)} windows wait")
+    waiting.sort(key=lambda window: (window.end, nulls_first(window.key)))
+    return waiting[: max(0, len(waiting) - share)]
+
+
+def _in_order(firing: EmittedWindow) -> tuple[bool, int, Key, int]:
     window, emission = firing
     return emission != RETRACT, window.start, nulls_first(window.key), window.end
 
@@ -113,6 +154,8 @@ def _is_due(spec: WindowSpec, policy: OnePolicy, window: OracleWindow, ending: E
             clocks = [one.wall for one in window.unemitted]
             age = ending.wall - (min(clocks) if since == "first" else max(clocks))
             return age >= wait and _is_due(spec, Every(policy.period), window, ending)
+        case Crowded():
+            return False
         case When(condition):
             held = _values(spec, window, window.messages)
             held |= dict.fromkeys(_overflown(spec, held))
@@ -121,21 +164,29 @@ def _is_due(spec: WindowSpec, policy: OnePolicy, window: OracleWindow, ending: E
             )
 
 
-def row(spec: WindowSpec, window: OracleWindow, emission: str) -> tuple[dict[str, Any], bool]:
+def row(
+    spec: WindowSpec, window: OracleWindow, emission: str, windows: Collection[OracleWindow]
+) -> tuple[dict[str, Any], bool]:
     """Return the emitted row of a window, and whether a sum in it exceeds 64 bits."""
-    messages = window.messages if spec.firing.accumulate else window.unemitted
-    key = dict(zip(spec.keys, window.key, strict=True))
-    values = dict.fromkeys(spec.aggregates)
-    if emission != RETRACT:
-        values = _values(spec, window, messages)
+    overflown: list[str] = []
+    values: dict[str, Any] = dict.fromkeys(spec.aggregates)
     if spec.firing.fill is not None and not window.messages:
-        how = spec.firing.fill.value
-        values = {name: agg.entry.filled(how) for name, agg in spec.aggregates.items()}
-    overflown = list(_overflown(spec, values))
-    values |= dict.fromkeys(overflown)
+        values = fill_values(spec, window, windows, lambda other: _fitting(spec, other)[0])
+    elif emission != RETRACT:
+        values, overflown = _fitting(spec, window, all_of_it=spec.firing.accumulate)
+    key = dict(zip(spec.keys, window.key, strict=True))
     bounds = {"window_start": window.start, "window_end": window.end}
     emitted = {"emission": emission, "revision": window.revision}
     return key | bounds | values | emitted, bool(overflown)
+
+
+def _fitting(
+    spec: WindowSpec, window: OracleWindow, *, all_of_it: bool = True
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the aggregates of a window, and those that exceed 64 bits, which are null."""
+    values = _values(spec, window, window.messages if all_of_it else window.unemitted)
+    overflown = list(_overflown(spec, values))
+    return values | dict.fromkeys(overflown), overflown
 
 
 def _values(spec: WindowSpec, window: OracleWindow, messages: Sequence[Placed]) -> dict[str, Any]:

@@ -9,17 +9,20 @@ from typing import Any
 from muntin.model.axis import FARTHEST
 from muntin.model.sessions import LONGEST_GAP, Sessions
 from muntin.model.sliding import Sliding
-from muntin.model.spec import DUPLICATES, PARTLY_LATE, WindowSpec
-from muntin.testing.oracle.emitting import Ending, firings, row
+from muntin.model.spec import DUPLICATES, PARTLY_LATE, UNDECIDED, WindowSpec
+from muntin.model.trailing import Trailing
+from muntin.testing.oracle.emitting import EmittedWindow, Ending, firings, row
+from muntin.testing.oracle.filling import create_empty_windows
 from muntin.testing.oracle.marks import Watermarks
 from muntin.testing.oracle.placing import FixedPlacing, Placing, SlidingPlacing
 from muntin.testing.oracle.sessions import CutPlacing, SessionPlacing
+from muntin.testing.oracle.trailing import TrailingPlacing
 from muntin.testing.oracle.values import to_micros
 from muntin.testing.oracle.window import OracleMessage, OracleWindow, Placed, Position
 
 # The reasons for which a message is rejected.
 REASONS = ("late", "future", "null_key", "null_time", "malformed", "outside", "overflow")
-OUTCOMES = ("seen", "counted", PARTLY_LATE, DUPLICATES, *REASONS)
+OUTCOMES = ("seen", "counted", UNDECIDED, PARTLY_LATE, DUPLICATES, *REASONS)
 
 
 @dataclass
@@ -87,16 +90,18 @@ class Oracle:
         if reached is not None:
             after.watermark = max(after.watermark, reached - self._spec.lateness)
         ending = Ending(self._watermarks, after, wall, self._wall)
-        for window, emission in firings(self._spec, self._placing.windows.values(), ending):
+        for window, emission in self._find_firings(ending):
             self._fire(window, emission, result)
-        for placed in self._placing.pop_outside(after):
-            result.counts["outside"] += 1
-            result.counts["counted"] -= 1
-            result.rejected.append(self._make_rejected_row(placed.message, "outside"))
+        self._settle(after, result)
         self._watermarks, self._wall = after, wall
         self._placing.forget_closed(self._watermarks)
-        result.watermark = after.shown_watermark
+        result.watermark = after.common_watermark
         return result
+
+    def _find_firings(self, ending: Ending) -> list[EmittedWindow]:
+        if isinstance(self._placing, TrailingPlacing):
+            return self._placing.find_firings(ending)
+        return firings(self._spec, self._placing.windows.values(), ending)
 
     def _take(
         self,
@@ -126,30 +131,26 @@ class Oracle:
         outcome = self._placing.take(first, self._watermarks)
         for copies in others:  # The copies are late exactly if the first ones are.
             self._placing.take(copies, self._watermarks)
-        self._fill()
+        create_empty_windows(self._spec, self._placing.windows)
         result.counts[PARTLY_LATE] = outcome.partly_late
         numbers = iter(range(len(placed)))
+        kind = self._spec.windows
+        has_outside = isinstance(kind, Sessions) and kind.start is not None
+        accepted = UNDECIDED if has_outside else "counted"
         for message, reason in zip(new, reasons, strict=True):
             if reason is None and next(numbers) in outcome.late:
                 reason = "late"
-            result.counts[reason or "counted"] += 1
+            result.counts[reason or accepted] += 1
             if reason is not None:
                 result.rejected.append(self._make_rejected_row(message, reason))
 
-    def _fill(self) -> None:
-        """Create empty windows after those with messages, as far as the query fills them."""
-        fill, kind, windows = self._spec.firing.fill, self._spec.windows, self._placing.windows
-        if fill is None or isinstance(kind, Sessions):
-            return
-        for window in list(windows.values()):
-            if window.messages:
-                last = kind.ended(window.end + fill.up_to)
-                for k in range(kind.ended(window.end) + 1, last + 1):
-                    start, end = kind.start(k), kind.end(k)
-                    if start == end:  # The time zone skipped this day.
-                        continue
-                    empty = OracleWindow(window.key, start, end, over=end)
-                    windows.setdefault((start, end, window.key), empty)
+    def _settle(self, after: Watermarks, result: OracleStep) -> None:
+        """Reject undecided messages that no window has, and count the others."""
+        outside, counted = self._placing.settle(after)
+        result.rejected += [self._make_rejected_row(one.message, "outside") for one in outside]
+        result.counts["outside"] += len(outside)
+        result.counts["counted"] += counted
+        result.counts[UNDECIDED] -= len(outside) + counted
 
     def _was_taken_before(self, message: OracleMessage) -> bool:
         """Return whether this offset was seen before, whatever became of the message then."""
@@ -177,17 +178,18 @@ class Oracle:
             return "malformed"
         if time is None:
             return "null_time"
-        if any(message[key] is None for key in spec.required):
+        if any(message[key] is None for key in spec.non_null_keys):
             return "null_key"
         if spec.time is not None and spec.max_ahead is not None and time > wall + spec.max_ahead:
             return "future"
         return "malformed" if abs(time) >= FARTHEST else None
 
     def _make_rejected_row(self, message: OracleMessage, reason: str) -> dict[str, Any]:
-        return {**message, "reason": reason, "watermark": self._watermarks.shown_watermark}
+        return {**message, "reason": reason, "watermark": self._watermarks.common_watermark}
 
     def _fire(self, window: OracleWindow, emission: str, result: OracleStep) -> None:
-        emitted, overflown = row(self._spec, window, emission)
+        windows = self._placing.windows.values()
+        emitted, overflown = row(self._spec, window, emission, windows)
         if overflown:
             result.rejected.append(self._make_rejected_row(self._blank(window), "overflow"))
             result.counts["overflow"] += 1
@@ -230,4 +232,6 @@ def _placing(spec: WindowSpec) -> Placing[Any]:
         return placing(spec.windows, grace)
     if isinstance(spec.windows, Sliding):
         return SlidingPlacing(spec.windows, grace)
+    if isinstance(spec.windows, Trailing):
+        return TrailingPlacing(spec.windows, grace)
     return FixedPlacing(spec.windows, grace)

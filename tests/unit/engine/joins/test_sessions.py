@@ -9,10 +9,10 @@ import pytest
 
 from muntin.engine import columns
 from muntin.engine.joins.joiner import Joiner
-from muntin.engine.joins.reading import AxisRange, messages, sessions
+from muntin.engine.joins.reading import AxisRange, read_join_messages, read_join_sessions
 from muntin.engine.joins.sessions import LAST
 from muntin.engine.joins.shard import JoinShard
-from muntin.engine.state_reader import read_messages
+from muntin.engine.state_reader import read_side_messages
 from muntin.model.joins import SIDES, Bound, How, JoinSpec, Joint, Side, SideName, Within
 from muntin.model.policies import Each, Firing
 from muntin.model.sessions import Sessions
@@ -71,10 +71,10 @@ def test_columns_may_have_ordinary_names(name: str, kind: Any, values: list[Any]
     assert run.values(run.step([], [(two, 105)])) == [(one, two)]
     assert run.values(run.step([(three, 112)])) == [(three, two)]
     shard = run.opened()
-    kept = messages(shard, "left", AxisRange(None, None))
+    kept = read_join_messages(shard, "left", AxisRange(None, None))
     assert kept.select("key", name, columns.TIME).rows() == [("a", one, 100), ("a", three, 112)]
     whole = ("window_start", "window_end", "left", "right")
-    found = sessions(shard, AxisRange(None, None))
+    found = read_join_sessions(shard, AxisRange(None, None))
     assert found.select(whole).rows() == [(100, 122, 2, 1)]
     (read,) = read_from_outside(run, "left")
     assert sorted(read[name]) == sorted([one, three])
@@ -83,7 +83,7 @@ def test_columns_may_have_ordinary_names(name: str, kind: Any, values: list[Any]
 
 
 def read_from_outside(run: Run, side: str) -> list[pl.DataFrame]:
-    return read_messages(parse_manifest(run.store.load() or ""), side, run.store.blobs)[1]
+    return read_side_messages(parse_manifest(run.store.load() or ""), side, run.store.blobs)[1]
 
 
 def written_before(run: Run) -> None:
