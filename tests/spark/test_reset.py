@@ -21,9 +21,10 @@ def test_windows_after_windows_take_messages_again(spark: SparkSession, tmp_path
     checkpoint = tmp_path / "checkpoint"
 
     def run() -> dict[str, int]:
-        inner = mt.windowed(feed.stream(spark), key="key", time="at", lateness="2 s", shards=2)
+        frame: Any = feed.stream(spark)
+        inner: Any = mt.windowed(frame, key="key", time="at", lateness="2 s", shards=2)
         inner = inner.tumbling("10 seconds").agg(n=mt.count())
-        outer = mt.windowed(inner, key="key", time="window_start", lateness="0 s", shards=2)
+        outer: Any = mt.windowed(inner, key="key", time="window_start", lateness="0 s", shards=2)
         outer = outer.tumbling("20 seconds").agg(n=mt.sum("n"))
         results = mt.to_duckdb(str(out), "windows", history="history")
         query = outer.start(checkpoint=str(checkpoint), results=results, available_now=True)
