@@ -61,7 +61,10 @@ class StateReader:
         """Return the numbers of the blobs that ``snapshot`` needs for a range of the axis."""
         if self.spec.by_arrival or isinstance(self.spec.windows, Moving):
             start = end = None
-        by_table = [find_blobs(self.spec, tables.tables, start, end) for tables in manifest.each()]
+        by_table = [
+            find_blobs(self.spec.in_zone(part), tables.tables, start, end)
+            for part, tables in manifest.by_part().items()
+        ]
         return [
             n for tables in by_table for kind in ("cells", "sessions") for n in tables.get(kind, ())
         ]

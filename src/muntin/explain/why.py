@@ -79,7 +79,7 @@ def explain_windows(
     spec: WindowSpec, clocks: Clocks, windows: Sequence[WindowSeen], at: int
 ) -> Iterator[str]:
     """Explain each window that contains a time, and a message at that time."""
-    kind = spec.windows
+    kind = spec.uniform_windows
     assert not isinstance(kind, Sessions)
     closed, ended = _find_last_closed(kind, clocks.watermark, spec.firing.grace)
     open_windows = [window for window in windows if window.number > closed]
@@ -156,7 +156,7 @@ def explain_arrivals(spec: WindowSpec, arrived: int, at: int) -> Iterator[str]:
         arrived: The number of messages of the key so far.
         at: The number of the message, from 0.
     """
-    kind = spec.windows
+    kind = spec.uniform_windows
     assert not isinstance(kind, Sessions)
     yield f"windows    {spec.windows}, in the order in which messages arrive"
     yield f"messages   {arrived:,} of this key so far, numbered from 0"
@@ -264,7 +264,7 @@ def explain_sessions(
     spec: WindowSpec, clocks: Clocks, sessions: Sequence[SessionSeen], at: int
 ) -> Iterator[str]:
     """Explain the sessions around a time, and a message at that time."""
-    kind = spec.windows
+    kind = spec.uniform_windows
     assert isinstance(kind, Sessions)
     watermark = clocks.watermark
     reach = kind.reach - 1
@@ -289,7 +289,7 @@ def explain_sessions(
 
 
 def _explain_session(spec: WindowSpec, clocks: Clocks, session: SessionSeen) -> Iterator[str]:
-    kind = spec.windows
+    kind = spec.uniform_windows
     assert isinstance(kind, Sessions)
     watermark = clocks.watermark
     emitted = f"has emitted {session.fired} times" if session.fired else "hasn't emitted"

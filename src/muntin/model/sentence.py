@@ -23,13 +23,14 @@ from muntin.model.joins import (
     make_pairs,
     set_default_policies,
 )
-from muntin.model.kinds import MOST_OVERLAPPING, Kind, cumulating_in, of_size
+from muntin.model.kinds import MOST_OVERLAPPING, Kind, Uniform, cumulating_in, of_size
 from muntin.model.other_words import missing_word, translate_call
 from muntin.model.policies import Firing, PolicyWords, Since, fill_of, policy
 from muntin.model.sessions import Closed, session
 from muntin.model.sliding import ClosedSides, rolling, sliding
 from muntin.model.spec import Nulls, WindowSpec, check_nulls
 from muntin.model.windows import along
+from muntin.model.zones import ZonedWindows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +73,14 @@ class Sentence:
         """
         return self._set_once("sets", sets, _sets=read_sets(sets))
 
-    def tumbling(self, size: Length, *, origin: Origin = None, zone: str | None = None) -> Self:
+    def tumbling(
+        self,
+        size: Length,
+        *,
+        origin: Origin = None,
+        zone: str | None = None,
+        zone_column: str | None = None,
+    ) -> Self:
         """Use consecutive windows of one size.
 
         Args:
@@ -83,8 +91,20 @@ class Sentence:
                 day if they don't have it.
             zone: A time zone, for windows of its calendar days (23 to 25 hours long), of parts of
                 them, or of its months. Default: UTC for months.
+            zone_column: The column with each message's time zone, by its name, in place of one
+                zone. It is a key column, the last one unless ``key`` names it: two zones of a
+                shop are two keys. A message with an unknown zone is ``malformed``, and one whose
+                zone is NULL is ``null_key``. A window ends and closes at the instant of its own
+                zone. The origin is then a date or a local time, of each zone.
+
+        Example:
+            >>> from muntin.model.inputs import InputOptions
+            >>> sales = Sentence(_input_options=InputOptions(time="at"))
+            >>> str(sales.tumbling("1 day", zone_column="tz")._windows)
+            "tumbling 1 day in each key's zone (tz)"
         """
-        return self._set_windows(of_size(size, zone=zone, origin=origin))
+        windows = of_size(size, zone=zone, zone_column=zone_column, origin=origin)
+        return self._set_windows(windows)
 
     def hopping(
         self,
@@ -93,6 +113,7 @@ class Sentence:
         *,
         origin: Origin = None,
         zone: str | None = None,
+        zone_column: str | None = None,
         overlap: int = MOST_OVERLAPPING,
     ) -> Self:
         """Use overlapping windows of one size that start every ``slide``.
@@ -105,10 +126,14 @@ class Sentence:
             origin: A point in time (or a row's number) at which some window starts. Default: the
                 epoch.
             zone: A time zone, for windows of its calendar days, of parts of them, or of its months.
+            zone_column: The column with each message's time zone; see ``tumbling``.
             overlap: Greatest number of windows that a message may be in; more are refused as a
                 mistake.
         """
-        return self._set_windows(of_size(size, slide, zone=zone, origin=origin, overlap=overlap))
+        windows = of_size(
+            size, slide, zone=zone, zone_column=zone_column, origin=origin, overlap=overlap
+        )
+        return self._set_windows(windows)
 
     def cumulating(
         self,
@@ -117,6 +142,7 @@ class Sentence:
         *,
         origin: Origin = None,
         zone: str | None = None,
+        zone_column: str | None = None,
         overlap: int = MOST_OVERLAPPING,
     ) -> Self:
         """Use windows that start every ``size`` and emit the result so far at each ``step``.
@@ -127,10 +153,13 @@ class Sentence:
             origin: A point in time (or a row's number) at which some window starts. Default: the
                 epoch. With a zone it works as in ``tumbling``.
             zone: A time zone, for windows of its calendar days; steps are parts of them.
+            zone_column: The column with each message's time zone; see ``tumbling``.
             overlap: Greatest number of windows that a message may be in; more are refused as a
                 mistake.
         """
-        windows = cumulating_in(size, step, zone=zone, origin=origin, overlap=overlap)
+        windows = cumulating_in(
+            size, step, zone=zone, zone_column=zone_column, origin=origin, overlap=overlap
+        )
         return self._set_windows(windows)
 
     def sliding(self, size: Length) -> Self:
@@ -386,10 +415,26 @@ class Sentence:
         if self._sets is not None:
             raise OptionError("sets", self._sets, "aren't those of a join", "omit them")
         firing, options = set_default_policies(self._firing_on(axis)), self._input_options.options
-        return Side(keys, self._input_options.time, self._windows, firing=firing, **options)
+        windows = self._windows_of_side()
+        return Side(keys, self._input_options.time, windows, firing=firing, **options)
+
+    def _windows_of_side(self) -> Uniform | None:
+        """Return the windows of a side of a join; refuse a zone per key."""
+        if isinstance(self._windows, ZonedWindows):
+            hint = 'give one zone, as zone="Europe/Paris"; or join the results of the windows'
+            raise OptionError("zone_column", self._windows.column, "isn't taken by joins", hint)
+        return self._windows
 
     def _all_keys(self, keys: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the keys, preceded by the partition if windows are measured on its offsets."""
+        """Return the keys with those that the windows add.
+
+        The partition comes first if windows are measured on its offsets, and the column with each
+        key's zone comes last.
+        """
+        if isinstance(self._windows, ZonedWindows):
+            column = self._windows.column
+            is_key = any(isinstance(key, str) and key == column for key in keys)
+            return keys if is_key else (*keys, column)
         on_rows = self._windows is not None and self._windows.axis == "rows"
         if self._input_options.offset is not None and on_rows:
             partition = self._input_options.offset[0]
@@ -411,8 +456,8 @@ def join_sides(left: Sentence, right: Sentence, options: Mapping[str, Any]) -> J
     at_once = (left._input_options.time, right._input_options.time) in pairs
     bound = find_bound(
         options["within"],
-        left._windows,
-        right._windows,
+        left._windows_of_side(),
+        right._windows_of_side(),
         at_once=at_once,
         **{name: options[name] for name in ("as_of", "newest", "each_change")},
     )

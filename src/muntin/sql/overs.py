@@ -20,7 +20,7 @@ from muntin.model.axis import phrase, rows
 from muntin.model.errors import OptionError, SqlError
 from muntin.model.pipeline import NUMBER, ROW, ROWS, Column, Expression, quote_name
 from muntin.model.rolling import collect_own_messages
-from muntin.model.sliding import ClosedSides
+from muntin.model.sliding import ClosedSides, Sliding
 from muntin.sql.aggregates import call
 from muntin.sql.catalog import Resolved
 from muntin.sql.cursor import LengthNode, length_of
@@ -193,6 +193,7 @@ class PerRow(SelectList):
         super().__init__(scope, select)
         # Frames of rows have no event-time column.
         self.time = meant.time
+        assert isinstance(meant.windows, Sliding)
         self.windows = meant.windows
         self.includes_row = frame_of(scope, window).includes_row
         self.spans = dict(meant.spans)

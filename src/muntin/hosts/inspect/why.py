@@ -84,7 +84,7 @@ def _of_windows(
     if spec.by_arrival:
         yield from explain_arrivals(spec, _count_arrived(opened, shard, manifest, spec, asked), at)
         return
-    mine = manifest
+    own, mine = key_state.select_part(spec, manifest, asked)
     if spec.axis == "rows":
         # The partition is the first key; a partition without a manifest has had no message.
         texts = {str(partition): text for partition, text in manifest.parts}
@@ -94,10 +94,10 @@ def _of_windows(
     wall = manifest.wall or None
     holder = held.holder(spec.idle, wall or 0)
     clocks = Clocks(mine.watermark, wall, opened.counts, held.slowest(), holder)
-    numbers = key_state.find_blobs(spec, mine.tables, at, at)
+    numbers = key_state.find_blobs(own, mine.tables, at, at)
     blobs = opened.blobs({shard: [n for mine in numbers.values() for n in mine]})[shard]
-    yield from describe_query_state(spec, clocks)
-    ended = ENDED in manifest.extra
+    yield from describe_query_state(own, clocks)
+    ended = ENDED in mine.extra
     if isinstance(spec.windows, Sessions):
         sessions = key_state.read_sessions(spec, numbers, blobs, asked)
         yield from (
@@ -106,11 +106,11 @@ def _of_windows(
             else explain_sessions(spec, clocks, sessions, at)
         )
     else:
-        windows = key_state.read_windows(spec, numbers, blobs, asked, at, at)
+        windows = key_state.read_windows(own, numbers, blobs, asked, at, at)
         yield from (
-            explain_ended_input(spec, windows)
+            explain_ended_input(own, windows)
             if ended
-            else explain_windows(spec, clocks, windows, at)
+            else explain_windows(own, clocks, windows, at)
         )
 
 

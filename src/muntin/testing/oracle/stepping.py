@@ -10,9 +10,10 @@ from muntin.model.axis import FARTHEST
 from muntin.model.sessions import LONGEST_GAP, Sessions
 from muntin.model.sliding import Sliding
 from muntin.model.spec import DUPLICATES, PARTLY_LATE, WindowSpec
+from muntin.model.zones import ZonedWindows, list_zones
 from muntin.testing.oracle.emitting import Ending, firings, row
 from muntin.testing.oracle.marks import Watermarks
-from muntin.testing.oracle.placing import FixedPlacing, Placing, SlidingPlacing
+from muntin.testing.oracle.placing import FixedPlacing, Placing, SlidingPlacing, ZonedPlacing
 from muntin.testing.oracle.sessions import LongestPlacing, SessionPlacing
 from muntin.testing.oracle.values import to_micros
 from muntin.testing.oracle.window import OracleMessage, OracleWindow, Placed, Position
@@ -139,9 +140,13 @@ class Oracle:
             return
         for window in list(windows.values()):
             if window.messages:
-                last = kind.ended(window.end + fill.up_to)
-                for k in range(kind.ended(window.end) + 1, last + 1):
-                    start, end = kind.start(k), kind.end(k)
+                own = kind
+                if isinstance(kind, ZonedWindows):
+                    own = kind.in_zone(window.key[self._spec.keys.index(kind.column)])
+                assert not isinstance(own, ZonedWindows)
+                last = own.ended(window.end + fill.up_to)
+                for k in range(own.ended(window.end) + 1, last + 1):
+                    start, end = own.start(k), own.end(k)
                     if start == end:  # The time zone skipped this day.
                         continue
                     empty = OracleWindow(window.key, start, end, over=end)
@@ -168,6 +173,9 @@ class Oracle:
             gap = None if message[by] is None else to_micros(message[by])
             if gap is None or not 0 < gap <= LONGEST_GAP:
                 return "malformed"
+        zone = None if spec.zone_column is None else message[spec.zone_column]
+        if zone is not None and zone not in list_zones():
+            return "malformed"
         time = 0 if spec.time is None else message[spec.time]
         if isinstance(time, str):
             return "malformed"
@@ -226,4 +234,6 @@ def _placing(spec: WindowSpec) -> Placing[Any]:
         return placing(spec.windows, grace)
     if isinstance(spec.windows, Sliding):
         return SlidingPlacing(spec.windows, grace)
+    if isinstance(spec.windows, ZonedWindows):
+        return ZonedPlacing(spec.windows, grace, spec.keys.index(spec.windows.column))
     return FixedPlacing(spec.windows, grace)
