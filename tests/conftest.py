@@ -1,9 +1,7 @@
 """Fixtures and settings of all tests: the Spark session, and the effort of property tests.
 
-Tests may be distributed over processes. Those that use the Spark session stay together in one
-process, since a machine has room for one session only, and run first, since they take longest.
-Tests that start programs of their own, and mostly wait for them, fill the other processes
-meanwhile.
+Tests may be distributed over processes, each with a Spark session of its own. The files of tests
+that use a session run first, since they take longest, and each file stays in one process.
 
 Every run tries the same few examples; ``HYPOTHESIS_PROFILE=thorough`` searches among many more.
 """
@@ -44,26 +42,9 @@ ON_SPARK = (
     "tests/migration/test_checkpoints.py",
 )
 
-# The folders and files among these whose Spark runs in programs of their own.
-IN_PROGRAMS = (
-    "tests/chaos/test_faults.py",
-    "tests/cluster/",
-    "tests/spark/test_connect.py",
-    "tests/spark/test_data_sources.py",
-    "tests/spark/test_health.py",
-    "tests/spark/test_interrupts.py",
-    "tests/spark/test_kill.py",
-    "tests/spark/test_s3.py",
-    "tests/spark/test_stderr_filter.py",
-    "tests/spark/test_warm.py",
-)
-
-
 def scope(nodeid: str) -> str:
-    """Return the group of a test: the session's tests, a file with programs, or the test alone."""
-    if nodeid.startswith(IN_PROGRAMS):
-        return nodeid.split("::")[0]
-    return "spark" if nodeid.startswith(ON_SPARK) else nodeid
+    """Return the group of a test that one process runs: its file with Spark, else it alone."""
+    return nodeid.split("::")[0] if nodeid.startswith(ON_SPARK) else nodeid
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -72,24 +53,19 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    def turn(item: pytest.Item) -> int:
-        if scope(item.nodeid) == "spark":
-            return 0
-        return 1 if item.get_closest_marker("spark") else 2
-
-    items.sort(key=turn)
+    items.sort(key=lambda item: item.get_closest_marker("spark") is None)
 
 
-class OneSession(LoadScopeScheduling):
-    """Assigns the tests of the session to one process, and the others to any idle process."""
+class FilesOfSpark(LoadScopeScheduling):
+    """Assigns each file of tests with Spark, and each other test, to any idle process."""
 
     def _split_scope(self, nodeid: str) -> str:
         return scope(nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneSession:
-    return OneSession(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesOfSpark:
+    return FilesOfSpark(config, log)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
@@ -101,7 +77,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """The only Spark session of a run, created for the first test that needs it."""
+    """The Spark session of this process, created for the first test that needs it."""
     import muntin as mt
 
     # A run is too short for the JVM's second compiler to pay off: without it, tests take half the
