@@ -42,6 +42,7 @@ ON_SPARK = (
     "tests/migration/test_checkpoints.py",
 )
 
+
 def scope(nodeid: str) -> str:
     """Return the group of a test that one process runs: its file with Spark, else it alone."""
     return nodeid.split("::")[0] if nodeid.startswith(ON_SPARK) else nodeid

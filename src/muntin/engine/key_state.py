@@ -75,16 +75,23 @@ def find_shard(spec: WindowSpec, key: pl.DataFrame) -> int:
 def select_part(
     spec: WindowSpec, manifest: Manifest, key: pl.DataFrame
 ) -> tuple[WindowSpec, Manifest]:
-    """Return the query and the manifest of a key's zone; those of all keys if they share one."""
+    """Return the query and the manifest of a key's zone; those of all keys if they share one.
+
+    Raises:
+        OptionError: When the key has no known zone.
+    """
     if spec.zone_column is None:
         return spec, manifest
     zone = key[f"k{spec.keys.index(spec.zone_column)}"][0]
+    if zone not in list_zones():
+        hint = f'give an IANA name as {spec.zone_column}, for example "Europe/Berlin"'
+        raise OptionError("key", zone, "isn't a known time zone", hint)
     # A zone without a manifest has had no message.
     texts = dict(manifest.parts)
     part = parse_manifest(texts[zone]) if zone in texts else Manifest("windows")
     # A zone without messages is idle for some batches, while the watermark advances.
     part = replace(part, watermark=manifest.watermark, wall=manifest.wall)
-    return spec.in_zone(zone if zone in list_zones() else None), part
+    return spec.in_zone(zone), part
 
 
 def find_blobs(

@@ -44,6 +44,9 @@ def _check_keys(spec: WindowSpec, nullable: Collection[str]) -> Iterator[str]:
     # A message whose partition is NULL is malformed, so it isn't counted here.
     partition_key = spec.offset[:1] if spec.offset is not None else ()
     nullable_keys = [key for key in spec.required if key in nullable and key not in partition_key]
+    if spec.zone_column in nullable_keys:
+        nullable_keys.remove(str(spec.zone_column))
+        yield f"messages in which {spec.zone_column} is NULL have no zone: rejected (null_key)"
     if nullable_keys:
         yield (
             f"messages in which {' or '.join(nullable_keys)} is NULL are rejected (null_key): "

@@ -44,9 +44,9 @@ from muntin.sql.outputs import HINT, shared
 _ROWS = re.compile(r"(\d+)\s+rows?")
 # The additional entries of each kind of windows.
 _USES = {
-    "tumbling": {"origin", "zone"},
-    "hopping": {"slide", "origin", "zone", "overlap"},
-    "cumulating": {"step", "origin", "zone", "overlap"},
+    "tumbling": {"origin", "zone", "zone_column"},
+    "hopping": {"slide", "origin", "zone", "zone_column", "overlap"},
+    "cumulating": {"step", "origin", "zone", "zone_column", "overlap"},
     "sliding": set[str](),
     "rolling": {"closed"},
     "session": {"closed", "longest"},
@@ -281,7 +281,7 @@ def _choose_windows(form: WindowsForm, sentence: Sentence) -> Sentence:
             raise OptionError(option, value, f"isn't one of {kind}", "leave it out")
     if kind == "hopping":
         # Windows of whole days slide by a day, unless the file says otherwise.
-        options.setdefault("slide", size if "zone" in options else "")
+        options.setdefault("slide", size if {"zone", "zone_column"} & options.keys() else "")
     if kind == "cumulating":
         options.setdefault("step", "")
     for option in options.keys() & {"slide", "step"}:

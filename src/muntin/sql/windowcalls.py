@@ -14,6 +14,7 @@ from muntin.model.errors import OptionError, SqlError
 from muntin.model.kinds import Kind, cumulating_in, of_size
 from muntin.model.pipeline import Expression
 from muntin.model.sessions import session
+from muntin.model.zones import ZonedWindows
 from muntin.sql import lengths
 from muntin.sql.cursor import Cursor, Span, span_of
 from muntin.sql.foreign import PROCTIME
@@ -187,6 +188,8 @@ def meaning(text: str, call: WindowCall, qualifiers: Collection[str] = ()) -> Me
     if rest and first.lower() in qualifiers:
         time = rest
     spans = {label.lower(): a.span for label, a in placed.by_label.items()}
+    if "zone" in spans:
+        spans["zone_column"] = spans["zone"]
     for option in ("time", "offset"):
         if "timecol" in spans:
             spans.setdefault(option, spans["timecol"])
@@ -203,6 +206,10 @@ def meaning(text: str, call: WindowCall, qualifiers: Collection[str] = ()) -> Me
     if windows.axis == "rows" and time is not None:
         hint = "write DESCRIPTOR(partition, offset), or leave it out to count by arrival"
         placed.refuse("TIMECOL", "isn't needed by windows measured in rows", hint)
+    if isinstance(windows, ZonedWindows):
+        first, _, rest = windows.column.partition(".")
+        if rest and first.lower() in qualifiers:
+            windows = replace(windows, column=rest)
     named: Any = None if table is None else table.value
     return Meant(windows, named, time, offset, table.partition if table else (), spans)
 
@@ -328,14 +335,24 @@ class _Placed:
                 return session(by=Expression(self.text[slice(*gap.span)]), closed=ends)
             longest: Any = self.length("LONGEST") if "LONGEST" in self.by_label else None
             return session(self.length("GAP"), closed=ends, longest=longest)
-        zone = self.by_label.get("ZONE")
-        named = None if zone is None else str(zone.value)
         size, (origin, offset) = self.length("SIZE"), self.origin()
+        zones: dict[str, Any] = {**self._zones(), "origin": origin, "offset": offset}
+        if "zone_column" in zones and origin is not None:
+            # In a zone per key the origin is a local time.
+            zones["origin"] = str(self.by_label["ORIGIN"].value)
         if self.name == "CUMULATE":
-            step = self.length("STEP")
-            return cumulating_in(size, step, zone=named, origin=origin, offset=offset)
+            return cumulating_in(size, self.length("STEP"), **zones)
         slide = self.length("SLIDE") if self.name == "HOP" or "SLIDE" in self.by_label else None
-        return of_size(size, slide, zone=named, origin=origin, offset=offset)
+        return of_size(size, slide, **zones)
+
+    def _zones(self) -> dict[str, str]:
+        """Return the zone that the call names as text, or the column with each key's zone."""
+        zone = self.by_label.get("ZONE")
+        if zone is None:
+            return {}
+        if zone.kind == "text":
+            return {"zone": str(zone.value)}
+        return {"zone_column": self._column("ZONE", zone)[0]}
 
 
 def same_call(one: WindowCall, other: WindowCall, text: str, qualifiers: Collection[str]) -> bool:
